@@ -1,0 +1,1 @@
+"""Connectors: how assignments reach task markets, folders and feeds."""
