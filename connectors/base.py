@@ -1,0 +1,164 @@
+"""The protocol between the dispatcher and the outside: what every connector speaks.
+
+A connector is a market (people open tasks there and answers come back) or a feed (data
+goes there and nothing returns). It knows no database and no policy: values in, values
+out, errors classed by what the caller does next.
+
+The promises, proved for every connector by :mod:`connectors.contract`:
+
+- *At least once, made once by the key.* ``publish`` and ``send`` carry the idempotency
+  key; after an unknown outcome (a timeout, a crash) the caller asks ``find(key)``
+  before it publishes again.
+- *Answers are re-delivered until their cursor comes back.* ``collect(cursor)`` gives
+  what lies behind the cursor; only the next call with the new cursor acknowledges it.
+- *Content stays home unless the manifest says so.* An item holds bytes exactly where
+  ``manifest.content`` is ``market``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from connectors.errors import (
+    ConnectorError,
+    Misconfigured,
+    Rejected,
+    TryLater,
+)
+from connectors.manifest import (
+    Binding,
+    Content,
+    Idempotency,
+    Limits,
+    Manifest,
+    Preview,
+    Role,
+)
+from connectors.values import (
+    ASKS,
+    TOKEN,
+    Answer,
+    Arrival,
+    Collected,
+    Form,
+    Handle,
+    Identity,
+    Item,
+    Offer,
+    Outcome,
+    Quarantined,
+    Visit,
+)
+
+__all__ = [
+    "ASKS",
+    "TOKEN",
+    "Answer",
+    "Arrival",
+    "Binding",
+    "Collected",
+    "ConnectorError",
+    "Content",
+    "Feed",
+    "Form",
+    "Handle",
+    "Idempotency",
+    "Identity",
+    "Item",
+    "Limits",
+    "Manifest",
+    "Market",
+    "Misconfigured",
+    "Offer",
+    "Outcome",
+    "Plugin",
+    "Preview",
+    "Quarantined",
+    "Rejected",
+    "Role",
+    "Settings",
+    "TryLater",
+    "Visit",
+]
+
+
+@runtime_checkable
+class Market(Protocol):
+    """People open tasks there; answers come back."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What this connector declares; fixed for its life."""
+
+    def publish(self, offer: Offer) -> Handle:
+        """Make the offer known outside. Raises TryLater, Rejected, Misconfigured.
+
+        Any other exception, and TryLater too, leaves the outcome unknown: the caller
+        counts it as sent and asks ``find`` before it repeats.
+        """
+
+    def find(self, key: str) -> Handle | None:
+        """Tell whether the outside has the offer of this key, withdrawn ones too."""
+
+    def withdraw(self, handle: Handle) -> None:
+        """Take the offer back; one that is gone already is no error."""
+
+    def arrive(self, visit: Visit, now: datetime) -> Arrival:
+        """Resolve a visitor. Raises Rejected for one that can not prove who it is."""
+
+    def collect(self, cursor: str) -> Collected:
+        """Give what lies behind the cursor (``""`` = the beginning)."""
+
+
+@runtime_checkable
+class Feed(Protocol):
+    """Data goes there and stays; the exposure happens at ``send``."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What this connector declares; fixed for its life."""
+
+    def send(self, offer: Offer) -> Handle:
+        """Hand the items over. Errors as in :meth:`Market.publish`."""
+
+    def find(self, key: str) -> Handle | None:
+        """Tell whether the outside has what was sent under this key."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the operator set for one connector.
+
+    Attributes
+    ----------
+    values : Mapping[str, str]
+        As in the connector's own documentation.
+    secret : bytes
+        Never printed; empty if the connector needs none.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    secret: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """What an entry point of group ``sparsi_dispatcher.connectors`` points to.
+
+    Attributes
+    ----------
+    manifest : Manifest
+    open : callable
+        Settings -> Market or Feed. Raises Misconfigured; touches no network.
+    """
+
+    manifest: Manifest
+    open: Callable[[Settings], Market | Feed]
+
+    @property
+    def name(self) -> str:
+        """Name of the kind of connector."""
+        return self.manifest.name

@@ -1,0 +1,45 @@
+"""What a connector raises on purpose, classed by what the caller does next."""
+
+from __future__ import annotations
+
+
+class ConnectorError(Exception):
+    """Root of what a connector may raise on purpose. No message holds content.
+
+    Parameters
+    ----------
+    what, why, fix : str
+        What happened; the reason; what the operator can do about it.
+    """
+
+    def __init__(self, what: str, *, why: str = "", fix: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.fix = fix
+
+
+class TryLater(ConnectorError):
+    """The same call may succeed later: throttled, unreachable, full, busy.
+
+    Parameters
+    ----------
+    after : float
+        Seconds to wait before the next call, >= 0.
+    """
+
+    def __init__(
+        self, what: str, *, after: float = 60.0, why: str = "", fix: str = ""
+    ) -> None:
+        super().__init__(what, why=why, fix=fix)
+        if not after >= 0:
+            raise ValueError(f"after is {after!r}, expected seconds >= 0")
+        self.after = after
+
+
+class Rejected(ConnectorError):
+    """Never repeat: the very same call can not succeed; others may."""
+
+
+class Misconfigured(ConnectorError):
+    """No call will succeed until the operator mends the set-up."""

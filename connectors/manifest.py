@@ -1,0 +1,186 @@
+"""What a connector declares of itself, and the check of an offer against it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from connectors.errors import Rejected
+from connectors.values import Identity, Item, Offer, expect
+
+
+class Binding(StrEnum):
+    """Who can open a task at the market."""
+
+    ASSIGNED = "assigned"  # the market restricts a task to one account
+    LATE = "late"  # we choose the task when the worker arrives
+    NONE = "none"  # anyone there: the whole market is one adversary
+
+
+class Content(StrEnum):
+    """Where the bytes of a field lie while a worker looks at them."""
+
+    MARKET = "market"
+    OURS = "ours"
+
+
+class Preview(StrEnum):
+    """What an account sees before it takes a task."""
+
+    NONE = "none"
+    CONTENTLESS = "contentless"
+    FULL = "full"
+
+
+class Idempotency(StrEnum):
+    """What the outside does with a key that it has seen already."""
+
+    KEY = "key"  # publishing again gives the first handle back
+    SEARCH = "search"  # only ``find`` prevents a second copy
+    NONE = "none"  # a second copy can not be prevented: never repeat
+
+
+class Role(StrEnum):
+    """Market (answers come back) or feed (nothing does)."""
+
+    MARKET = "market"
+    FEED = "feed"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the outside takes at once; None = no limit known.
+
+    Attributes
+    ----------
+    items : int
+        Most items in one offer, >= 1.
+    content_bytes : int
+        Most bytes of content in one item, >= 0.
+    per_minute : int or None
+        Most calls of publish or send in a minute.
+    account_bytes : int
+        Longest account in bytes of UTF-8.
+    """
+
+    items: int = 1000
+    content_bytes: int = 32 << 20
+    per_minute: int | None = None
+    account_bytes: int = 1024
+
+    def __post_init__(self) -> None:
+        expect(self.items >= 1, "items", self.items, ">= 1")
+        expect(self.content_bytes >= 0, "content_bytes", self.content_bytes, ">= 0")
+        expect(self.account_bytes >= 1, "account_bytes", self.account_bytes, ">= 1")
+        if self.per_minute is not None:
+            expect(self.per_minute >= 1, "per_minute", self.per_minute, ">= 1")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a connector declares of itself; the gate refuses what it makes unsafe.
+
+    Attributes
+    ----------
+    name : str
+        Lower-case name of the kind of connector.
+    role, binding, identity, content, preview, idempotency
+        See the enums of these names.
+    limits : Limits
+    withdraws : bool
+        Whether an offer can be taken back before it is answered. What was offered
+        counts as seen all the same.
+    tested_against : str
+        What the contract suite runs against, in a few words ("real files"; "own
+        emulator: contract-true, not live").
+    """
+
+    name: str
+    role: Role
+    binding: Binding
+    identity: Identity
+    content: Content
+    preview: Preview
+    idempotency: Idempotency
+    limits: Limits = field(default_factory=Limits)
+    withdraws: bool = True
+    tested_against: str = ""
+
+    def __post_init__(self) -> None:
+        expect(
+            re.fullmatch(r"[a-z][a-z0-9_-]{0,39}", self.name) is not None,
+            "name",
+            self.name,
+            "a lower-case letter, then up to 39 of a-z, 0-9, - and _",
+        )
+        leaks = self.content is Content.MARKET and self.preview is Preview.FULL
+        expect(
+            not (leaks and self.binding is Binding.ASSIGNED),
+            "preview",
+            self.preview.value,
+            "none or contentless where binding is assigned: who can preview a task "
+            "has seen it, so nothing is assigned",
+        )
+        if self.role is Role.FEED:
+            expect(
+                self.content is Content.MARKET, "content", self.content, "market (feed)"
+            )
+
+    def check(self, offer: Offer) -> None:
+        """Refuse an offer that this connector must not or can not carry.
+
+        Raises
+        ------
+        Rejected
+            Content where it must stay home or none where it must go, no account where
+            tasks are assigned, or past a limit. Nothing has left.
+        """
+        if self.binding is Binding.ASSIGNED and not offer.account:
+            raise Rejected(
+                f"{self.name} needs the account of a worker",
+                why="its tasks are assigned to one worker each",
+                fix="offer to an account, not to an audience",
+            )
+        size = len((offer.account or offer.audience).encode())
+        if size > self.limits.account_bytes:
+            raise Rejected(
+                f"the account has {size} bytes, {self.name} takes at most "
+                f"{self.limits.account_bytes}",
+                fix="give the worker a shorter account",
+            )
+        if len(offer.items) > self.limits.items:
+            raise Rejected(
+                f"the offer has {len(offer.items)} items, {self.name} takes at most "
+                f"{self.limits.items}",
+                fix="offer fewer at once",
+            )
+        for item in offer.items:
+            self._check_item(item)
+
+    def _check_item(self, item: Item) -> None:
+        if self.content is Content.OURS and item.content is not None:
+            raise Rejected(
+                f"task {item.token} carries content that must stay home",
+                why=f"{self.name} declares content = ours",
+                fix="send the token only; our own page serves the field",
+            )
+        if self.content is Content.MARKET and item.content is None:
+            raise Rejected(
+                f"task {item.token} carries no content",
+                why=f"{self.name} declares content = market",
+                fix="put the shown form of the field into the item",
+            )
+        if self.role is Role.MARKET and self.content is Content.MARKET:
+            _reject_unless(item.form is not None, f"task {item.token} asks nothing")
+        if item.content is not None:
+            _reject_unless(
+                len(item.content) <= self.limits.content_bytes,
+                f"task {item.token} has {len(item.content)} bytes, {self.name} takes "
+                f"at most {self.limits.content_bytes}",
+            )
+
+
+def _reject_unless(holds: bool, what: str) -> None:
+    if not holds:
+        raise Rejected(what)

@@ -1,0 +1,274 @@
+"""What goes out and what comes back, as frozen values that check themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+TOKEN = re.compile(r"[A-Za-z0-9_-]{1,128}")
+ASKS = ("transcribe", "choose", "number", "date", "yes_no", "spans", "table")
+
+
+class Identity(StrEnum):
+    """How sure the market makes us of the account that arrives or answers."""
+
+    UNSIGNED = "unsigned"  # an id that the visitor can edit
+    SIGNED = "signed"  # a signature that we check
+    LOGIN = "login"  # the market's or the directory's own access control
+
+
+class Outcome(StrEnum):
+    """What the worker did with the task."""
+
+    ANSWERED = "answered"
+    ILLEGIBLE = "illegible"
+    NOT_PRESENT = "not_present"
+    RETURNED = "returned"
+
+
+def expect(holds: bool, name: str, value: object, expected: str) -> None:
+    """Raise ValueError that names the value and what was expected."""
+    if not holds:
+        raise ValueError(f"{name} is {value!r}, expected {expected}")
+
+
+def _check_key(key: str) -> None:
+    expect(
+        bool(key) and len(key) <= 200 and key.isprintable(),
+        "key",
+        key[:40],
+        "1 to 200 printable characters",
+    )
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a worker is asked for one field.
+
+    Attributes
+    ----------
+    ask : str
+        One of :data:`ASKS`.
+    question, help : str
+        The operator's words; may be empty.
+    choices : tuple of str
+        For ``choose``: at least one.
+    columns : tuple of str
+        For ``table``: at least one.
+    minimum, maximum : str or None
+        For ``number``: exact decimals as text, both inclusive.
+    """
+
+    ask: str
+    question: str = ""
+    help: str = ""
+    choices: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    minimum: str | None = None
+    maximum: str | None = None
+
+    def __post_init__(self) -> None:
+        expect(self.ask in ASKS, "ask", self.ask, f"one of {', '.join(ASKS)}")
+        expect((self.ask == "choose") == bool(self.choices), "choices", self.choices,
+                "some for choose, none else")  # fmt: skip
+        expect((self.ask == "table") == bool(self.columns), "columns", self.columns,
+                "some for table, none else")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Item:
+    """One task: an opaque token, what is asked, and perhaps what is shown.
+
+    Attributes
+    ----------
+    token : str
+        Opaque task token, 1 to 128 of ``A-Za-z0-9_-``; says nothing of the record.
+    form : Form or None
+        None only for feeds and for content-free offers.
+    content : bytes or None
+        The shown form of the field (the crop, or UTF-8 text); None when it stays home.
+    media_type : str
+        Of the content: ``text/plain`` (UTF-8), ``image/png``, ...
+    label : str
+        Feeds only: the name of the field.
+    """
+
+    token: str
+    form: Form | None = None
+    content: bytes | None = field(default=None, repr=False)
+    media_type: str = "text/plain"
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        expect(
+            TOKEN.fullmatch(self.token) is not None,
+            "token",
+            self.token[:40],
+            "1 to 128 of A-Z, a-z, 0-9, - and _",
+        )
+        expect(
+            re.fullmatch(r"[a-z]+/[a-z0-9.+-]+", self.media_type) is not None,
+            "media_type",
+            self.media_type,
+            "type/subtype",
+        )
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One outbox message: a batch of items for one worker, or for an audience.
+
+    Attributes
+    ----------
+    key : str
+        Idempotency key: the outbox id. The same key is the same offer for ever.
+    account : str
+        The worker's account at the market, in the market's own spelling; empty for an
+        audience.
+    audience : str
+        Who may open it when it is for no single account (``*`` = anyone there).
+    items : tuple of Item
+        At least one, tokens distinct.
+    link : str
+        Where our own page waits, for content-free offers.
+    expires : datetime or None
+        With a zone.
+    """
+
+    key: str
+    account: str = ""
+    audience: str = ""
+    items: tuple[Item, ...] = ()
+    link: str = ""
+    expires: datetime | None = None
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+        expect(
+            bool(self.account) != bool(self.audience),
+            "account, audience",
+            (self.account, self.audience),
+            "exactly one of the two",
+        )
+        expect(bool(self.items), "items", self.items, "at least one")
+        tokens = {item.token for item in self.items}
+        expect(len(tokens) == len(self.items), "tokens", len(tokens), "no repeats")
+        if self.expires is not None:
+            expect(self.expires.tzinfo is not None, "expires", self.expires, "a zone")
+
+
+@dataclass(frozen=True)
+class Handle:
+    """The outside has the offer: our key and its own reference."""
+
+    key: str
+    reference: str
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+        expect(bool(self.reference), "reference", self.reference, "some text")
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a browser brought: query or form parameters, headers (lower case), body."""
+
+    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Who came, and how sure we are.
+
+    Attributes
+    ----------
+    account : str
+        Empty exactly when it is a preview: nobody yet, so nothing is shown.
+    identity : Identity
+    preview : bool
+    ticket : str
+        Id of the credential (token id, session, assignment and accept sequence), for
+        revocation and as part of the claim's key.
+    expires : datetime or None
+    """
+
+    account: str
+    identity: Identity
+    preview: bool = False
+    ticket: str = ""
+    expires: datetime | None = None
+
+    def __post_init__(self) -> None:
+        expect(bool(self.account) != self.preview, "account", self.account,
+                "an account, or none and preview")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer as the outside holds it, not judged yet.
+
+    Attributes
+    ----------
+    id : str
+        The same for the same answer however often it is delivered.
+    token : str
+        The task that it claims to answer; may be wrong.
+    account : str
+        Who gave it, as the outside says.
+    outcome : Outcome
+    value : str
+        Raw text; empty unless answered.
+    given : datetime or None
+    """
+
+    id: str
+    token: str
+    account: str
+    outcome: Outcome = Outcome.ANSWERED
+    value: str = field(default="", repr=False)
+    given: datetime | None = None
+
+    def __post_init__(self) -> None:
+        expect(bool(self.id), "id", self.id, "some text")
+        expect(bool(self.token), "token", self.token, "some text")
+        expect(bool(self.account), "account", self.account, "some text")
+        answered = self.outcome is Outcome.ANSWERED
+        expect(answered or not self.value, "value", "given", f"none ({self.outcome})")
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """Something that came back and is no answer; kept, told, never guessed at.
+
+    Attributes
+    ----------
+    id : str
+        Stable over re-delivery.
+    place : str
+        Where it lies (file and row, event id), for the operator.
+    reason : str
+        Why it is none; holds no value.
+    account : str
+        Empty if not known.
+    """
+
+    id: str
+    place: str
+    reason: str
+    account: str = ""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What lay behind a cursor, and the cursor that acknowledges it."""
+
+    cursor: str
+    answers: tuple[Answer, ...] = ()
+    quarantined: tuple[Quarantined, ...] = ()
+    more: bool = False
