@@ -128,7 +128,7 @@ class AnotherLeads(DispatcherError):
 
 
 class StaleLease(DispatcherError):
-    """This daemon's lease was taken over; its writes are refused."""
+    """The lease of this daemon was taken over; its writes are refused."""
 
     code = "E112"
     exit_status = EXIT_LOCKED

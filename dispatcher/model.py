@@ -1,0 +1,549 @@
+"""The tables, in flow order: record -> entry -> plan -> ledger -> task -> answer.
+
+Conventions that hold for every table:
+
+* Moments are integers: microseconds since 1970-01-01 UTC. Columns named ``at`` or
+  ending in ``_at``, ``_until`` or ``due`` hold one.
+* Values of records are bytes with a nullable ``key_id`` (None: stored in clear), so
+  that encryption changes no schema.
+* States are text with a CHECK, and :data:`TRANSITIONS` is the one table of what may
+  follow what.
+* Ids are integers reserved in blocks (table ``id_block``), so that bulk writes know
+  them before the database does.
+* A **unit** is what one sensitive set is made for: a record or a subject. Its id is
+  ``2 * record_id`` or ``2 * subject_id + 1`` (:func:`record_unit`,
+  :func:`subject_unit`).
+
+SQLModel does not validate tables: values are checked at the door, and by the CHECK
+constraints here.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    String,
+    Text,
+    UniqueConstraint,
+)
+from sqlmodel import Field, SQLModel
+
+SQLModel.metadata.naming_convention = {
+    "ix": "ix_%(column_0_N_label)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+metadata: MetaData = SQLModel.metadata
+
+SYSTEM_CHAIN: Final = 0
+"""Id of the ledger's ``system`` chain; every other chain is an adversary's."""
+
+TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
+    "run": {
+        "active": frozenset({"paused", "cancelled"}),
+        "paused": frozenset({"active", "cancelled"}),
+        "cancelled": frozenset(),
+    },
+    "load": {
+        "loading": frozenset({"done"}),
+        "done": frozenset({"loading"}),  # the same file once more
+    },
+    "plan": {
+        "draft": frozenset({"applied", "dropped"}),
+        "applied": frozenset({"superseded"}),
+        "dropped": frozenset(),
+        "superseded": frozenset(),
+    },
+    "outbox": {
+        "ready": frozenset({"leased", "cancelled", "dead"}),
+        "leased": frozenset({"ready", "sent", "dead"}),
+        "sent": frozenset(),
+        "dead": frozenset({"ready", "cancelled"}),
+        "cancelled": frozenset(),
+    },
+    # Every state but "offered" counts as seen (design decision 4: handed = seen).
+    "task": {
+        "booked": frozenset({"sent", "answered", "returned", "expired", "dead"}),
+        "sent": frozenset({"answered", "returned", "expired", "dead"}),
+        "shown": frozenset({"answered", "returned", "expired"}),
+        "expired": frozenset({"shown", "answered"}),  # the same worker, late
+        "returned": frozenset({"shown", "answered"}),
+        "dead": frozenset({"sent", "answered"}),  # it may have arrived after all
+        "answered": frozenset(),
+    },
+    "result": {
+        "open": frozenset({"answered", "conflict"}),
+        "conflict": frozenset({"open", "answered"}),
+        "answered": frozenset({"open", "conflict"}),  # a late answer may change it
+    },
+    "account": {
+        "active": frozenset({"blocked"}),
+        "blocked": frozenset({"active"}),
+    },
+}
+"""State tables: table -> state -> states that may follow."""
+
+LIVE_TASK_STATES: Final = ("booked", "sent", "shown")
+"""A task in one of these may still bring an answer: it counts as a planned copy."""
+
+
+def record_unit(record_id: int) -> int:
+    """Unit id of a record."""
+    return 2 * record_id
+
+
+def subject_unit(subject_id: int) -> int:
+    """Unit id of a subject."""
+    return 2 * subject_id + 1
+
+
+def _states(table: str) -> CheckConstraint:
+    listed = ", ".join(f"'{state}'" for state in TRANSITIONS[table])
+    return CheckConstraint(f"state IN ({listed})", name="state")
+
+
+def _id() -> Column[int]:
+    # INTEGER makes a single key SQLite's rowid itself: one tree instead of two.
+    number = BigInteger().with_variant(Integer(), "sqlite")
+    return Column(number, primary_key=True, autoincrement=False)
+
+
+def _big(*, null: bool = False) -> Column[int]:
+    return Column(BigInteger, nullable=null)
+
+
+def _text(length: int, *, null: bool = False) -> Column[str]:
+    return Column(String(length), nullable=null)
+
+
+def _bytes(*, null: bool = False) -> Column[bytes]:
+    return Column(LargeBinary, nullable=null)
+
+
+# -- the ground ----------------------------------------------------------------
+
+
+class IdBlock(SQLModel, table=True):
+    """Next free id of each table: ids are handed out in blocks."""
+
+    __tablename__ = "id_block"
+    name: str = Field(sa_column=Column(String(40), primary_key=True))
+    next_id: int = Field(sa_column=_big())
+
+
+class Setting(SQLModel, table=True):
+    """Facts and keys of this store (``pseudonym-key``, ``task-key``, ...)."""
+
+    __tablename__ = "setting"
+    name: str = Field(sa_column=Column(String(40), primary_key=True))
+    value: bytes = Field(sa_column=_bytes())
+
+
+class FieldName(SQLModel, table=True):
+    """Small stable numbers of field names, over all policy versions."""
+
+    __tablename__ = "field"
+    id: int = Field(sa_column=_id())
+    name: str = Field(sa_column=Column(Text, nullable=False, unique=True))
+
+
+class PolicyVersion(SQLModel, table=True):
+    """Applied policy files, counted 1, 2, 3 ...; the last one is in force."""
+
+    __tablename__ = "policy"
+    version: int = Field(sa_column=_id())
+    name: str = Field(sa_column=Column(Text, nullable=False))
+    source: bytes = Field(sa_column=_bytes())
+    sha256: str = Field(sa_column=_text(64))
+    applied_at: int = Field(sa_column=_big())
+
+
+class Barrier(SQLModel, table=True):
+    """One row (id 1): bookings hold it shared, ``policy apply`` exclusively."""
+
+    __tablename__ = "barrier"
+    id: int = Field(sa_column=_id())
+    policy_version: int = Field(sa_column=_big())  # 0: none yet
+
+
+# -- records -------------------------------------------------------------------
+
+
+class Run(SQLModel, table=True):
+    """A set of records with its connectors and budget."""
+
+    __tablename__ = "run"
+    __table_args__ = (_states("run"),)
+    id: int = Field(sa_column=_id())
+    name: str = Field(sa_column=Column(Text, nullable=False, unique=True))
+    state: str = Field(default="active", sa_column=_text(12))
+    created_at: int = Field(sa_column=_big())
+
+
+class Load(SQLModel, table=True):
+    """One loaded file: its columns in order and its counts."""
+
+    __tablename__ = "load"
+    __table_args__ = (_states("load"),)
+    id: int = Field(sa_column=_id())
+    run_id: int = Field(sa_column=_big())
+    source: str = Field(sa_column=Column(Text, nullable=False))
+    columns: str = Field(sa_column=Column(Text, nullable=False))  # JSON list
+    records: int = Field(default=0, sa_column=_big())
+    rejected: int = Field(default=0, sa_column=_big())
+    state: str = Field(default="loading", sa_column=_text(12))
+    started_at: int = Field(sa_column=_big())
+    finished_at: int | None = Field(default=None, sa_column=_big(null=True))
+
+
+class Subject(SQLModel, table=True):
+    """A person. ``pseudonym`` is a keyed hash, the id in ledger and evidence."""
+
+    __tablename__ = "subject"
+    id: int = Field(sa_column=_id())
+    pseudonym: str = Field(sa_column=Column(String(64), nullable=False, unique=True))
+    value: bytes = Field(sa_column=_bytes())
+    key_id: int | None = Field(default=None, sa_column=_big(null=True))
+
+
+class Record(SQLModel, table=True):
+    """One loaded row, whole: ``columns`` is a JSON array in the load's order."""
+
+    __tablename__ = "record"
+    __table_args__ = (Index(None, "run_id"), Index(None, "subject_id"))
+    id: int = Field(sa_column=_id())
+    run_id: int = Field(sa_column=_big())
+    load_id: int = Field(sa_column=_big())
+    pseudonym: str = Field(sa_column=Column(String(64), nullable=False, unique=True))
+    key: bytes = Field(sa_column=_bytes())
+    columns: bytes = Field(sa_column=_bytes())
+    key_id: int | None = Field(default=None, sa_column=_big(null=True))
+    subject_id: int | None = Field(default=None, sa_column=_big(null=True))
+
+
+class Entry(SQLModel, table=True):
+    """One field of one record that has a value: the paper's d.
+
+    ``shown`` is the form that may be shown (text after redaction, or the crop), made
+    once at load; ``media`` its type. ``subject_id``, ``time``, ``vector`` and
+    ``visits`` are the facts that rules need. The entry's ledger name is derived from
+    its record's pseudonym and its field, see ``keys.entry_name``.
+    """
+
+    __tablename__ = "entry"
+    __table_args__ = (
+        UniqueConstraint("record_id", "field_id"),
+        Index(None, "subject_id"),
+    )
+    id: int = Field(sa_column=_id())
+    record_id: int = Field(sa_column=_big())
+    field_id: int = Field(sa_column=_big())
+    subject_id: int | None = Field(default=None, sa_column=_big(null=True))
+    time: int | None = Field(default=None, sa_column=_big(null=True))
+    vector: str | None = Field(default=None, sa_column=_text(64, null=True))
+    visits: int | None = Field(default=None, sa_column=_big(null=True))
+    shown: bytes = Field(sa_column=_bytes())
+    media: str = Field(sa_column=_text(40))
+    key_id: int | None = Field(default=None, sa_column=_big(null=True))
+
+
+# -- who may see ---------------------------------------------------------------
+
+
+class Chain(SQLModel, table=True):
+    """A ledger chain and its head. All but ``system`` (id 0) are adversaries.
+
+    ``survivor_id`` is set when the chain ended in a join: the adversary that goes on
+    (always the last one, never a chain that ended itself).
+    """
+
+    __tablename__ = "chain"
+    __table_args__ = (Index(None, "survivor_id"),)
+    id: int = Field(sa_column=_id())
+    name: str = Field(sa_column=Column(String(64), nullable=False, unique=True))
+    seq: int = Field(default=0, sa_column=_big())
+    head: str = Field(default="0" * 64, sa_column=_text(64))
+    at: int = Field(default=0, sa_column=_big())
+    policy_version: int = Field(default=0, sa_column=_big())
+    sealed_seq: int = Field(default=0, sa_column=_big())
+    survivor_id: int | None = Field(default=None, sa_column=_big(null=True))
+
+
+class Account(SQLModel, table=True):
+    """A worker's or advertiser's account: ``CONNECTOR/NAME``, of one adversary."""
+
+    __tablename__ = "account"
+    __table_args__ = (
+        _states("account"),
+        UniqueConstraint("connector", "name"),
+        Index(None, "adversary_id"),
+    )
+    id: int = Field(sa_column=_id())
+    connector: str = Field(sa_column=_text(40))
+    name: str = Field(sa_column=Column(Text, nullable=False))
+    adversary_id: int = Field(sa_column=_big())
+    groups: str = Field(default="[]", sa_column=Column(Text, nullable=False))  # JSON
+    state: str = Field(default="active", sa_column=_text(12))
+    invite: int = Field(default=1, sa_column=_big())  # number of the valid invite
+    quality: float = Field(default=0.8)  # estimated accuracy, 0..1
+    added_at: int = Field(sa_column=_big())
+
+
+# -- plan ----------------------------------------------------------------------
+
+
+class Plan(SQLModel, table=True):
+    """An intention: who is to be shown what; ``summary`` is JSON of numbers."""
+
+    __tablename__ = "plan"
+    __table_args__ = (_states("plan"),)
+    id: int = Field(sa_column=_id())
+    policy_version: int = Field(sa_column=_big())
+    state: str = Field(default="draft", sa_column=_text(12))
+    verdict: str = Field(sa_column=_text(12))
+    algorithm: str = Field(sa_column=_text(40))
+    seed: int = Field(sa_column=_big())
+    summary: str = Field(sa_column=Column(Text, nullable=False))
+    created_at: int = Field(sa_column=_big())
+    applied_at: int | None = Field(default=None, sa_column=_big(null=True))
+
+
+class Assignment(SQLModel, table=True):
+    """All entries that a plan gives to one adversary, by one of its accounts.
+
+    ``entries`` is packed: little-endian signed 64-bit entry ids, ascending. One row a
+    pair would cost as much as the ledger itself, and a plan is only an intention.
+    """
+
+    __tablename__ = "assignment"
+    __table_args__ = (Index(None, "adversary_id"),)
+    plan_id: int = Field(sa_column=_id())
+    account_id: int = Field(sa_column=_id())
+    adversary_id: int = Field(sa_column=_big())
+    entries: bytes = Field(sa_column=_bytes())
+
+
+class Held(SQLModel, table=True):
+    """Entries that the last plan held back, with the reason (no values)."""
+
+    __tablename__ = "held_back"
+    entry_id: int = Field(sa_column=_id())
+    plan_id: int = Field(sa_column=_big())
+    reason: str = Field(sa_column=Column(Text, nullable=False))
+
+
+# -- ledger --------------------------------------------------------------------
+
+
+class LedgerLine(SQLModel, table=True):
+    """Every line of every chain, append-only (triggers refuse update and delete).
+
+    Exposures use ``account_id``, ``entry_id``, ``cause`` and ``showing`` (1 when the
+    adversary did not hold the entry before, else 0); other kinds keep the rest of
+    their members in ``body`` (canonical JSON). ``hash`` is the raw SHA-256.
+    """
+
+    __tablename__ = "ledger_line"
+    __table_args__ = (
+        CheckConstraint(
+            "kind IN ('member','exposure','join','policy','keys','unburn','seal')",
+            name="kind",
+        ),
+        CheckConstraint("seq >= 1", name="seq"),
+        Index(None, "entry_id"),
+        {"sqlite_with_rowid": False},
+    )
+    chain_id: int = Field(sa_column=_id())
+    seq: int = Field(sa_column=_id())
+    kind: str = Field(sa_column=_text(8))
+    at: int = Field(sa_column=_big())
+    policy_version: int = Field(sa_column=_big())
+    account_id: int | None = Field(default=None, sa_column=_big(null=True))
+    entry_id: int | None = Field(default=None, sa_column=_big(null=True))
+    cause: str | None = Field(default=None, sa_column=_text(20, null=True))
+    showing: int | None = Field(
+        default=None, sa_column=Column(SmallInteger, nullable=True)
+    )
+    body: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    hash: bytes = Field(sa_column=_bytes())
+
+
+class Holding(SQLModel, table=True):
+    """What each adversary holds of each unit: the gate's summary.
+
+    ``entries`` counts distinct entries. ``time`` is the entries' moment where a
+    windowed rule needs it, else 0. Kept in the transaction of the exposure, and
+    rebuildable from the ledger lines. Only units that a rule of the policy in force
+    judges have rows.
+    """
+
+    __tablename__ = "holding"
+    __table_args__ = (
+        CheckConstraint("entries >= 1", name="entries"),
+        {"sqlite_with_rowid": False},
+    )
+    adversary_id: int = Field(sa_column=_id())
+    unit_id: int = Field(sa_column=_id())
+    field_id: int = Field(sa_column=_id())
+    time: int = Field(default=0, sa_column=_id())
+    entries: int = Field(sa_column=_big())
+
+
+class KeyLine(SQLModel, table=True):
+    """Lines of ``keys.jsonl`` by load, so that evidence repeats them to the byte.
+
+    A load's lines are kept as one blob of raw lines (pseudonyms and facts only, no
+    value); ``chain system`` holds their count and digest.
+    """
+
+    __tablename__ = "key_lines"
+    seq: int = Field(sa_column=_id())  # seq of the `keys` line in chain system
+    keys: bytes = Field(sa_column=_bytes())
+    relations: bytes = Field(sa_column=_bytes())
+
+
+# -- out and back --------------------------------------------------------------
+
+
+class Outbox(SQLModel, table=True):
+    """One message for one connector; its id is the idempotency key."""
+
+    __tablename__ = "outbox"
+    __table_args__ = (
+        _states("outbox"),
+        CheckConstraint("kind IN ('publish','offer','withdraw')", name="kind"),
+        Index(None, "state", "due", "id"),
+    )
+    id: int = Field(sa_column=_id())
+    connector: str = Field(sa_column=_text(40))
+    account_id: int = Field(sa_column=_big())
+    kind: str = Field(sa_column=_text(8))
+    state: str = Field(default="ready", sa_column=_text(12))
+    due: int = Field(sa_column=_big())
+    attempts: int = Field(default=0, sa_column=_big())
+    epoch: int = Field(default=0, sa_column=_big())  # of the daemon that leased it
+    leased_until: int | None = Field(default=None, sa_column=_big(null=True))
+    handle: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    error: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    created_at: int = Field(sa_column=_big())
+
+
+class Task(SQLModel, table=True):
+    """One showing of one entry to one account, with what became of it.
+
+    Its public name is an opaque token made from the id (``keys.task_token``). Push
+    tasks carry the outbox message they leave with; pull tasks are born when served.
+    """
+
+    __tablename__ = "task"
+    __table_args__ = (
+        _states("task"),
+        Index(None, "entry_id"),
+        Index(None, "account_id", "created_at"),
+        Index(None, "outbox_id"),
+    )
+    id: int = Field(sa_column=_id())
+    entry_id: int = Field(sa_column=_big())
+    account_id: int = Field(sa_column=_big())
+    adversary_id: int = Field(sa_column=_big())
+    connector: str = Field(sa_column=_text(40))
+    outbox_id: int | None = Field(default=None, sa_column=_big(null=True))
+    state: str = Field(sa_column=_text(12))
+    created_at: int = Field(sa_column=_big())
+    leased_until: int | None = Field(default=None, sa_column=_big(null=True))
+    draft: bytes | None = Field(default=None, sa_column=_bytes(null=True))
+    key_id: int | None = Field(default=None, sa_column=_big(null=True))
+
+
+class Answer(SQLModel, table=True):
+    """What one account answered to one task; one answer a task."""
+
+    __tablename__ = "answer"
+    __table_args__ = (Index(None, "entry_id"),)
+    task_id: int = Field(sa_column=_id())
+    entry_id: int = Field(sa_column=_big())
+    account_id: int = Field(sa_column=_big())
+    raw: bytes = Field(sa_column=_bytes())
+    normal: bytes | None = Field(default=None, sa_column=_bytes(null=True))
+    key_id: int | None = Field(default=None, sa_column=_big(null=True))
+    valid: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    reason: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    at: int = Field(sa_column=_big())
+
+
+class Result(SQLModel, table=True):
+    """The consensus of an entry's answers."""
+
+    __tablename__ = "result"
+    __table_args__ = (_states("result"),)
+    entry_id: int = Field(sa_column=_id())
+    value: bytes | None = Field(default=None, sa_column=_bytes(null=True))
+    key_id: int | None = Field(default=None, sa_column=_big(null=True))
+    confidence: float = Field(default=0.0)
+    answers: int = Field(default=0, sa_column=_big())
+    wanted: int = Field(default=0, sa_column=_big())  # answers wanted by now
+    state: str = Field(default="open", sa_column=_text(12))
+    at: int = Field(sa_column=_big())
+
+
+class Quarantine(SQLModel, table=True):
+    """What came from outside and fits no task: kept, never acted on."""
+
+    __tablename__ = "quarantine"
+    id: int = Field(sa_column=_id())
+    connector: str = Field(sa_column=_text(40))
+    reason: str = Field(sa_column=Column(Text, nullable=False))
+    payload: bytes = Field(sa_column=_bytes())
+    key_id: int | None = Field(default=None, sa_column=_big(null=True))
+    at: int = Field(sa_column=_big())
+
+
+# -- running -------------------------------------------------------------------
+
+
+class Cursor(SQLModel, table=True):
+    """Where collecting stands with each connector."""
+
+    __tablename__ = "cursor"
+    connector: str = Field(sa_column=Column(String(40), primary_key=True))
+    value: str = Field(sa_column=Column(Text, nullable=False))
+
+
+class Lease(SQLModel, table=True):
+    """Who leads a shard; ``epoch`` is the fencing token of its gate writes."""
+
+    __tablename__ = "lease"
+    shard: int = Field(sa_column=_id())
+    holder: str = Field(sa_column=Column(Text, nullable=False))
+    epoch: int = Field(sa_column=_big())
+    leased_until: int = Field(sa_column=_big())
+
+
+class Pause(SQLModel, table=True):
+    """What is paused: ``all``, ``connector:NAME`` or ``run:NAME``."""
+
+    __tablename__ = "pause"
+    scope: str = Field(sa_column=Column(String(120), primary_key=True))
+    reason: str = Field(sa_column=Column(Text, nullable=False))
+    at: int = Field(sa_column=_big())
+
+
+class Event(SQLModel, table=True):
+    """The audit log: who did what (ids and numbers only, no values)."""
+
+    __tablename__ = "event"
+    id: int = Field(sa_column=_id())
+    at: int = Field(sa_column=_big())
+    actor: str = Field(sa_column=Column(Text, nullable=False))
+    action: str = Field(sa_column=_text(40))
+    detail: str = Field(default="{}", sa_column=Column(Text, nullable=False))
