@@ -1,0 +1,220 @@
+"""The assignment problem as numbers: who may be shown what, and what must not meet.
+
+Entries and adversaries are indices from 0 (opaque ids at the border: the caller keeps
+the names). Everything is columnar, so that a million entries are a few arrays. Frozen
+and self-checking: a Problem that exists is well formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+
+from policies.document.policy import Objective
+from policies.sets import Bools, Ints, InvalidProblem, SetSystem, below, column
+from policies.utility import Weights
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs (entry, adversary), sorted by entry, then adversary, each once.
+
+    Attributes
+    ----------
+    entry, adversary : int64 array, shape (pairs,)
+    """
+
+    entry: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    adversary: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __post_init__(self) -> None:
+        entry = column("pairs.entry", self.entry)
+        adversary = column("pairs.adversary", self.adversary, len(entry))
+        order = np.lexsort((adversary, entry))
+        entry, adversary = entry[order], adversary[order]
+        same = (entry[1:] == entry[:-1]) & (adversary[1:] == adversary[:-1])
+        if same.any():
+            fresh = np.concatenate([[True], ~same])
+            entry, adversary = entry[fresh], adversary[fresh]
+        for name, array in (("entry", entry), ("adversary", adversary)):
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    def __len__(self) -> int:
+        return len(self.entry)
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]]) -> Self:
+        """From an iterable of (entry, adversary)."""
+        grid = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+        return cls(grid[:, 0], grid[:, 1])
+
+    def union(self, other: Pairs) -> Pairs:
+        """Return the pairs of both, each once."""
+        return Pairs(
+            np.concatenate([self.entry, other.entry]),
+            np.concatenate([self.adversary, other.adversary]),
+        )
+
+    def start(self, n_entries: int) -> Ints:
+        """CSR offsets: pairs of entry d are ``start[d]:start[d + 1]``."""
+        return np.searchsorted(self.entry, np.arange(n_entries + 1)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Average:
+    """A cap on the mean of f over some properties' sets, per adversary: mean <= limit.
+
+    Attributes
+    ----------
+    properties : tuple of int
+        The properties whose sets are counted.
+    limit : Fraction
+        0 < limit <= 1.
+    """
+
+    properties: tuple[int, ...]
+    limit: Fraction
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is maximised below the limits (paper, section 3).
+
+    Attributes
+    ----------
+    objective : Objective
+        ``disc-budget`` max u; ``tradeoff`` max u + lambda * (tau - f).
+    lambda_ : Fraction
+        >= 0.
+    tau : Fraction
+        The constant of the tradeoff; 0 where no limit was given.
+    average : bool
+        f is the highest mean over the sets of one adversary instead of the worst set.
+    """
+
+    objective: Objective = Objective.DISC_BUDGET
+    lambda_: Fraction = Fraction(1)
+    tau: Fraction = Fraction(1)
+    average: bool = False
+
+    def __post_init__(self) -> None:
+        if self.lambda_ < 0:
+            raise InvalidProblem(f"lambda is {self.lambda_}, expected >= 0")
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Entries, adversaries, sensitive sets and limits.
+
+    Attributes
+    ----------
+    sets : SetSystem
+    lo, hi : int64 array, shape (n entries,)
+        Copies that an entry must and may get from this plan, 0 <= lo <= hi. An entry
+        with hi = 0 is history only.
+    weights : Weights
+        w_da; its shape tells n and k.
+    capacity : int64 array, shape (k,), or None
+        New exposures that each adversary may still get; ``NO_CAP`` for no limit.
+    forbidden : Pairs
+        Pairs that must not be planned (for example: this worker answered already).
+    history : Pairs
+        Exposures of the past: they count for disclosure, not for utility or capacity.
+    trusted : bool array, shape (properties, k), or None
+        Where True, that property is not judged for that adversary.
+    goal : Goal
+    averages : tuple of Average
+
+    Notes
+    -----
+    k counts merged adversaries: declared groups and accounts known to be one are
+    joined before a Problem is made.
+    """
+
+    sets: SetSystem
+    lo: Ints
+    hi: Ints
+    weights: Weights
+    capacity: Ints | None = None
+    forbidden: Pairs = Pairs()
+    history: Pairs = Pairs()
+    trusted: Bools | None = None
+    goal: Goal = Goal()
+    averages: tuple[Average, ...] = ()
+
+    def __post_init__(self) -> None:
+        n, k = self.n_entries, self.n_adversaries
+        if self.sets.n_entries != n:
+            raise InvalidProblem(
+                f"sets speak of {self.sets.n_entries} entries, expected {n}"
+            )
+        object.__setattr__(self, "lo", column("lo", self.lo, n))
+        object.__setattr__(self, "hi", column("hi", self.hi, n))
+        bad = np.flatnonzero(self.lo > self.hi)
+        if bad.size:
+            d = int(bad[0])
+            raise InvalidProblem(
+                f"entry {d} has lo = {int(self.lo[d])}, expected <= hi = {int(self.hi[d])}"
+            )
+        if self.capacity is not None:
+            object.__setattr__(self, "capacity", column("capacity", self.capacity, k))
+        for name in ("forbidden", "history"):
+            pairs: Pairs = getattr(self, name)
+            below(f"{name}.entry", pairs.entry, n)
+            below(f"{name}.adversary", pairs.adversary, k)
+        if self.trusted is not None:
+            self._check_trusted()
+
+    def _check_trusted(self) -> None:
+        """Copy the mask; raise unless it is properties x adversaries."""
+        mask = np.array(self.trusted, dtype=np.bool_)
+        want = (len(self.sets.properties), self.n_adversaries)
+        if mask.shape != want:
+            raise InvalidProblem(f"trusted has shape {mask.shape}, expected {want}")
+        mask.flags.writeable = False
+        object.__setattr__(self, "trusted", mask)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries, history-only ones included."""
+        return self.weights.n_entries
+
+    @property
+    def n_adversaries(self) -> int:
+        """Number of (merged) adversaries."""
+        return self.weights.n_adversaries
+
+    def room(self) -> Ints:
+        """Capacity of each adversary, shape (k,), never more than could be used."""
+        most = int(self.hi.astype(bool).sum())
+        if self.capacity is None:
+            return np.full(self.n_adversaries, most, np.int64)
+        return np.minimum(self.capacity, most)
+
+    def select(self, entries: Ints, sets: Ints) -> Problem:
+        """Return the part over these entries and sets, renumbered; capacities stay."""
+        number = np.full(self.n_entries, -1, np.int64)
+        number[entries] = np.arange(len(entries))
+
+        def part(pairs: Pairs) -> Pairs:
+            inside = number[pairs.entry] >= 0
+            return Pairs(number[pairs.entry[inside]], pairs.adversary[inside])
+
+        return replace(
+            self,
+            sets=self.sets.select(entries, sets),
+            lo=self.lo[entries],
+            hi=self.hi[entries],
+            weights=self.weights.select(entries),
+            forbidden=part(self.forbidden),
+            history=part(self.history),
+        )
+
+
+class Plan(Pairs):
+    """An assignment x_da: an intention; nothing has been shown by it."""
