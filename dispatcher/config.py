@@ -1,0 +1,186 @@
+"""The operator's settings: ``dispatcher.toml``, read once and checked.
+
+Precedence: command line over ``DISPATCHER_*`` environment over file over default.
+No setting holds a secret; secrets come by file.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dispatcher.errors import Invalid
+
+CONFIG_NAME = "dispatcher.toml"
+POLICY_NAME = "policy.toml"
+STORE_NAME = "dispatcher.db"
+
+Seconds = Annotated[float, Field(gt=0, le=10**9)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Ticks(_Section):
+    """Seconds between two ticks of each stage of the daemon."""
+
+    intake: Seconds = 5.0
+    planning: Seconds = 5.0
+    booking: Seconds = 2.0
+    sending: Seconds = 1.0
+    serving: Seconds = 5.0
+    collecting: Seconds = 2.0
+    assembly: Seconds = 2.0
+    sealing: Seconds = 60.0
+    leading: Seconds = 2.0
+
+
+class Tasks(_Section):
+    """How tasks are leased and repeated.
+
+    ``lease`` is how long a worker of the task page has for one task (seconds);
+    ``extensions`` how often the worker may ask for as much time again.
+    """
+
+    lease: Seconds = 600.0
+    extensions: Annotated[int, Field(ge=0, le=1000)] = 10
+    attempts: Annotated[int, Field(ge=1, le=1000)] = 12
+
+
+class Surfaces(_Section):
+    """Where the servers listen (``HOST:PORT``), all on loopback by default."""
+
+    operators: str = "127.0.0.1:8420"
+    workers: str = "127.0.0.1:8421"
+    admin: str = "127.0.0.1:9464"
+    worker_url: str | None = None  # how workers reach the task page from outside
+    behind_proxy: bool = False
+
+    @model_validator(mode="after")
+    def _addresses(self) -> Self:
+        for name in ("operators", "workers", "admin"):
+            split_address(getattr(self, name), f"surfaces.{name}")
+        return self
+
+
+class Config(_Section):
+    """The whole of ``dispatcher.toml``."""
+
+    store: str = STORE_NAME
+    policy: str = POLICY_NAME
+    plans: Literal["auto", "manual"] = "auto"
+    inbox: str | None = None  # a folder whose files are loaded by the daemon
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    plan_seconds: Seconds = 60.0
+    ticks: Ticks = Ticks()
+    tasks: Tasks = Tasks()
+    surfaces: Surfaces = Surfaces()
+    connectors: Mapping[str, Mapping[str, str]] = Field(
+        default_factory=lambda: {"folder": {"spool": "spool"}, "inhouse": {}}
+    )
+
+
+def split_address(address: str, where: str) -> tuple[str, int]:
+    """Split ``HOST:PORT``.
+
+    Raises
+    ------
+    ValueError
+        If it is not of that form, or the port is not 0..65535.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        msg = f"{where} is {address!r}, expected HOST:PORT"
+        raise ValueError(msg)
+    return host.strip("[]"), int(port)
+
+
+def load_config(
+    directory: Path, environment: Mapping[str, str], *, file: Path | None = None
+) -> Config:
+    """Read the settings of a directory.
+
+    Parameters
+    ----------
+    directory : Path
+        Where ``dispatcher.toml`` lies; without the file the defaults hold.
+    environment : Mapping[str, str]
+        ``DISPATCHER_STORE``, ``DISPATCHER_POLICY`` and ``DISPATCHER_PLANS`` override
+        the file.
+    file : Path, optional
+        Another file to read; it must exist.
+
+    Raises
+    ------
+    Invalid
+        If the file is not TOML, or a key is unknown or out of range.
+    """
+    path = file if file is not None else directory / CONFIG_NAME
+    data: dict[str, object] = {}
+    if file is not None or path.exists():
+        data = _read(path)
+    for key in ("store", "policy", "plans"):
+        value = environment.get(f"DISPATCHER_{key.upper()}")
+        if value:
+            data[key] = value
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise Invalid(
+            f"{path}: {place}: {first['msg']}",
+            why="the settings are checked before anything starts",
+            fix="mend the key, or delete it to use the default",
+        ) from None
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        detail = (
+            str(error) if isinstance(error, tomllib.TOMLDecodeError) else "not TOML"
+        )
+        raise Invalid(
+            f"{path}: {detail}",
+            why="the settings file is not valid TOML 1.0 in UTF-8",
+            fix="mend the syntax at the place named",
+        ) from None
+    except OSError as error:
+        raise Invalid(
+            f"{path}: {error.strerror}",
+            why="the settings file can not be read",
+            fix="check the path and its permissions",
+        ) from None
+
+
+def store_location(config: Config, directory: Path) -> str:
+    """URL or absolute path of the store; ``DISPATCHER_STORE_FILE`` may hold a URL."""
+    file = os.environ.get("DISPATCHER_STORE_FILE")
+    if file:
+        return Path(file).read_text(encoding="utf-8").strip()
+    if "://" in config.store:
+        return config.store
+    return str((directory / config.store).absolute())
+
+
+STARTER = """\
+# Settings of the dispatcher in this directory. Every key may be left out.
+store  = "dispatcher.db"      # a file (SQLite), or postgresql://user@host/name
+policy = "policy.toml"
+plans  = "auto"               # "manual": new records wait for `dispatcher plan apply`
+# inbox = "inbox"             # files put here are loaded by `dispatcher up`
+
+[connectors.folder]
+spool = "spool"               # one directory a worker: tasks out, answers back
+
+[connectors.inhouse]          # our own task page; workers get invite links
+"""
+"""Text of the file that ``dispatcher init`` writes."""

@@ -1,0 +1,1 @@
+"""The commands. Each module holds one noun; ``app`` wires them."""

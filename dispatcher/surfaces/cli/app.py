@@ -1,0 +1,98 @@
+"""The command tree: global options, and one Typer app for each noun."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version as distribution_version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dispatcher.surfaces.cli import (
+    audit,
+    daemon,
+    db,
+    demo,
+    explain,
+    init,
+    plan,
+    policy,
+    queue,
+    records,
+    status,
+    workers,
+)
+from dispatcher.surfaces.cli.context import CliContext
+
+app = typer.Typer(
+    name="dispatcher",
+    help="Show sensitive records to strangers field by field: no stranger can put "
+    "together what must stay apart.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+MORE = "More commands"
+
+app.command("init")(init.init)
+app.add_typer(records.app, name="records")
+app.add_typer(policy.app, name="policy")
+app.add_typer(workers.app, name="workers")
+app.add_typer(plan.app, name="plan")
+app.command("up")(daemon.up)
+app.command("status")(status.status)
+app.command("explain")(explain.explain)
+app.command("demo")(demo.demo)
+app.command("pause", rich_help_panel=MORE)(queue.pause)
+app.command("resume", rich_help_panel=MORE)(queue.resume)
+app.add_typer(queue.app, name="queue", rich_help_panel=MORE)
+app.add_typer(audit.app, name="audit", rich_help_panel=MORE)
+app.add_typer(db.app, name="db", rich_help_panel=MORE)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"dispatcher {distribution_version('sparsi-dispatcher')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    ctx: typer.Context,
+    directory: Annotated[
+        Path, typer.Option("--dir", "-C", help="Work in this directory.")
+    ] = Path(),
+    store: Annotated[
+        str | None,
+        typer.Option(help="File or postgresql:// URL of the store (no password)."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Another settings file.", dir_okay=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color")] = False,
+    no_input: Annotated[
+        bool, typer.Option("--no-input", help="Never ask; exit 2 instead.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Answer yes.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Set what holds for every command."""
+    del version
+    plain = no_color or bool(os.environ.get("NO_COLOR")) or not sys.stderr.isatty()
+    ctx.obj = CliContext(
+        directory=directory,
+        store=store,
+        config_file=config,
+        json=json,
+        quiet=quiet,
+        no_input=no_input,
+        yes=yes,
+        color=not plain,
+    )
