@@ -1,0 +1,81 @@
+"""The ledger's lines hash as the evidence format says."""
+
+import hashlib
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.ledger import lines
+
+# The vector of the evidence format.
+MEMBER = {
+    "accepted": [],
+    "account": "x/1",
+    "at": 1,
+    "chain": "A",
+    "groups": ["g"],
+    "kind": "member",
+    "policy": 0,
+    "prev": lines.NO_HASH,
+    "seq": 1,
+}
+MEMBER_HASH = "797e4b4f9358a72b29a4c14e291f2d87c5fdac82d74178fc2a14427ab3e93604"
+SEAL_ROOT = "a4c509b869d243ea4e35546a80dbd85e7a3002ed0afd6a7c7caf1eb8dace20d7"
+
+
+def test_first_member_line_hashes_to_the_vector():
+    assert lines.line_hash(lines.NO_HASH, MEMBER) == MEMBER_HASH
+
+
+def test_first_seal_over_one_chain_has_the_root_of_the_vector():
+    assert lines.seal_root({"A": MEMBER_HASH}, lines.NO_HASH) == SEAL_ROOT
+
+
+def _tree(leaves):
+    """RFC 9162, 2.1.1, word by word."""
+    if not leaves:
+        return hashlib.sha256(b"").digest()
+    if len(leaves) == 1:
+        return hashlib.sha256(b"\0" + leaves[0]).digest()
+    k = 1
+    while 2 * k < len(leaves):
+        k *= 2
+    left, right = _tree(leaves[:k]), _tree(leaves[k:])
+    return hashlib.sha256(b"\1" + left + right).digest()
+
+
+@given(st.lists(st.binary(max_size=8), max_size=40))
+def test_tree_is_that_of_the_rfc(leaves):
+    assert lines.merkle_root(leaves) == _tree(leaves).hex()
+
+
+@given(
+    account=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+    entries=st.lists(st.from_regex(r"r[0-9a-f]{24}\.[0-9]{1,3}", fullmatch=True)),
+    seq=st.integers(1, 10**9),
+)
+def test_fast_exposure_hashes_are_those_of_the_lines(account, entries, seq):
+    form = lines.ExposureForm.of(
+        account=account, at=7, cause="plan", chain="a1", policy=3
+    )
+    prev = MEMBER_HASH
+    for entry, raw in zip(
+        entries, form.hashes(entries, prev=prev, seq=seq), strict=True
+    ):
+        line = {
+            "account": account,
+            "at": 7,
+            "cause": "plan",
+            "chain": "a1",
+            "entry": entry,
+            "kind": "exposure",
+            "policy": 3,
+            "prev": prev,
+            "seq": seq,
+        }
+        assert lines.line_hash(prev, line) == raw.hex()
+        text = form.text(entry, prev=prev, seq=seq, own=raw.hex())
+        assert text == lines.canonical({**line, "hash": raw.hex()})
+        assert json.loads(text)["account"] == account
+        prev, seq = raw.hex(), seq + 1

@@ -1,0 +1,67 @@
+"""Names made from keys: opaque, unlinkable, and told from forged ones."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher import keys
+
+KEY = bytes(range(32))
+OTHER = bytes(32)
+IDS = st.integers(0, 2**63 - 1)
+
+
+@given(st.lists(IDS, max_size=20))
+def test_a_token_leads_back_to_its_task(ids):
+    tokens = keys.task_tokens(KEY, ids)
+    assert [keys.task_id_of(KEY, token) for token in tokens] == ids
+
+
+@given(IDS)
+def test_a_token_of_another_key_is_no_token(task_id):
+    assert keys.task_id_of(KEY, keys.task_token(OTHER, task_id)) is None
+
+
+@given(IDS, st.integers(0, 31), st.sampled_from("0123456789abcdef"))
+def test_an_edited_token_is_no_token(task_id, place, digit):
+    token = keys.task_token(KEY, task_id)
+    edited = token[:place] + digit + token[place + 1 :]
+    assert keys.task_id_of(KEY, edited) == (task_id if edited == token else None)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_read_without_a_fault(text):
+    assert keys.task_id_of(KEY, text) is None
+    assert keys.read_invite(KEY, text, now=0) is None
+
+
+def test_neighbouring_tasks_have_tokens_that_share_no_beginning():
+    first, second = keys.task_tokens(KEY, [1, 2])
+    assert first[:8] != second[:8]
+
+
+def test_upper_case_is_not_a_second_spelling_of_a_token():
+    token = keys.task_token(KEY, 77)
+    assert keys.task_id_of(KEY, token.upper()) is None
+
+
+def test_equal_keys_have_equal_names_and_kinds_are_apart():
+    one, same = keys.pseudonyms(KEY, "r", ["rx-1", b"rx-1"])
+    assert one == same == keys.pseudonym(KEY, "r", "rx-1")
+    assert len(one) == 25
+    assert keys.pseudonym(KEY, "s", "rx-1")[1:] != one[1:]
+    assert keys.pseudonym(OTHER, "r", "rx-1") != one
+
+
+def test_an_invite_is_read_until_it_expires():
+    invite = keys.Invite(account_id=5, number=2, expires_at=1_000)
+    token = keys.invite_token(KEY, invite)
+    assert keys.read_invite(KEY, token, now=999) == invite
+    assert keys.read_invite(KEY, token, now=1_000) is None
+
+
+@given(st.integers(0, 47), st.sampled_from("AZaz09-_"))
+def test_an_edited_invite_is_refused(place, char):
+    token = keys.invite_token(KEY, keys.Invite(5, 2, 1_000))
+    edited = token[:place] + char + token[place + 1 :]
+    read = keys.read_invite(KEY, edited, now=0)
+    assert (read is None) == (edited != token)
