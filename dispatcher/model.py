@@ -33,6 +33,7 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlmodel import Field, SQLModel
 
@@ -299,6 +300,18 @@ class Account(SQLModel, table=True):
     added_at: int = Field(sa_column=_big())
 
 
+class Recusal(SQLModel, table=True):
+    """A worker said "I know this person": nothing of the unit is shown to them again.
+
+    One row for the record and one for its subject, where it has one.
+    """
+
+    __tablename__ = "recusal"
+    adversary_id: int = Field(sa_column=_id())
+    unit_id: int = Field(sa_column=_id())
+    at: int = Field(sa_column=_big())
+
+
 # -- plan ----------------------------------------------------------------------
 
 
@@ -451,6 +464,15 @@ class Task(SQLModel, table=True):
         Index(None, "entry_id"),
         Index(None, "account_id", "created_at"),
         Index(None, "outbox_id"),
+        # Only pull tasks are ever "shown", and only while leased: a handful of rows,
+        # so that arriving, and expiry, never walk an account's history.
+        Index(
+            "ix_task_shown",
+            "account_id",
+            "leased_until",
+            sqlite_where=text("state = 'shown'"),
+            postgresql_where=text("state = 'shown'"),
+        ),
     )
     id: int = Field(sa_column=_id())
     entry_id: int = Field(sa_column=_big())
