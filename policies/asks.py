@@ -1,0 +1,190 @@
+"""One ask judged by every rule that touches it: what the gate and policy tests call."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from policies.document.policy import Kind, Policy, Property, Scope
+from policies.rules import Held, Rule, by_field
+
+PLANNED: Final = frozenset({Kind.STEP, Kind.LINEAR, Kind.QUADRATIC})
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFacts:
+    """What the rules need to know of an entry; ids are opaque, no value is here.
+
+    Attributes
+    ----------
+    record, field : str
+    subject : str or None
+        The person, for subject rules.
+    time : int
+        Microseconds UTC, 0 where the policy has no use for it.
+    vector : str or None
+        Opaque class of the place, for relation rules.
+    count : int
+        Visits at that place, >= 0.
+    """
+
+    record: str
+    field: str
+    subject: str | None = None
+    time: int = 0
+    vector: str | None = None
+    count: int = 1
+
+
+class Finding(NamedTuple):
+    """What one rule says of one ask.
+
+    Attributes
+    ----------
+    property : str
+    scope : Scope
+        Tells the unit: the record or the subject of the asked entry.
+    before, after : Fraction
+        f without and with the asked entry, in [0, 1].
+    tau : Fraction or None
+        The limit, f < tau; None is no limit.
+    refused : bool
+        Whether ``after`` is at or past the limit.
+    """
+
+    property: str
+    scope: Scope
+    before: Fraction
+    after: Fraction
+    tau: Fraction | None
+    refused: bool
+
+
+class Rules:
+    """All rules of a policy that the gate and the planner judge, by field.
+
+    Relation, posterior, information-gain and plugin rules are not among them: ask
+    :func:`unsupported` first, and refuse a policy for which it names any.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        able = [p for p in policy.properties.values() if _reason(p) is None]
+        self.all: Mapping[str, Rule] = {p.name: Rule(p) for p in able}
+        self._of_field = {
+            name: tuple(rule for rule in self.all.values() if name in rule.fields)
+            for name in policy.entity.fields
+        }
+
+    def of_field(self, field: str) -> tuple[Rule, ...]:
+        """The rules with a set that may contain an entry of this field."""
+        return self._of_field.get(field, ())
+
+
+def compile_rules(policy: Policy) -> Rules:
+    """Compile the record and subject rules of a policy."""
+    return Rules(policy)
+
+
+def judge_ask(
+    rules: Rules,
+    entry: EntryFacts,
+    held_in_record: Held,
+    held_in_subject: Held,
+    trusted: Collection[str] = frozenset(),
+    *,
+    whole_unit: bool = True,
+) -> tuple[Finding, ...]:
+    """Judge one ask by every rule that touches the asked field.
+
+    Parameters
+    ----------
+    rules : Rules
+    entry : EntryFacts
+        The asked entry. It is taken as held already if ``held_in_record`` has its
+        field (a record has one entry a field), and is judged the same way.
+    held_in_record, held_in_subject : Mapping[tuple[str, int], int]
+        What the adversary holds of the entry's record and of its subject, the whole of
+        it: the record's entries are in the subject's mapping too.
+    trusted : Collection of str
+        Rules that are not judged for this adversary (:func:`~policies.groups
+        .trusted_rules`).
+    whole_unit : bool
+        True, the gate: f of the whole unit, as an auditor judges it, so that a unit
+        which is past its limit by an accepted merge takes no further entry at all.
+        False, ``[[test]]`` blocks: only the sets that contain the asked entry. The two
+        differ only where another set of the same unit is past the limit already.
+
+    Returns
+    -------
+    tuple of Finding
+        One for each rule judged, in the order of the file. The ask is refused if any
+        of them is.
+    """
+    already = any(f == entry.field and n > 0 for (f, _), n in held_in_record.items())
+    findings = []
+    for rule in rules.of_field(entry.field):
+        if rule.name not in trusted:
+            record = rule.scope is Scope.RECORD
+            held = held_in_record if record else held_in_subject
+            findings.append(_judge(rule, entry, held, already, whole_unit))
+    return tuple(findings)
+
+
+def _judge(
+    rule: Rule, entry: EntryFacts, held: Held, already: bool, whole_unit: bool
+) -> Finding:
+    """Judge one ask against the unit that the asked entry belongs to."""
+    key = (entry.field, entry.time)
+    if rule.window is None:
+        before, after = _scores(rule, entry.field, held, already, whole_unit)
+    else:
+        through = None if whole_unit else key
+        before = rule.highest(held, through)
+        joined = {**held, key: held.get(key, 0) + (0 if already else 1)}
+        after = rule.highest(joined, through)
+    refused = rule.cap is not None and after > rule.cap
+    return Finding(
+        rule.name,
+        rule.scope,
+        rule.fraction(before),
+        rule.fraction(after),
+        rule.tau,
+        refused,
+    )
+
+
+def _scores(
+    rule: Rule, field: str, held: Held, already: bool, whole_unit: bool
+) -> tuple[int, int]:
+    """Scores before and after, without a window."""
+    counts = by_field(held)
+    through = None if whole_unit else field
+    before = rule.score(counts, through)
+    if already:
+        return before, before
+    counts[field] = counts.get(field, 0) + 1
+    return before, rule.score(counts, through)
+
+
+def unsupported(policy: Policy) -> tuple[str, ...]:
+    """Name the rules that the gate and the planner cannot judge, each with the reason.
+
+    Returns
+    -------
+    tuple of str
+        ``"NAME: reason"``; empty if the whole policy can be planned and booked.
+    """
+    reasons = ((p.name, _reason(p)) for p in policy.properties.values())
+    return tuple(f"{name}: {reason}" for name, reason in reasons if reason)
+
+
+def _reason(prop: Property) -> str | None:
+    if prop.scope is Scope.RELATION:
+        return (
+            f"{prop.disclosure.kind} rules over a relation are only checked and tested"
+        )
+    if prop.disclosure.kind not in PLANNED:
+        return f"{prop.disclosure.kind} rules are only checked"
+    return None
