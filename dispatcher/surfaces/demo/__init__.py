@@ -1,0 +1,1 @@
+"""The demo: drawn forms, simulated workers, and ``up`` as a process beside them."""
