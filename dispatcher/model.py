@@ -332,10 +332,14 @@ class Plan(SQLModel, table=True):
 
 
 class Assignment(SQLModel, table=True):
-    """All entries that a plan gives to one adversary, by one of its accounts.
+    """What a plan still means to show to one account: pairs not booked yet.
 
     ``entries`` is packed: little-endian signed 64-bit entry ids, ascending. One row a
     pair would cost as much as the ledger itself, and a plan is only an intention.
+    Booking and serving take out what they book, and what the gate refuses, in the
+    transaction that does it; so copies in flight = pairs left here in applied plans +
+    live tasks. Pairs of the push connectors are booked by the booking stage, those of
+    the pull connectors by serving, when the worker presses Start.
     """
 
     __tablename__ = "assignment"
