@@ -12,10 +12,7 @@ That both say the same is a law under test: for any held entries of a unit,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
-from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -32,17 +29,17 @@ from policies.asks import (
 from policies.document.policy import Policy, Scope
 from policies.groups import Adversary, adversaries, groups_of, trusted_rules
 from policies.rules import Held, Rule, reaches_limit
+from policies.sets import NO_CAP, Measure, SetSystem
 
 __all__ = [
     "Adversary",
     "EntryFacts",
     "EntryTable",
+    "Expansion",
     "Finding",
     "Held",
     "Rule",
     "Rules",
-    "SetKind",
-    "SetSystem",
     "adversaries",
     "compile_rules",
     "expand",
@@ -56,15 +53,8 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-NO_LIMIT: Final = np.iinfo(np.int64).max
-LARGEST_SCALE: Final = 1 << 52  # sums of weights stay exact, also as float64
-
-
-class SetKind(IntEnum):
-    """How the score of a set is counted."""
-
-    WEIGHTED = 0  # the sum of the values of the held entries
-    CLASSES = 1  # the number of different values among the held entries
+LATEST: Final = int(np.iinfo(np.int64).max)
+LARGEST_SCALE: Final = 1 << 52  # loads stay exact, also as float64
 
 
 @dataclass(frozen=True)
@@ -109,13 +99,8 @@ class EntryTable:
 
 
 @dataclass(frozen=True)
-class SetSystem:
-    """The sensitive sets of a table of entries, as columns (S sets, N memberships).
-
-    A set is kept below its limit by an adversary iff the score of the entries that it
-    holds is <= ``cap``. f of the set is exact from the score:
-    ``rules[rule[s]]`` has ``power`` and ``f = min(1, score * unit) ** power``; for a
-    step rule f is 1 if ``score >= need``, else 0.
+class Expansion:
+    """The sensitive sets of a table of entries, and where each comes from (S sets).
 
     Sets that can not exist yield none: a step set or alternative that lacks a field,
     ``at = k`` where fewer than k entries are there, windows inside a wider window of the
@@ -125,67 +110,26 @@ class SetSystem:
     Attributes
     ----------
     rules : tuple of Rule
-        The compiled rules, in the order of the file.
-    rule : int32[S]
-        Index into ``rules``.
+        The compiled rules, in the order of the file; ``sets.owner`` points into them.
+    sets : SetSystem
+        Members are rows of the entry table. A step set over classes with one entry each
+        is given as weighted.
     unit : int64[S]
         The record or subject that the set belongs to, by the rule's scope.
-    alternative : int32[S]
+    alternative : int64[S]
         Index into the rule's ``alternatives``.
-    start : int64[S]
-        First time of the window; 0 without a window.
-    kind : int8[S]
-        :class:`SetKind`. A set of classes with one entry each is given as weighted.
-    cap : int64[S]
-        Largest score below tau; ``NO_LIMIT`` for tau "none".
-    need : int64[S]
-        Step: the score from which f is 1. Else 0.
-    scale : float64[S]
-        f = min(1, score * scale) ** power, for objectives in floats. Step: 0.
-    indptr : int64[S + 1]
-        Set s has the memberships ``indptr[s]:indptr[s + 1]``.
-    entries : int64[N]
-        Row of the entry table, in no particular order within a set.
-    values : int64[N]
-        Weighted: the integer weight, >= 0. Classes: the class, 0 .. need - 1.
+    since : int64[S]
+        First time of the set's window; 0 without a window.
     """
 
     rules: tuple[Rule, ...]
-    rule: npt.NDArray[np.int32]
+    sets: SetSystem
     unit: Ints
-    alternative: npt.NDArray[np.int32]
-    start: Ints
-    kind: npt.NDArray[np.int8]
-    cap: Ints
-    need: Ints
-    scale: npt.NDArray[np.float64]
-    indptr: Ints
-    entries: Ints
-    values: Ints
-
-    def __len__(self) -> int:
-        return len(self.rule)
-
-    def scores(self, held: Flags) -> Ints:
-        """Score of every set, int64[S], for one adversary that holds ``held`` (bool[n])."""
-        set_of = np.repeat(np.arange(len(self)), np.diff(self.indptr))
-        here = held[self.entries]
-        set_of, values = set_of[here], self.values[here]
-        classes = self.kind[set_of] == SetKind.CLASSES
-        sums = np.zeros(len(self), dtype=np.int64)
-        np.add.at(sums, set_of[~classes], values[~classes])
-        width = int(values.max(initial=0)) + 1
-        pairs = np.unique(set_of[classes] * width + values[classes])
-        np.add.at(sums, pairs // width, 1)
-        return sums
-
-    def over(self, held: Flags) -> Flags:
-        """Whether each set is at or past its limit, bool[S], for one adversary."""
-        over: Flags = self.scores(held) > self.cap
-        return over
+    alternative: Ints
+    since: Ints
 
 
-def expand(policy: Policy, entries: EntryTable) -> SetSystem:
+def expand(policy: Policy, entries: EntryTable) -> Expansion:
     """Make all sensitive sets of the entries.
 
     Parameters
@@ -209,24 +153,23 @@ def expand(policy: Policy, entries: EntryTable) -> SetSystem:
         for index, rule in enumerate(rules)
         for alternative in range(len(rule.alternatives))
     ]
-    return _joined(rules, blocks)
+    return _joined(rules, blocks, len(entries))
 
 
 @dataclass(frozen=True)
 class _Block:
-    """The sets of one alternative of one rule: columns as in :class:`SetSystem`."""
+    """The sets of one alternative of one rule: columns as in :class:`Expansion`."""
 
-    rule: int
+    owner: int
     alternative: int
     unit: Ints
-    start: Ints
-    kind: npt.NDArray[np.int8]
-    cap: Ints
-    need: Ints
-    scale: float
+    since: Ints
+    classes: Flags
+    cap: int
+    full: int
     sizes: Ints
-    entries: Ints
-    values: Ints
+    entry: Ints
+    amount: Ints
 
 
 def _block(index: int, rule: Rule, alternative: int, table: EntryTable) -> _Block:
@@ -255,29 +198,21 @@ def _block(index: int, rule: Rule, alternative: int, table: EntryTable) -> _Bloc
     sizes = last - first
     members = _spread(first, sizes)
     whole = rule.complete & (sizes > held)  # some class has several entries
-    weights, cap, scale = _measured(rule, fields)
-    values = weights[classes[members]]
+    weights, cap, full = _measured(rule, fields)
+    amount = weights[classes[members]]
     in_classes = np.repeat(whole, sizes)
-    values[in_classes] = classes[members][in_classes]
-    full = np.full(len(first), len(fields), dtype=np.int64)
-    need = (
-        full if rule.complete else np.full(len(first), rule.need or 0, dtype=np.int64)
-    )
-    caps = need - 1 if rule.complete else np.full(len(first), cap, dtype=np.int64)
-    if rule.tau is None:
-        caps = np.full(len(first), NO_LIMIT, dtype=np.int64)
+    amount[in_classes] = classes[members][in_classes]
     return _Block(
-        rule=index,
+        owner=index,
         alternative=alternative,
         unit=unit[first],
-        start=time[first],
-        kind=np.where(whole, SetKind.CLASSES, SetKind.WEIGHTED).astype(np.int8),
-        cap=caps,
-        need=need,
-        scale=scale,
+        since=time[first],
+        classes=whole,
+        cap=NO_CAP if rule.tau is None else cap,
+        full=full,
         sizes=sizes,
-        entries=rows[members],
-        values=values,
+        entry=rows[members],
+        amount=amount,
     )
 
 
@@ -296,7 +231,7 @@ def _ranges(unit: Ints, time: Ints, window: int | None) -> tuple[Ints, Ints]:
     last = np.empty(len(unit), dtype=np.int64)
     for begin, end in zip(fresh.tolist(), ends.tolist(), strict=True):
         times = time[begin:end]
-        reach = np.where(times > NO_LIMIT - window, NO_LIMIT, times + window)
+        reach = np.where(times > LATEST - window, LATEST, times + window)
         last[begin:end] = begin + np.searchsorted(times, reach, side="right")
     # Within a unit `last` never falls, so a window is widest where it first reaches.
     widest = np.r_[True, (last[1:] != last[:-1]) | (unit[1:] != unit[:-1])]
@@ -314,7 +249,7 @@ def _classes_present(classes: Ints, first: Ints, last: Ints, number: int) -> Int
 
 
 def _exists(rule: Rule, classes: Ints, sizes: Ints, number: int) -> Flags:
-    """Which sets could disclose something: see :class:`SetSystem`."""
+    """Which sets could disclose something: see :class:`Expansion`."""
     there: Flags = classes == number if rule.complete else sizes >= (rule.need or 1)
     return there
 
@@ -328,45 +263,57 @@ def _spread(first: Ints, sizes: Ints) -> Ints:
     return spread
 
 
-def _measured(rule: Rule, fields: Iterable[str]) -> tuple[Ints, int, float]:
-    """Integer weights by class, the cap, and f a point of score.
+def _measured(rule: Rule, fields: tuple[str, ...]) -> tuple[Ints, int, int]:
+    """Integer amounts by class, the cap, and the load at which f is 1.
 
     Weights of very many digits do not fit: they are brought to a smaller scale, rounded
     up, and the cap down, so that what is kept there is kept exactly.
     """
-    weights = [rule.weights[f] for f in fields]
-    cap, scale = rule.cap or 0, rule.unit
-    steps = rule.need is not None
-    if 1 / scale > LARGEST_SCALE and max(weights) > 1:
-        shrink = LARGEST_SCALE * scale
-        weights = [-int(-w * shrink // 1) for w in weights]
-        cap, scale = int(cap * shrink // 1), Fraction(1, LARGEST_SCALE)
-    cap = min(cap, int(NO_LIMIT))
-    return np.array(weights, dtype=np.int64), cap, 0.0 if steps else float(scale)
+    if rule.need is not None:
+        full = len(fields) if rule.complete else rule.need
+        return np.ones(len(fields), dtype=np.int64), full - 1, full
+    full = rule.unit.denominator
+    weights = [rule.weights[f] * rule.unit.numerator for f in fields]
+    cap = (rule.cap or 0) * rule.unit.numerator
+    if full > LARGEST_SCALE:
+        weights = [-(-w * LARGEST_SCALE // full) for w in weights]
+        cap, full = cap * LARGEST_SCALE // full, LARGEST_SCALE
+    return np.array(weights, dtype=np.int64), min(cap, full), full
 
 
-def _joined(rules: tuple[Rule, ...], blocks: list[_Block]) -> SetSystem:
-    """One system of all blocks, in the order of the file."""
+def _joined(rules: tuple[Rule, ...], blocks: list[_Block], rows: int) -> Expansion:
+    """One expansion of all blocks, in the order of the file."""
     counts = [len(b.unit) for b in blocks]
 
-    def column(name: str, kind: type[np.generic]) -> npt.NDArray[np.generic]:
-        parts = [np.asarray(getattr(b, name), dtype=kind) for b in blocks]
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=kind)
+    def column(parts: list[Ints]) -> Ints:
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
-    sizes = column("sizes", np.int64).astype(np.int64)
-    return SetSystem(
-        rules=rules,
-        rule=np.repeat(np.array([b.rule for b in blocks], dtype=np.int32), counts),
-        unit=column("unit", np.int64).astype(np.int64),
-        alternative=np.repeat(
-            np.array([b.alternative for b in blocks], dtype=np.int32), counts
-        ),
-        start=column("start", np.int64).astype(np.int64),
-        kind=column("kind", np.int8).astype(np.int8),
-        cap=column("cap", np.int64).astype(np.int64),
-        need=column("need", np.int64).astype(np.int64),
-        scale=np.repeat(np.array([b.scale for b in blocks], dtype=np.float64), counts),
-        indptr=np.r_[0, np.cumsum(sizes)].astype(np.int64),
-        entries=column("entries", np.int64).astype(np.int64),
-        values=column("values", np.int64).astype(np.int64),
+    def spread(numbers: list[int]) -> Ints:
+        repeated: Ints = np.repeat(np.array(numbers, dtype=np.int64), counts)
+        return repeated
+
+    sets = SetSystem(
+        n_entries=rows,
+        properties=tuple(rule.name for rule in rules),
+        measures=tuple(map(_measure, rules)),
+        owner=spread([b.owner for b in blocks]),
+        start=np.r_[0, np.cumsum(column([b.sizes for b in blocks]))],
+        entry=column([b.entry for b in blocks]),
+        amount=column([b.amount for b in blocks]),
+        cap=spread([b.cap for b in blocks]),
+        full=spread([b.full for b in blocks]),
+        classes=np.concatenate([np.zeros(0, np.bool_), *(b.classes for b in blocks)]),
     )
+    return Expansion(
+        rules=rules,
+        sets=sets,
+        unit=column([b.unit for b in blocks]),
+        alternative=spread([b.alternative for b in blocks]),
+        since=column([b.since for b in blocks]),
+    )
+
+
+def _measure(rule: Rule) -> Measure:
+    if rule.need is not None:
+        return Measure.STEP
+    return Measure.LINEAR if rule.power == 1 else Measure.QUADRATIC
