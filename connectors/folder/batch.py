@@ -1,0 +1,133 @@
+"""One batch as files: the list of tasks, what is shown, and how to answer."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from connectors.base import Item, Offer, Rejected
+from connectors.folder.names import guard
+
+COLUMNS = (
+    "task",
+    "ask",
+    "question",
+    "help",
+    "choices",
+    "columns",
+    "min",
+    "max",
+    "file",
+    "text",
+    "answer",
+    "state",
+)
+_CELL = 32_000  # a spreadsheet cell holds 32,767 characters
+_SUFFIX = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp"}
+
+HOW_TO = """\
+How to answer
+=============
+
+1. Copy {tasks} to {answers} in this folder and open the copy.
+2. For each task look at its text, or at the file named in the column "file", and
+   write what is asked into "answer".
+3. If you can not read it, leave "answer" empty and write illegible into "state". If
+   nothing is there to read, write not_present. To hand a task back, write returned.
+4. Save. A report appears beside your file once it has been taken in.
+
+Rows that you leave empty stay open: you may send them later in another file whose
+name begins with "answers". Do not change the column "task".
+"""
+
+
+def batch_files(offer: Offer, form: str) -> dict[str, bytes]:
+    """Make the files of a batch, by path inside it.
+
+    Parameters
+    ----------
+    offer : Offer
+        Items with content and form.
+    form : str
+        ``csv`` or ``jsonl``: the shape of the list of tasks.
+
+    Raises
+    ------
+    Rejected
+        A text that is not UTF-8.
+    """
+    files: dict[str, bytes] = {}
+    rows = []
+    for item in offer.items:
+        text, path = _shown(item)
+        if path:
+            files[path] = item.content or b""
+        rows.append(_row(item, text, path))
+    tasks = f"tasks.{form}"
+    files[tasks] = _as_csv(rows) if form == "csv" else _as_jsonl(rows)
+    how_to = HOW_TO.format(tasks=tasks, answers=f"answers.{form}")
+    files["HOW-TO.txt"] = how_to.encode()
+    return files
+
+
+def _shown(item: Item) -> tuple[str, str]:
+    """Tell the text to show in the list, or the path of the file that shows it."""
+    content = item.content or b""
+    if item.media_type != "text/plain":
+        suffix = _SUFFIX.get(item.media_type, ".bin")
+        return "", f"content/{item.token}{suffix}"
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise Rejected(
+            f"task {item.token} holds text that is not UTF-8",
+            fix="load the records again with the right encoding",
+        ) from None
+    if len(text) > _CELL:
+        return "", f"content/{item.token}.txt"
+    return text, ""
+
+
+def _row(item: Item, text: str, path: str) -> dict[str, object]:
+    form = item.form
+    if form is None:
+        raise Rejected(f"task {item.token} asks nothing")
+    return {
+        "task": item.token,
+        "ask": form.ask,
+        "question": form.question,
+        "help": form.help,
+        "choices": list(form.choices),
+        "columns": list(form.columns),
+        "min": form.minimum,
+        "max": form.maximum,
+        "file": path,
+        "text": text,
+    }
+
+
+def _as_csv(rows: list[dict[str, object]]) -> bytes:
+    """Write CSV with a byte order mark, so that spreadsheets read it as UTF-8."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerow(COLUMNS)
+    writer.writerows([_cell(row.get(name)) for name in COLUMNS] for row in rows)
+    return out.getvalue().encode("utf-8-sig")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return guard(" | ".join(value))
+    return guard(str(value))
+
+
+def _as_jsonl(rows: list[dict[str, object]]) -> bytes:
+    kept = [
+        {name: value for name, value in row.items() if value not in (None, "", [])}
+        for row in rows
+    ]
+    lines = [json.dumps(row, ensure_ascii=False) for row in kept]
+    return ("\n".join(lines) + "\n").encode()

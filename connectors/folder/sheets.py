@@ -1,0 +1,199 @@
+"""Reading what a worker dropped: CSV or JSON lines into rows, errors row by row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import NoReturn
+
+from connectors.base import Outcome
+from connectors.folder.names import unguard
+
+MAX_VALUE = 100_000
+_STATES = {
+    "": None,
+    "answered": Outcome.ANSWERED,
+    "illegible": Outcome.ILLEGIBLE,
+    "not_present": Outcome.NOT_PRESENT,
+    "not present": Outcome.NOT_PRESENT,
+    "returned": Outcome.RETURNED,
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of an answers file.
+
+    Attributes
+    ----------
+    line : int
+        Where it begins, from 1.
+    token : str
+        Empty if the row names none.
+    outcome : Outcome or None
+        None: nothing to take (see `error`), or left open.
+    value : str
+    error : str
+        Why it is no answer; holds no value. Empty for answers and open rows.
+    """
+
+    line: int
+    token: str = ""
+    outcome: Outcome | None = None
+    value: str = field(default="", repr=False)
+    error: str = ""
+
+
+def read_rows(content: bytes, name: str) -> list[Row]:
+    """Read an answers file; whatever can not be read is a row with its error.
+
+    Parameters
+    ----------
+    content : bytes
+        UTF-8 (with or without a byte order mark) or UTF-16 with one.
+    name : str
+        Its file name; ``.jsonl`` means JSON lines, all else CSV with comma, semicolon
+        or tab.
+    """
+    text = _decode(content)
+    if text is None:
+        return [Row(1, error="the file is not UTF-8: save it as CSV UTF-8")]
+    lines = _from_jsonl(text) if name.lower().endswith(".jsonl") else _from_csv(text)
+    return list(lines)
+
+
+def _decode(content: bytes) -> str | None:
+    utf16 = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    try:
+        return content.decode("utf-16" if utf16 else "utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _row(line: int, token: str, state: str, value: str) -> Row:
+    """Judge one row's shape; an empty answer without a state is left open."""
+    given = bool(value.strip())
+    known = state.strip().lower() in _STATES
+    outcome = _STATES.get(state.strip().lower())
+    if known and outcome is None:
+        outcome = Outcome.ANSWERED if given else None
+        if outcome is None:
+            return Row(line, token)
+    error = _fault(token, outcome, given, len(value))
+    if error or outcome is not Outcome.ANSWERED:
+        return Row(line, token, None if error else outcome, error=error)
+    return Row(line, token, outcome, value)
+
+
+def _fault(token: str, outcome: Outcome | None, given: bool, length: int) -> str:
+    """Say why a row that tells something is no answer; empty if it is one."""
+    answered = outcome is Outcome.ANSWERED
+    if outcome is None:
+        return "unknown state: use illegible, not_present, returned or nothing"
+    if not token:
+        return "the row names no task"
+    if answered and not given:
+        return "the state is answered, but there is no answer"
+    if given and not answered:
+        return f"there is an answer and the state {outcome.value}: keep one of the two"
+    if length > MAX_VALUE:
+        return f"the answer is longer than {MAX_VALUE} characters"
+    return ""
+
+
+def _from_csv(text: str) -> Iterator[Row]:
+    first = 1
+    if text[:4].lower() == "sep=":  # a spreadsheet's own first line
+        text, first = text.partition("\n")[2], 2
+    delimiter = _delimiter(text)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    header: list[str] = []
+    while True:
+        line = first + reader.line_num
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except csv.Error:
+            yield Row(line, error="the row is not CSV: a quote is not closed, or "
+                      "text follows one, or a cell is too long")  # fmt: skip
+            continue
+        if not any(cell.strip() for cell in cells):
+            continue
+        if header:
+            yield _csv_row(line, header, cells)
+            continue
+        header = [cell.strip().lower() for cell in cells]
+        fault = _header_fault(header)
+        if fault:
+            yield Row(line, error=fault)
+            return
+    if not header:
+        yield Row(1, error="the file is empty")
+
+
+def _delimiter(text: str) -> str:
+    header = text.lstrip("\r\n").partition("\n")[0]
+    return max(",;\t", key=header.count)
+
+
+def _header_fault(header: list[str]) -> str:
+    for name in ("task", "answer", "state"):
+        if header.count(name) > 1:
+            return f'the column "{name}" stands twice'
+    if "task" not in header or not {"answer", "state"} & set(header):
+        return 'the first row must name the columns "task" and "answer"'
+    return ""
+
+
+def _csv_row(line: int, header: list[str], cells: list[str]) -> Row:
+    by_name = dict(zip(header, cells, strict=False))
+    token = unguard(by_name.get("task", "").strip())
+    if len(cells) > len(header) and any(cell.strip() for cell in cells[len(header) :]):
+        return Row(line, token, error=f"the row has {len(cells)} cells, the header "
+                   f"{len(header)}: put quotes around the answer")  # fmt: skip
+    value = unguard(by_name.get("answer", ""))
+    return _row(line, token, by_name.get("state", ""), value)
+
+
+def _from_jsonl(text: str) -> Iterator[Row]:
+    lines = text.split("\n")
+    if not any(line.strip() for line in lines):
+        yield Row(1, error="the file is empty")
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield _json_row(number, line)
+
+
+def _no_number(_: str) -> NoReturn:
+    raise ValueError
+
+
+def _json_row(number: int, line: str) -> Row:
+    try:
+        row = json.loads(line, parse_float=Decimal, parse_constant=_no_number)
+    except (ValueError, ArithmeticError, RecursionError):
+        return Row(number, error="the line is not JSON")
+    if not isinstance(row, dict):
+        return Row(number, error='the line is no object like {"task": ..., '
+                   '"answer": ...}')  # fmt: skip
+    token = row.get("task", "")
+    state = row.get("state") or ""
+    if not isinstance(token, str) or not isinstance(state, str):
+        return Row(number, error="task and state must be text")
+    return _row(number, token.strip(), state, _as_text(row.get("answer")))
+
+
+def _as_text(value: object) -> str:
+    """Give a JSON answer as raw text: text as it is, the rest as JSON writes it."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Decimal):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,189 @@
+"""Markets for tests: one that lives in memory, and one that does its worst.
+
+:class:`Memory` keeps the contract with no disk and no network. :class:`Hostile` wraps
+any market and breaks what real markets break: it times out after accepting, delivers
+twice, out of order and once more after the cursor has passed, lies about who answered
+which task, and answers tasks that nobody ever offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+
+from numpy.random import Generator
+
+from connectors.base import (
+    Answer,
+    Arrival,
+    Binding,
+    Collected,
+    Content,
+    Handle,
+    Idempotency,
+    Identity,
+    Manifest,
+    Market,
+    Offer,
+    Plugin,
+    Preview,
+    Quarantined,
+    Rejected,
+    Role,
+    Visit,
+)
+
+MEMORY = Manifest(
+    name="memory",
+    role=Role.MARKET,
+    binding=Binding.ASSIGNED,
+    identity=Identity.LOGIN,
+    content=Content.MARKET,
+    preview=Preview.NONE,
+    idempotency=Idempotency.KEY,
+    tested_against="itself",
+)
+
+
+class Memory:
+    """A market of dictionaries; `offers` and `answers` are the outside."""
+
+    def __init__(self) -> None:
+        self.offers: dict[str, Offer] = {}
+        self.withdrawn: set[str] = set()
+        self.answers: list[Answer] = []
+
+    @property
+    def manifest(self) -> Manifest:
+        """Assigned, content at the market."""
+        return MEMORY
+
+    def publish(self, offer: Offer) -> Handle:
+        """Keep the offer; the first one of a key wins."""
+        MEMORY.check(offer)
+        self.offers.setdefault(offer.key, offer)
+        return Handle(offer.key, f"memory:{offer.key}")
+
+    def find(self, key: str) -> Handle | None:
+        """Look the key up."""
+        return Handle(key, f"memory:{key}") if key in self.offers else None
+
+    def withdraw(self, handle: Handle) -> None:
+        """Hide the offer from its worker."""
+        self.withdrawn.add(handle.key)
+
+    def arrive(self, visit: Visit, now: datetime) -> Arrival:  # noqa: ARG002 (protocol)
+        """Nobody arrives here."""
+        raise Rejected("the memory market has no page")
+
+    def collect(self, cursor: str) -> Collected:
+        """Give the answers from number `cursor` on."""
+        if cursor and not cursor.isdecimal():
+            raise Rejected("the cursor is not one of this connector")
+        behind = self.answers[int(cursor or "0") :]
+        return Collected(str(len(self.answers)), tuple(behind))
+
+    def give(self, token: str, account: str, value: str) -> None:
+        """Play the worker: have an answer wait outside."""
+        number = len(self.answers)
+        self.answers.append(Answer(f"m-{number}", token, account, value=value))
+
+
+class Fault(StrEnum):
+    """What a hostile market does."""
+
+    TIMEOUT = "timeout"  # publish accepts, then times out
+    DUPLICATE = "duplicate"  # every answer comes twice in one collection
+    REORDER = "reorder"
+    AGAIN = "again"  # all answers come again after their cursor has passed
+    LIE = "lie"  # also says that another account answered the task
+    UNKNOWN = "unknown"  # also answers a task that was never offered
+    GARBAGE = "garbage"  # also delivers something that is no answer
+
+
+class Hostile:
+    """A market that breaks what markets break, by a given generator.
+
+    Parameters
+    ----------
+    inner : Market
+        The market that does the work.
+    rng : Generator
+        Decides which call times out and in which order answers come.
+    faults : collection of Fault
+        All by default.
+    timed_out : callable, optional
+        Called at each publish that times out, so that a test can count them.
+    """
+
+    def __init__(
+        self,
+        inner: Market,
+        rng: Generator,
+        faults: Collection[Fault] = tuple(Fault),
+        timed_out: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._inner = inner
+        self._rng = rng
+        self._faults = frozenset(faults)
+        self._timed_out = timed_out
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the inner market declares."""
+        return self._inner.manifest
+
+    def publish(self, offer: Offer) -> Handle:
+        """Accept, and time out half of the time.
+
+        Raises
+        ------
+        TimeoutError
+            The offer lies outside all the same.
+        """
+        handle = self._inner.publish(offer)
+        if Fault.TIMEOUT in self._faults and self._rng.random() < 0.5:
+            self._timed_out()
+            raise TimeoutError
+        return handle
+
+    def find(self, key: str) -> Handle | None:
+        """Tell the truth."""
+        return self._inner.find(key)
+
+    def withdraw(self, handle: Handle) -> None:
+        """Pass on."""
+        self._inner.withdraw(handle)
+
+    def arrive(self, visit: Visit, now: datetime) -> Arrival:
+        """Pass on."""
+        return self._inner.arrive(visit, now)
+
+    def collect(self, cursor: str) -> Collected:
+        """Deliver with every fault that is switched on."""
+        start = "" if Fault.AGAIN in self._faults else cursor
+        honest = self._inner.collect(start)
+        answers = list(honest.answers)
+        lies = [self._lie(answer) for answer in answers]
+        if Fault.LIE in self._faults:
+            answers += lies
+        if Fault.UNKNOWN in self._faults:
+            answers.append(Answer("hostile-u", "no-such-task", "nobody", value="x"))
+        if Fault.DUPLICATE in self._faults:
+            answers += answers
+        if Fault.REORDER in self._faults:
+            order = self._rng.permutation(len(answers))
+            answers = [answers[int(i)] for i in order]
+        strange = honest.quarantined
+        if Fault.GARBAGE in self._faults:
+            strange += (Quarantined("hostile-g", "thin air", "it is no answer"),)
+        return replace(honest, answers=tuple(answers), quarantined=strange)
+
+    def _lie(self, answer: Answer) -> Answer:
+        """Say that somebody else answered the same task."""
+        return replace(answer, id=f"{answer.id}-lie", account=f"{answer.account}-x")
+
+
+PLUGIN = Plugin(MEMORY, lambda _: Memory())

@@ -1,0 +1,107 @@
+"""Our own task page as a market: it keeps no state, the dispatcher's store does."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from connectors.base import (
+    Arrival,
+    Binding,
+    Collected,
+    Content,
+    Handle,
+    Idempotency,
+    Identity,
+    Manifest,
+    Misconfigured,
+    Offer,
+    Preview,
+    Rejected,
+    Role,
+    Settings,
+    Visit,
+)
+from connectors.inhouse.tokens import MIN_KEY, read
+
+MANIFEST = Manifest(
+    name="inhouse",
+    role=Role.MARKET,
+    binding=Binding.LATE,
+    identity=Identity.SIGNED,
+    content=Content.OURS,
+    preview=Preview.CONTENTLESS,
+    idempotency=Idempotency.KEY,
+    tested_against="real HTTP and a real browser",
+)
+
+
+class Inhouse:
+    """The task page that this installation serves.
+
+    Parameters
+    ----------
+    key : bytes
+        The signing key of the invite links, at least 32 bytes.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) < MIN_KEY:
+            raise Misconfigured(
+                f"the signing key has {len(key)} bytes, {MIN_KEY} are needed",
+                fix="let the dispatcher make a key, or give 32 random bytes",
+            )
+        self._key = key
+
+    @property
+    def manifest(self) -> Manifest:
+        """Late binding, content ours."""
+        return MANIFEST
+
+    def publish(self, offer: Offer) -> Handle:
+        """Say "there is work": nothing leaves, so the key is all there is."""
+        MANIFEST.check(offer)
+        return Handle(offer.key, offer.key)
+
+    def find(self, key: str) -> Handle | None:
+        """Every offer is found: publishing it has no effect to be lost."""
+        return Handle(key, key)
+
+    def withdraw(self, handle: Handle) -> None:
+        """Nothing lies outside that could be taken back."""
+
+    def arrive(self, visit: Visit, now: datetime) -> Arrival:
+        """Check the signed token in parameter ``token``.
+
+        Whether the token was revoked is asked elsewhere, by ``Arrival.ticket``.
+
+        Raises
+        ------
+        Rejected
+            No token, or one that is forged, damaged or expired.
+        """
+        token = visit.parameters.get("token", "")
+        if not token:
+            raise Rejected(
+                "there is no token",
+                why="the task page is opened by a personal link",
+                fix="use the link of the invitation",
+            )
+        ticket = read(self._key, token, now)
+        return Arrival(
+            account=ticket.account,
+            identity=Identity.SIGNED,
+            ticket=ticket.id,
+            expires=ticket.expires,
+        )
+
+    def collect(self, cursor: str) -> Collected:
+        """Answers given on our page are written by the page itself: none lie here."""
+        return Collected(cursor)
+
+
+def open_inhouse(settings: Settings) -> Inhouse:
+    """Open with ``settings.secret`` as the signing key."""
+    unknown = sorted(settings.values)
+    if unknown:
+        raise Misconfigured(f"inhouse does not know the setting {unknown[0]!r}")
+    return Inhouse(settings.secret)

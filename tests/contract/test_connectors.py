@@ -1,0 +1,239 @@
+"""Every connector of this repository passes the contract suite."""
+
+from __future__ import annotations
+
+import csv
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from connectors.base import Handle, Rejected, Visit
+from connectors.contract import NOW, Bench, FeedContract, MarketContract, offer_for
+from connectors.folder import Folder
+from connectors.folder.names import batch_of, directory_of, guard
+from connectors.hostile import Fault, Hostile, Memory
+from connectors.inhouse import Inhouse, Ticket, sign
+from tests.contract.memory_feed import MemoryFeed
+
+KEY = b"k" * 32
+
+
+class Killed(Exception):
+    """Stands for SIGKILL."""
+
+
+def everything(place: Path) -> bytes:
+    if not place.exists():
+        return b""
+    return b"".join(p.read_bytes() for p in sorted(place.rglob("*")) if p.is_file())
+
+
+def folder_bench(tmp_path: Path, form: str) -> Bench:
+    spool = tmp_path / "spool"
+
+    def answer(handle: Handle, token: str, account: str, value: str) -> None:
+        batch = spool / handle.reference
+        path = batch / f"answers-{token}.csv"
+        with path.open("w", newline="", encoding="utf-8-sig") as file:
+            csv.writer(file).writerows(
+                [("task", "answer"), (guard(token), guard(value))]
+            )
+
+    @contextmanager
+    def crash():
+        # the rename is done, the process dies before anything else happens
+        with mock.patch("connectors.folder.market.sync_directory", crash_on(spool)):
+            yield
+
+    def crash_on(root: Path):
+        def sync(path: Path) -> None:
+            if path.parent == root and any(path.glob("batch-*")):
+                raise Killed
+
+        return sync
+
+    return Bench(
+        open=lambda: Folder(spool, form=form, settle=0),
+        seen=lambda account: everything(
+            spool / directory_of(account) if account else spool
+        ),
+        copies=lambda key: len(list(spool.glob(f"[!.]*/{batch_of(key)}"))),
+        answer=answer,
+        crash_after_accept=crash,
+    )
+
+
+class TestFolderOfCsv(MarketContract):
+    @pytest.fixture
+    def bench(self, tmp_path):
+        return folder_bench(tmp_path, "csv")
+
+
+class TestFolderOfJsonLines(MarketContract):
+    @pytest.fixture
+    def bench(self, tmp_path):
+        return folder_bench(tmp_path, "jsonl")
+
+
+class TestInhouse(MarketContract):
+    @pytest.fixture
+    def bench(self):
+        def visit(account, now):
+            ticket = Ticket(account, "t1", now + timedelta(hours=1))
+            return Visit({"token": sign(KEY, ticket)})
+
+        good = visit("ann", NOW).parameters["token"]
+        other = sign(b"o" * 32, Ticket("ann", "t1", NOW + timedelta(hours=1)))
+        body = sign(KEY, Ticket("bob", "t1", NOW + timedelta(hours=1))).split(".")[1]
+        forged = (
+            other,
+            good[:-1],
+            f"v1.{body}.{good.split('.')[2]}",
+            good + "=",
+            "v1..",
+            "💥",
+            "x" * 10_000,
+        )
+        return Bench(
+            open=lambda: Inhouse(KEY),
+            seen=lambda account: b"",
+            visit=visit,
+            forged=[Visit({"token": token}) for token in forged],
+        )
+
+
+def memory_bench(faults=()) -> Bench:
+    memory = Memory()
+    rng = np.random.default_rng(7)
+
+    def seen(account: str) -> bytes:
+        return b"".join(
+            item.content or b""
+            for offer in memory.offers.values()
+            if account in ("", offer.account) and offer.key not in memory.withdrawn
+            for item in offer.items
+        )
+
+    return Bench(
+        open=lambda: Hostile(memory, rng, faults),
+        seen=seen,
+        copies=lambda key: int(key in memory.offers),
+        answer=lambda handle, token, account, value: memory.give(token, account, value),
+    )
+
+
+class TestMemory(MarketContract):
+    @pytest.fixture
+    def bench(self):
+        return memory_bench()
+
+
+class TestHostile(MarketContract):
+    """Whatever it does, the protocol's caller can still live with it."""
+
+    @pytest.fixture
+    def bench(self):
+        return memory_bench(tuple(Fault))
+
+
+class TestMemoryFeed(FeedContract):
+    @pytest.fixture
+    def bench(self):
+        feed = MemoryFeed()
+        return Bench(
+            open=lambda: feed,
+            seen=lambda account: b"".join(
+                item.content or b"" for o in feed.sent.values() for item in o.items
+            ),
+            copies=lambda key: int(key in feed.sent),
+        )
+
+
+class Leaky(Memory):
+    """Shows every offer to everyone."""
+
+
+class TestTheSuiteItself:
+    """A suite that can not fail proves nothing: here are connectors that must."""
+
+    def test_a_market_that_shows_all_to_all_fails(self):
+        memory = Leaky()
+        bench = Bench(
+            open=lambda: memory,
+            seen=lambda account: b"".join(
+                item.content or b"" for o in memory.offers.values() for item in o.items
+            ),
+        )
+        suite = MarketContract()
+        with pytest.raises(AssertionError):
+            suite.test_only_the_account_sees_what_is_assigned_to_it(bench, "ann")
+
+    def test_a_market_that_publishes_twice_fails(self):
+        class Twice(Memory):
+            posted = 0
+
+            def publish(self, offer):
+                self.posted += 1
+                return super().publish(offer)
+
+        memory = Twice()
+        bench = Bench(
+            open=lambda: memory, seen=lambda _: b"", copies=lambda _: memory.posted
+        )
+        with pytest.raises(AssertionError):
+            MarketContract().test_a_key_makes_one_copy(bench)
+
+    def test_a_market_that_forgets_what_it_published_fails(self):
+        memory = Memory()
+        bench = Bench(open=Memory, seen=lambda _: b"")
+        suite = MarketContract()
+        suite.put(bench, offer_for(memory.manifest, "k1"))
+        with pytest.raises(AssertionError):
+            suite.test_what_was_put_is_found_after_a_restart(bench)
+
+    def test_a_market_that_loses_answers_fails(self):
+        class Forgetful(Memory):
+            def collect(self, cursor):
+                found = super().collect(cursor)
+                self.answers.clear()
+                return found
+
+        memory = Forgetful()
+        bench = Bench(
+            open=lambda: memory,
+            seen=lambda _: b"",
+            answer=lambda handle, token, account, value: memory.give(
+                token, account, value
+            ),
+        )
+        with pytest.raises(AssertionError):
+            MarketContract().test_an_answer_comes_until_its_cursor_comes_back(bench)
+
+    def test_a_market_that_takes_anyone_in_fails(self):
+        class Open(Memory):
+            def arrive(self, visit, now):
+                return Inhouse(KEY).arrive(
+                    Visit({"token": sign(KEY, Ticket("a", "t", now + timedelta(1)))}),
+                    now,
+                )
+
+        bench = Bench(open=Open, seen=lambda _: b"")
+        with pytest.raises(pytest.fail.Exception):
+            MarketContract().test_a_forged_visit_is_rejected(bench)
+
+    def test_a_market_that_takes_content_that_must_stay_home_fails(self):
+        class Careless(Inhouse):
+            def publish(self, offer):
+                return Handle(offer.key, offer.key)
+
+        bench = Bench(open=lambda: Careless(KEY), seen=lambda _: b"")
+        with pytest.raises(pytest.fail.Exception):
+            MarketContract().test_content_goes_out_exactly_where_the_manifest_says(
+                bench
+            )
+        with pytest.raises(Rejected):
+            Inhouse(KEY).publish(offer_for(Memory().manifest, "k1"))
