@@ -1,0 +1,240 @@
+"""GREEDYL: entries one by one, each to its best adversaries that may have it.
+
+The paper's myopic greedy (algorithms 1 to 4, section 5, local form) with the limits as
+hard walls: high degree first, then ejection chains where an entry finds nobody, then
+local search for utility until nothing improves.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+
+from policies.document.policy import Objective
+from policies.judge import judge
+from policies.problem import Problem
+from policies.sets import Ints
+from policies.solvers.hands import Hands
+from policies.solvers.role import Limits, Solution, Verdict
+
+_PASSES = 8  # local search ends here even while it still improves
+
+
+class Greedyl:
+    """The heuristic; never proves anything but the bound by the best weights."""
+
+    def supports(self, problem: Problem) -> bool:
+        """All problems with the objective disc-budget."""
+        return problem.goal.objective is Objective.DISC_BUDGET
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Build, repair, improve; SOLVED only if the judge agrees."""
+        hands = Hands(problem)
+        short = build(hands, rng, limits)
+        bound = problem.weights.best(problem.hi) * problem.weights.unit
+        if short:
+            return Solution(
+                Verdict.UNKNOWN,
+                held=np.array(sorted(short), dtype=np.int64),
+                bound=bound,
+                tried=(f"greedyl left {len(short)} entries short of copies",),
+            )
+        improve(hands, limits.deadline())
+        plan = hands.plan()
+        judged = judge(problem, plan)
+        if not judged.feasible:
+            return Solution(
+                Verdict.UNKNOWN,
+                bound=bound,
+                tried=(f"greedyl's plan was refused: {judged.violations[0]}",),
+            )
+        return Solution(Verdict.SOLVED, plan, value=judged.objective, bound=bound)
+
+
+def ranking(hands: Hands, rng: np.random.Generator, limits: Limits) -> Ranking:
+    """Return how adversaries are preferred, with the fair share as a soft ceiling."""
+    return Ranking(hands, rng, limits.spread)
+
+
+class Ranking:
+    """Orders adversaries for an entry: weight, then the emptiest hands, then chance."""
+
+    def __init__(self, hands: Hands, rng: np.random.Generator, spread: float) -> None:
+        k = hands.problem.n_adversaries
+        self.hands = hands
+        self.chance = rng.permutation(k)
+        wanted = int(hands.problem.lo.sum())
+        fair = np.full(k, max(1, wanted), np.int64)
+        if spread != float("inf") and k:
+            fair[:] = int(spread * -(-wanted // k)) + 1
+        self.fair = fair
+
+    def best(self, entry: int, copies: int) -> list[int]:
+        """Up to ``copies`` adversaries who may get the entry, best first."""
+        hands = self.hands
+        able = np.flatnonzero(hands.open(entry))
+        if len(able) == 0:
+            return []
+        given = hands.given[able]
+        order = np.lexsort(
+            (
+                self.chance[able],
+                given,
+                -hands.problem.weights.row(entry)[able],
+                given >= self.fair[able],
+            )
+        )
+        return [int(a) for a in able[order[:copies]]]
+
+
+def sequence(hands: Hands, rng: np.random.Generator) -> list[int]:
+    """Entries that want copies: many sets first, then many copies, then by chance."""
+    problem = hands.problem
+    degree = np.bincount(problem.sets.entry, minlength=problem.n_entries)
+    chance = rng.permutation(problem.n_entries)
+    order = np.lexsort((chance, -problem.lo, -degree))
+    return [int(d) for d in order[problem.lo[order] > 0]]
+
+
+def build(hands: Hands, rng: np.random.Generator, limits: Limits) -> set[int]:
+    """Give every entry its ``lo`` copies, with ejections where needed.
+
+    Returns
+    -------
+    set of int
+        Entries that stayed short; empty on success.
+    """
+    over = limits.deadline()
+    rank = Ranking(hands, rng, limits.spread)
+    lo = hands.problem.lo
+    order = sequence(hands, rng)
+    short = [d for d in order if not _fill(hands, rank, d, int(lo[d]))]
+    if not short:
+        return set()
+    steps = int(limits.work * 200) + 10 * len(short)
+    return eject(hands, rank, short, steps, over)
+
+
+def _fill(hands: Hands, rank: Ranking, entry: int, copies: int) -> bool:
+    """Give the entry its missing copies; whether it got all."""
+    missing = copies - len(hands.holders[entry])
+    for adversary in rank.best(entry, missing) if missing > 0 else ():
+        hands.give(entry, adversary)
+        missing -= 1
+    return missing <= 0
+
+
+def eject(
+    hands: Hands,
+    rank: Ranking,
+    short: list[int],
+    steps: int,
+    over: Callable[[], bool],
+) -> set[int]:
+    """Make room for the entries that are short by moving others on.
+
+    Each ejected entry grows dearer, so that chains do not turn in circles (ejection
+    chains in the sense of Glover; weights as in breakout local search).
+    """
+    lo = hands.problem.lo
+    cost = [1] * hands.problem.n_entries
+    queue = deque(short)
+    while queue and steps > 0 and not over():
+        entry = queue.popleft()
+        if _fill(hands, rank, entry, int(lo[entry])):
+            continue
+        steps -= 1
+        victims = _force(hands, rank, entry, cost)
+        if victims is None:
+            return {entry, *queue}
+        for victim in victims:
+            cost[victim] += 1
+            queue.append(victim)
+        queue.appendleft(entry)
+    left = {d for d in queue if len(hands.holders[d]) < int(lo[d])}
+    return left
+
+
+def _force(hands: Hands, rank: Ranking, entry: int, cost: list[int]) -> set[int] | None:
+    """Give the entry to the adversary for whom that is cheapest; who lost theirs."""
+    best: tuple[int, int, int, set[int]] | None = None
+    for adversary in range(hands.problem.n_adversaries):
+        if hands.barred(entry, adversary):
+            continue
+        victims = hands.conflicts(entry, adversary, cost)
+        if victims is None:
+            continue
+        victims = _make_room(hands, adversary, victims, cost)
+        if victims is None:
+            continue
+        price = sum(cost[v] for v in victims)
+        key = (price, int(hands.given[adversary]), int(rank.chance[adversary]))
+        if best is None or key < best[:3]:
+            best = (*key, victims)
+            chosen = adversary
+    if best is None:
+        return None
+    for victim in sorted(best[3]):
+        hands.take(victim, chosen)
+    hands.give(entry, chosen)
+    return best[3]
+
+
+def _make_room(
+    hands: Hands, adversary: int, victims: set[int], cost: list[int]
+) -> set[int] | None:
+    """Add one more victim where the adversary's capacity is used up."""
+    after = int(hands.given[adversary]) - len(victims) + 1
+    if after <= int(hands.room[adversary]):
+        return victims
+    held = [
+        d
+        for d, holders in enumerate(hands.holders)
+        if adversary in holders and d not in victims
+    ]
+    if not held:
+        return None
+    return victims | {min(held, key=lambda d: (cost[d], d))}
+
+
+def improve(hands: Hands, over: Callable[[], bool]) -> None:
+    """Local search: move a copy to a better adversary, add copies that are worth it."""
+    problem = hands.problem
+    wanting = np.flatnonzero(problem.hi > 0).tolist()
+    for _ in range(_PASSES):
+        moved = [_better(hands, d, problem.weights.row(d)) for d in wanting]
+        if not any(moved) or over():
+            return
+
+
+def _better(hands: Hands, entry: int, worth: Ints) -> bool:
+    """Move or add one entry's copies where utility rises; whether anything changed."""
+    changed = False
+    limit = int(hands.problem.hi[entry])
+    while True:
+        able = np.flatnonzero(hands.open(entry))
+        if len(able) == 0:
+            return changed
+        best = int(able[np.argmax(worth[able])])
+        if len(hands.holders[entry]) < limit and worth[best] > 0:
+            hands.give(entry, best)
+            changed = True
+            continue
+        weakest = min(hands.holders[entry], key=lambda a: (worth[a], a), default=None)
+        if weakest is None or worth[weakest] >= worth[best]:
+            return changed
+        hands.take(entry, weakest)
+        hands.give(entry, best)
+        changed = True
+
+
+def gap(solution: Solution) -> Fraction:
+    """(bound - value) / bound, 0 where the bound is 0."""
+    if not solution.bound:
+        return Fraction(0)
+    return (solution.bound - solution.value) / solution.bound

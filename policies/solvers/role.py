@@ -1,0 +1,213 @@
+"""What a solver is asked and what it must answer.
+
+A solver is a callable ``(problem, rng, limits) -> Solution`` that says by
+``supports(problem)`` when it applies. It never answers with a bare failure: every
+Solution has a verdict, and an INFEASIBLE one names what clashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from policies.problem import Plan, Problem
+from policies.sets import Ints
+
+
+class Verdict(StrEnum):
+    """What is known about a problem."""
+
+    CERTIFIED = "CERTIFIED"  # a proof that a plan exists; none is at hand
+    SOLVED = "SOLVED"  # a plan that was judged, and a proven bound
+    INFEASIBLE = "INFEASIBLE"  # no plan exists; the cores say why
+    UNKNOWN = "UNKNOWN"  # neither: what was tried is told
+
+
+def never() -> bool:
+    """Never stop."""
+    return False
+
+
+def timeless() -> float:
+    """Return the same moment always: no time passes."""
+    return 0.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a solver may do.
+
+    Attributes
+    ----------
+    work : float
+        Deterministic work for exact search, about seconds on a slow core, > 0. The same
+        work and seed give the same plan on every machine.
+    seconds : float
+        Wall time after which the search ends, by ``clock``; > 0, inf for none.
+    clock : callable
+        Seconds, monotonic.
+    stopped : callable
+        True once the caller wants the search to end.
+    threads : int
+        Threads for exact search, >= 1; more than one is not deterministic.
+    spread : float
+        No adversary is planned more than ``spread`` times its fair share while others
+        have room; >= 1, inf for utility alone.
+    exact_size : int
+        Entries x adversaries up to which utility is searched exactly.
+    """
+
+    work: float = 10.0
+    seconds: float = float("inf")
+    clock: Callable[[], float] = timeless
+    stopped: Callable[[], bool] = never
+    threads: int = 1
+    spread: float = float("inf")
+    exact_size: int = 4_000
+
+    def __post_init__(self) -> None:
+        for name, low in (("work", 0.0), ("seconds", 0.0)):
+            value = getattr(self, name)
+            if not value > low:
+                raise ValueError(f"limits.{name} is {value}, expected > {low}")
+        if not self.spread >= 1:
+            raise ValueError(f"limits.spread is {self.spread}, expected >= 1")
+        if self.threads < 1:
+            raise ValueError(f"limits.threads is {self.threads}, expected >= 1")
+
+    def deadline(self) -> Callable[[], bool]:
+        """Start the clock: the result tells whether time is over or a stop was asked."""
+        end = self.clock() + self.seconds
+        return lambda: self.stopped() or self.clock() > end
+
+    def part(self, share: float) -> Limits:
+        """Return the same limits with a share of the work."""
+        return replace(self, work=max(self.work * share, 0.01))
+
+
+class Cause(StrEnum):
+    """Why no plan exists."""
+
+    ALONE = "alone"  # one entry by itself crosses the limit of a set
+    COPIES = "copies"  # an entry wants more answers than adversaries may see it
+    SET = "set"  # a set's answers, so many of them to a worker at most
+    CLASSES = "classes"  # classes of entries that no worker may complete
+    CAPACITY = "capacity"  # answers wanted in all against capacities
+    SEARCH = "search"  # all assignments were searched
+
+
+@dataclass(frozen=True)
+class Clash:
+    """One reason by counting: these answers need so many adversaries.
+
+    Attributes
+    ----------
+    cause : Cause
+    sets : tuple of int
+        The sets that clash.
+    properties : tuple of int
+        Their properties.
+    entries : tuple of int
+        The entries whose answers are counted.
+    answers : int
+        Answers that must go to different adversaries or be spread over them.
+    per_adversary : int
+        How many of those answers one adversary may be given, or 0.
+    needed : int or None
+        Adversaries that are needed at least; None: no number of them would do.
+    """
+
+    cause: Cause
+    sets: tuple[int, ...] = ()
+    properties: tuple[int, ...] = ()
+    entries: tuple[int, ...] = ()
+    answers: int = 0
+    per_adversary: int = 0
+    needed: int | None = None
+
+
+@dataclass(frozen=True)
+class Core:
+    """What clashes in one component, and how many adversaries would do.
+
+    Attributes
+    ----------
+    entries : tuple of int
+        Entries of one such component.
+    clashes : tuple of Clash
+        Most demanding first; the first proves the verdict.
+    needed : int or None
+        Adversaries that would do; None: no number of them.
+    exact : bool
+        Whether one fewer was proven not to do.
+    available : int
+        Adversaries there are.
+    repeats : int
+        Components of this same shape.
+    """
+
+    entries: tuple[int, ...]
+    clashes: tuple[Clash, ...]
+    needed: int | None
+    exact: bool
+    available: int
+    repeats: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A solver's answer.
+
+    Attributes
+    ----------
+    verdict : Verdict
+    plan : Plan
+        SOLVED: the whole plan. INFEASIBLE and UNKNOWN: the plan of the components that
+        could be planned; empty if none.
+    held : int64 array
+        Entries of the components without a plan, ascending.
+    value : Fraction
+        Objective of ``plan`` as the judge sees it.
+    bound : Fraction
+        Proven: no plan has a higher objective.
+    cores : tuple of Core
+        INFEASIBLE: one for each shape of component that can not be planned.
+    tried : tuple of str
+        What was done, in plain words.
+    """
+
+    verdict: Verdict
+    plan: Plan = field(default_factory=Plan)
+    held: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    value: Fraction = Fraction(0)
+    bound: Fraction = Fraction(0)
+    cores: tuple[Core, ...] = ()
+    tried: tuple[str, ...] = ()
+
+    @property
+    def core(self) -> Core | None:
+        """The most demanding core."""
+        return max(
+            self.cores,
+            key=lambda c: float("inf") if c.needed is None else c.needed,
+            default=None,
+        )
+
+
+class Solver(Protocol):
+    """The one role of this package."""
+
+    def supports(self, problem: Problem) -> bool:
+        """Whether the solver can answer for this problem."""
+        ...
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Solve."""
+        ...
