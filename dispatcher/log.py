@@ -1,0 +1,76 @@
+"""Logs: one line an event, an ``action`` and ids, never a field value.
+
+Every event is a fixed word with named ids and numbers; free text from outside never
+becomes part of a line, and control characters are escaped, so that no line can be
+forged. Uncaught errors are logged by the place in the code and the type, without their
+message, which may hold a value.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import MutableMapping
+from typing import Any, Literal, TextIO
+
+import structlog
+
+Format = Literal["text", "json"]
+
+
+def configure(form: Format = "text", stream: TextIO | None = None) -> None:
+    """Send all logs to a stream (stderr if none is given), as text or JSON lines."""
+    renderer: Any = (
+        structlog.processors.JSONRenderer(ensure_ascii=True)
+        if form == "json"
+        else structlog.processors.LogfmtRenderer(
+            key_order=["timestamp", "level", "event"]
+        )
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _place_of_error,
+            _escape,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    # Libraries log through the standard module; what they may say holds no values at
+    # WARNING and above, and their access logs would hold URLs.
+    logging.basicConfig(level=logging.ERROR, stream=stream or sys.stderr, force=True)
+    logging.raiseExceptions = False
+
+
+def get_logger(stage: str) -> Any:  # noqa: ANN401 - structlog's own return type
+    """A logger that names its stage in every line."""
+    return structlog.get_logger().bind(stage=stage)
+
+
+def _place_of_error(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    error = event.pop("error", None)
+    if isinstance(error, BaseException):
+        frames = traceback.extract_tb(error.__traceback__)[-4:]
+        event["error"] = type(error).__name__
+        event["at"] = " < ".join(
+            f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
+            for frame in reversed(frames)
+        )
+    elif error is not None:
+        event["error"] = error
+    return event
+
+
+def _escape(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    for key, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[key] = value.encode("unicode_escape").decode("ascii")
+    return event

@@ -1,0 +1,153 @@
+"""Several HTTP servers in one process and one loop, ended together by a signal.
+
+The first SIGTERM or SIGINT begins a drain: ``drained`` is asked four times a second and
+the servers stop when it says yes, or when the drain's time is over. The second signal
+stops at once, which is safe: exposures are booked before bytes leave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from dispatcher.errors import Conflict
+
+
+@dataclass(frozen=True)
+class Listener:
+    """An application and the bound socket that it answers on."""
+
+    name: str
+    app: ASGIApp
+    socket: socket.socket
+
+    @property
+    def url(self) -> str:
+        """The address that the socket is really bound to."""
+        host, port = self.socket.getsockname()[:2]
+        return f"http://{'[' + host + ']' if ':' in host else host}:{port}"
+
+
+def bind(name: str, host: str, port: int) -> socket.socket:
+    """Bind before anything starts, so that a taken port is told at once.
+
+    Raises
+    ------
+    Conflict
+        If the address can not be bound.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise Conflict(
+            f"surfaces.{name} can not listen on {host}:{port}: {error.strerror}",
+            why="another program has the port, or the address is not this machine's",
+            fix=f'set another address in dispatcher.toml: [surfaces] {name} = "HOST:PORT"',
+        ) from None
+    return bound
+
+
+class _Server(uvicorn.Server):
+    """A server whose signals are handled outside, for all servers at once."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def serve(
+    listeners: Sequence[Listener],
+    *,
+    draining: Callable[[], None],
+    drained: Callable[[], bool],
+    drain_seconds: float,
+    started: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until a signal ends it.
+
+    Parameters
+    ----------
+    listeners : sequence of Listener
+    draining : callable
+        Called once, in the loop, when the first signal comes.
+    drained : callable
+        Whether nothing is left to wait for; may do a short query.
+    drain_seconds : float
+        How long to wait for that, at most.
+    started : callable
+        Called when all servers answer.
+    """
+    asyncio.run(_serve(listeners, draining, drained, drain_seconds, started))
+
+
+async def _serve(
+    listeners: Sequence[Listener],
+    draining: Callable[[], None],
+    drained: Callable[[], bool],
+    drain_seconds: float,
+    started: Callable[[], None],
+) -> None:
+    stop, stop_now = asyncio.Event(), asyncio.Event()
+
+    def on_signal() -> None:
+        (stop_now if stop.is_set() else stop).set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    servers = [
+        _Server(
+            uvicorn.Config(
+                listener.app,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                server_header=False,
+                date_header=True,
+                timeout_keep_alive=15,
+                timeout_graceful_shutdown=5,
+            )
+        )
+        for listener in listeners
+    ]
+    running = [
+        asyncio.create_task(server.serve(sockets=[listener.socket]))
+        for server, listener in zip(servers, listeners, strict=True)
+    ]
+    while not all(server.started for server in servers):
+        if any(task.done() for task in running):
+            break
+        await asyncio.sleep(0.01)
+    started()
+    ended = asyncio.gather(*running)
+    await asyncio.wait(
+        [asyncio.ensure_future(stop.wait()), ended],
+        return_when=asyncio.FIRST_COMPLETED,
+    )
+    draining()
+    await _drain(drained, drain_seconds, stop_now)
+    for server in servers:
+        server.should_exit = True
+        server.force_exit = stop_now.is_set()
+    await ended
+
+
+async def _drain(
+    drained: Callable[[], bool], seconds: float, stop_now: asyncio.Event
+) -> None:
+    for _ in range(int(seconds * 4)):
+        if stop_now.is_set() or await asyncio.to_thread(drained):
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop_now.wait(), 0.25)
