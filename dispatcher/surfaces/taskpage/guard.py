@@ -1,0 +1,171 @@
+"""What holds for every response and every request of the task page.
+
+One ASGI layer around the whole application, so that errors are covered as well: the
+headers, the size of a request, and what becomes of a fault of ours.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, MutableMapping
+from typing import Any, Final
+
+from dispatcher.log import get_logger
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+
+MAX_BODY: Final = 256 * 1024
+"""Bytes of a request's body; an answer is far below."""
+
+_FEATURES: Final = (
+    "accelerometer",
+    "autoplay",
+    "bluetooth",
+    "browsing-topics",
+    "camera",
+    "clipboard-read",
+    "display-capture",
+    "encrypted-media",
+    "fullscreen",
+    "gamepad",
+    "geolocation",
+    "gyroscope",
+    "hid",
+    "idle-detection",
+    "interest-cohort",
+    "local-fonts",
+    "magnetometer",
+    "microphone",
+    "midi",
+    "payment",
+    "picture-in-picture",
+    "publickey-credentials-get",
+    "screen-wake-lock",
+    "serial",
+    "usb",
+    "web-share",
+    "xr-spatial-tracking",
+)
+
+_log = get_logger("taskpage")
+
+
+def safe_headers(nonce: str, *, https: bool) -> dict[str, str]:
+    """Headers of every response.
+
+    Parameters
+    ----------
+    nonce : str
+        Of this response alone, >= 128 bits.
+    https : bool
+        Whether the worker's browser came over TLS.
+    """
+    policy = (
+        "default-src 'none'; img-src 'self'; connect-src 'self'; "
+        f"script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; object-src 'none'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    headers = {
+        "cache-control": "no-store",
+        "content-security-policy": policy,
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "permissions-policy": ", ".join(f"{name}=()" for name in _FEATURES),
+        "referrer-policy": "no-referrer",
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "x-robots-tag": "noindex, nosnippet",
+    }
+    if https:
+        headers["strict-transport-security"] = "max-age=31536000"
+    return headers
+
+
+class Guard:
+    """The outermost layer.
+
+    Parameters
+    ----------
+    app : ASGI application
+    https : bool
+        Whether the page is reached over TLS.
+    """
+
+    def __init__(self, app: Callable[..., Any], *, https: bool) -> None:
+        self._app = app
+        self._https = https
+
+    async def __call__(
+        self, scope: Scope, receive: Callable[..., Any], send: Callable[..., Any]
+    ) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        nonce = secrets.token_urlsafe(24)
+        scope.setdefault("state", {})["nonce"] = nonce
+        headers = safe_headers(nonce, https=self._https)
+        started = False
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = _merged(message.get("headers", ()), headers)
+            await send(message)
+
+        if _announced(scope) > MAX_BODY:
+            await _plain(answer, 413, "Too much at once.")
+            return
+        try:
+            await self._app(scope, _limited(receive), answer)
+        except _TooLong:
+            if not started:
+                await _plain(answer, 413, "Too much at once.")
+        except Exception as error:  # noqa: BLE001 - a traceback could hold a value
+            _log.error("taskpage.fault", error=error)
+            if not started:
+                await _plain(answer, 500, "Something went wrong here. Try again later.")
+
+
+class _TooLong(Exception):
+    """The body outgrew what its length announced, or announced none."""
+
+
+def _limited(receive: Callable[..., Any]) -> Callable[..., Any]:
+    size = 0
+
+    async def limited() -> Message:
+        nonlocal size
+        message: Message = await receive()
+        size += len(message.get("body", b""))
+        if size > MAX_BODY:
+            raise _TooLong
+        return message
+
+    return limited
+
+
+def _announced(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else 0
+    return 0
+
+
+def _merged(
+    given: Iterable[tuple[bytes, bytes]], ours: dict[str, str]
+) -> list[tuple[bytes, bytes]]:
+    kept = [pair for pair in given if pair[0].decode("latin-1").lower() not in ours]
+    return kept + [(name.encode(), value.encode()) for name, value in ours.items()]
+
+
+async def _plain(send: Callable[..., Any], status: int, text: str) -> None:
+    body = text.encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
