@@ -1,0 +1,272 @@
+"""CSV and TSV: the delimiter found, quoted line ends kept, broken rows refused singly.
+
+The rules for quotes are strict: what RFC 4180 does not explain is refused, never
+guessed, so that a loaded cell is exactly the written one.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Final
+
+from dispatcher.errors import Invalid
+from dispatcher.stages.intake.table import (
+    BATCH_CHARACTERS,
+    MAX_CELL,
+    Batch,
+    Rejected,
+    cell_fault,
+    checked_header,
+)
+from dispatcher.stages.intake.text import Lines
+
+DELIMITERS: Final = (",", ";", "\t", "|")
+SPOKEN: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+SAMPLE_ROWS: Final = 200
+AGREEING: Final = 0.5  # least share of sampled rows with the width of the header
+MAX_RETURNS: Final = 1_000  # times that reading goes back to after a stray quote
+
+UNCLOSED: Final = "a quote opens here and is never closed"
+
+
+def find_delimiter(sample: str, *, whole: bool, prefer: str | None = None) -> str:
+    r"""Return the delimiter that cuts most rows to the width of the header.
+
+    Parameters
+    ----------
+    sample : str
+        The beginning of the text.
+    whole : bool
+        Whether that is all of it, so that its last row is complete.
+    prefer : str or None
+        Wins where the evidence is equal: a tab for ``.tsv``.
+
+    Raises
+    ------
+    Invalid
+        The header holds a delimiter, but no delimiter makes a table of the rows.
+    """
+    told = _sep_line(sample)
+    if told is not None:
+        return told
+    scores = {d: _agreement(sample, d, whole=whole) for d in DELIMITERS}
+    cutting = [d for d in DELIMITERS if scores[d][1] > 1]
+    if not cutting:
+        return prefer or ","  # one column
+    best = max(cutting, key=lambda d: (scores[d][0], d == prefer, scores[d][1]))
+    share, width, other = scores[best]
+    if share < AGREEING:
+        raise Invalid(
+            "the file is no table",
+            why="whatever the delimiter (comma, semicolon, tab or bar), most rows have "
+            "not as many columns as the first one: by "
+            f"{SPOKEN[best]}s the first row has {width}, the next ones mostly {other}",
+            fix="make the first line the header of the rows below it, or name the "
+            "delimiter with --delimiter",
+        )
+    return best
+
+
+def _sep_line(sample: str) -> str | None:
+    """Spreadsheets may write ``sep=;`` on a line before the header."""
+    line = sample[:8].splitlines()[:1]
+    if line and len(line[0]) == 5 and line[0].lower().startswith("sep="):
+        return line[0][4]
+    return None
+
+
+def _agreement(sample: str, delimiter: str, *, whole: bool) -> tuple[float, int, int]:
+    """Return the share of rows as wide as the header, that width, the usual width."""
+    csv.field_size_limit(MAX_CELL)
+    reader = csv.reader(_lines_of(sample), delimiter=delimiter)
+    rows: list[list[str]] = []
+    with suppress(csv.Error):  # what was read so far is the sample
+        rows.extend(row for row in islice(reader, SAMPLE_ROWS) if row)
+    if not whole and 1 < len(rows) < SAMPLE_ROWS:
+        rows.pop()  # it may be cut
+    if not rows:
+        return 0.0, 0, 0
+    width = len(rows[0])
+    if len(rows) == 1:
+        return 1.0, width, width
+    widths = Counter(len(row) for row in rows[1:])
+    return widths[width] / len(rows[1:]), width, widths.most_common(1)[0][0]
+
+
+def _lines_of(text: str) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        ends = [e for e in (text.find("\n", start), text.find("\r", start)) if e >= 0]
+        end = min(ends, default=len(text) - 1)
+        if text.startswith("\r\n", end):
+            end += 1
+        yield text[start : end + 1]
+        start = end + 1
+
+
+class DelimitedReader:
+    """Batches of rows from the lines of a delimited text.
+
+    Parameters
+    ----------
+    lines : Lines
+    delimiter : str
+    batch_rows : int
+
+    Raises
+    ------
+    Invalid
+        There is no usable header.
+    """
+
+    def __init__(self, lines: Lines, delimiter: str, batch_rows: int) -> None:
+        csv.field_size_limit(MAX_CELL)
+        self._lines = lines
+        self._source = iter(lines)
+        self._delimiter = delimiter
+        self._batch_rows = batch_rows
+        self._start = 1  # line on which the next row begins
+        self._returns = 0
+        self.columns = self._header()
+
+    def _reader(self) -> Iterator[list[str]]:
+        return csv.reader(self._source, delimiter=self._delimiter, strict=True)
+
+    def _header(self) -> tuple[str, ...]:
+        row: list[str] = []
+        try:
+            for row in self._reader():
+                if row and not (
+                    self._lines.number == 1 and _sep_line("".join(self._lines.held))
+                ):
+                    break
+                self._lines.held.clear()
+        except csv.Error:
+            raise Invalid(
+                "the header can not be read",
+                why="a quote in the first row is not closed, or a name is too long",
+                fix="mend the first row of the file",
+            ) from None
+        if not row:
+            raise Invalid(
+                "the file has no header",
+                why="every line of it is blank",
+                fix="check the file: its first row must name the columns",
+            )
+        where = f"line {self._lines.number - len(self._lines.held) + 1}"
+        self._lines.held.clear()
+        self._start = self._lines.number + 1
+        return checked_header(row, where)
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all rows, once; the last batch may be empty of rows.
+
+        Raises
+        ------
+        Invalid
+            A quoted cell is longer than any cell may be: what follows is not safe to
+            read. What was yielded before holds.
+        """
+        while True:
+            batch = Batch(self.columns)
+            more = self._fill(batch)
+            if batch.rows or batch.rejected:
+                yield batch
+            if not more:
+                return
+
+    def _fill(self, batch: Batch) -> bool:
+        """Read rows into the batch; return whether there may be more."""
+        lines, held = self._lines, self._lines.held
+        width = len(self.columns)
+        room = self._batch_rows
+        characters = 0
+        first_line = self._start
+        reader = self._reader()
+        while True:
+            try:
+                for row in reader:
+                    start = self._start
+                    self._start = start + len(held)
+                    if len(held) > 1:
+                        characters += sum(map(len, held))
+                    else:
+                        characters += len(held[0])
+                    held.clear()
+                    if len(row) == width and start > lines.suspect_until:
+                        batch.rows.append(row)
+                        batch.lines.append(start)
+                    else:
+                        self._doubtful(row, start, batch)
+                    room -= 1
+                    if room <= 0 or characters >= BATCH_CHARACTERS:
+                        return True
+            except csv.Error as error:
+                self._broken(error, batch)
+                reader = self._reader()
+                continue
+            assert self._start >= first_line
+            return False
+
+    def _doubtful(self, row: list[str], start: int, batch: Batch) -> None:
+        if not row:
+            return  # a blank line holds nothing
+        if len(row) != len(self.columns):
+            reason = f"{len(row):,} columns, expected {len(self.columns):,}"
+            batch.rejected.append(Rejected(start, "", reason))
+            return
+        fault = cell_fault(row)
+        if fault is None:
+            batch.rows.append(row)
+            batch.lines.append(start)
+        else:
+            batch.rejected.append(Rejected(start, self.columns[fault[0]], fault[1]))
+
+    def _broken(self, error: csv.Error, batch: Batch) -> None:
+        """Reject the row that csv gave up on, and set the reading behind it."""
+        start, held = self._start, list(self._lines.held)
+        self._lines.held.clear()
+        too_long = "field larger" in str(error)
+        if self._lines.ended and "unexpected end" in str(error):
+            # No quote closes it, so the lines after it are rows of their own.
+            self._returns += 1
+            if self._returns > MAX_RETURNS:
+                raise _beyond_repair(start)
+            batch.rejected.append(Rejected(start, "", UNCLOSED))
+            self._start = start + 1
+            self._source = self._again(held[1:])
+            return
+        if too_long and len(held) > 1:
+            raise _beyond_repair(start)
+        reason = (
+            f"a cell longer than {MAX_CELL:,} characters"
+            if too_long
+            else "a quote that does not open or close a cell"
+        )
+        if len(held) > 1:
+            reason += f" (lines {start} to {start + len(held) - 1})"
+        batch.rejected.append(Rejected(start, "", reason))
+        self._start = start + len(held)
+
+    def _again(self, lines: list[str]) -> Iterator[str]:
+        """Give lines out once more, held as the first time."""
+
+        def repeated() -> Iterator[str]:
+            for line in lines:
+                self._lines.held.append(line)
+                yield line
+
+        return chain(repeated(), self._source)
+
+
+def _beyond_repair(line: int) -> Invalid:
+    return Invalid(
+        f"reading stopped at line {line}: a quote opens there and does not close",
+        why=f"a cell of more than {MAX_CELL:,} characters is no cell; the rows before "
+        "that line are read, none after it",
+        fix="mend that line and load again: rows that are in already are skipped",
+    )

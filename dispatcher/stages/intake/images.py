@@ -1,0 +1,231 @@
+"""Crops of pages: the box and nothing else, re-encoded, stripped of all that rides along.
+
+A crop is the only part of a page that is ever shown. It is cut after the page was
+turned upright (EXIF orientation), never reaches beyond its box, and is written anew as
+PNG from bare pixels, so that no EXIF, XMP, ICC, text or thumbnail can come with it.
+"""
+
+from __future__ import annotations
+
+import io
+import stat
+import warnings
+from collections import OrderedDict
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Final
+
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+MAX_PIXELS: Final = 60_000_000
+MAX_FILE: Final = 128 << 20
+FORMATS: Final = ("PNG", "JPEG", "TIFF", "WEBP")
+CACHED_PIXELS: Final = MAX_PIXELS
+
+
+class BadPage(Exception):
+    """A page or box that can not be cut; the message holds no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What to cut: shares of the page if `shares`, else pixels.
+
+    Attributes
+    ----------
+    x, y, width, height : Fraction
+        From the top left corner of the upright page.
+    page : int
+        From 1.
+    """
+
+    x: Fraction
+    y: Fraction
+    width: Fraction
+    height: Fraction
+    shares: bool = False
+    page: int = 1
+
+    def pixels(self, size: tuple[int, int]) -> tuple[int, int, int, int]:
+        """Return (left, upper, right, lower), rounded inwards.
+
+        Raises
+        ------
+        BadPage
+            The box is empty or reaches outside of the page.
+        """
+        across, down = size if self.shares else (1, 1)
+        left, upper = self.x * across, self.y * down
+        right, lower = left + self.width * across, upper + self.height * down
+        if left < 0 or upper < 0 or right > size[0] or lower > size[1]:
+            raise BadPage(f"the box reaches outside of the page ({size[0]}x{size[1]})")
+        cut = (ceil(left), ceil(upper), floor(right), floor(lower))
+        if cut[0] >= cut[2] or cut[1] >= cut[3]:
+            raise BadPage("the box is smaller than a pixel")
+        return cut
+
+
+def pixel_box(text: str) -> Box:
+    """Read ``x,y,width,height`` in whole pixels, as a record's own column holds it.
+
+    Raises
+    ------
+    BadPage
+        The text is no such box.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 4 or not all(p.isascii() and p.isdigit() for p in parts):
+        raise BadPage("a box is x,y,width,height in whole pixels")
+    if any(len(part) > 9 for part in parts):
+        raise BadPage("the box reaches outside of the page")
+    x, y, width, height = (Fraction(int(part)) for part in parts)
+    return Box(x, y, width, height)
+
+
+class Pages:
+    """Pages of a folder, the last ones kept decoded while their crops are cut.
+
+    Parameters
+    ----------
+    folder : Path
+        Nothing outside of it is ever opened.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        self._kept: OrderedDict[tuple[str, int], Image.Image] = OrderedDict()
+
+    def crop(self, path: str, box: Box | None) -> bytes:
+        """Return the PNG of a box of the page, or of the whole first page.
+
+        Parameters
+        ----------
+        path : str
+            Relative to the folder.
+        box : Box or None
+
+        Raises
+        ------
+        BadPage
+            The path leaves the folder or names no image, or the box does not fit.
+        """
+        number = 1 if box is None else box.page
+        page = self._kept.get((path, number))
+        if page is None:
+            page = decoded_page(self._bytes(path), number)
+            self._keep((path, number), page)
+        return cut_page(page, box)
+
+    def _keep(self, key: tuple[str, int], page: Image.Image) -> None:
+        self._kept[key] = page
+        pixels = sum(kept.width * kept.height for kept in self._kept.values())
+        while len(self._kept) > 1 and pixels > CACHED_PIXELS:
+            _, dropped = self._kept.popitem(last=False)
+            pixels -= dropped.width * dropped.height
+        while len(self._kept) > 4:
+            self._kept.popitem(last=False)
+
+    def _bytes(self, text: str) -> bytes:
+        for kind in (PurePosixPath(text), PureWindowsPath(text)):
+            if kind.is_absolute() or kind.drive or ".." in kind.parts:
+                raise BadPage("the path of the page leads out of the import folder")
+        try:
+            path = (self._folder / text).resolve(strict=True)
+            if not path.is_relative_to(self._folder):
+                raise BadPage("the path of the page leads out of the import folder")
+            facts = path.stat()
+            if not stat.S_ISREG(facts.st_mode):
+                raise BadPage("the page is no file")
+            if facts.st_size > MAX_FILE:
+                raise BadPage(f"the page is larger than {MAX_FILE >> 20} MiB")
+            return path.read_bytes()
+        except (OSError, ValueError, RuntimeError):
+            raise BadPage("the file of the page is missing or unreadable") from None
+
+
+def crop(page_bytes: bytes, box: Box | None) -> bytes:
+    """Return the PNG of a box of an image file, or of its whole first page.
+
+    Raises
+    ------
+    BadPage
+        The bytes are no image of a known format, or the box does not fit.
+    """
+    return cut_page(decoded_page(page_bytes, 1 if box is None else box.page), box)
+
+
+def decoded_page(page_bytes: bytes, number: int) -> Image.Image:
+    """Decode one page, upright, in a mode that PNG can hold, without transparency.
+
+    Raises
+    ------
+    BadPage
+        No image, not one of PNG, JPEG, TIFF and WebP, over 60 megapixels, truncated,
+        or no such page.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            warnings.filterwarnings("ignore", category=UserWarning)
+            with Image.open(io.BytesIO(page_bytes), formats=FORMATS) as image:
+                _turn_to(image, number)
+                return _plain(ImageOps.exif_transpose(image))
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+        raise BadPage(_TOO_LARGE) from None
+    except UnidentifiedImageError:
+        raise BadPage("the page is no PNG, JPEG, TIFF or WebP image") from None
+    except BadPage:
+        raise
+    except (OSError, SyntaxError, ValueError, EOFError, KeyError, TypeError):
+        raise BadPage("the image of the page is damaged or cut short") from None
+
+
+_TOO_LARGE: Final = f"the page has more than {MAX_PIXELS // 1_000_000} megapixels"
+
+
+def _turn_to(image: Image.Image, number: int) -> None:
+    """Go to the page, and refuse it before it is decoded if it is too large."""
+    pages = getattr(image, "n_frames", 1)
+    if not 1 <= number <= pages:
+        raise BadPage(f"there is no page {number} (the image has {pages})")
+    if image.width * image.height > MAX_PIXELS:
+        raise BadPage(_TOO_LARGE)
+    if number > 1:
+        image.seek(number - 1)
+    if image.width * image.height > MAX_PIXELS:
+        raise BadPage(_TOO_LARGE)
+
+
+def _plain(image: Image.Image) -> Image.Image:
+    """Pixels as they are seen: colours without a palette, on white where clear."""
+    if image.mode in ("1", "L", "RGB"):
+        if "transparency" not in image.info:
+            image.load()
+            return image.copy()
+    elif image.mode.startswith("I"):  # 16 bits a pixel; none is shown on a screen
+        return image.convert("I").point(lambda value: value / 256).convert("L")
+    elif image.mode in ("CMYK", "YCbCr", "LAB", "HSV", "F"):
+        return image.convert("RGB")
+    seen = image.convert("RGBA")
+    paper = Image.new("RGBA", seen.size, "white")
+    paper.alpha_composite(seen)
+    return paper.convert("RGB")
+
+
+def cut_page(page: Image.Image, box: Box | None) -> bytes:
+    """Return the PNG of a box of a decoded page.
+
+    Raises
+    ------
+    BadPage
+        The box does not fit.
+    """
+    cut = (0, 0, *page.size) if box is None else box.pixels(page.size)
+    part = page.crop(cut)
+    bare = Image.new(part.mode, part.size)  # takes over no info of the page
+    bare.paste(part)
+    out = io.BytesIO()
+    bare.save(out, "PNG", compress_level=6)
+    return out.getvalue()

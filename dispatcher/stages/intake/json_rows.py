@@ -1,0 +1,229 @@
+"""JSON Lines and JSON lists of objects: numbers as written, doubled members refused.
+
+A number is kept digit for digit, ``true``, ``false`` and nested values as their JSON
+text, ``null`` and a missing member as the empty cell.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from dispatcher.stages.intake.table import (
+    BATCH_CHARACTERS,
+    MAX_COLUMNS,
+    UNDECODED,
+    Batch,
+    Rejected,
+    cell_fault,
+)
+from dispatcher.stages.intake.text import Lines
+
+MAX_DEPTH: Final = 64
+MAX_DIGITS: Final = 40
+
+_MEMBER = re.compile(r'"\s*:')
+_LONG_NUMBER = re.compile(r"[-+0-9.eE]{41}")
+_TOKEN = re.compile(r'"(?:[^"\\]+|\\.)*+"|[\[\]{}]|[^\s\[\]{},"]+', re.DOTALL)
+
+_any = msgspec.json.Decoder(dict[str, Any], float_hook=str)
+_raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class _Faulty(Exception):
+    """A row that is refused: the column, or empty, and the reason."""
+
+    def __init__(self, column: str, reason: str) -> None:
+        super().__init__(reason)
+        self.column = column
+        self.reason = reason
+
+
+class _Doubled(ValueError):
+    pass
+
+
+class JsonReader:
+    """Batches of rows from JSON texts, one an object.
+
+    Parameters
+    ----------
+    objects : Iterator of (int, str)
+        Line, and text of one JSON value.
+    batch_rows : int
+
+    Notes
+    -----
+    The columns are those met so far, in order of appearance.
+    """
+
+    def __init__(self, objects: Iterator[tuple[int, str]], batch_rows: int) -> None:
+        self._objects = objects
+        self._batch_rows = batch_rows
+        self._columns: list[str] = []
+        self._known: set[str] = set()
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all rows, once."""
+        batch = Batch(())
+        room, characters = self._batch_rows, 0
+        for line, text in self._objects:
+            characters += len(text)
+            try:
+                row = self._row(text)
+            except _Faulty as fault:
+                batch.rejected.append(Rejected(line, fault.column, fault.reason))
+            else:
+                batch.rows.append(row)
+                batch.lines.append(line)
+            room -= 1
+            if room <= 0 or characters >= BATCH_CHARACTERS:
+                yield self._padded(batch)
+                batch, room, characters = Batch(()), self._batch_rows, 0
+        if batch.rows or batch.rejected:
+            yield self._padded(batch)
+
+    def _padded(self, batch: Batch) -> Batch:
+        batch.columns = tuple(self._columns)
+        width = len(batch.columns)
+        batch.rows = [
+            row if len(row) == width else [*row, *[""] * (width - len(row))]
+            for row in batch.rows
+        ]
+        return batch
+
+    def _row(self, text: str) -> list[str]:
+        cells = _cells(text)
+        if len(cells) != len(self._columns) or cells.keys() != self._known:
+            self._widen(cells)
+            row = [cells.get(name, "") for name in self._columns]
+        else:
+            row = [cells[name] for name in self._columns]
+        fault = cell_fault(row)
+        if fault is not None:
+            raise _Faulty(self._columns[fault[0]], fault[1])
+        return row
+
+    def _widen(self, cells: dict[str, str]) -> None:
+        new = [name for name in cells if name not in self._known]
+        if any(not name.strip() or "\0" in name for name in new):
+            raise _Faulty("", "a member without a name, or with NUL in its name")
+        if len(self._columns) + len(new) > MAX_COLUMNS:
+            raise _Faulty("", f"more than {MAX_COLUMNS:,} different members")
+        self._columns.extend(new)
+        self._known.update(new)
+
+
+def _decoded(text: str) -> dict[str, Any]:
+    if not text.isascii() and UNDECODED in text:
+        raise _Faulty("", "bytes that are not text in the file's encoding")
+    if _LONG_NUMBER.search(text):
+        _no_long_number(text)
+    try:
+        return _any.decode(text)
+    except msgspec.ValidationError:
+        raise _Faulty("", "not an object, or a number out of range") from None
+    except (msgspec.DecodeError, ValueError):
+        raise _Faulty("", "not valid JSON") from None
+    except RecursionError:
+        raise _Faulty("", f"nested deeper than {MAX_DEPTH} levels") from None
+
+
+def _cells(text: str) -> dict[str, str]:
+    """Return the members of one object as text."""
+    members = _decoded(text)
+    if not _surely_single(text, len(members)):
+        _checked_slowly(text)
+    cells: dict[str, str] = {}
+    rest: list[str] = []
+    for name, value in members.items():
+        if type(value) is str:
+            cells[name] = value
+        elif value is None:
+            cells[name] = ""
+        else:
+            cells[name] = ""  # keeps the order
+            rest.append(name)
+    if rest:
+        _as_written(text, rest, members, cells)
+    return cells
+
+
+def _as_written(
+    text: str, names: list[str], members: dict[str, Any], cells: dict[str, str]
+) -> None:
+    """Fill in numbers, truth values and nested ones: the very text of the file."""
+    raw: dict[str, msgspec.Raw] | None = None
+    for name in names:
+        value = members[name]
+        if isinstance(value, bool):
+            cells[name] = "true" if value else "false"
+        elif isinstance(value, int) and value:
+            cells[name] = str(value)
+        else:
+            raw = _raw.decode(text) if raw is None else raw
+            cells[name] = bytes(raw[name]).decode().strip()
+
+
+def _surely_single(text: str, members: int) -> bool:
+    """Whether no member can be doubled or nested: one colon for each member."""
+    if "[" in text:
+        return False
+    if text.count('":') == members == text.count(":"):
+        return True
+    return len(_MEMBER.findall(text)) == members
+
+
+def _checked_slowly(text: str) -> None:
+    """Refuse doubled members at any depth, and depth itself."""
+    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        raise _Faulty("", f"nested deeper than {MAX_DEPTH} levels")
+    try:
+        json.loads(text, object_pairs_hook=_single, parse_int=str, parse_float=str)
+    except _Doubled:
+        raise _Faulty("", "a member that stands twice in one object") from None
+    except RecursionError:
+        raise _Faulty("", f"nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError:
+        raise _Faulty("", "not valid JSON") from None
+
+
+def _single(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise _Doubled
+    return members
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for token in _TOKEN.finditer(text):
+        sign = token.group()[0]
+        if sign in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif sign in "]}":
+            depth -= 1
+    return deepest
+
+
+def _no_long_number(text: str) -> None:
+    """Refuse a number of more than 40 digits; long digits in a text are fine."""
+    for token in _TOKEN.finditer(text):
+        found = token.group()
+        if found[0] != '"' and _LONG_NUMBER.search(found):
+            digits = sum(sign.isdigit() for sign in found)
+            if digits > MAX_DIGITS:
+                raise _Faulty("", f"a number of more than {MAX_DIGITS} digits")
+
+
+def json_lines(lines: Lines) -> Iterator[tuple[int, str]]:
+    """Yield (line, text) of every line that is not blank."""
+    for line in lines:
+        lines.held.clear()
+        if line.strip():
+            yield lines.number, line

@@ -1,0 +1,218 @@
+"""One door to all formats: bytes in, a table out, every decision reported."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from io import BytesIO
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from dispatcher.errors import Invalid
+from dispatcher.stages.intake.delimited import DelimitedReader, find_delimiter
+from dispatcher.stages.intake.encoding import Encoding, find_encoding
+from dispatcher.stages.intake.json_list import JsonElements
+from dispatcher.stages.intake.json_rows import JsonReader, json_lines
+from dispatcher.stages.intake.parquet import ParquetReader
+from dispatcher.stages.intake.source import Source, open_source
+from dispatcher.stages.intake.table import Batch, Facts, Format, Options, Table
+from dispatcher.stages.intake.text import Lines, decoded
+from dispatcher.stages.intake.workbook import WorkbookReader
+
+SUFFIXES: Final = {
+    ".csv": Format.CSV,
+    ".txt": Format.CSV,
+    ".tsv": Format.TSV,
+    ".tab": Format.TSV,
+    ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
+    ".json": Format.JSON,
+    ".parquet": Format.PARQUET,
+    ".pq": Format.PARQUET,
+    ".xlsx": Format.EXCEL,
+    ".xlsm": Format.EXCEL,
+    ".xlsb": Format.EXCEL,
+    ".xls": Format.EXCEL,
+    ".ods": Format.EXCEL,
+}
+_REFUSED: Final = (
+    (b"%PDF", "a PDF"),
+    (b"\x89PNG", "an image"),
+    (b"\xff\xd8\xff", "an image"),
+    (b"SQLite format 3\0", "a SQLite database"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ", "xz"),
+    (b"7z\xbc\xaf", "a 7z archive"),
+)
+
+
+def open_table(
+    where: Path | BinaryIO, options: Options | None = None, *, name: str | None = None
+) -> Table:
+    """Open a file or a binary stream as a table of text cells.
+
+    Parameters
+    ----------
+    where : Path or binary stream
+    options : Options, optional
+    name : str, optional
+        What to call the file in messages; its own name by default.
+
+    Raises
+    ------
+    Invalid
+        The file can not be read, is no table, or its header names no columns.
+    """
+    options = options or Options()
+    source = open_source(where, name=name, max_bytes=options.max_bytes)
+    try:
+        facts = Facts(source.name, _format(source, options), source.compressed)
+        columns, batches = _reading(source, facts, options)
+    except BaseException:
+        source.close()
+        raise
+    return Table(facts, columns, batches, source.size, source.position, source.close)
+
+
+def _format(source: Source, options: Options) -> Format:
+    """The operator's word; else what the bytes say; else the name."""
+    by_content = _by_content(source)
+    if options.format is not None:
+        return options.format
+    return by_content or _by_name(source)
+
+
+def _by_content(source: Source) -> Format | None:
+    head = source.head
+    if head.startswith(b"PAR1"):
+        return Format.PARQUET
+    if head.startswith(b"\xd0\xcf\x11\xe0"):
+        return Format.EXCEL
+    if head.startswith(b"PK\x03\x04"):
+        if _is_workbook(source):
+            return Format.EXCEL
+        raise _unknown(source.name, "a zip archive")
+    for magic, what in _REFUSED:
+        if head.startswith(magic):
+            raise _unknown(source.name, what)
+    return None
+
+
+def _is_workbook(source: Source) -> bool:
+    """Whether the first parts of the zip are those of a workbook."""
+    head = source.head
+    if b"[Content_Types].xml" in head or b"opendocument.spreadsheet" in head:
+        return True
+    if not source.whole:
+        return b"xl/" in head
+    try:
+        names = zipfile.ZipFile(BytesIO(head)).namelist()
+    except zipfile.BadZipFile:
+        return True  # the workbook reader says what is broken
+    return any(n.startswith("xl/") or n == "[Content_Types].xml" for n in names)
+
+
+def _unknown(name: str, what: str) -> Invalid:
+    return Invalid(
+        f"{name} is {what}, not a table",
+        why="CSV, TSV, JSON, JSONL, Parquet and Excel can be loaded, each also gzip",
+        fix="unpack or convert it first",
+    )
+
+
+def _by_name(source: Source) -> Format:
+    suffixes = [suffix.lower() for suffix in Path(source.name).suffixes]
+    if suffixes and suffixes[-1] in (".gz", ".gzip"):
+        suffixes.pop()
+    named = SUFFIXES.get(suffixes[-1]) if suffixes else None
+    if named in (Format.PARQUET, Format.EXCEL):
+        raise Invalid(
+            f"{source.name} is not what its name says",
+            why=f"a file ending in {suffixes[-1]} begins with other bytes",
+            fix="check the file, or give its format with --format",
+        )
+    if named is not None:
+        return named
+    beginning = source.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    if beginning == b"[":
+        return Format.JSON
+    return Format.JSONL if beginning == b"{" else Format.CSV
+
+
+def _reading(
+    source: Source, facts: Facts, options: Options
+) -> tuple[tuple[str, ...], Iterator[Batch]]:
+    match facts.format:
+        case Format.PARQUET:
+            parquet = ParquetReader(source, options.batch_rows)
+            return parquet.columns, parquet.batches()
+        case Format.EXCEL:
+            book = WorkbookReader(source, options.batch_rows)
+            facts.sheet = book.sheet
+            if book.others:
+                facts.notes.append(f"{len(book.others)} other sheets are not read")
+            return book.columns, book.batches()
+        case Format.JSON | Format.JSONL:
+            return _json(source, facts, options)
+        case Format.CSV | Format.TSV:
+            return _delimited(source, facts, options)
+
+
+def _encoding(source: Source, facts: Facts, options: Options) -> Encoding:
+    encoding = find_encoding(source.head, whole=source.whole, told=options.encoding)
+    facts.encoding = encoding.shown
+    facts.encoding_reason = encoding.reason
+    return encoding
+
+
+def _delimited(
+    source: Source, facts: Facts, options: Options
+) -> tuple[tuple[str, ...], Iterator[Batch]]:
+    encoding = _encoding(source, facts, options)
+    delimiter = options.delimiter
+    if delimiter is None:
+        sample = "".join(decoded(iter([source.head]), encoding))
+        prefer = "\t" if facts.format is Format.TSV else None
+        delimiter = find_delimiter(sample, whole=source.whole, prefer=prefer)
+    elif len(delimiter) != 1 or delimiter in '"\r\n\0 ':
+        raise Invalid(
+            "that is no delimiter",
+            why="--delimiter takes one character that is no quote, space or line end",
+            fix="for example --delimiter ';' or --delimiter $'\\t'",
+        )
+    facts.delimiter = delimiter
+    if facts.format is Format.CSV and delimiter == "\t":
+        facts.format = Format.TSV
+    lines = Lines(source.blocks(), encoding)
+    reader = DelimitedReader(lines, delimiter, options.batch_rows)
+    return reader.columns, reader.batches()
+
+
+def _json(
+    source: Source, facts: Facts, options: Options
+) -> tuple[tuple[str, ...], Iterator[Batch]]:
+    encoding = _encoding(source, facts, options)
+    objects: Iterator[tuple[int, str]]
+    if facts.format is Format.JSON:
+        objects = iter(JsonElements(decoded(source.blocks(), encoding)))
+    else:
+        objects = json_lines(Lines(source.blocks(), encoding))
+    first = next(objects, None)
+    if first is None:
+        raise Invalid(
+            f"{source.name} holds no object",
+            why="a table has at least one row",
+            fix="check the file, or the command that wrote it",
+        )
+    if not first[1].lstrip().startswith("{"):
+        raise Invalid(
+            f"{source.name} is no list of objects",
+            why="each row must be an object whose members are the columns",
+            fix='write rows like {"column": "value"}, in a list or one a line',
+        )
+    batches = JsonReader(chain((first,), objects), options.batch_rows).batches()
+    begun = next(batches, None)
+    columns = begun.columns if begun is not None else ()
+    return columns, chain((begun,) if begun is not None else (), batches)

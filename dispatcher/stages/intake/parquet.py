@@ -1,0 +1,167 @@
+"""Parquet by batches of rows, what it decodes to counted as it comes."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from dispatcher.errors import Invalid
+from dispatcher.stages.intake.source import Source
+from dispatcher.stages.intake.table import (
+    BATCH_CHARACTERS,
+    Batch,
+    Rejected,
+    cell_fault,
+    checked_header,
+    plain_text,
+)
+
+FIRST_LINE: Final = 2  # the header counts as row 1, as in a sheet
+
+
+class ParquetReader:
+    """Batches of rows.
+
+    Raises
+    ------
+    Invalid
+        The file is damaged, has a binary column, or its reader is not installed.
+    """
+
+    def __init__(self, source: Source, batch_rows: int) -> None:
+        try:
+            import polars as pl  # noqa: PLC0415 - an extra, and slow to import
+        except ImportError:
+            raise Invalid(
+                f"{source.name} is Parquet, and the reader for it is not installed",
+                why="it is an extra",
+                fix="pip install 'sparsi-dispatcher[parquet]', or convert it to CSV",
+            ) from None
+        self._source = source
+        self._batch_rows = batch_rows
+        plain = source.path is not None and not source.compressed
+        where = source.path if plain else io.BytesIO(source.everything())
+        try:
+            self._frame: Any = pl.scan_parquet(where, glob=False)
+            schema = self._frame.collect_schema()
+            self._total = int(self._frame.select(pl.len()).collect().item())
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise _damaged(source.name, error) from None
+        self.columns = checked_header(schema.names(), "the schema")
+        for number, kind in enumerate(schema.dtypes(), 1):
+            if kind in (pl.Binary, pl.Object):
+                raise Invalid(
+                    f"column {number} of {source.name} is binary",
+                    why="a cell must be text, a number or a moment",
+                    fix="drop the column, or store a path to a file instead",
+                )
+        self._texts = [n for n, kind in schema.items() if kind == pl.String]
+        self._errors: tuple[type[Exception], ...] = (pl.exceptions.PolarsError, OSError)
+        self._pl = pl
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all rows, once.
+
+        Raises
+        ------
+        Invalid
+            The rows decode to more than the source's ``max_bytes``, or are damaged.
+        """
+        line, decoded = FIRST_LINE, 0
+        frames = iter(
+            self._frame.collect_batches(
+                chunk_size=self._batch_rows, maintain_order=True, lazy=True
+            )
+        )
+        while True:
+            try:
+                frame = next(frames, None)
+            except self._errors as error:
+                raise _damaged(self._source.name, error) from None
+            if frame is None:
+                return
+            for start, rows, size in self._slices(frame):
+                decoded += size
+                if decoded > self._source.max_bytes:
+                    raise _bomb(self._source.name, self._source.max_bytes)
+                yield self._batch(frame.slice(start, rows), line + start)
+            line += frame.height
+            self._progress(line - FIRST_LINE)
+
+    def _progress(self, rows: int) -> None:
+        if self._source.size is not None and self._total:
+            self._source.at(self._source.size * rows // self._total)
+
+    def _slices(
+        self,
+        frame: Any,  # noqa: ANN401 - a frame of an optional library
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield (first row, rows, bytes) so that no slice is large as text."""
+        pl = self._pl
+        width = 8 * len(self.columns)
+        if self._texts:
+            sizes = frame.select(
+                pl.sum_horizontal(
+                    pl.col(name).str.len_bytes().fill_null(0) for name in self._texts
+                )
+            ).to_series()
+        else:
+            sizes = pl.repeat(0, frame.height, eager=True)
+        start = total = 0
+        for row, size in enumerate(sizes.to_list()):
+            total += size + width
+            if total >= BATCH_CHARACTERS or row - start + 1 >= self._batch_rows:
+                yield start, row - start + 1, total
+                start, total = row + 1, 0
+        if start < frame.height:
+            yield start, frame.height - start, total
+
+    def _batch(
+        self,
+        frame: Any,  # noqa: ANN401
+        line: int,
+    ) -> Batch:
+        columns: list[Sequence[str]] = []
+        for series in frame.iter_columns():
+            values = series.to_list()
+            if series.dtype == self._pl.String:
+                columns.append(["" if v is None else v for v in values])
+            else:
+                columns.append([_text(value) for value in values])
+        batch = Batch(self.columns)
+        for number, row in enumerate(zip(*columns, strict=True), line):
+            fault = cell_fault(row)
+            if fault is None:
+                batch.rows.append(row)
+                batch.lines.append(number)
+            else:
+                column = self.columns[fault[0]]
+                batch.rejected.append(Rejected(number, column, fault[1]))
+        return batch
+
+
+def _text(value: object) -> str:
+    """Render one value: JSON for lists and structs."""
+    if isinstance(value, list | dict):
+        return json.dumps(
+            value, ensure_ascii=False, separators=(",", ":"), default=plain_text
+        )
+    return plain_text(value)
+
+
+def _damaged(name: str, error: Exception) -> Invalid:
+    return Invalid(
+        f"{name} can not be read as Parquet",
+        why=f"it is damaged or of a kind not known ({type(error).__name__})",
+        fix="write it again, or convert it to CSV",
+    )
+
+
+def _bomb(name: str, limit: int) -> Invalid:
+    return Invalid(
+        f"{name} decodes to more than {limit:,} bytes",
+        why="a small file that decodes to a huge one can fill memory and disk",
+        fix="if it is meant to be that large, say so with --max-bytes",
+    )

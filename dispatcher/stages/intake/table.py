@@ -1,0 +1,258 @@
+"""What every reader yields: batches of rows, all cells as text, and what was refused.
+
+A reader is an iterator of :class:`Batch`; memory is bounded by the batch, whatever the
+size of the file. Cells are exactly as written; numbers and dates of typed formats are
+rendered canonically. No reason ever holds a cell's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+
+from dispatcher.errors import Invalid
+
+MAX_CELL: Final = 1 << 20  # characters
+MAX_COLUMNS: Final = 16_384  # what a spreadsheet can hold
+BATCH_ROWS: Final = 2_000
+BATCH_CHARACTERS: Final = 8 << 20
+DEFAULT_MAX_BYTES: Final = 2 << 30
+UNDECODED: Final = "\udcff"  # stands where bytes could not be decoded
+
+
+class Format(StrEnum):
+    """The file formats that can be loaded."""
+
+    CSV = "csv"
+    TSV = "tsv"
+    JSONL = "jsonl"
+    JSON = "json"
+    PARQUET = "parquet"
+    EXCEL = "excel"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the operator says about the file; None means: find out.
+
+    Attributes
+    ----------
+    format : Format or None
+    encoding : str or None
+        A codec name of Python.
+    delimiter : str or None
+        One character.
+    max_bytes : int
+        Most bytes that compressed or columnar input may decode to.
+    batch_rows : int
+        Most rows a batch; a batch also ends at about 8 Mi characters.
+    """
+
+    format: Format | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    max_bytes: int = DEFAULT_MAX_BYTES
+    batch_rows: int = BATCH_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A row that was refused: where, and why; never what it held.
+
+    Attributes
+    ----------
+    line : int
+        Line of the file on which the row starts, from 1; in workbooks and Parquet
+        the row, the header being row 1.
+    column : str
+        Name of the column, or empty if the whole row is meant.
+    reason : str
+    """
+
+    line: int
+    column: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Batch:
+    """Consecutive rows.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Names, in order of the file. JSON may bring new names later: a later batch then
+        has more columns, the first ones unchanged.
+    lines : list of int
+        Where each row starts, shape (rows,).
+    rows : list of sequence of str
+        Shape (rows, columns).
+    rejected : list of Rejected
+    """
+
+    columns: tuple[str, ...]
+    lines: list[int] = field(default_factory=list)
+    rows: list[Sequence[str]] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Facts:
+    """How the file was understood, for the operator to confirm or overrule.
+
+    Attributes
+    ----------
+    name : str
+    format : Format
+    compressed : bool
+    encoding, encoding_reason : str
+        Empty for formats that have none.
+    delimiter : str
+        Empty for formats that have none.
+    sheet : str
+        The sheet that is read, workbooks only.
+    notes : list of str
+    """
+
+    name: str
+    format: Format
+    compressed: bool = False
+    encoding: str = ""
+    encoding_reason: str = ""
+    delimiter: str = ""
+    sheet: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Table:
+    """An opened file: iterate over :attr:`batches` once, then :meth:`close`.
+
+    Attributes
+    ----------
+    facts : Facts
+    columns : tuple of str
+        Known so far; see :attr:`Batch.columns`.
+    batches : Iterator of Batch
+    size : int or None
+        Bytes of the file as stored; None for a stream.
+    position : Callable
+        Bytes of the file read so far, for a progress bar.
+    close : Callable
+    """
+
+    facts: Facts
+    columns: tuple[str, ...]
+    batches: Iterator[Batch]
+    size: int | None
+    position: Callable[[], int]
+    close: Callable[[], None]
+
+    def __enter__(self) -> Table:
+        """Return the table itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+
+def checked_header(names: Sequence[str], where: str = "line 1") -> tuple[str, ...]:
+    """Return the names of the columns, if they can name columns.
+
+    Columns are told by number: a file without a header has values in its first row.
+
+    Raises
+    ------
+    Invalid
+        A name is empty, doubled or holds what no name may hold; too many columns.
+    """
+    if len(names) > MAX_COLUMNS:
+        raise Invalid(
+            f"{len(names):,} columns are too many",
+            why=f"at most {MAX_COLUMNS:,} columns can be loaded",
+            fix="drop the columns that the policy does not name",
+        )
+    seen: dict[str, int] = {}
+    for number, name in enumerate(names, 1):
+        if not name.strip():
+            raise Invalid(
+                f"column {number} has no name",
+                why=f"the first row ({where}) must name every column",
+                fix="give the column a name in the header, or remove the column",
+            )
+        if name in seen:
+            raise Invalid(
+                f"columns {seen[name]} and {number} have the same name",
+                why="a cell could not be told from the other of that name",
+                fix=f"rename one of the two in the header ({where})",
+            )
+        if "\0" in name or not _is_text(name):
+            raise Invalid(
+                f"the name of column {number} has NUL or undecodable bytes",
+                why=f"the first row ({where}) is not clean text",
+                fix="mend the header, or name the encoding with --encoding",
+            )
+        seen[name] = number
+    return tuple(names)
+
+
+def cell_fault(row: Sequence[str]) -> tuple[int, str] | None:
+    """Return (index, reason) of the first cell that no record may hold, if any."""
+    whole = "".join(row)
+    if len(whole) <= MAX_CELL and "\0" not in whole and _is_text(whole):
+        return None
+    for index, cell in enumerate(row):
+        if "\0" in cell:
+            return index, "a NUL byte"
+        if UNDECODED in cell:
+            return index, "bytes that are not text in the file's encoding"
+        if not _is_text(cell):
+            return index, "half of a surrogate pair"
+        if len(cell) > MAX_CELL:
+            return index, f"a cell longer than {MAX_CELL:,} characters"
+    return None
+
+
+def _is_text(cell: str) -> bool:
+    """Whether the text can be encoded: it has no lone surrogate."""
+    if cell.isascii():
+        return True
+    try:
+        cell.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def plain_text(value: object) -> str:
+    """Render a typed value, one way only: whole numbers without a point, ISO 8601.
+
+    None is the empty cell; truth values are ``true`` and ``false``.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        exact = value.is_integer() and abs(value) < 1e16
+        return str(int(value)) if exact else repr(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return _duration(value) if isinstance(value, timedelta) else str(value)
+
+
+def _duration(value: timedelta) -> str:
+    """Hours, minutes, seconds; hours may pass 24."""
+    whole, rest = divmod(abs(value), timedelta(seconds=1))
+    minutes, second = divmod(whole, 60)
+    hour, minute = divmod(minutes, 60)
+    sign = "-" if value < timedelta(0) else ""
+    fraction = f".{rest.microseconds:06d}".rstrip("0") if rest else ""
+    return f"{sign}{hour:02d}:{minute:02d}:{second:02d}{fraction}"

@@ -1,0 +1,147 @@
+"""Excel and OpenDocument sheets: cells rendered as text, one way only.
+
+The format of a cell is not part of its value: a number shown with leading zeros is
+loaded without them unless the sheet holds it as text.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from dispatcher.errors import Invalid
+from dispatcher.stages.intake.source import IN_MEMORY, MAX_RATIO, RATIO_FREE, Source
+from dispatcher.stages.intake.table import (
+    Batch,
+    Rejected,
+    cell_fault,
+    checked_header,
+    plain_text,
+)
+
+MAX_MEMBERS: Final = 10_000
+
+
+class WorkbookReader:
+    """Batches of rows of the first sheet that has any.
+
+    Raises
+    ------
+    Invalid
+        The workbook is damaged, a bomb, empty, or its reader is not installed.
+    """
+
+    def __init__(self, source: Source, batch_rows: int) -> None:
+        data = source.everything()
+        if data.startswith(b"PK"):
+            _no_bomb(data, source.name, source.max_bytes)
+        self.sheet, self.others, self._rows = _first_sheet(data, source.name)
+        self._batch_rows = batch_rows
+        self.columns, self._line = self._header(source.name)
+
+    def _header(self, name: str) -> tuple[tuple[str, ...], int]:
+        for number, row in enumerate(self._rows, 1):
+            if any(cell != "" for cell in row):
+                names = [plain_text(cell) for cell in row]
+                while not names[-1]:
+                    names.pop()
+                return checked_header(names, f"row {number}"), number
+        raise Invalid(
+            f"{name} has no header",
+            why="every sheet of it is empty",
+            fix="check the workbook: the first row must name the columns",
+        )
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all rows that have a cell, once."""
+        batch = Batch(self.columns)
+        for line, cells in enumerate(self._rows, self._line + 1):
+            row = [plain_text(cell) for cell in cells]
+            if not any(row):
+                continue
+            self._add(row, line, batch)
+            if len(batch.rows) + len(batch.rejected) >= self._batch_rows:
+                yield batch
+                batch = Batch(self.columns)
+        if batch.rows or batch.rejected:
+            yield batch
+
+    def _add(self, row: list[str], line: int, batch: Batch) -> None:
+        width = len(self.columns)
+        if any(row[width:]):
+            reason = f"a cell right of the last named column ({width:,})"
+            batch.rejected.append(Rejected(line, "", reason))
+            return
+        row = row[:width] + [""] * (width - len(row))
+        fault = cell_fault(row)
+        if fault is None:
+            batch.rows.append(row)
+            batch.lines.append(line)
+        else:
+            batch.rejected.append(Rejected(line, self.columns[fault[0]], fault[1]))
+
+
+def _first_sheet(
+    data: bytes, name: str
+) -> tuple[str, list[str], Iterator[Sequence[Any]]]:
+    try:
+        import python_calamine  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise Invalid(
+            f"{name} is a workbook, and the reader for workbooks is not installed",
+            why="it is an extra",
+            fix="pip install 'sparsi-dispatcher[excel]', or save the sheet as CSV",
+        ) from None
+    try:
+        book = python_calamine.load_workbook(io.BytesIO(data))
+        for title in book.sheet_names:
+            sheet = book.get_sheet_by_name(title)
+            if sheet.height:
+                rows = sheet.to_python(skip_empty_area=False)
+                others = [other for other in book.sheet_names if other != title]
+                return title, others, iter(rows)
+    except (python_calamine.CalamineError, OSError, ValueError) as error:
+        raise Invalid(
+            f"{name} can not be read as a workbook",
+            why=f"it is damaged, encrypted or of a kind not known "
+            f"({type(error).__name__})",
+            fix="open it in a spreadsheet program and save it as CSV",
+        ) from None
+    return "", [], iter(())
+
+
+def _no_bomb(data: bytes, name: str, max_bytes: int) -> None:
+    """Unpack every member once, counting, before anything trusts the claimed sizes."""
+    limit = min(max_bytes, IN_MEMORY)
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            if len(members) > MAX_MEMBERS:
+                raise _bomb(name, f"it has more than {MAX_MEMBERS:,} parts")
+            total = 0
+            for member in members:
+                with archive.open(member) as part:
+                    while block := part.read(1 << 20):
+                        total += len(block)
+                        if total > limit:
+                            raise _bomb(name, f"it unpacks to over {limit:,} bytes")
+                        if total > RATIO_FREE and total > MAX_RATIO * len(data):
+                            raise _bomb(
+                                name, f"it unpacks to over {MAX_RATIO} times its size"
+                            )
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+        raise Invalid(
+            f"{name} is broken",
+            why=f"its parts can not be unpacked ({type(error).__name__})",
+            fix="save it anew, without a password",
+        ) from None
+
+
+def _bomb(name: str, why: str) -> Invalid:
+    return Invalid(
+        f"{name} is refused",
+        why=f"{why}; a small file that unpacks to a huge one can fill memory",
+        fix="if it is genuine, save the sheet as CSV and load that",
+    )
