@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from fractions import Fraction
 
 import numpy as np
 
 from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Problem
-from policies.sets import Ints
 from policies.solvers.hands import Hands
 from policies.solvers.role import Limits, Solution, Verdict
 
@@ -35,7 +33,8 @@ class Greedyl:
     ) -> Solution:
         """Build, repair, improve; SOLVED only if the judge agrees."""
         hands = Hands(problem)
-        short = build(hands, rng, limits)
+        rank = Ranking(hands, rng, limits.spread)
+        short = build(hands, rank, rng, limits)
         bound = problem.weights.best(problem.hi) * problem.weights.unit
         if short:
             return Solution(
@@ -44,7 +43,7 @@ class Greedyl:
                 bound=bound,
                 tried=(f"greedyl left {len(short)} entries short of copies",),
             )
-        improve(hands, limits.deadline())
+        improve(hands, rank, limits.deadline())
         plan = hands.plan()
         judged = judge(problem, plan)
         if not judged.feasible:
@@ -54,11 +53,6 @@ class Greedyl:
                 tried=(f"greedyl's plan was refused: {judged.violations[0]}",),
             )
         return Solution(Verdict.SOLVED, plan, value=judged.objective, bound=bound)
-
-
-def ranking(hands: Hands, rng: np.random.Generator, limits: Limits) -> Ranking:
-    """Return how adversaries are preferred, with the fair share as a soft ceiling."""
-    return Ranking(hands, rng, limits.spread)
 
 
 class Ranking:
@@ -101,7 +95,9 @@ def sequence(hands: Hands, rng: np.random.Generator) -> list[int]:
     return [int(d) for d in order[problem.lo[order] > 0]]
 
 
-def build(hands: Hands, rng: np.random.Generator, limits: Limits) -> set[int]:
+def build(
+    hands: Hands, rank: Ranking, rng: np.random.Generator, limits: Limits
+) -> set[int]:
     """Give every entry its ``lo`` copies, with ejections where needed.
 
     Returns
@@ -110,7 +106,6 @@ def build(hands: Hands, rng: np.random.Generator, limits: Limits) -> set[int]:
         Entries that stayed short; empty on success.
     """
     over = limits.deadline()
-    rank = Ranking(hands, rng, limits.spread)
     lo = hands.problem.lo
     order = sequence(hands, rng)
     short = [d for d in order if not _fill(hands, rank, d, int(lo[d]))]
@@ -144,6 +139,7 @@ def eject(
     lo = hands.problem.lo
     cost = [1] * hands.problem.n_entries
     queue = deque(short)
+    touched = set(short)
     while queue and steps > 0 and not over():
         entry = queue.popleft()
         if _fill(hands, rank, entry, int(lo[entry])):
@@ -151,13 +147,13 @@ def eject(
         steps -= 1
         victims = _force(hands, rank, entry, cost)
         if victims is None:
-            return {entry, *queue}
-        for victim in victims:
+            continue
+        for victim in sorted(victims):
             cost[victim] += 1
             queue.append(victim)
+            touched.add(victim)
         queue.appendleft(entry)
-    left = {d for d in queue if len(hands.holders[d]) < int(lo[d])}
-    return left
+    return {d for d in touched if len(hands.holders[d]) < int(lo[d])}
 
 
 def _force(hands: Hands, rank: Ranking, entry: int, cost: list[int]) -> set[int] | None:
@@ -192,32 +188,29 @@ def _make_room(
     after = int(hands.given[adversary]) - len(victims) + 1
     if after <= int(hands.room[adversary]):
         return victims
-    held = [
-        d
-        for d, holders in enumerate(hands.holders)
-        if adversary in holders and d not in victims
-    ]
+    held = hands.held[adversary] - victims
     if not held:
         return None
     return victims | {min(held, key=lambda d: (cost[d], d))}
 
 
-def improve(hands: Hands, over: Callable[[], bool]) -> None:
+def improve(hands: Hands, rank: Ranking, over: Callable[[], bool]) -> None:
     """Local search: move a copy to a better adversary, add copies that are worth it."""
     problem = hands.problem
     wanting = np.flatnonzero(problem.hi > 0).tolist()
     for _ in range(_PASSES):
-        moved = [_better(hands, d, problem.weights.row(d)) for d in wanting]
+        moved = [_better(hands, rank, d) for d in wanting]
         if not any(moved) or over():
             return
 
 
-def _better(hands: Hands, entry: int, worth: Ints) -> bool:
+def _better(hands: Hands, rank: Ranking, entry: int) -> bool:
     """Move or add one entry's copies where utility rises; whether anything changed."""
     changed = False
+    worth = hands.problem.weights.row(entry)
     limit = int(hands.problem.hi[entry])
     while True:
-        able = np.flatnonzero(hands.open(entry))
+        able = np.flatnonzero(hands.open(entry) & (hands.given < rank.fair))
         if len(able) == 0:
             return changed
         best = int(able[np.argmax(worth[able])])
@@ -231,10 +224,3 @@ def _better(hands: Hands, entry: int, worth: Ints) -> bool:
         hands.take(entry, weakest)
         hands.give(entry, best)
         changed = True
-
-
-def gap(solution: Solution) -> Fraction:
-    """(bound - value) / bound, 0 where the bound is 0."""
-    if not solution.bound:
-        return Fraction(0)
-    return (solution.bound - solution.value) / solution.bound

@@ -28,6 +28,8 @@ class Hands:
     ----------
     holders : list of set of int
         Adversaries that the plan gives each entry to.
+    held : list of set of int
+        Entries that the plan gives to each adversary.
     given : int64 array, shape (k,)
         Planned exposures of each adversary.
     room : int64 array, shape (k,)
@@ -38,6 +40,7 @@ class Hands:
         sets = problem.sets
         self.problem = problem
         self.holders: list[set[int]] = [set() for _ in range(problem.n_entries)]
+        self.held: list[set[int]] = [set() for _ in range(problem.n_adversaries)]
         self.given = np.zeros(problem.n_adversaries, np.int64)
         self.room = problem.room()
         start, row = sets.by_entry()
@@ -93,6 +96,7 @@ class Hands:
     def give(self, entry: int, adversary: int) -> None:
         """Plan the pair."""
         self.holders[entry].add(adversary)
+        self.held[adversary].add(entry)
         self.given[adversary] += 1
         if adversary not in self._before.get(entry, ()):
             self._count(entry, adversary, 1)
@@ -100,6 +104,7 @@ class Hands:
     def take(self, entry: int, adversary: int) -> None:
         """Withdraw the pair."""
         self.holders[entry].remove(adversary)
+        self.held[adversary].remove(entry)
         self.given[adversary] -= 1
         if adversary not in self._before.get(entry, ()):
             self._count(entry, adversary, -1)

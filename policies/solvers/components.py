@@ -1,0 +1,127 @@
+"""Connected components of a problem, and components of the same shape.
+
+Entries that share a set, directly or over others, are one component; only capacities
+couple components. Records of one form make components of one shape, which need to be
+solved once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.problem import Problem
+from policies.sets import Ints, SetSystem
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Components that want copies, grouped by entry and by set.
+
+    Attributes
+    ----------
+    count : int
+    label : int64 array, shape (n entries,)
+        Component of each entry.
+    entry, entry_start : int64 array
+        Entries of component c, ascending: ``entry[entry_start[c]:entry_start[c + 1]]``.
+    set, set_start : int64 array
+        Sets of component c, likewise.
+    """
+
+    count: int
+    label: Ints
+    entry: Ints
+    entry_start: Ints
+    set: Ints
+    set_start: Ints
+
+    def entries_of(self, chosen: Ints) -> Ints:
+        """Entries of these components, ascending."""
+        return np.sort(_gather(self.entry, self.entry_start, chosen))
+
+    def sets_of(self, chosen: Ints) -> Ints:
+        """Sets of these components, ascending."""
+        return np.sort(_gather(self.set, self.set_start, chosen))
+
+
+def _gather(values: Ints, start: Ints, chosen: Ints) -> Ints:
+    """Concatenate the chosen slices of ``values``."""
+    size = np.diff(start)[chosen]
+    ends = np.cumsum(size)
+    rows = np.repeat(start[chosen] - ends + size, size)
+    return values[rows + np.arange(len(rows))]
+
+
+def split(sets: SetSystem) -> Components:
+    """Find the components; a set without members belongs to none."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    n, m = sets.n_entries, sets.n_sets
+    one = sets.member_set
+    size = np.diff(sets.start)
+    head = sets.entry[np.minimum(sets.start[:-1], max(0, len(sets.entry) - 1))]
+    first = np.repeat(head, size) if m else np.empty(0, np.int64)
+    graph = coo_matrix((np.ones(len(one), np.int8), (first, sets.entry)), shape=(n, n))
+    count, label = connected_components(graph, directed=False)
+    label = label.astype(np.int64)
+    order = np.argsort(label, kind="stable")
+    edges = np.searchsorted(label[order], np.arange(count + 1))
+    used = np.flatnonzero(size > 0)
+    home = label[head[used]] if len(used) else np.empty(0, np.int64)
+    by_home = np.argsort(home, kind="stable")
+    set_edges = np.searchsorted(home[by_home], np.arange(count + 1))
+    return Components(
+        count=int(count),
+        label=label,
+        entry=order.astype(np.int64),
+        entry_start=edges.astype(np.int64),
+        set=used[by_home].astype(np.int64),
+        set_start=set_edges.astype(np.int64),
+    )
+
+
+def shapes(problem: Problem, parts: Components) -> Ints:
+    """Give equal numbers to components of equal shape, shape (count,).
+
+    The shape is: entries in ascending order, each with (kind, lo, hi), and the multiset
+    of sets over those positions. Two 64-bit hashes stand for it; the judge sees every
+    plan that is built from shapes, so a collision can cost a plan, never a limit.
+    """
+    sets = problem.sets
+    place = np.empty(problem.n_entries, np.int64)
+    size = np.diff(parts.entry_start)
+    place[parts.entry] = np.arange(problem.n_entries) - np.repeat(
+        parts.entry_start[:-1], size
+    )
+    home = np.zeros(sets.n_sets, np.int64)
+    home[parts.set] = np.repeat(np.arange(parts.count), np.diff(parts.set_start))
+    hashes = []
+    for salt in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F):
+        entry = _mix(salt, place, problem.weights.kind, problem.lo, problem.hi)
+        member = _mix(salt + 1, place[sets.entry], sets.amount)
+        inner = np.zeros(sets.n_sets, np.uint64)
+        np.add.at(inner, sets.member_set, member)
+        outer = _mix(salt + 2, inner, sets.owner, sets.cap, sets.full, sets.classes)
+        total = np.zeros(parts.count, np.uint64)
+        np.add.at(total, parts.label, entry)
+        filled = parts.set
+        np.add.at(total, home[filled], outer[filled])
+        hashes.append(total)
+    _, shape = np.unique(np.stack(hashes, axis=1), axis=0, return_inverse=True)
+    return np.asarray(shape.reshape(-1), dtype=np.int64)
+
+
+def _mix(salt: int, *columns: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Hash rows of integer columns to uint64 (splitmix64 steps)."""
+    out = np.full(len(columns[0]), salt & (2**64 - 1), np.uint64)
+    for column in columns:
+        out = out + column.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        out = (out ^ (out >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        out = (out ^ (out >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        out = out ^ (out >> np.uint64(31))
+    return out
