@@ -119,6 +119,14 @@ class StoreUnusable(DispatcherError):
     exit_status = EXIT_FAILED
 
 
+class StoreUnreachable(DispatcherError):
+    """The database server does not answer, or the connection to it broke."""
+
+    code = "E105"
+    exit_status = EXIT_TRY_LATER
+    retryable = True
+
+
 class AnotherLeads(DispatcherError):
     """Another daemon leads this store."""
 

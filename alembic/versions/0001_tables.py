@@ -1,0 +1,463 @@
+"""Make the tables, their append-only guards and their first rows."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+APPEND_ONLY = ("ledger_line", "key_lines", "policy")
+
+
+def upgrade() -> None:
+    _the_ground()
+    _records()
+    _who_may_see()
+    _plan()
+    _ledger()
+    _out_and_back()
+    _running()
+    _first_rows()
+    if op.get_context().dialect.name == "sqlite":
+        _sqlite_guards()
+    else:
+        _postgres_guards()
+
+
+def _id(name: str) -> sa.Column[int]:
+    number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+    return sa.Column(name, number, autoincrement=False, nullable=False)
+
+
+def _big(name: str, *, null: bool = False) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger(), nullable=null)
+
+
+def _text(
+    name: str, length: int | None = None, *, null: bool = False
+) -> sa.Column[str]:
+    kind = sa.Text() if length is None else sa.String(length)
+    return sa.Column(name, kind, nullable=null)
+
+
+def _bytes(name: str, *, null: bool = False) -> sa.Column[bytes]:
+    return sa.Column(name, sa.LargeBinary(), nullable=null)
+
+
+def _the_ground() -> None:
+    op.create_table(
+        "id_block",
+        _text("name", 40),
+        _big("next_id"),
+        sa.PrimaryKeyConstraint("name", name="pk_id_block"),
+    )
+
+    op.create_table(
+        "setting",
+        _text("name", 40),
+        _bytes("value"),
+        sa.PrimaryKeyConstraint("name", name="pk_setting"),
+    )
+
+    op.create_table(
+        "field",
+        _id("id"),
+        _text("name"),
+        sa.PrimaryKeyConstraint("id", name="pk_field"),
+        sa.UniqueConstraint("name", name="uq_field_name"),
+    )
+
+    op.create_table(
+        "policy",
+        _id("version"),
+        _text("name"),
+        _bytes("source"),
+        _text("sha256", 64),
+        _big("applied_at"),
+        sa.PrimaryKeyConstraint("version", name="pk_policy"),
+    )
+
+    op.create_table(
+        "barrier",
+        _id("id"),
+        _big("policy_version"),
+        sa.PrimaryKeyConstraint("id", name="pk_barrier"),
+    )
+
+
+def _records() -> None:
+    op.create_table(
+        "run",
+        _id("id"),
+        _text("name"),
+        _text("state", 12),
+        _big("created_at"),
+        sa.PrimaryKeyConstraint("id", name="pk_run"),
+        sa.CheckConstraint(
+            "state IN ('active', 'paused', 'cancelled')", name=op.f("ck_run_state")
+        ),
+        sa.UniqueConstraint("name", name="uq_run_name"),
+    )
+
+    op.create_table(
+        "load",
+        _id("id"),
+        _big("run_id"),
+        _text("source"),
+        _text("columns"),
+        _big("records"),
+        _big("rejected"),
+        _text("state", 12),
+        _big("started_at"),
+        _big("finished_at", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_load"),
+        sa.CheckConstraint("state IN ('loading', 'done')", name=op.f("ck_load_state")),
+    )
+
+    op.create_table(
+        "subject",
+        _id("id"),
+        _text("pseudonym", 64),
+        _bytes("value"),
+        _big("key_id", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_subject"),
+        sa.UniqueConstraint("pseudonym", name="uq_subject_pseudonym"),
+    )
+
+    op.create_table(
+        "record",
+        _id("id"),
+        _big("run_id"),
+        _big("load_id"),
+        _text("pseudonym", 64),
+        _bytes("key"),
+        _bytes("columns"),
+        _big("key_id", null=True),
+        _big("subject_id", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_record"),
+        sa.UniqueConstraint("pseudonym", name="uq_record_pseudonym"),
+    )
+    op.create_index("ix_record_run_id", "record", ["run_id"])
+    op.create_index("ix_record_subject_id", "record", ["subject_id"])
+
+    op.create_table(
+        "entry",
+        _id("id"),
+        _big("record_id"),
+        _big("field_id"),
+        _big("subject_id", null=True),
+        _big("time", null=True),
+        _text("vector", 64, null=True),
+        _big("visits", null=True),
+        _bytes("shown"),
+        _text("media", 40),
+        _big("key_id", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_entry"),
+        sa.UniqueConstraint(
+            "record_id", "field_id", name="uq_entry_record_id_field_id"
+        ),
+    )
+    op.create_index("ix_entry_subject_id", "entry", ["subject_id"])
+
+
+def _who_may_see() -> None:
+    op.create_table(
+        "chain",
+        _id("id"),
+        _text("name", 64),
+        _big("seq"),
+        _text("head", 64),
+        _big("at"),
+        _big("policy_version"),
+        _big("sealed_seq"),
+        _big("survivor_id", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_chain"),
+        sa.UniqueConstraint("name", name="uq_chain_name"),
+    )
+    op.create_index("ix_chain_survivor_id", "chain", ["survivor_id"])
+
+    op.create_table(
+        "account",
+        _id("id"),
+        _text("connector", 40),
+        _text("name"),
+        _big("adversary_id"),
+        _text("groups"),
+        _text("state", 12),
+        _big("invite"),
+        sa.Column("quality", sa.Float(), nullable=False),
+        _big("added_at"),
+        sa.PrimaryKeyConstraint("id", name="pk_account"),
+        sa.CheckConstraint(
+            "state IN ('active', 'blocked')", name=op.f("ck_account_state")
+        ),
+        sa.UniqueConstraint("connector", "name", name="uq_account_connector_name"),
+    )
+    op.create_index("ix_account_adversary_id", "account", ["adversary_id"])
+
+    op.create_table(
+        "recusal",
+        _id("adversary_id"),
+        _id("unit_id"),
+        _big("at"),
+        sa.PrimaryKeyConstraint("adversary_id", "unit_id", name="pk_recusal"),
+    )
+
+
+def _plan() -> None:
+    op.create_table(
+        "plan",
+        _id("id"),
+        _big("policy_version"),
+        _text("state", 12),
+        _text("verdict", 12),
+        _text("algorithm", 40),
+        _big("seed"),
+        _text("summary"),
+        _big("created_at"),
+        _big("applied_at", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_plan"),
+        sa.CheckConstraint(
+            "state IN ('draft', 'applied', 'dropped', 'superseded')",
+            name=op.f("ck_plan_state"),
+        ),
+    )
+
+    op.create_table(
+        "assignment",
+        _id("plan_id"),
+        _id("account_id"),
+        _big("adversary_id"),
+        _bytes("entries"),
+        sa.PrimaryKeyConstraint("plan_id", "account_id", name="pk_assignment"),
+    )
+    op.create_index("ix_assignment_adversary_id", "assignment", ["adversary_id"])
+
+    op.create_table(
+        "held_back",
+        _id("entry_id"),
+        _big("plan_id"),
+        _text("reason"),
+        sa.PrimaryKeyConstraint("entry_id", name="pk_held_back"),
+    )
+
+
+def _ledger() -> None:
+    op.create_table(
+        "ledger_line",
+        _id("chain_id"),
+        _id("seq"),
+        _text("kind", 8),
+        _big("at"),
+        _big("policy_version"),
+        _big("account_id", null=True),
+        _big("entry_id", null=True),
+        _text("cause", 20, null=True),
+        sa.Column("showing", sa.SmallInteger(), nullable=True),
+        _text("body", null=True),
+        _bytes("hash"),
+        sa.PrimaryKeyConstraint("chain_id", "seq", name="pk_ledger_line"),
+        sa.CheckConstraint(
+            "kind IN ('member','exposure','join','policy','keys','unburn','seal')",
+            name=op.f("ck_ledger_line_kind"),
+        ),
+        sa.CheckConstraint("seq >= 1", name=op.f("ck_ledger_line_seq")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_ledger_line_entry_id", "ledger_line", ["entry_id"])
+
+    op.create_table(
+        "holding",
+        _id("adversary_id"),
+        _id("unit_id"),
+        _id("field_id"),
+        _id("time"),
+        _big("entries"),
+        sa.PrimaryKeyConstraint(
+            "adversary_id", "unit_id", "field_id", "time", name="pk_holding"
+        ),
+        sa.CheckConstraint("entries >= 1", name=op.f("ck_holding_entries")),
+        sqlite_with_rowid=False,
+    )
+
+    op.create_table(
+        "key_lines",
+        _id("seq"),
+        _bytes("keys"),
+        _bytes("relations"),
+        sa.PrimaryKeyConstraint("seq", name="pk_key_lines"),
+    )
+
+
+def _out_and_back() -> None:
+    op.create_table(
+        "outbox",
+        _id("id"),
+        _text("connector", 40),
+        _big("account_id"),
+        _text("kind", 8),
+        _text("state", 12),
+        _big("due"),
+        _big("attempts"),
+        _big("epoch"),
+        _big("leased_until", null=True),
+        _text("handle", null=True),
+        _text("error", null=True),
+        _big("created_at"),
+        sa.PrimaryKeyConstraint("id", name="pk_outbox"),
+        sa.CheckConstraint(
+            "kind IN ('publish','offer','withdraw')", name=op.f("ck_outbox_kind")
+        ),
+        sa.CheckConstraint(
+            "state IN ('ready', 'leased', 'sent', 'dead', 'cancelled')",
+            name=op.f("ck_outbox_state"),
+        ),
+    )
+    op.create_index(
+        "ix_outbox_state_outbox_due_outbox_id", "outbox", ["state", "due", "id"]
+    )
+
+    op.create_table(
+        "task",
+        _id("id"),
+        _big("entry_id"),
+        _big("account_id"),
+        _big("adversary_id"),
+        _text("connector", 40),
+        _big("outbox_id", null=True),
+        _text("state", 12),
+        _big("created_at"),
+        _big("leased_until", null=True),
+        _bytes("draft", null=True),
+        _big("key_id", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_task"),
+        sa.CheckConstraint(
+            "state IN ('booked', 'sent', 'shown', 'expired', 'returned', 'dead', 'answered')",
+            name=op.f("ck_task_state"),
+        ),
+    )
+    op.create_index(
+        "ix_task_account_id_task_created_at", "task", ["account_id", "created_at"]
+    )
+    op.create_index(
+        "ix_task_shown",
+        "task",
+        ["account_id", "leased_until"],
+        postgresql_where=sa.text("state = 'shown'"),
+        sqlite_where=sa.text("state = 'shown'"),
+    )
+    op.create_index("ix_task_entry_id", "task", ["entry_id"])
+    op.create_index("ix_task_outbox_id", "task", ["outbox_id"])
+
+    op.create_table(
+        "answer",
+        _id("task_id"),
+        _big("entry_id"),
+        _big("account_id"),
+        _bytes("raw"),
+        _bytes("normal", null=True),
+        _big("key_id", null=True),
+        sa.Column("valid", sa.SmallInteger(), nullable=False),
+        _text("reason", null=True),
+        _big("at"),
+        sa.PrimaryKeyConstraint("task_id", name="pk_answer"),
+    )
+    op.create_index("ix_answer_entry_id", "answer", ["entry_id"])
+
+    op.create_table(
+        "result",
+        _id("entry_id"),
+        _bytes("value", null=True),
+        _big("key_id", null=True),
+        sa.Column("confidence", sa.Float(), nullable=False),
+        _big("answers"),
+        _big("wanted"),
+        _text("state", 12),
+        _big("at"),
+        sa.PrimaryKeyConstraint("entry_id", name="pk_result"),
+        sa.CheckConstraint(
+            "state IN ('open', 'conflict', 'answered')", name=op.f("ck_result_state")
+        ),
+    )
+
+    op.create_table(
+        "quarantine",
+        _id("id"),
+        _text("connector", 40),
+        _text("reason"),
+        _bytes("payload"),
+        _big("key_id", null=True),
+        _big("at"),
+        sa.PrimaryKeyConstraint("id", name="pk_quarantine"),
+    )
+
+
+def _running() -> None:
+    op.create_table(
+        "cursor",
+        _text("connector", 40),
+        _text("value"),
+        sa.PrimaryKeyConstraint("connector", name="pk_cursor"),
+    )
+
+    op.create_table(
+        "lease",
+        _id("shard"),
+        _text("holder"),
+        _big("epoch"),
+        _big("leased_until"),
+        sa.PrimaryKeyConstraint("shard", name="pk_lease"),
+    )
+
+    op.create_table(
+        "pause",
+        _text("scope", 120),
+        _text("reason"),
+        _big("at"),
+        sa.PrimaryKeyConstraint("scope", name="pk_pause"),
+    )
+
+    op.create_table(
+        "event",
+        _id("id"),
+        _big("at"),
+        _text("actor"),
+        _text("action", 40),
+        _text("detail"),
+        sa.PrimaryKeyConstraint("id", name="pk_event"),
+    )
+
+
+def _first_rows() -> None:
+    op.execute("INSERT INTO barrier (id, policy_version) VALUES (1, 0)")
+    op.execute(
+        "INSERT INTO chain (id, name, seq, head, at, policy_version, sealed_seq)"
+        f" VALUES (0, 'system', 0, '{'0' * 64}', 0, 0, 0)"
+    )
+
+
+def _sqlite_guards() -> None:
+    for table in APPEND_ONLY:
+        for verb in ("UPDATE", "DELETE"):
+            op.execute(
+                f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table}"
+                f" BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+            )
+
+
+def _postgres_guards() -> None:
+    op.execute(
+        "CREATE FUNCTION dispatcher_append_only() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN RAISE EXCEPTION 'the table is append-only'; END $$"
+    )
+    for table in APPEND_ONLY:
+        op.execute(
+            f"CREATE TRIGGER {table}_no_change BEFORE UPDATE OR DELETE ON {table}"
+            " FOR EACH ROW EXECUTE FUNCTION dispatcher_append_only()"
+        )
+        op.execute(
+            f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table}"
+            " FOR EACH STATEMENT EXECUTE FUNCTION dispatcher_append_only()"
+        )

@@ -1,0 +1,310 @@
+"""The store's door: :func:`open_store` and :class:`Store`.
+
+SQLAlchemy serves the schema and its migrations; statements go to the driver itself,
+since a gate's decision may cost no more than a few primary-key look-ups.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from dispatcher.store import migrations, schema
+from dispatcher.store.backend import Backend
+from dispatcher.store.faults import locked
+from dispatcher.store.ids import IdBlocks
+from dispatcher.store.postgres import SCHEMES, PostgresBackend
+from dispatcher.store.settings import make_keys, read_keys
+from dispatcher.store.sql import Value
+from dispatcher.store.sqlite import SqliteBackend, check_place, make_private
+from dispatcher.store.transaction import Tx
+
+Clock = Callable[[], int]
+"""The present moment in microseconds since 1970-01-01 UTC."""
+
+Entropy = Callable[[int], bytes]
+"""So many random bytes, fit for keys."""
+
+IDLE_CONNECTIONS: Final = 8
+"""Connections of each kind that are kept open for the next transaction."""
+
+WAIT_MS: Final = 10_000
+"""How long a statement waits for a lock before StoreLocked."""
+
+
+class _Pool:
+    """Idle connections of one kind, last in first out, of this process only."""
+
+    def __init__(self, backend: Backend, *, writes: bool) -> None:
+        self._backend = backend
+        self._writes = writes
+        self._lock = threading.Lock()
+        self._idle: list[Any] = []
+        self._process = os.getpid()
+
+    def begin(self) -> Any:  # noqa: ANN401
+        """Return a connection with a transaction begun on it."""
+        while (connection := self._take()) is not None:
+            try:
+                self._backend.begin(connection, writes=self._writes)
+            except self._backend.driver.Error:
+                if self._backend.usable(connection):
+                    self.give(connection)  # alive: the error is about the store
+                    raise
+                self._discard(connection)  # the server closed it while it was idle
+            else:
+                return connection
+        connection = self._backend.connect(writes=self._writes)
+        try:
+            self._backend.begin(connection, writes=self._writes)
+        except BaseException:
+            self._discard(connection)
+            raise
+        return connection
+
+    def _take(self) -> Any | None:  # noqa: ANN401
+        with self._lock:
+            if self._process != os.getpid():
+                # A child of fork may neither use nor close its parent's connections.
+                self._idle, self._process = [], os.getpid()
+            return self._idle.pop() if self._idle else None
+
+    def give(self, connection: Any) -> None:  # noqa: ANN401
+        """Take a connection back, if it is fit for another transaction."""
+        if self._backend.usable(connection):
+            with self._lock:
+                if len(self._idle) < IDLE_CONNECTIONS:
+                    self._idle.append(connection)
+                    return
+        self._discard(connection)
+
+    def _discard(self, connection: Any) -> None:  # noqa: ANN401
+        with suppress(self._backend.driver.Error):
+            connection.close()
+
+    def close(self) -> None:
+        """Close all idle connections."""
+        while (connection := self._take()) is not None:
+            self._discard(connection)
+
+
+class Store:
+    """An open store, used by any number of threads (see :func:`open_store`).
+
+    Attributes
+    ----------
+    dialect : str
+        ``sqlite`` or ``postgresql``.
+    place : str
+        Where it is, to be shown to people; never a password.
+    path : Path or None
+        The file, on SQLite.
+    """
+
+    def __init__(self, backend: Backend, *, wait_ms: int = WAIT_MS) -> None:
+        self.dialect = backend.name
+        self.place = backend.place
+        self.path = backend.path
+        self._backend = backend
+        self._wait = wait_ms / 1000
+        self._readers = _Pool(backend, writes=False)
+        self._writers = _Pool(backend, writes=True)
+        self._turn = threading.Lock() if backend.one_writer else None
+        self._ids = IdBlocks(None if backend.one_writer else self._aside)
+        self._thread = threading.local()
+        self._keys: dict[str, bytes] = {}
+
+    def read(self) -> AbstractContextManager[Tx]:
+        """Open a transaction that sees one snapshot and changes nothing."""
+        return self._transaction(self._readers)
+
+    def write(self) -> AbstractContextManager[Tx]:
+        """Open a transaction that commits at the end of its block, all or nothing.
+
+        On SQLite it holds the only write lock from the start. On PostgreSQL it is READ
+        COMMITTED: lock the rows that a decision rests on (``FOR UPDATE``).
+
+        Raises
+        ------
+        StoreLocked
+            The lock was not given in time.
+        RuntimeError
+            This thread is inside a write already.
+        """
+        return self._alone(self._transaction(self._writers))
+
+    def key(self, name: str) -> bytes:
+        """Return one of the store's random keys: 32 bytes.
+
+        Raises
+        ------
+        KeyError
+            It is none of :data:`dispatcher.store.settings.KEYS`.
+        """
+        return self._keys[name]
+
+    def checkpoint(self) -> None:
+        """Write the log back and cut it to nothing (SQLite), so that it holds no value."""
+        if self.path is None:
+            return
+        connection = self._backend.connect(writes=True)
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        self._readers.close()
+        self._writers.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def load_keys(self) -> None:
+        """Read the store's keys.
+
+        Raises
+        ------
+        NeedsMigration
+            They were never made.
+        """
+        with self.read() as tx:
+            self._keys = read_keys(tx)
+        schema.check_keys(self._keys)
+
+    @contextmanager
+    def _alone(self, transaction: AbstractContextManager[Tx]) -> Iterator[Tx]:
+        if getattr(self._thread, "writing", False):
+            message = "a write inside a write: pass the transaction on instead"
+            raise RuntimeError(message)
+        if self._turn is not None and not self._turn.acquire(timeout=self._wait):
+            raise locked("the store is locked by another thread")
+        self._thread.writing = True
+        try:
+            with transaction as tx:
+                yield tx
+        finally:
+            self._thread.writing = False
+            if self._turn is not None:
+                self._turn.release()
+
+    @contextmanager
+    def _transaction(self, pool: _Pool) -> Iterator[Tx]:
+        errors = self._backend.driver.Error
+        try:
+            connection = pool.begin()
+        except errors as error:
+            raise self._backend.fault(error) or error from None
+        try:
+            tx = Tx(self._backend, connection, self._ids)
+            try:
+                yield tx
+            finally:
+                tx.close()
+            connection.execute("COMMIT")
+        except errors as error:
+            self._undo(connection)
+            raise self._backend.fault(error) or error from None
+        except BaseException:
+            self._undo(connection)
+            raise
+        finally:
+            pool.give(connection)
+
+    def _undo(self, connection: Any) -> None:  # noqa: ANN401
+        # The first error is the one to tell; an unusable connection is thrown away.
+        with suppress(self._backend.driver.Error):
+            connection.execute("ROLLBACK")
+
+    def _aside(self, statement: str, parameters: Sequence[Value]) -> int:
+        with self._transaction(self._writers) as tx:
+            return int(tx.value(statement, parameters))
+
+
+def make_backend(
+    location: str | Path,
+    *,
+    create: bool = False,
+    password_allowed: bool = False,
+    wait_ms: int = WAIT_MS,
+) -> Backend:
+    """Choose the database of a location and check what can be checked unopened.
+
+    Parameters are those of :func:`open_store`.
+    """
+    text = str(location)
+    if text.startswith(SCHEMES):
+        return PostgresBackend(text, wait_ms=wait_ms, password_allowed=password_allowed)
+    path = Path(text.removeprefix("sqlite:///")).absolute()
+    schema.check_location(text)
+    check_place(path)
+    backend = SqliteBackend(path, wait_ms=wait_ms)
+    make_private(path, create=create)
+    return backend
+
+
+def open_store(
+    location: str | Path,
+    *,
+    create: bool = False,
+    password_allowed: bool = False,
+    entropy: Entropy = os.urandom,
+    wait_ms: int = WAIT_MS,
+) -> Store:
+    """Open a store whose schema is the one of this program.
+
+    Parameters
+    ----------
+    location : str or Path
+        A file (SQLite), ``sqlite:///FILE``, or ``postgresql://USER@HOST/DATABASE``.
+    create : bool
+        Make the file and its tables where there are none.
+    password_allowed : bool
+        Whether a URL may have a password in it: true only for URLs that were read
+        from a private file.
+    entropy : Entropy
+        Source of the keys of a new store.
+    wait_ms : int
+        How long to wait for a lock, in milliseconds.
+
+    Raises
+    ------
+    NoStore
+        There is none, and ``create`` is off.
+    NeedsMigration
+        Its schema is older or newer than this program's.
+    StoreLocked, StoreUnreachable
+        It is busy, or its server does not answer: try again.
+    StoreUnusable
+        Read-only, damaged, on a network disk, or the SQLite library is unsafe.
+    """
+    backend = make_backend(
+        location, create=create, password_allowed=password_allowed, wait_ms=wait_ms
+    )
+    store = Store(backend, wait_ms=wait_ms)
+    try:
+        with store.read() as tx:
+            version = schema.version(tx)
+        if version is None and create:
+            migrations.upgrade(backend)
+            with store.write() as tx:
+                make_keys(tx, entropy)
+        else:
+            schema.check_version(version, store.place)
+        store.load_keys()
+    except BaseException:
+        store.close()
+        raise
+    return store

@@ -1,0 +1,199 @@
+"""PostgreSQL through psycopg 3: the address, the session, the connection."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from dispatcher.errors import DispatcherError, Invalid, StoreUnusable, Usage
+from dispatcher.store.faults import postgres_fault, unreachable
+from dispatcher.store.sql import Value, postgres_statement
+
+SCHEMES: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
+_BEGIN: Final = {
+    True: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    False: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+}
+
+
+def _psycopg() -> Any:  # noqa: ANN401
+    try:
+        import psycopg  # noqa: PLC0415
+    except ImportError:
+        raise StoreUnusable(
+            "PostgreSQL's driver is not installed",
+            why="It comes as an extra.",
+            fix="Run: pip install 'sparsi-dispatcher[postgres]'",
+        ) from None
+    return psycopg
+
+
+def connection_facts(url: str, *, password_allowed: bool) -> dict[str, Any]:
+    """Parts of a store's URL, checked.
+
+    Parameters
+    ----------
+    url : str
+        ``postgresql://USER@HOST:PORT/DATABASE?option=value``.
+    password_allowed : bool
+        Whether the URL came from a private file rather than from a command line,
+        where every user of the machine could read it.
+
+    Raises
+    ------
+    Usage
+        The URL has a password, and may not.
+    Invalid
+        The URL is malformed, or names no database.
+    """
+    psycopg = _psycopg()
+    plain = "postgresql://" + url.partition("://")[2]
+    try:
+        facts: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(plain)
+    except psycopg.ProgrammingError:
+        raise Invalid(
+            "the store's URL is malformed",
+            why="It is not of the form postgresql://USER@HOST:PORT/DATABASE.",
+            fix="Check it; characters like @ and / in a part are percent-encoded.",
+        ) from None
+    if facts.get("password") and not password_allowed:
+        raise Usage(
+            "the store's URL has a password in it",
+            why="Other users of this machine see command lines; shells keep them.",
+            fix="Put the password in ~/.pgpass (PGPASSFILE), or the whole URL in a"
+            " file named by DISPATCHER_STORE_FILE.",
+        )
+    if not facts.get("dbname"):
+        raise Invalid(
+            "the store's URL names no database",
+            why="PostgreSQL would take the user's name for it.",
+            fix="Name it: postgresql://USER@HOST:PORT/DATABASE",
+        )
+    return facts
+
+
+class PostgresBackend:
+    """How a :class:`~dispatcher.store.engine.Store` speaks to PostgreSQL."""
+
+    name = "postgresql"
+    one_writer = False
+    path: Path | None = None
+
+    def __init__(self, url: str, *, wait_ms: int, password_allowed: bool) -> None:
+        self.driver = _psycopg()
+        self._facts = connection_facts(url, password_allowed=password_allowed)
+        shown = {k: v for k, v in self._facts.items() if k in {"host", "port", "user"}}
+        self.place = " ".join(
+            [f"postgresql {self._facts['dbname']}"]
+            + [f"{key}={value}" for key, value in sorted(shown.items())]
+        )
+        self._wait_ms = wait_ms
+        self._names = itertools.count()
+        self._adapters = self._one_type_each()
+
+    def _one_type_each(self) -> Any:  # noqa: ANN401
+        """Send every integer as bigint and every sequence as an array.
+
+        Psycopg's choice by size would have a statement prepared anew for every
+        combination of sizes, and a tuple would become a row.
+        """
+        from psycopg.adapt import AdaptersMap  # noqa: PLC0415
+        from psycopg.types.array import (  # noqa: PLC0415
+            ListBinaryDumper,
+            ListDumper,
+        )
+        from psycopg.types.numeric import (  # noqa: PLC0415
+            Int8BinaryDumper,
+            Int8Dumper,
+        )
+
+        adapters = AdaptersMap(self.driver.adapters)
+        adapters.register_dumper(int, Int8Dumper)
+        adapters.register_dumper(int, Int8BinaryDumper)
+        adapters.register_dumper(tuple, ListDumper)
+        adapters.register_dumper(tuple, ListBinaryDumper)
+        return adapters
+
+    def connect(self, *, writes: bool) -> Any:  # noqa: ANN401, ARG002
+        """Open a connection in autocommit mode: transactions are begun by hand.
+
+        Raises
+        ------
+        StoreUnreachable
+            The server does not answer or refuses the user.
+        StoreUnusable
+            The database is not in UTF-8.
+        """
+        facts = {"application_name": "dispatcher", "connect_timeout": 10} | self._facts
+        try:
+            connection = self.driver.connect(
+                **facts,
+                client_encoding="utf8",
+                autocommit=True,
+                prepare_threshold=2,
+                context=self._adapters,
+            )
+        except self.driver.OperationalError as error:
+            raise self._refusal(error) from None
+        try:
+            # What an exposure's commit promises must not hang on a server's defaults.
+            row = connection.execute(
+                "SELECT set_config('lock_timeout', %s, false),"
+                " set_config('synchronous_commit', CASE"
+                "   WHEN current_setting('synchronous_commit') = 'off' THEN 'on'"
+                "   ELSE current_setting('synchronous_commit') END, false),"
+                " current_setting('server_encoding')",
+                [f"{self._wait_ms}ms"],
+            ).fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        if row[2] != "UTF8":
+            connection.close()
+            raise StoreUnusable(
+                "the PostgreSQL database is not in UTF-8",
+                why=f"Its encoding is {row[2]}; some texts could not be stored.",
+                fix="Make one with: createdb --encoding=UTF8 --template=template0 NAME",
+            )
+        return connection
+
+    def _refusal(self, error: Exception) -> DispatcherError:
+        """Error for a connection that was not made.
+
+        The server's code does not reach us then, only its words (no password in them).
+        """
+        words = str(error).strip().splitlines() or [""]
+        if "does not exist" in words[0] and "database" in words[0]:
+            fault = postgres_fault(self.driver.errors.InvalidCatalogName())
+            assert fault is not None
+            return fault
+        return unreachable(f"{words[0][:200]}.")
+
+    def begin(self, connection: Any, *, writes: bool) -> None:  # noqa: ANN401
+        """Start a transaction: writers take row locks, readers see one snapshot."""
+        connection.execute(_BEGIN[writes])
+
+    def usable(self, connection: Any) -> bool:  # noqa: ANN401
+        """Whether the connection may go back to the pool."""
+        idle = self.driver.pq.TransactionStatus.IDLE
+        return not connection.closed and connection.info.transaction_status == idle
+
+    def cursor(self, connection: Any) -> Any:  # noqa: ANN401
+        """Open a cursor for statements, with values in binary."""
+        return connection.cursor(binary=True)
+
+    def streaming_cursor(self, connection: Any) -> Any:  # noqa: ANN401
+        """Open a cursor whose rows stay on the server until they are read."""
+        cursor = connection.cursor(name=f"stream_{next(self._names)}", binary=True)
+        cursor.itersize = 10_000
+        return cursor
+
+    def statement(
+        self, statement: str, parameters: Sequence[Value]
+    ) -> tuple[str, Sequence[Value]]:
+        """Statement and parameters as the driver takes them."""
+        return postgres_statement(statement, parameters)
+
+    def fault(self, error: Exception) -> DispatcherError | None:
+        """Error for the user, or None for a mistake of this program."""
+        return postgres_fault(error)

@@ -1,0 +1,91 @@
+"""Which schema a store has, and whether this program works with it."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from dispatcher.errors import Invalid, NeedsMigration, NoStore
+from dispatcher.store.settings import KEYS
+from dispatcher.store.transaction import Tx
+
+HEAD: Final = "0001"
+"""Name of the last migration: the schema that this program works with."""
+
+
+def check_location(location: str) -> None:
+    """Refuse a URL of a database that no store can be kept in.
+
+    Raises
+    ------
+    Invalid
+        The scheme is unknown.
+    """
+    scheme, found, _ = location.partition("://")
+    if found and location.removeprefix("sqlite:///") == location:
+        raise Invalid(
+            f"no store can be kept at a {scheme[:20]} URL",
+            why="Stores live in a SQLite file or in PostgreSQL.",
+            fix="Use a path, or postgresql://USER@HOST:PORT/DATABASE",
+        )
+
+
+def version(tx: Tx) -> str | None:
+    """Name of the store's last migration; None for a database without tables of ours."""
+    catalogue = (
+        "SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'"
+        if tx.dialect == "sqlite"
+        else "SELECT count(*) FROM pg_catalog.pg_class"
+        " WHERE oid = to_regclass('alembic_version')"
+    )
+    if not tx.value(catalogue):
+        return None
+    found = tx.value("SELECT version_num FROM alembic_version")
+    return None if found is None else str(found)
+
+
+def check_version(found: str | None, place: str) -> None:
+    """Refuse a schema that is not :data:`HEAD`.
+
+    Raises
+    ------
+    NoStore
+        There is no schema at all.
+    NeedsMigration
+        It is older, or newer.
+    """
+    if found is None:
+        raise NoStore(
+            f"there is no store at {place}",
+            why="The database has none of the store's tables.",
+            fix="Make them with: dispatcher init (or dispatcher db upgrade)",
+        )
+    if found < HEAD:
+        raise NeedsMigration(
+            f"the store has schema {found}, this program works with {HEAD}",
+            why="The program was updated after the store.",
+            fix="Make a backup, then run: dispatcher db upgrade",
+            facts={"found": found, "wanted": HEAD},
+        )
+    if found > HEAD:
+        raise NeedsMigration(
+            f"the store has schema {found}, this program works with {HEAD}",
+            why="A newer version of the program has changed the store.",
+            fix="Run that version: pip install --upgrade sparsi-dispatcher",
+            facts={"found": found, "wanted": HEAD},
+        )
+
+
+def check_keys(keys: Mapping[str, bytes]) -> None:
+    """Refuse a store whose keys were never made (its tables came from a script).
+
+    Raises
+    ------
+    NeedsMigration
+        A key is missing.
+    """
+    missing = [name for name in KEYS if name not in keys]
+    if missing:
+        raise NeedsMigration(
+            f"the store has no {missing[0]}",
+            why="Its tables were made by hand, and its random keys not yet.",
+            fix="Run: dispatcher db upgrade",
+        )

@@ -1,0 +1,257 @@
+"""SQLite: the driver, the file and its safety, the connection.
+
+Several processes share one file in WAL mode. SQLite up to 3.51.2 can then lose
+committed pages when one connection writes while another checkpoints (the "WAL-reset
+bug", https://sqlite.org/wal.html#walresetbug), so that such a version is refused.
+"""
+
+import importlib
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from dispatcher.errors import DispatcherError, Invalid, NoStore, StoreUnusable
+from dispatcher.store.faults import sqlite_fault
+from dispatcher.store.sql import Value, sqlite_statement
+
+DRIVERS: Final = ("pysqlite3.dbapi2", "sqlite3")
+"""Modules tried in turn; the first with a safe SQLite is used."""
+
+NETWORK_FILE_SYSTEMS: Final = frozenset(
+    {
+        "nfs", "nfs4",
+        "cifs", "smb2", "smb3", "smbfs", "ncpfs",
+        "9p", "afs", "davfs",
+        "beegfs", "ceph", "glusterfs", "gpfs", "lustre", "orangefs", "pvfs2",
+        "fuse.davfs2", "fuse.gcsfuse", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs",
+    }
+)  # fmt: skip
+"""File systems whose locks or shared memory SQLite's WAL can not rely on."""
+
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_OPEN_TO_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+def safe_version(version: tuple[int, ...]) -> bool:
+    """Whether this SQLite version is free of the WAL-reset bug."""
+    return (
+        version >= (3, 51, 3)
+        or (3, 50, 7) <= version < (3, 51, 0)
+        or (3, 44, 6) <= version < (3, 45, 0)
+    )
+
+
+def safe_driver(names: Sequence[str] = DRIVERS) -> Any:  # noqa: ANN401
+    """Return the first driver module whose SQLite is safe.
+
+    Raises
+    ------
+    StoreUnusable
+        None is: the message names the versions found.
+    """
+    found = []
+    for name in names:
+        try:
+            driver = importlib.import_module(name)
+        except ImportError:
+            continue
+        if safe_version(driver.sqlite_version_info):
+            return driver
+        found.append(f"{name.partition('.')[0]} has {driver.sqlite_version}")
+    raise StoreUnusable(
+        "the SQLite library of this Python can lose committed data",
+        why="Versions before 3.51.3 (3.50.7, 3.44.6) have the WAL-reset bug"
+        f" (sqlite.org/wal.html#walresetbug); {', '.join(found) or 'none found'}.",
+        fix="Run: pip install 'pysqlite3>=0.6.1' (or use PostgreSQL: --store URL)",
+    )
+
+
+def file_system(path: Path, mounts: str) -> str:
+    """Type of the file system that holds a path.
+
+    Parameters
+    ----------
+    path : Path
+        An absolute path without symbolic links.
+    mounts : str
+        The text of ``/proc/self/mountinfo``.
+
+    Returns
+    -------
+    str
+        For example ``ext4``; empty when no mount matches.
+    """
+    kind, longest = "", -1
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        fields = left.split()
+        if len(fields) < 5 or not right:
+            continue
+        point = fields[4].encode().decode("unicode_escape")
+        inside = path == Path(point) or Path(point) in path.parents
+        # A later mount on the same point hides the earlier one.
+        if inside and len(point) >= longest:
+            kind, longest = right.split()[0], len(point)
+    return kind
+
+
+def check_place(path: Path, mounts: str | None = None) -> None:
+    """Refuse a directory that can not keep a store safe.
+
+    Raises
+    ------
+    NoStore
+        The directory does not exist.
+    StoreUnusable
+        It is on a network file system, or anybody may swap files in it.
+    """
+    directory = path.parent
+    if not directory.is_dir():
+        raise NoStore(
+            f"there is no directory {directory}",
+            why="A store is made inside a directory that exists.",
+            fix="Make the directory, or name another place with --store.",
+        )
+    if mounts is None:
+        mounts = _MOUNTS.read_text() if _MOUNTS.exists() else ""
+    kind = file_system(directory.resolve(), mounts)
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise StoreUnusable(
+            f"the store would be on a network file system ({kind})",
+            why="SQLite's locks do not hold there: two writers can destroy the file.",
+            fix="Keep it on a local disk, or use PostgreSQL: --store postgresql://...",
+        )
+    mode = directory.stat().st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise StoreUnusable(
+            f"anybody may replace files in {directory}",
+            why="The directory is writable by all users of this machine.",
+            fix=f"Run: chmod 700 {directory}",
+        )
+
+
+def make_private(path: Path, *, create: bool) -> None:
+    """Make the store's file 0600 before SQLite opens it, whatever the umask.
+
+    SQLite would make it 0644, and ``-wal`` and ``-shm`` inherit its mode.
+
+    Raises
+    ------
+    NoStore
+        There is no file, and ``create`` is off.
+    StoreUnusable
+        The file can not be made, or is no plain file.
+    """
+    if not path.exists():
+        if not create:
+            raise NoStore(
+                f"there is no store at {path}",
+                why="The file does not exist.",
+                fix="Make one with: dispatcher init (or name another: --store)",
+            )
+        _create(path)
+    if not path.is_file():
+        raise Invalid(
+            f"{path} is not a file",
+            why="A store is one file.",
+            fix="Name a file: --store DIRECTORY/dispatcher.db",
+        )
+    for name in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
+        if name.exists() and name.stat().st_mode & _OPEN_TO_OTHERS:
+            _tighten(name)
+
+
+def _create(path: Path) -> None:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        os.close(os.open(path, flags, 0o600))
+    except FileExistsError:
+        pass  # another process was quicker: the same store
+    except OSError as error:
+        raise StoreUnusable(
+            f"the store {path} can not be made",
+            why=f"{error.strerror}.",
+            fix="Check the permissions of the directory, and the disk's free space.",
+        ) from None
+
+
+def _tighten(path: Path) -> None:
+    try:
+        path.chmod(0o600)
+    except PermissionError:
+        raise StoreUnusable(
+            f"other users may read {path}",
+            why="It is not 0600, and it belongs to somebody else.",
+            fix=f"As its owner, run: chmod 600 {path}",
+        ) from None
+
+
+class SqliteBackend:
+    """How a :class:`~dispatcher.store.engine.Store` speaks to a SQLite file."""
+
+    name = "sqlite"
+    one_writer = True
+
+    def __init__(self, path: Path, *, wait_ms: int) -> None:
+        self.path: Path | None = path
+        self._file = path
+        self.place = str(path)
+        self.driver = safe_driver()
+        self._wait_ms = wait_ms
+
+    def connect(self, *, writes: bool) -> Any:  # noqa: ANN401
+        """Open a connection in autocommit mode."""
+        if not self._file.exists():
+            make_private(self._file, create=False)
+        connection = self.driver.connect(
+            self._file,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=self._wait_ms / 1000,
+            cached_statements=512,
+        )
+        try:
+            for pragma in (
+                "journal_mode = WAL",
+                "synchronous = FULL",
+                "foreign_keys = ON",
+                "secure_delete = ON",
+                "recursive_triggers = ON",  # so that REPLACE fires delete triggers
+                "trusted_schema = OFF",
+                "journal_size_limit = 67108864",
+                "cache_size = -65536",
+                f"query_only = {'OFF' if writes else 'ON'}",
+            ):
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def begin(self, connection: Any, *, writes: bool) -> None:  # noqa: ANN401
+        """Start a transaction; a writer has the store to itself."""
+        connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    def usable(self, connection: Any) -> bool:  # noqa: ANN401
+        """Whether the connection may go back to the pool."""
+        return not connection.in_transaction
+
+    def cursor(self, connection: Any) -> Any:  # noqa: ANN401
+        """Open a cursor for statements."""
+        return connection.cursor()
+
+    def streaming_cursor(self, connection: Any) -> Any:  # noqa: ANN401
+        """Open a cursor whose rows come as they are read."""
+        return connection.cursor()
+
+    def statement(
+        self, statement: str, parameters: Sequence[Value]
+    ) -> tuple[str, Sequence[Value]]:
+        """Statement and parameters as the driver takes them."""
+        return sqlite_statement(statement, parameters)
+
+    def fault(self, error: Exception) -> DispatcherError | None:
+        """Error for the user, or None for a mistake of this program."""
+        return sqlite_fault(error)

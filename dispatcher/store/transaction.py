@@ -1,0 +1,153 @@
+"""One transaction: statements, look-ups, streams, bulk writes, ids."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from dispatcher.store.backend import Backend
+from dispatcher.store.bulk import BulkWriter, Rows
+from dispatcher.store.sql import Value
+
+Row = tuple[Any, ...]
+
+
+class Reserver(Protocol):
+    """Hands out blocks of ids."""
+
+    def reserve(self, tx: "Tx", name: str, count: int) -> int:
+        """First of ``count`` ids that nobody else has."""
+
+
+class Tx:
+    """A transaction of the store, from :meth:`Store.read` or :meth:`Store.write`.
+
+    Statements follow the rules of :mod:`dispatcher.store.sql`. A transaction belongs
+    to the thread that opened it, and ends with its ``with`` block.
+
+    Attributes
+    ----------
+    dialect : str
+        ``sqlite`` or ``postgresql``.
+    """
+
+    __slots__ = ("_backend", "_bulk", "_connection", "_cursor", "_errors", "_ids",
+                 "dialect")  # fmt: skip
+
+    def __init__(
+        self,
+        backend: Backend,
+        connection: Any,  # noqa: ANN401
+        ids: Reserver,
+    ) -> None:
+        self.dialect = backend.name
+        self._backend = backend
+        self._connection = connection
+        self._cursor = backend.cursor(connection)
+        self._errors = (backend.driver.Error, OverflowError, UnicodeEncodeError)
+        self._bulk = BulkWriter(backend, self._cursor, self._errors)
+        self._ids = ids
+
+    def execute(self, statement: str, parameters: Sequence[Value] = ()) -> int:
+        """Run a statement; return how many rows it touched."""
+        self._run(statement, parameters)
+        return int(self._cursor.rowcount)
+
+    def rows(self, statement: str, parameters: Sequence[Value] = ()) -> list[Row]:
+        """All rows of a query (or of a RETURNING clause)."""
+        self._run(statement, parameters)
+        try:
+            return self._cursor.fetchall()  # type: ignore[no-any-return]
+        except self._errors as error:
+            raise self._fault(error) from None
+
+    def one(self, statement: str, parameters: Sequence[Value] = ()) -> Row | None:
+        """First row of a query, or None."""
+        self._run(statement, parameters)
+        try:
+            return self._cursor.fetchone()  # type: ignore[no-any-return]
+        except self._errors as error:
+            raise self._fault(error) from None
+
+    def value(self, statement: str, parameters: Sequence[Value] = ()) -> Any:  # noqa: ANN401
+        """First column of the first row, or None."""
+        row = self.one(statement, parameters)
+        return None if row is None else row[0]
+
+    def stream(self, statement: str, parameters: Sequence[Value] = ()) -> Iterator[Row]:
+        """Rows of a query of any size, in constant memory.
+
+        Other statements may run in between, but none that changes what is read.
+        """
+        text, parameters = self._backend.statement(statement, parameters)
+        cursor = self._backend.streaming_cursor(self._connection)
+        try:
+            cursor.execute(text, parameters)
+            yield from cursor
+        except self._errors as error:
+            raise self._fault(error) from None
+        finally:
+            cursor.close()
+
+    def insert_many(self, table: str, columns: Sequence[str], rows: Rows) -> int:
+        """Insert rows in bulk; see :meth:`BulkWriter.insert_many`."""
+        return self._bulk.insert_many(table, columns, rows)
+
+    def insert_new(
+        self,
+        table: str,
+        keys: Sequence[str],
+        columns: Sequence[str],
+        rows: Rows,
+    ) -> int:
+        """Insert the rows that are not there; see :meth:`BulkWriter.insert_new`."""
+        return self._bulk.insert_new(table, keys, columns, rows)
+
+    def upsert_many(
+        self,
+        table: str,
+        keys: Sequence[str],
+        columns: Sequence[str],
+        rows: Rows,
+    ) -> int:
+        """Insert or overwrite rows; see :meth:`BulkWriter.upsert_many`."""
+        return self._bulk.upsert_many(table, keys, columns, rows)
+
+    def upsert_add(
+        self,
+        table: str,
+        keys: Sequence[str],
+        add: str,
+        rows: Rows,
+    ) -> int:
+        """Add to a counter of each key; see :meth:`BulkWriter.upsert_add`."""
+        return self._bulk.upsert_add(table, keys, add, rows)
+
+    def update_many(
+        self,
+        table: str,
+        keys: Sequence[str],
+        columns: Sequence[str],
+        rows: Rows,
+    ) -> int:
+        """Change rows by key; see :meth:`BulkWriter.update_many`."""
+        return self._bulk.update_many(table, keys, columns, rows)
+
+    def reserve(self, name: str, count: int = 1) -> int:
+        """Reserve ``count`` consecutive ids of a table; return the first.
+
+        Ids start at 1. Blocks of aborted transactions leave gaps.
+        """
+        return self._ids.reserve(self, name, count)
+
+    def close(self) -> None:
+        """Close the cursor; the transaction takes no more statements."""
+        self._cursor.close()
+
+    def _run(self, statement: str, parameters: Sequence[Value]) -> None:
+        text, parameters = self._backend.statement(statement, parameters)
+        try:
+            self._cursor.execute(text, parameters)
+        except self._errors as error:
+            raise self._fault(error) from None
+
+    def _fault(self, error: Exception) -> Exception:
+        return self._backend.fault(error) or error

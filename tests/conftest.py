@@ -1,0 +1,240 @@
+"""Fixtures for all tests: a clock, a generator, and stores on both databases."""
+
+import hashlib
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psycopg
+import pytest
+from hypothesis import HealthCheck, settings
+from psycopg import sql
+
+from dispatcher.store import Store, open_store
+
+settings.register_profile("dev", max_examples=50, deadline=None)
+settings.register_profile(
+    "ci",
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+START = 1_800_000_000_000_000  # 2027-01-15, in microseconds
+
+
+class FakeClock:
+    """A clock that moves only when told to.
+
+    >>> clock = FakeClock()
+    >>> clock.advance(seconds=2) == clock()
+    True
+    """
+
+    def __init__(self, now: int = START) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+    def advance(self, seconds: float = 0, *, micros: int = 0) -> int:
+        self.now += round(seconds * 1_000_000) + micros
+        return self.now
+
+
+def counting_entropy() -> Callable[[int], bytes]:
+    """Random bytes that are the same in every test."""
+    count = 0
+
+    def entropy(size: int) -> bytes:
+        nonlocal count
+        count += 1
+        return hashlib.shake_256(b"test %d" % count).digest(size)
+
+    return entropy
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20270115)
+
+
+# -- PostgreSQL: one private cluster a session, one cloned database a test ----------
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A private PostgreSQL server on a unix socket."""
+
+    socket: Path
+    user: str
+
+    def url(self, database: str) -> str:
+        host = str(self.socket).replace("/", "%2F")
+        return f"postgresql://{self.user}@{host}/{database}"
+
+    def administer(self, statement: str, **names: str) -> None:
+        quoted = {key: sql.Identifier(name) for key, name in names.items()}
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(sql.SQL(statement).format(**quoted))
+
+
+def _postgres_binaries() -> Path:
+    """Directory of initdb and pg_ctl, of the newest version installed."""
+    found = shutil.which("pg_ctl")
+    places = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda p: int(p.parent.name)
+    )
+    for place in [*places[::-1], *([Path(found).parent] if found else [])]:
+        if (place / "initdb").exists():
+            return place
+    pytest.fail(
+        "these tests need PostgreSQL's programs (initdb, pg_ctl) and found none in"
+        " /usr/lib/postgresql/*/bin or PATH: apt-get install postgresql (make test"
+        " does it where it may)",
+        pytrace=False,
+    )
+
+
+def _as_server_user(user: str) -> list[str]:
+    """Words before a command: PostgreSQL refuses to run as root."""
+    return ["runuser", "-u", user, "--"] if os.geteuid() == 0 else []
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd="/", timeout=120
+    )
+    if done.returncode:
+        pytest.fail(
+            f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}",
+            pytrace=False,
+        )
+
+
+@pytest.fixture(scope="session")
+def postgres_cluster() -> Iterator[Cluster]:
+    """A private cluster in a directory of its own, gone after the session."""
+    binaries = _postgres_binaries()
+    root = os.geteuid() == 0
+    user = "postgres" if root else pwd.getpwuid(os.geteuid()).pw_name
+    prefix = _as_server_user(user)
+    # Not pytest's directory: a socket's path may have 107 bytes at most.
+    place = Path(tempfile.mkdtemp(prefix="dpg-", dir="/tmp"))
+    if root:
+        shutil.chown(place, user)
+    data = place / "data"
+    try:
+        _run(
+            [*prefix, str(binaries / "initdb"), "-D", str(data), "-U", user,
+             "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        )  # fmt: skip
+        options = (
+            f"-k {place} -c listen_addresses= -c fsync=off -c full_page_writes=off"
+            " -c max_connections=60 -c shared_buffers=64MB"
+        )
+        _run(
+            [*prefix, str(binaries / "pg_ctl"), "-D", str(data), "-w", "-s",
+             "-l", str(place / "log"), "-o", options, "start"]
+        )  # fmt: skip
+        try:
+            yield Cluster(place, user)
+        finally:
+            _run(
+                [*prefix, str(binaries / "pg_ctl"), "-D", str(data), "-s",
+                 "-m", "immediate", "stop"]
+            )  # fmt: skip
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_cluster: Cluster) -> str:
+    """A database with the schema, to be cloned."""
+    postgres_cluster.administer("CREATE DATABASE store_template")
+    open_store(
+        postgres_cluster.url("store_template"), create=True, entropy=counting_entropy()
+    ).close()
+    return "store_template"
+
+
+_databases = iter(range(1, 1_000_000))
+
+
+@pytest.fixture
+def postgres_database(postgres_cluster: Cluster) -> Iterator[str]:
+    """URL of an empty database."""
+    name = f"empty_{next(_databases)}"
+    postgres_cluster.administer("CREATE DATABASE {name}", name=name)
+    yield postgres_cluster.url(name)
+    postgres_cluster.administer("DROP DATABASE {name} WITH (FORCE)", name=name)
+
+
+@pytest.fixture
+def postgres_url(postgres_cluster: Cluster, postgres_template: str) -> Iterator[str]:
+    """URL of a database that holds a fresh store."""
+    name = f"store_{next(_databases)}"
+    postgres_cluster.administer(
+        "CREATE DATABASE {name} TEMPLATE {template}",
+        name=name,
+        template=postgres_template,
+    )
+    yield postgres_cluster.url(name)
+    postgres_cluster.administer("DROP DATABASE {name} WITH (FORCE)", name=name)
+
+
+@pytest.fixture
+def postgres_store(postgres_url: str) -> Iterator[Store]:
+    with open_store(postgres_url) as store:
+        yield store
+
+
+# -- SQLite: one migrated file a session, one copy a test ----------------------------
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "dispatcher.db"
+    open_store(path, create=True, entropy=counting_entropy()).close()
+    return path
+
+
+@pytest.fixture
+def sqlite_path(sqlite_template: Path, tmp_path: Path) -> Path:
+    """Path of a file that holds a fresh store."""
+    path = tmp_path / "dispatcher.db"
+    shutil.copy(sqlite_template, path)
+    return path
+
+
+@pytest.fixture
+def sqlite_store(sqlite_path: Path) -> Iterator[Store]:
+    with open_store(sqlite_path) as store:
+        yield store
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """Location of a fresh store; the test runs once on each database."""
+    name = "sqlite_path" if request.param == "sqlite" else "postgres_url"
+    return str(request.getfixturevalue(name))
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    """A fresh store; the test runs once on each database."""
+    with open_store(store_url) as opened:
+        yield opened
