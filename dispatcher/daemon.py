@@ -1,0 +1,239 @@
+"""The clock that ticks the stages: APScheduler, a lease, signals. No domain logic.
+
+The work lives in tables; a tick is "look whether there is something to do, and do a
+bounded piece of it". A daemon leads while it holds the lease, and every gate write
+carries the lease's epoch, so that a daemon that was frozen past its lease and wakes up
+can write nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+
+from dispatcher.errors import AnotherLeads, DispatcherError, StaleLease
+from dispatcher.log import get_logger
+from dispatcher.store import Clock, Store, lease
+
+LEASE_SECONDS: Final = 10
+MICRO: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One stage's turn.
+
+    Attributes
+    ----------
+    name : str
+        The stage.
+    seconds : float
+        Time between two turns, > 0.
+    run : callable
+        Does a bounded piece of work under the epoch given; returns how much it did.
+    """
+
+    name: str
+    seconds: float
+    run: Callable[[int], int]
+
+
+class Daemon:
+    """Leads a store and ticks its stages until it is stopped or loses the lease.
+
+    Parameters
+    ----------
+    store : Store
+    ticks : sequence of Tick
+    clock : Clock
+    lost : callable
+        Called once, from another thread, when another daemon took the lease.
+    renew_seconds : float
+        Time between two renewals of the lease; well below ``LEASE_SECONDS``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ticks: Sequence[Tick],
+        clock: Clock,
+        *,
+        lost: Callable[[], None],
+        renew_seconds: float = 2.0,
+    ) -> None:
+        self._store = store
+        self._ticks = ticks
+        self._clock = clock
+        self._lost = lost
+        self._renew_seconds = renew_seconds
+        self._epoch = 0
+        self._over = threading.Event()
+        self._log = get_logger("daemon")
+        self._scheduler = BackgroundScheduler(
+            timezone=UTC,
+            executors={"default": ThreadPoolExecutor(len(ticks) + 1)},
+            job_defaults={"coalesce": True, "max_instances": 1},
+        )
+
+    @property
+    def epoch(self) -> int:
+        """The fencing token of this daemon's writes.
+
+        Raises
+        ------
+        StaleLease
+            If it does not lead (any more).
+        """
+        if self._over.is_set() or not self._epoch:
+            raise StaleLease(
+                "this daemon does not lead the store",
+                why="Its lease was taken over, or it is stopping.",
+                fix="Start it again, or look for the daemon that leads: "
+                "dispatcher status",
+            )
+        return self._epoch
+
+    def start(self) -> None:
+        """Take the lease and begin to tick.
+
+        Raises
+        ------
+        AnotherLeads
+            If another daemon holds the lease.
+        """
+        self._epoch = take_lease(self._store, self._clock)
+        self._log.info("leading", epoch=self._epoch)
+        self._add("leading", self._renew_seconds, self._renew)
+        for tick in self._ticks:
+            self._add(tick.name, tick.seconds, partial(self._turn, tick))
+        self._scheduler.start()
+
+    def stop(self) -> None:
+        """Let running ticks end, tick no more, and give the lease back."""
+        was_leading = not self._over.is_set()
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=True)
+        self._over.set()
+        if was_leading and self._epoch:
+            with self._store.write() as tx:
+                lease.release(tx, lease.SHARD, self._epoch)
+        self._log.info("stopped", epoch=self._epoch)
+
+    def _add(self, name: str, seconds: float, run: Callable[[], None]) -> None:
+        self._scheduler.add_job(
+            run,
+            IntervalTrigger(seconds=seconds, timezone=UTC),
+            id=name,
+            name=name,
+            misfire_grace_time=None,
+            next_run_time=datetime.fromtimestamp(self._clock() / MICRO, UTC),
+        )
+
+    def _turn(self, tick: Tick) -> None:
+        if self._over.is_set():
+            return
+        try:
+            done = tick.run(self._epoch)
+        except StaleLease:
+            self._lose()
+        except DispatcherError as error:
+            self._log.warning(
+                "tick-refused", tick=tick.name, code=error.code, what=error.what
+            )
+        except Exception as error:  # noqa: BLE001 - one stage's fault stops no other
+            self._log.error("tick-failed", tick=tick.name, error=error)
+        else:
+            if done:
+                self._log.info("tick", tick=tick.name, done=done)
+
+    def _renew(self) -> None:
+        if self._over.is_set():
+            return
+        try:
+            until = self._clock() + LEASE_SECONDS * MICRO
+            with self._store.write() as tx:
+                leading = lease.renew(tx, lease.SHARD, self._epoch, until)
+        except DispatcherError as error:
+            self._log.warning("lease-not-renewed", code=error.code)
+        else:
+            if not leading:
+                self._lose()
+
+    def _lose(self) -> None:
+        if not self._over.is_set():
+            self._over.set()
+            self._log.error("lease-lost", epoch=self._epoch)
+            self._lost()
+
+
+def take_lease(store: Store, clock: Clock) -> int:
+    """Take the lease of the store, at once if its holder is a dead process of here.
+
+    Returns
+    -------
+    int
+        The new epoch.
+
+    Raises
+    ------
+    AnotherLeads
+        If another daemon holds it.
+    """
+    me = process_name(os.getpid())
+    now = clock()
+    with store.write() as tx:
+        found = lease.holder(tx, lease.SHARD)
+        if found and found.leased_until > now and is_dead(found.holder):
+            lease.release(tx, lease.SHARD, found.epoch)
+        epoch = lease.take(tx, lease.SHARD, me, now, now + LEASE_SECONDS * MICRO)
+    if epoch is None:
+        who = found.holder if found else "another process"
+        raise AnotherLeads(
+            "another daemon leads this store",
+            why=f"{who} holds the lease (epoch {found.epoch if found else 0})",
+            fix="stop that daemon first; if its machine is gone, its lease ends within "
+            f"{LEASE_SECONDS} s",
+        )
+    return epoch
+
+
+def process_name(pid: int) -> str:
+    """Name a process so that it can be told dead: host, boot, pid and start time."""
+    return f"{socket.gethostname()}/{_boot()}/{pid}/{_started(pid)}"
+
+
+def is_dead(holder: str) -> bool:
+    """Whether a holder's name is of this host and boot, and its process is gone."""
+    parts = holder.split("/")
+    if len(parts) != 4 or not parts[1]:
+        return False
+    host, boot, pid, started = parts
+    return (host, boot) == (socket.gethostname(), _boot()) and _started(
+        int(pid)
+    ) != started
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
+    except OSError:
+        return ""  # no such thing here: then nobody is ever told dead
+
+
+def _started(pid: int) -> str:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[19]
