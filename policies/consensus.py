@@ -27,8 +27,8 @@ from policies.distance import medoid
 from policies.document.policy import Field
 
 FREE_VALUES = 1_000
-PRIOR_RIGHT = 4.0
-PRIOR_WRONG = 1.0
+PRIOR_RIGHT = 16.0
+PRIOR_WRONG = 4.0
 MIN_CONFIDENCE = 0.6
 
 
@@ -63,7 +63,7 @@ def one_coin(
     """Estimate how good the workers are and which answers are right, together.
 
     Deterministic; starts from the share of the votes. p_j has the prior
-    Beta(4, 1), so one answer tells little about a worker.
+    Beta(16, 4), so it takes some twenty answers to learn about a worker.
 
     Parameters
     ----------

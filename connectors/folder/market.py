@@ -342,18 +342,18 @@ def _answer_files(place: Path) -> list[Path]:
 
 
 def open_folder(settings: Settings) -> Folder:
-    """Open a spool: ``directory`` (required), ``format``, ``settle_seconds``."""
-    known = {"directory", "format", "settle_seconds"}
+    """Open a spool: ``spool`` (its directory, required), ``format``, ``settle_seconds``."""
+    known = {"spool", "format", "settle_seconds"}
     unknown = sorted(set(settings.values) - known)
     if unknown:
         raise Misconfigured(
             f"folder does not know the setting {unknown[0]!r}",
             fix=f"use {', '.join(sorted(known))}",
         )
-    directory = settings.values.get("directory", "")
+    directory = settings.values.get("spool", "")
     form = settings.values.get("format", "csv")
     if not directory:
-        raise Misconfigured("folder needs the setting directory", fix="name the spool")
+        raise Misconfigured("folder needs the setting spool", fix="name its directory")
     if form not in ("csv", "jsonl"):
         raise Misconfigured(f"format is {form!r}, expected csv or jsonl")
     try:
