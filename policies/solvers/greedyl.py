@@ -15,6 +15,7 @@ import numpy as np
 from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Problem
+from policies.sets import NO_CAP, Bools, Ints
 from policies.solvers.hands import Hands
 from policies.solvers.role import Limits, Solution, Verdict
 
@@ -33,7 +34,8 @@ class Greedyl:
     ) -> Solution:
         """Build, repair, improve; SOLVED only if the judge agrees."""
         hands = Hands(problem)
-        rank = Ranking(hands, rng, limits.spread)
+        fair = soft_ceiling(problem, limits.spread)
+        rank = Ranking(hands, rng, fair)
         short = build(hands, rank, rng, limits)
         bound = problem.weights.best(problem.hi) * problem.weights.unit
         if short:
@@ -43,7 +45,8 @@ class Greedyl:
                 bound=bound,
                 tried=(f"greedyl left {len(short)} entries short of copies",),
             )
-        improve(hands, rank, limits.deadline())
+        entries = np.flatnonzero(problem.hi > 0).tolist()
+        improve(hands, rank, entries, limits.deadline())
         plan = hands.plan()
         judged = judge(problem, plan)
         if not judged.feasible:
@@ -55,18 +58,44 @@ class Greedyl:
         return Solution(Verdict.SOLVED, plan, value=judged.objective, bound=bound)
 
 
-class Ranking:
-    """Orders adversaries for an entry: weight, then the emptiest hands, then chance."""
+def soft_ceiling(problem: Problem, spread: float) -> Ints | None:
+    """``spread`` times the fair share of the copies owed, for each adversary."""
+    k = problem.n_adversaries
+    if spread == float("inf") or not k:
+        return None
+    fair = -(-int(problem.lo.sum()) // k)
+    return np.full(k, int(spread * fair) + 1, np.int64)
 
-    def __init__(self, hands: Hands, rng: np.random.Generator, spread: float) -> None:
+
+class Ranking:
+    """Orders adversaries for an entry: weight, then the emptiest hands, then chance.
+
+    Parameters
+    ----------
+    hands : Hands
+    rng : Generator
+    fair : int64 array, shape (k,), or None
+        Exposures from which an adversary comes last: its soft ceiling.
+    load : int64 array, shape (k,), or None
+        Exposures that the adversaries get from other parts of the plan.
+    """
+
+    def __init__(
+        self,
+        hands: Hands,
+        rng: np.random.Generator,
+        fair: Ints | None = None,
+        load: Ints | None = None,
+    ) -> None:
         k = hands.problem.n_adversaries
         self.hands = hands
         self.chance = rng.permutation(k)
-        wanted = int(hands.problem.lo.sum())
-        fair = np.full(k, max(1, wanted), np.int64)
-        if spread != float("inf") and k:
-            fair[:] = int(spread * -(-wanted // k)) + 1
-        self.fair = fair
+        self.load = np.zeros(k, np.int64) if load is None else load
+        self.fair = np.full(k, NO_CAP) if fair is None else fair
+
+    def below(self) -> Bools:
+        """Mask of the adversaries below their soft ceiling."""
+        return np.asarray(self.load + self.hands.given < self.fair)
 
     def best(self, entry: int, copies: int) -> list[int]:
         """Up to ``copies`` adversaries who may get the entry, best first."""
@@ -74,7 +103,7 @@ class Ranking:
         able = np.flatnonzero(hands.open(entry))
         if len(able) == 0:
             return []
-        given = hands.given[able]
+        given = self.load[able] + hands.given[able]
         order = np.lexsort(
             (
                 self.chance[able],
@@ -194,12 +223,12 @@ def _make_room(
     return victims | {min(held, key=lambda d: (cost[d], d))}
 
 
-def improve(hands: Hands, rank: Ranking, over: Callable[[], bool]) -> None:
+def improve(
+    hands: Hands, rank: Ranking, entries: list[int], over: Callable[[], bool]
+) -> None:
     """Local search: move a copy to a better adversary, add copies that are worth it."""
-    problem = hands.problem
-    wanting = np.flatnonzero(problem.hi > 0).tolist()
     for _ in range(_PASSES):
-        moved = [_better(hands, rank, d) for d in wanting]
+        moved = [_better(hands, rank, d) for d in entries]
         if not any(moved) or over():
             return
 
@@ -210,7 +239,7 @@ def _better(hands: Hands, rank: Ranking, entry: int) -> bool:
     worth = hands.problem.weights.row(entry)
     limit = int(hands.problem.hi[entry])
     while True:
-        able = np.flatnonzero(hands.open(entry) & (hands.given < rank.fair))
+        able = np.flatnonzero(hands.open(entry) & rank.below())
         if len(able) == 0:
             return changed
         best = int(able[np.argmax(worth[able])])

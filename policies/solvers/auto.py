@@ -1,0 +1,335 @@
+"""AUTO: the wiring. Count, split, solve each shape once, repair, search, judge.
+
+1. Counting proofs (:mod:`bounds`) name what can not be.
+2. The problem falls apart into components (:mod:`components`).
+3. A shape that many components have is solved once and dealt out (:mod:`slots`).
+4. All other components are planned by GREEDYL on one shared table of capacities.
+5. What greedy leaves short is searched exactly, component by component.
+6. The judge sees the whole plan before it counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.document.policy import Objective
+from policies.judge import judge
+from policies.problem import Plan, Problem
+from policies.sets import Bools, Ints
+from policies.solvers.bounds import capacity, needs, singles
+from policies.solvers.components import Components, shapes, split
+from policies.solvers.cpsat import CpSat, search
+from policies.solvers.greedyl import Ranking, build, improve, soft_ceiling
+from policies.solvers.hands import Hands
+from policies.solvers.minimum import explain, feasible
+from policies.solvers.role import Clash, Core, Limits, Solution, Verdict
+from policies.solvers.slots import Template, place
+from policies.solvers.tradeoff import sweep
+
+_REPEATED = 2_000  # copies of one shape from which it is solved once and dealt out
+_EXPLAINED = 12  # shapes of infeasible components that are explained one by one
+_EXACT = 200  # components that are searched exactly
+
+
+class Auto:
+    """The default solver."""
+
+    def supports(self, problem: Problem) -> bool:
+        """All problems but tradeoffs over the average."""
+        tradeoff = problem.goal.objective is Objective.TRADEOFF
+        return not (tradeoff and problem.goal.average)
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Plan whatever can be planned; say what can not and why."""
+        if problem.goal.objective is Objective.TRADEOFF:
+            return sweep(self, problem, rng, limits)
+        run = _Run(problem, rng, limits)
+        short = capacity(problem)
+        if short is not None:
+            return _short(problem, short)
+        run.count()
+        run.templates()
+        run.direct()
+        run.deal()
+        return run.finish()
+
+
+def _short(problem: Problem, short: Clash) -> Solution:
+    """INFEASIBLE: all capacities together are too small."""
+    core = Core(
+        entries=tuple(int(d) for d in np.flatnonzero(problem.lo)[:100]),
+        clashes=(short,),
+        needed=None,
+        exact=False,
+        available=problem.n_adversaries,
+    )
+    return Solution(Verdict.INFEASIBLE, held=np.flatnonzero(problem.hi), cores=(core,))
+
+
+@dataclass
+class _Run:
+    """One call of AUTO: what is decided so far."""
+
+    problem: Problem
+    rng: np.random.Generator
+    limits: Limits
+    parts: Components = field(init=False)
+    shape: Ints = field(init=False)
+    open: Bools = field(init=False)  # components still to be planned
+    given: Ints = field(init=False)
+    fair: Ints | None = field(init=False)
+    pieces: list[tuple[Ints, Ints]] = field(default_factory=list)
+    ready: list[Template] = field(default_factory=list)
+    cores: dict[int, Core] = field(default_factory=dict)  # by shape
+    refuted: list[int] = field(default_factory=list)
+    unknown: list[int] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.over = self.limits.deadline()
+        self.parts = split(self.problem.sets)
+        self.shape = shapes(self.problem, self.parts)
+        self.open = np.zeros(self.parts.count, np.bool_)
+        self.open[self.parts.label[self.problem.hi > 0]] = True
+        self.given = np.zeros(self.problem.n_adversaries, np.int64)
+        self.fair = soft_ceiling(self.problem, self.limits.spread)
+
+    def count(self) -> None:
+        """Set components aside that counting proves infeasible."""
+        label, sets = self.parts.label, self.problem.sets
+        over = np.flatnonzero(needs(self.problem) > self.problem.n_adversaries)
+        bad = [label[sets.entry[sets.start[over]]]]
+        bad.append(
+            label[[c.entries[0] for c in singles(self.problem)]].astype(np.int64)
+        )
+        for component in np.unique(np.concatenate(bad)).tolist():
+            self._refute(int(component), proven=True)
+
+    def _alone(self, component: int) -> Problem:
+        """One component as a problem of its own, without capacities."""
+        chosen = np.array([component])
+        part = self.problem.select(
+            self.parts.entries_of(chosen), self.parts.sets_of(chosen)
+        )
+        return replace(part, capacity=None)
+
+    def _refute(self, component: int, *, proven: bool) -> None:
+        """Hold the component back; explain its shape once."""
+        self.open[component] = False
+        self.refuted.append(component)
+        shape = int(self.shape[component])
+        if shape in self.cores or len(self.cores) >= _EXPLAINED:
+            return
+        alone = self._alone(component)
+        core = explain(alone, self.rng, self.limits.part(0.2), proven=proven)
+        if core is not None:
+            self.cores[shape] = self._lifted(core, component)
+
+    def _lifted(self, core: Core, component: int) -> Core:
+        """Return the core in the numbers of the whole problem."""
+        chosen = np.array([component])
+        entries = self.parts.entries_of(chosen).tolist()
+        sets = self.parts.sets_of(chosen).tolist()
+        clashes = tuple(
+            replace(
+                c,
+                sets=tuple(sets[s] for s in c.sets),
+                entries=tuple(entries[d] for d in c.entries),
+            )
+            for c in core.clashes
+        )
+        return replace(core, entries=tuple(entries), clashes=clashes)
+
+    def templates(self) -> None:
+        """Solve each shape once that has many components and nothing of its own."""
+        problem, parts = self.problem, self.parts
+        fits = self.open.copy()
+        for pairs in (problem.history, problem.forbidden):
+            fits[parts.label[pairs.entry]] = False
+        fits[parts.label[problem.hi > problem.lo]] = False
+        copies = np.bincount(
+            parts.label, weights=problem.lo, minlength=parts.count
+        ).astype(np.int64)
+        chosen = np.flatnonzero(fits & (copies > 0))
+        order = chosen[np.argsort(self.shape[chosen], kind="stable")]
+        edge = np.flatnonzero(np.diff(self.shape[order], prepend=-1, append=-1))
+        for one, stop in zip(edge[:-1].tolist(), edge[1:].tolist(), strict=True):
+            group = order[one:stop]
+            if len(group) * int(copies[group[0]]) >= _REPEATED and len(group) > 1:
+                self._template(group)
+
+    def _template(self, group: Ints) -> None:
+        """Solve one shape; leave it to the direct way where that is undecided."""
+        first = int(group[0])
+        alone = replace(self._alone(first), trusted=None)
+        slots, verdict = self._slots(alone)
+        if slots is not None:
+            size = alone.n_entries
+            rows = self.parts.entry_start[group][:, None] + np.arange(size)
+            self.ready.append(Template(slots, self.parts.entry[rows]))
+            self.open[group] = False
+        elif verdict is Verdict.INFEASIBLE and self.problem.trusted is None:
+            for component in group.tolist():
+                self._refute(component, proven=True)
+
+    def _slots(self, alone: Problem) -> tuple[tuple[Ints, ...] | None, Verdict]:
+        """What abstract adversaries are handed: a copy each where there are enough."""
+        copies = np.repeat(np.arange(alone.n_entries), alone.lo)
+        if len(copies) <= alone.n_adversaries:
+            return tuple(np.array([d]) for d in copies), Verdict.SOLVED
+        answer = feasible(alone, self.rng, self.limits.part(0.2))
+        if answer.verdict is not Verdict.SOLVED:
+            return None, answer.verdict
+        plan = answer.plan
+        hands = [plan.entry[plan.adversary == a] for a in range(alone.n_adversaries)]
+        return tuple(h for h in hands if len(h)), Verdict.SOLVED
+
+    def direct(self) -> None:
+        """Plan the open components by greedy on shared capacities, then exactly."""
+        chosen = np.flatnonzero(self.open)
+        if not len(chosen):
+            return
+        entries = self.parts.entries_of(chosen)
+        part = self.problem.select(entries, self.parts.sets_of(chosen))
+        part = replace(part, capacity=np.maximum(self.problem.room() - self.given, 0))
+        hands = Hands(part)
+        rank = Ranking(hands, self.rng, self.fair, self.given)
+        short = build(hands, rank, self.rng, self.limits)
+        stuck = np.unique(self.parts.label[entries[np.array(sorted(short), np.int64)]])
+        for number, component in enumerate(stuck.tolist()):
+            self._exactly(hands, entries, component, number)
+        going = self.open[self.parts.label[entries]] & (part.hi > 0)
+        if not self.over():
+            improve(hands, rank, np.flatnonzero(going).tolist(), self.over)
+        plan = hands.plan()
+        self._keep(entries[plan.entry], plan.adversary)
+        self.open[chosen] = False
+
+    def _exactly(
+        self, hands: Hands, entries: Ints, component: int, number: int
+    ) -> None:
+        """Search one component that greedy left short."""
+        local = np.searchsorted(
+            entries, self.parts.entries_of(np.array([component]))
+        ).tolist()
+        for d in local:
+            for a in sorted(hands.holders[d]):
+                hands.take(d, a)
+        alone = self._alone(component)
+        if number >= _EXACT or self.over() or not CpSat().supports(alone):
+            self._undecided(component, "greedy fell short; too large or too late")
+            return
+        room = hands.room - hands.given
+        answer = search(
+            replace(alone, hi=alone.lo, capacity=np.maximum(room, 0)),
+            self.rng,
+            self.limits.part(0.2),
+            utility=False,
+        )
+        if answer.verdict is Verdict.SOLVED:
+            for d, a in zip(
+                answer.plan.entry.tolist(), answer.plan.adversary.tolist(), strict=True
+            ):
+                hands.give(local[d], a)
+        elif answer.verdict is Verdict.INFEASIBLE:
+            self._why(alone, component)
+        else:
+            self._undecided(component, "CP-SAT ran out of work")
+
+    def _why(self, alone: Problem, component: int) -> None:
+        """Tell whether the component or only the capacities left for it clash."""
+        freely = feasible(alone, self.rng, self.limits.part(0.2))
+        if freely.verdict is Verdict.INFEASIBLE:
+            self._refute(component, proven=True)
+        else:
+            self._undecided(component, "no plan within the capacities that are left")
+
+    def _undecided(self, component: int, why: str) -> None:
+        """Hold the component back without a verdict."""
+        self.open[component] = False
+        self.unknown.append(component)
+        if why not in self.tried:
+            self.tried.append(why)
+
+    def _keep(self, entry: Ints, adversary: Ints) -> None:
+        """Take the pairs into the plan."""
+        self.pieces.append((entry, adversary))
+        self.given += np.bincount(adversary, minlength=len(self.given))
+
+    def deal(self) -> None:
+        """Give the slots of the templates to concrete adversaries."""
+        problem = self.problem
+        fair = None if self.fair is None else int(self.fair[0])
+        for template in sorted(self.ready, key=lambda t: -len(t.entries)):
+            worth = _worth(problem, template)
+            dealt = place(template, worth, self.given, problem.room(), self.rng, fair)
+            if dealt is None:  # capacities too tight for whole slots: copy by copy
+                self.open[self.parts.label[template.entries[:, 0]]] = True
+            else:
+                self._keep(*dealt)
+        self.direct()
+
+    def finish(self) -> Solution:
+        """Judge everything; make the answer."""
+        problem = self.problem
+        empty = np.empty(0, np.int64)
+        entry = np.concatenate([empty, *(e for e, _ in self.pieces)])
+        adversary = np.concatenate([empty, *(a for _, a in self.pieces)])
+        plan = Plan(entry, adversary)
+        held = np.array(sorted(self.refuted + self.unknown), np.int64)
+        away = self.parts.entries_of(held)
+        away = away[problem.hi[away] > 0]
+        if not len(held) and self._small():
+            answer = search(problem, self.rng, self.limits, hint=plan)
+            if answer.verdict is Verdict.SOLVED:
+                return answer
+        return self._answer(plan, away)
+
+    def _small(self) -> bool:
+        """Whether utility is searched exactly."""
+        pairs = self.problem.n_entries * self.problem.n_adversaries
+        return 0 < pairs <= self.limits.exact_size and not self.over()
+
+    def _answer(self, plan: Plan, away: Ints) -> Solution:
+        """Put the judged plan and the verdict together."""
+        problem = self.problem
+        lo = problem.lo.copy()
+        lo[away] = 0
+        judged = judge(replace(problem, lo=lo), plan)
+        verdict = Verdict.SOLVED
+        if self.unknown:
+            verdict = Verdict.UNKNOWN
+        if self.refuted:
+            verdict = Verdict.INFEASIBLE
+        tried = tuple(self.tried)
+        if not judged.feasible:  # nothing leaves that the judge refuses
+            told = f"the plan was refused: {judged.violations[0]}"
+            verdict, plan, tried = Verdict.UNKNOWN, Plan(), (*tried, told)
+            away = np.flatnonzero(problem.hi)
+        count = np.bincount(self.shape[self.refuted], minlength=1)
+        return Solution(
+            verdict,
+            plan,
+            held=away,
+            value=judged.objective,
+            bound=problem.weights.best(problem.hi) * problem.weights.unit,
+            cores=tuple(
+                replace(core, repeats=int(count[shape]))
+                for shape, core in self.cores.items()
+            ),
+            tried=tried,
+        )
+
+
+def _worth(problem: Problem, template: Template) -> npt.NDArray[np.float64]:
+    """Mean worth of each slot to each adversary, shape (slots, k)."""
+    weights = problem.weights
+    base = weights.base[template.entries].mean(axis=0)
+    kind = weights.kind[template.entries[0]]
+    each = base[:, None] * weights.factor[:, kind].T
+    return np.stack([each[slot].sum(axis=0) for slot in template.slots])

@@ -1,0 +1,173 @@
+"""Why a component has no plan, and how many adversaries would do.
+
+Counting first (:mod:`policies.solvers.bounds`): it proves most cases at once. Then the
+true minimum: the component is solved with more and more fresh adversaries, from the
+counting bound up, until a plan exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from policies.document.policy import Objective
+from policies.problem import Goal, Problem
+from policies.sets import NO_CAP, Ints
+from policies.solvers.bounds import clash, needs, singles
+from policies.solvers.cpsat import CpSat, search
+from policies.solvers.greedyl import Greedyl
+from policies.solvers.role import Cause, Clash, Core, Limits, Solution, Verdict
+from policies.utility import Weights
+
+_TOLD = 6  # clashes that one core tells
+_TESTS = 64  # numbers of adversaries that are tried one by one
+_FILTERED = 60  # sets up to which a core is made minimal
+
+
+def feasible(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
+    """Find any plan: greedy first, exact search where that fails.
+
+    Returns
+    -------
+    Solution
+        SOLVED, INFEASIBLE (proven), or UNKNOWN.
+    """
+    plain = _plain(problem)
+    quick = Greedyl()(plain, rng, limits)
+    if quick.verdict is Verdict.SOLVED or not CpSat().supports(plain):
+        return quick
+    exact = search(plain, rng, limits, utility=False)
+    return replace(exact, tried=quick.tried + exact.tried)
+
+
+def _plain(problem: Problem) -> Problem:
+    """Return the question without utility: just the copies that are owed."""
+    n, k = problem.n_entries, problem.n_adversaries
+    return replace(
+        problem,
+        hi=problem.lo,
+        weights=Weights.flat(n, k),
+        goal=Goal(Objective.DISC_BUDGET),
+    )
+
+
+def reasons(problem: Problem) -> list[Clash]:
+    """Counting proofs that the adversaries are too few, most demanding first."""
+    found = list(singles(problem))
+    need = needs(problem)
+    over = np.flatnonzero(need > problem.n_adversaries)
+    seen: set[tuple[object, ...]] = set()
+    for one in over[np.argsort(-need[over], kind="stable")].tolist():
+        told = clash(problem, one, int(need[one]))
+        key = (told.properties, told.cause, told.needed)
+        if key not in seen:  # one example of each is enough
+            seen.add(key)
+            found.append(told)
+    found.sort(key=lambda c: -(float("inf") if c.needed is None else c.needed))
+    return found
+
+
+def explain(
+    problem: Problem, rng: np.random.Generator, limits: Limits, *, proven: bool
+) -> Core | None:
+    """Name what clashes in one component and how many adversaries would do.
+
+    Parameters
+    ----------
+    problem : Problem
+        The component alone, without capacities.
+    proven : bool
+        Whether a search already proved that there is no plan.
+
+    Returns
+    -------
+    Core or None
+        None if the component was not proven infeasible.
+    """
+    clashes = reasons(problem)
+    if not clashes and not proven:
+        return None
+    if not clashes:
+        clashes = [_searched(problem, rng, limits)]
+    needed, exact = _needed(problem, clashes, rng, limits)
+    return Core(
+        entries=tuple(range(problem.n_entries)),
+        clashes=tuple(clashes[:_TOLD]),
+        needed=needed,
+        exact=exact,
+        available=problem.n_adversaries,
+    )
+
+
+def _needed(
+    problem: Problem, clashes: list[Clash], rng: np.random.Generator, limits: Limits
+) -> tuple[int | None, bool]:
+    """Adversaries that would do, and whether one fewer is proven not to."""
+    if any(c.cause is Cause.ALONE for c in clashes):
+        return None, True
+    k = problem.n_adversaries
+    low = max(
+        k + 1, *(c.needed or 0 for c in clashes), int(needs(problem).max(initial=0))
+    )
+    high = k + int(problem.lo.sum())  # every copy to an adversary of its own
+    over, exact = limits.deadline(), True
+    for number in range(low, min(high, low + _TESTS)):
+        if over():
+            return high, False
+        answer = feasible(widened(problem, number), rng, limits)
+        if answer.verdict is Verdict.SOLVED:
+            return number, exact
+        exact = exact and answer.verdict is Verdict.INFEASIBLE
+    return high, exact and high <= low
+
+
+def widened(problem: Problem, number: int) -> Problem:
+    """Return the problem with fresh adversaries added, so that there are ``number``."""
+    k = problem.n_adversaries
+    more = number - k
+    factor = np.vstack(
+        [
+            problem.weights.factor,
+            np.zeros((more, problem.weights.factor.shape[1]), np.int64),
+        ]
+    )
+    weights = problem.weights
+    trusted = problem.trusted
+    if trusted is not None:
+        fresh = np.zeros((trusted.shape[0], more), np.bool_)
+        trusted = np.hstack([trusted, fresh])
+    capacity: Ints | None = problem.capacity
+    if capacity is not None:
+        capacity = np.concatenate([capacity, np.full(more, NO_CAP)])
+    return replace(
+        problem,
+        weights=Weights(weights.kind, weights.base, factor, weights.unit),
+        capacity=capacity,
+        trusted=trusted,
+    )
+
+
+def _searched(problem: Problem, rng: np.random.Generator, limits: Limits) -> Clash:
+    """Sets that clash together: none can be left out (deletion filter)."""
+    kept = np.arange(problem.sets.n_sets)
+    over = limits.deadline()
+    small = len(kept) <= _FILTERED and CpSat().supports(problem)
+    for one in kept.tolist() if small else []:
+        if over():
+            break
+        rest = kept[kept != one]
+        part = problem.select(np.arange(problem.n_entries), rest)
+        answer = search(_plain(part), rng, limits.part(0.1), utility=False)
+        if answer.verdict is Verdict.INFEASIBLE:
+            kept = rest
+    rows = np.isin(problem.sets.member_set, kept)
+    entries = np.unique(problem.sets.entry[rows])
+    entries = entries[problem.lo[entries] > 0]
+    return Clash(
+        Cause.SEARCH,
+        sets=tuple(int(s) for s in kept),
+        properties=tuple(int(p) for p in np.unique(problem.sets.owner[kept])),
+        entries=tuple(int(d) for d in entries),
+        answers=int(problem.lo[entries].sum()),
+    )
