@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fractions import Fraction
 from fnmatch import fnmatchcase
+from fractions import Fraction
 
 
 class Objective(StrEnum):
@@ -217,7 +217,11 @@ class UtilityRow:
 
 @dataclass(frozen=True)
 class Capacity:
-    """How much one worker that matches the glob may be given; None = no limit."""
+    """How much one worker that matches the glob may be given; None = no limit.
+
+    ``worker = "default"`` stands for what no matching row says: ask
+    :meth:`Policy.capacity`.
+    """
 
     worker: str
     total: int | None = None
@@ -270,6 +274,27 @@ class Policy:
     utilities: tuple[UtilityRow, ...] = ()
     capacities: tuple[Capacity, ...] = ()
     tests: tuple[PolicyTest, ...] = ()
+
+    def capacity(self, account: str) -> Capacity:
+        """How much one account may be given: the least of all rows that match it.
+
+        A row called ``default`` holds for the limits that no matching row names.
+        """
+        rows = [
+            row
+            for row in self.capacities
+            if row.worker != "default" and fnmatchcase(account, row.worker)
+        ]
+        rest = [row for row in self.capacities if row.worker == "default"]
+
+        def least(limit: str) -> int | None:
+            named = [n for row in rows if (n := getattr(row, limit)) is not None]
+            spare = [n for row in rest if (n := getattr(row, limit)) is not None]
+            return min(named or spare, default=None)
+
+        return Capacity(
+            account, least("total"), least("open"), least("per_day"), least("per_hour")
+        )
 
     def showings(self, name: str) -> int:
         """Lifetime cap t of the field: ``budget.t``, or its own answers + 2."""

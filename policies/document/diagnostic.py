@@ -1,0 +1,100 @@
+"""One finding about a policy file: where, what, why, and how to mend it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import Final
+
+LONGEST_SHOWN: Final = 60
+DECIMALS: Final = 6
+
+
+class Severity(StrEnum):
+    """Whether the file is refused (error) or only doubted (warning)."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A place in the text: line and column from 1, in characters, and a length >= 1."""
+
+    line: int
+    column: int
+    length: int = 1
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding; texts are ready to show (long values cut, controls escaped).
+
+    Attributes
+    ----------
+    code : str
+        ``POL`` and three digits, one documentation page each.
+    severity : Severity
+    message : str
+        What is wrong.
+    line, column : int
+        From 1; columns in characters, a tab is one.
+    mark : int
+        Length of the mark in characters, >= 1.
+    why, fix : str
+        The reason, and how to mend it.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    line: int
+    column: int
+    mark: int
+    why: str
+    fix: str
+
+
+def escaped(text: str) -> str:
+    """Text on one line: control, format and line-breaking characters as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+def shown(value: object) -> str:
+    """A value or name of the file, cut to a length that fits a line, escaped."""
+    text = escaped(str(value))
+    if len(text) <= LONGEST_SHOWN:
+        return text
+    return text[: LONGEST_SHOWN - 1] + "…"
+
+
+def listed(names: object, most: int = 40) -> str:
+    """Names of the file as a list for a reader, cut after ``most``."""
+    each = [shown(name) for name in names]  # type: ignore[attr-defined]
+    if not each:
+        return "none"
+    more = f", … ({len(each) - most} more)" if len(each) > most else ""
+    return ", ".join(each[:most]) + more
+
+
+def decimal(number: Fraction) -> str:
+    """An exact decimal where it is short, else six digits rounded ("0.666667")."""
+    for digits in range(DECIMALS + 1):
+        scaled = number * 10**digits
+        if scaled.denominator == 1:
+            return _placed(scaled.numerator, digits)
+    scaled_up = round(number * 10**DECIMALS)
+    return _placed(scaled_up, DECIMALS) if scaled_up else f"{float(number):.3g}"
+
+
+def _placed(scaled: int, digits: int) -> str:
+    """Write ``scaled / 10 ** digits`` with that many digits after the point."""
+    if not digits:
+        return str(scaled)
+    sign, text = "-" if scaled < 0 else "", str(abs(scaled)).rjust(digits + 1, "0")
+    return f"{sign}{text[:-digits]}.{text[-digits:]}"

@@ -1,0 +1,221 @@
+"""Reading ``[entity.NAME]``: the record, its columns, its fields and its boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final
+
+from policies.document.diagnostic import Span, shown
+from policies.document.policy import Box, Entity, Field
+from policies.document.reading import Reader
+
+ENTITY_KEYS: Final = ("key", "subject", "time", "retain", "fields", "layout")
+ASKS: Final = ("choose", "date", "number", "spans", "table", "transcribe", "yes_no")
+OF_ASK: Final[Mapping[str, tuple[str, ...]]] = {
+    "choices": ("choose",),
+    "columns": ("table",),
+    "min": ("number",),
+    "max": ("number",),
+}
+FIELD_KEYS: Final = (
+    "ask",
+    "choices",
+    "columns",
+    "min",
+    "max",
+    "question",
+    "image",
+    "answers",
+    "utility",
+    "send",
+    "free",
+    "redact",
+    "help",
+)
+
+
+def read_entity(root: Reader) -> Entity | None:
+    """Read the one entity of a file.
+
+    Returns
+    -------
+    Entity or None
+        None if there is no entity to speak of; it may be incomplete if errors were found.
+    """
+    found = list(root.named("entity", "an entity table"))
+    if not found:
+        if not isinstance(root.values.get("entity", {}), dict):
+            return None
+        root.missing("entity", 'add [entity.<name>] with key = "<column>"')
+        return None
+    for name, other in found[1:]:
+        root.findings.error(
+            "POL003",
+            other.table_span(),
+            f"a second entity `{shown(name)}`",
+            "a policy speaks of one kind of record",
+            "keep one entity a file; write another policy for the other",
+        )
+    name, reader = found[0]
+    reader.knows(ENTITY_KEYS)
+    key = reader.needed_text("key", 'add key = "<column>", the record\'s own id')
+    subject, time = reader.text("subject"), reader.text("time")
+    fields = _fields(reader)
+    entity = Entity(
+        name=name,
+        key=key or "",
+        fields=fields,
+        subject=subject,
+        time=time,
+        retain=reader.duration("retain"),
+        layout=_layout(reader),
+    )
+    _never_sent(reader, entity)
+    return entity
+
+
+def _fields(entity: Reader) -> dict[str, Field]:
+    if "fields" not in entity or not entity.values["fields"]:
+        entity.missing("fields", "add a [entity.<name>.fields] table with the fields")
+        return {}
+    named = entity.named("fields", "a field")
+    return {name: _field(name, reader) for name, reader in named}
+
+
+def _field(name: str, reader: Reader) -> Field:
+    whose = f"field `{shown(name)}`"
+    reader.knows(FIELD_KEYS)
+    ask = reader.word("ask", ASKS, whose)
+    _fits_ask(reader, whose, ask)
+    column, box = _image(reader)
+    low = reader.number("min", "a number", None)
+    high = reader.number("max", "a number", None)
+    if low is not None and high is not None and low > high:
+        reader.wrong("max", "a number that is not below min")
+    answers = reader.integer("answers")
+    utility = reader.number("utility", "a number of at least 0", Fraction(0))
+    return Field(
+        name=name,
+        ask=ask,
+        choices=reader.texts("choices"),
+        columns=reader.texts("columns"),
+        minimum=low,
+        maximum=high,
+        question=reader.text("question"),
+        image_column=column,
+        image_box=box,
+        answers=1 if answers is None else answers,
+        utility=Fraction(1) if utility is None else utility,
+        send=reader.flag("send", default=True),
+        free=reader.flag("free", default=False),
+        redact=reader.texts("redact", least=0),
+        help=reader.text("help", empty=True) or "",
+    )
+
+
+def _fits_ask(reader: Reader, whose: str, ask: str | None) -> None:
+    """Report choices without choose and the like, and choose without choices."""
+    if "ask" in reader and ask is None:
+        return  # its word was wrong: what fits is not known
+    for key, asks in OF_ASK.items():
+        if key in reader and ask not in asks:
+            no_effect(
+                reader,
+                key,
+                f'`{key}` belongs to ask = "{asks[0]}"; {whose} '
+                + (f'has ask = "{ask}"' if ask else "has no `ask`"),
+                f'delete the key, or set ask = "{asks[0]}"',
+            )
+    if "question" in reader and ask is None:
+        no_effect(
+            reader,
+            "question",
+            f"{whose} has no `ask`: it is only published, nobody is asked",
+            "delete the key, or say what is asked",
+        )
+    for key in ("choices", "columns"):
+        if ask in OF_ASK[key] and key not in reader:
+            reader.missing(key, f'add {key} = ["…"]: ask = "{ask}" needs them')
+
+
+def no_effect(reader: Reader, key: str, why: str, fix: str) -> None:
+    """Report a key that can have no effect where it stands (POL205)."""
+    reader.findings.error(
+        "POL205", reader.key_span(key), f"`{key}` has no effect here", why, fix
+    )
+
+
+def _image(reader: Reader) -> tuple[str | None, str | None]:
+    """``COLUMN`` or ``COLUMN#BOX``."""
+    image = reader.text("image")
+    if image is None:
+        return None, None
+    column, mark, box = image.partition("#")
+    if not column or (mark and not box):
+        reader.wrong("image", 'COLUMN or COLUMN#BOX, like "scan#roi.name"')
+        return None, None
+    return column, box or None
+
+
+def _layout(entity: Reader) -> dict[str, Box]:
+    boxes = {}
+    for name, reader in entity.named("layout", "a box"):
+        reader.knows(("page", "box"))
+        page = reader.integer("page")
+        if "page" not in reader:
+            reader.missing("page", "add page = 1")
+        if "box" not in reader:
+            reader.missing("box", "add box = [x, y, width, height]")
+            continue
+        corners = _corners(reader)
+        if page is not None and corners is not None:
+            boxes[name] = Box(page, *corners)
+    return boxes
+
+
+def _corners(reader: Reader) -> tuple[Fraction, Fraction, Fraction, Fraction] | None:
+    """X, y, width and height as shares of the page, inside it."""
+    expected = "[x, y, width, height] as shares of the page, inside it"
+    value = reader.values["box"]
+    shares = [
+        n
+        for n in (value if isinstance(value, list) else [])
+        if isinstance(n, int | Fraction) and not isinstance(n, bool)
+    ]
+    whole = isinstance(value, list) and len(value) == len(shares) == 4
+    if whole:
+        x, y, width, height = map(Fraction, shares)
+        if min(x, y) >= 0 < min(width, height) and max(x + width, y + height) <= 1:
+            return x, y, width, height
+    reader.wrong("box", expected)
+    return None
+
+
+def _never_sent(reader: Reader, entity: Entity) -> None:
+    """Report fields that would show the key, the person or the moment (POL102)."""
+    columns = (
+        ("key", entity.key, "the key", "a worker who sees a record key can link all the answers of that record"),
+        ("subject", entity.subject, "the subject", "a worker who sees who a record is about can link all records of that person"),
+        ("time", entity.time, "the time", "windows are measured on it, and moments link records"),
+    )  # fmt: skip
+    for field in entity.fields.values():
+        for key, column, role, why in columns:
+            if column is None or not field.send or field.column != column:
+                continue
+            span = _shown_at(reader, field)
+            other = "another key" if key == "key" else f"another {key} column"
+            reader.findings.error(
+                "POL102",
+                span,
+                f"`{shown(column)}` is {role} of `{shown(entity.name)}` "
+                "and cannot be sent",
+                why,
+                f"remove it from fields, or choose {other}",
+            )
+
+
+def _shown_at(reader: Reader, field: Field) -> Span:
+    if field.image_column is not None:
+        return reader.value_span("fields", field.name, "image")
+    return reader.findings.source.places.key((*reader.path, "fields", field.name))

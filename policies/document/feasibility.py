@@ -1,0 +1,342 @@
+"""Checks that need more than one part of the file: POL2xx mathematics, POL3xx doubts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Final
+
+from policies.document.diagnostic import Span, decimal, listed, shown
+from policies.document.policy import Kind, Objective, Policy, Property, Scope
+from policies.document.properties import SUMS
+from policies.document.reading import Findings, Reader
+
+Rules = Mapping[str, tuple[Property, Reader]]
+POPULATION: Final = "2,935"
+
+
+def check_budget(policy: Policy, root: Reader) -> None:
+    """Answers against showings: POL204, POL310."""
+    t = policy.budget.t
+    if t is None:
+        return
+    path = ("entity", policy.entity.name, "fields")
+    tight = []
+    for field in policy.entity.fields.values():
+        if field.answers > t:
+            root.findings.error(
+                "POL204",
+                root.value_span(*path, field.name, "answers"),
+                f"`{shown(field.name)}` wants {field.answers} answers but t = {t}",
+                "every answer comes from another worker, and a field may be shown to at "
+                "most t workers",
+                f"raise budget.t to {field.answers}, or lower answers",
+            )
+        elif field.answers == t and field.send and field.ask is not None:
+            tight.append(field.name)
+    if tight:
+        root.findings.warning(
+            "POL310",
+            root.value_span("budget", "t"),
+            f"t = {t} leaves no spare showing of {listed(tight, 8)}",
+            "t is the number of answers wanted: one returned task leaves the field "
+            "unanswerable",
+            f"raise t to {t + 2}, or delete it: then it is each field's answers + 2",
+        )
+
+
+def check_rules(policy: Policy, rules: Rules, root: Reader) -> None:
+    """Every rule against the mathematics: POL201 to POL203, POL207, POL211 to POL213."""
+    for prop, reader in rules.values():
+        if not prop.alternatives:
+            continue
+        _check_kind(prop, reader)
+        _check_weights(prop, reader)
+        _check_free(policy, prop, reader)
+        known = prop.fields <= set(policy.entity.fields)
+        if prop.tau is not None and prop.tau <= 0:
+            _check_zero(prop, reader, root)
+        elif known and prop.tau is not None and prop.scope is not Scope.RELATION:
+            _check_single(policy, prop, reader)
+
+
+def _check_kind(prop: Property, reader: Reader) -> None:
+    shape = prop.disclosure
+    step = shape.kind is Kind.STEP and shape.at is None
+    if prop.uses_any_of and not step:
+        reader.findings.error(
+            "POL211",
+            reader.key_span("any_of"),
+            f"`any_of` needs step disclosure without `at`; `{shown(prop.name)}` has "
+            + (f"at = {shape.at}" if shape.at is not None else str(shape.kind)),
+            "alternatives are complete or not, they have no sum",
+            "write `of`, or delete the disclosure",
+        )
+    summed = shape.kind in SUMS and shape.per_entry is None
+    if summed and prop.scope is Scope.SUBJECT and not _names_weight(reader):
+        reader.findings.error(
+            "POL207",
+            _disclosure_span(reader),
+            f'{shape.kind} disclosure over a subject needs per = "entry"',
+            "a person may have any number of entries of a field, so weights by field "
+            "would not add up to 1",
+            f'write disclosure = {{ kind = "{shape.kind}", per = "entry", weight = 0.1 }}',
+        )
+    size = len(prop.fields)
+    if shape.at is not None and prop.scope is Scope.RECORD and shape.at > size:
+        inner = reader.inner("disclosure", "a disclosure table")
+        if not prop.uses_any_of:
+            inner.wrong(
+                "at", f"an integer from 1 to {size}, the number of fields in `of`"
+            )
+
+
+def _names_weight(reader: Reader) -> bool:
+    """Whether the file wrote ``per`` (its weight may be wrong by itself)."""
+    value = reader.values.get("disclosure")
+    return isinstance(value, dict) and "per" in value
+
+
+def _disclosure_span(reader: Reader) -> Span:
+    nested = isinstance(reader.values.get("disclosure"), dict)
+    return reader.value_span("disclosure", *(("kind",) if nested else ()))
+
+
+def _check_weights(prop: Property, reader: Reader) -> None:
+    weights = prop.disclosure.weights
+    if not weights or sum(weights.values()) == 1:
+        return
+    total = sum(weights.values(), Fraction(0))
+    scaled = _scaled(weights, total)
+    reader.findings.error(
+        "POL202",
+        reader.value_span("disclosure", "weights"),
+        f"weights of `{shown(prop.name)}` add up to {decimal(total)}, not 1",
+        "seeing the whole set must mean f = 1; otherwise tau has no fixed meaning",
+        f"scale: {scaled}",
+    )
+
+
+def _scaled(weights: Mapping[str, Fraction], total: Fraction) -> str:
+    """Weights of three digits or more that add up to 1, in the same proportions."""
+    digits = max(3, len(str(len(weights))) + 2)
+    unit = Fraction(1, 10**digits)
+    parts = {f: max(1, round(w / total / unit)) for f, w in weights.items()}
+    largest = max(parts, key=lambda f: parts[f])
+    parts[largest] += 10**digits - sum(parts.values())
+    shares = (f"{shown(f)} = {decimal(n * unit)}" for f, n in parts.items())
+    return ", ".join(shares)
+
+
+def _check_free(policy: Policy, prop: Property, reader: Reader) -> None:
+    """Fields declared to be in no set, and alternatives inside others."""
+    fields = policy.entity.fields
+    free = [f for f in sorted(prop.fields) if f in fields and fields[f].free]
+    for name in free:
+        reader.findings.error(
+            "POL212",
+            _field_span(prop, reader, name),
+            f"`{shown(name)}` is declared free, but `{shown(prop.name)}` names it",
+            "free = true says that a field is in no sensitive set",
+            "delete free = true on the field, or leave it out of the rule",
+        )
+    if not prop.uses_any_of:
+        return
+    for number, wide in enumerate(prop.alternatives):
+        inside = [a for a in prop.alternatives if set(a) < set(wide)]
+        if inside:
+            reader.findings.warning(
+                "POL302",
+                reader.value_span("any_of", number),
+                f"alternative {number + 1} of `{shown(prop.name)}` adds nothing",
+                f"it is complete only after {listed(inside[0])}, an alternative itself",
+                "delete the longer alternative",
+            )
+
+
+def _field_span(prop: Property, reader: Reader, name: str) -> Span:
+    """Where a rule names a field."""
+    if not prop.uses_any_of:
+        return reader.value_span("of", reader.values["of"].index(name))
+    for number, item in enumerate(reader.values["any_of"]):
+        if isinstance(item, list) and name in item:
+            return reader.value_span("any_of", number, item.index(name))
+    return reader.key_span("any_of")
+
+
+def _check_zero(prop: Property, reader: Reader, root: Reader) -> None:
+    own = "tau" in reader
+    place = reader if own else root.inner("budget", "the budget table")
+    written = place.findings.source.places.raw.get((*place.path, "tau"), "")
+    assert prop.tau is not None
+    root.findings.error(
+        "POL201",
+        place.value_span("tau"),
+        f"tau = {shown(written or decimal(prop.tau))} can never be met by "
+        f"`{shown(prop.name)}`",
+        "the rule is strict, f < tau, and f is never below 0",
+        'write tau = 1.0 to mean "never the whole set"',
+    )
+
+
+def _check_single(policy: Policy, prop: Property, reader: Reader) -> None:
+    """One entry alone must stay below tau, or nobody can ever be shown it: POL203."""
+    trusted = any(prop.name in g.trusted for g in policy.groups.values())
+    if trusted or prop.tau is None:
+        return
+    for field, alone in _alone(prop):
+        if not policy.entity.fields[field].send or alone < prop.tau:
+            continue
+        step = prop.disclosure.kind is Kind.STEP and prop.disclosure.at is None
+        if step:
+            _unassignable(
+                prop,
+                _single_span(prop, reader, field),
+                f"`{shown(field)}` is sensitive on its own, and every field must be "
+                "shown to at least one worker",
+                "set send = false on the field, split it into smaller crops, or trust "
+                "a group with it",
+                reader.findings,
+            )
+        else:
+            _unassignable(prop, *_overweight(prop, reader, alone), reader.findings)
+            return  # once a rule: the header is the mark
+
+
+def _alone(prop: Property) -> Iterable[tuple[str, Fraction]]:
+    """F that one entry of a field discloses by itself, greatest first."""
+    shape = prop.disclosure
+    if shape.kind is Kind.STEP and shape.at is None:
+        return [(a[0], Fraction(1)) for a in prop.alternatives if len(a) == 1]
+    fields = prop.alternatives[0]
+    if shape.kind is Kind.STEP:
+        return [(f, Fraction(1 if shape.at == 1 else 0)) for f in fields]
+    if shape.kind not in SUMS:
+        return []
+    power = 2 if shape.kind is Kind.QUADRATIC else 1
+    share = Fraction(1, len(fields)) if shape.per_entry is None else shape.per_entry
+    weights = shape.weights or dict.fromkeys(fields, share)
+    alone = [(f, w**power) for f, w in weights.items() if f in prop.fields]
+    return sorted(alone, key=lambda pair: -pair[1])
+
+
+def _single_span(prop: Property, reader: Reader, field: str) -> Span:
+    if not prop.uses_any_of:
+        return reader.key_span("of")
+    single = reader.values["any_of"].index([field])
+    return reader.value_span("any_of", single)
+
+
+def _overweight(
+    prop: Property, reader: Reader, alone: Fraction
+) -> tuple[Span, str, str]:
+    assert prop.tau is not None
+    raise_ = f"raise tau above {decimal(alone)}, " if alone < 1 else ""
+    lower = "raise `at`" if prop.disclosure.kind is Kind.STEP else "lower the weight"
+    return (
+        reader.table_span(),
+        f"one entry alone discloses {decimal(alone)}, which is not below tau = "
+        f"{decimal(prop.tau)}, and every field must be shown to at least one worker",
+        f"{raise_}{lower}, set send = false, or trust a group with it",
+    )
+
+
+def _unassignable(
+    prop: Property, span: Span, why: str, fix: str, findings: Findings
+) -> None:
+    findings.error("POL203", span, f"no plan can meet `{shown(prop.name)}`", why, fix)
+
+
+def check_limits(policy: Policy, rules: Rules, root: Reader) -> None:
+    """Limits that would not notice: POL301, POL307, POL308."""
+    if policy.budget.objective is not Objective.TRADEOFF:
+        return
+    if policy.budget.tau is None and policy.budget.average is not None:
+        _only_average(
+            root, root.value_span("budget", "average"), "give [budget] a tau too"
+        )
+    for prop, reader in rules.values():
+        if prop.tau is not None:
+            continue
+        if prop.average is not None:
+            span = reader.value_span("average")
+            _only_average(root, span, "give the rule a tau too")
+        elif policy.budget.average is None:
+            root.findings.warning(
+                "POL307",
+                reader.table_span(),
+                f"nothing limits `{shown(prop.name)}`",
+                'tau is "none" and there is no average: its disclosure is only weighed '
+                "against utility",
+                "give the rule a tau, or [budget] a tau or an average",
+            )
+
+
+def _only_average(root: Reader, span: Span, fix: str) -> None:
+    root.findings.warning(
+        "POL308",
+        span,
+        "only the average is limited",
+        f"one fully linked person among {POPULATION} makes the average 0.0003: the "
+        "limit would not notice",
+        fix,
+    )
+
+
+def check_unused(policy: Policy, root: Reader) -> None:
+    """Parts that nothing uses: POL301, POL304, POL306."""
+    entity = policy.entity
+    if not policy.properties:
+        root.findings.warning(
+            "POL301",
+            Span(1, 1),
+            "the policy has no rule",
+            "without [property.NAME] every worker may be shown every field",
+            "add a rule for each combination that must not come together",
+        )
+    used = {f.image_box for f in entity.fields.values()}
+    for box in entity.layout:
+        if box not in used:
+            _unused(root, "POL304", ("entity", entity.name, "layout", box), "box", box)
+    named = {p.relation for p in policy.properties.values()}
+    for relation in policy.relations:
+        if relation not in named:
+            _unused(root, "POL306", ("relation", relation), "relation", relation)
+
+
+def _unused(
+    root: Reader, code: str, path: tuple[str, ...], kind: str, name: str
+) -> None:
+    user = "field shows it" if kind == "box" else "rule reads it"
+    root.findings.warning(
+        code,
+        root.findings.source.places.key(path),
+        f"{kind} `{shown(name)}` is not used",
+        f"no {user}",
+        f"delete it, or use it; a mistyped name elsewhere may have meant `{shown(name)}`",
+    )
+
+
+def check_strict(policy: Policy, rules: Rules, root: Reader) -> None:
+    """Doubts of ``--strict``: POL309, POL311."""
+    for prop, reader in rules.values():
+        if prop.scope is Scope.RECORD and policy.entity.subject is not None:
+            root.findings.warning(
+                "POL309",
+                reader.table_span(),
+                f"`{shown(prop.name)}` counts only within one record",
+                "one field on one record together with another on another record of the "
+                "same person does not count; workers may tell that two records belong "
+                "together",
+                'if they can, set scope = "subject"',
+            )
+    ruled = {f for p in policy.properties.values() for f in p.fields}
+    for field in policy.entity.fields.values():
+        if field.name not in ruled and field.send and not field.free:
+            root.findings.warning(
+                "POL311",
+                root.key_span("entity", policy.entity.name, "fields", field.name),
+                f"`{shown(field.name)}` is in no rule",
+                "any worker may be shown it together with anything",
+                "name it in a rule, or say free = true",
+            )

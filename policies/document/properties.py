@@ -1,0 +1,366 @@
+"""Reading ``[property.NAME]``: the rules and their disclosure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from policies.document.diagnostic import shown
+from policies.document.entity import no_effect
+from policies.document.limits import (
+    conflict,
+    no_subject,
+    read_tau,
+    unknown_field,
+)
+from policies.document.policy import (
+    Budget,
+    Disclosure,
+    Entity,
+    Kind,
+    Property,
+    Relation,
+    Scope,
+)
+from policies.document.reading import Reader, meant, names_known
+
+PROPERTY_KEYS: Final = (
+    "of",
+    "any_of",
+    "scope",
+    "relation",
+    "note",
+    "disclosure",
+    "tau",
+    "average",
+    "window",
+)
+RESERVED_NAMES: Final = ("budget.t", "budget.average", "fields.send")
+SUMS: Final = (Kind.LINEAR, Kind.QUADRATIC)
+PAIRS: Final = (Kind.COMMON, Kind.COSINE)
+TABLES: Final = (Kind.POSTERIOR, Kind.INFORMATION_GAIN)
+KIND_KEYS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    Kind.STEP: ("at",),
+    Kind.LINEAR: ("weights", "per", "weight"),
+    Kind.QUADRATIC: ("weights", "per", "weight"),
+    Kind.COMMON: ("vector", "count"),
+    Kind.COSINE: ("vector", "count"),
+    Kind.POSTERIOR: ("table", "prior"),
+    Kind.INFORMATION_GAIN: ("table", "prior"),
+    Kind.PLUGIN: (),
+}
+WORDS: Final = tuple(k.value for k in Kind if k is not Kind.PLUGIN)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the rules refer to: the rest of the file, read before them."""
+
+    root: Reader
+    entity: Entity
+    budget: Budget
+    relations: Mapping[str, Relation]
+
+
+def read_properties(context: Context) -> dict[str, tuple[Property, Reader]]:
+    """Read every ``[property.NAME]``, with its reader for the checks that follow."""
+    named = context.root.named("property", "a property table")
+    return {name: (_property(context, name, reader), reader) for name, reader in named}
+
+
+def _property(context: Context, name: str, reader: Reader) -> Property:
+    reader.knows(PROPERTY_KEYS)
+    if name in RESERVED_NAMES:
+        reader.findings.error(
+            "POL003",
+            reader.table_span(),
+            f"a rule cannot be called `{name}`",
+            "verdicts use that name for a limit of their own",
+            "choose another name",
+        )
+    scope = Scope(reader.word("scope", tuple(Scope), _whose(name)) or Scope.RECORD)
+    alternatives = _alternatives(reader, name, context.entity)
+    fields = alternatives[0] if "of" in reader and alternatives else ()
+    disclosure = _Disclosures(reader, name, context.entity, fields).read()
+    objective, budget = context.budget.objective, context.budget
+    prop = Property(
+        name=name,
+        alternatives=alternatives,
+        uses_any_of="any_of" in reader,
+        scope=scope,
+        relation=reader.text("relation"),
+        disclosure=disclosure,
+        tau=read_tau(reader, objective) if "tau" in reader else budget.tau,
+        average=reader.share("average"),
+        window=reader.duration("window"),
+        note=reader.text("note", empty=True) or "",
+        line=reader.table_span().line,
+    )
+    _check_scope(context, prop, reader)
+    return prop
+
+
+def _whose(name: str) -> str:
+    return f"property `{shown(name)}`"
+
+
+def _alternatives(
+    reader: Reader, name: str, entity: Entity
+) -> tuple[tuple[str, ...], ...]:
+    """The fields of ``of``, or the alternatives of ``any_of``."""
+    if "of" in reader and "any_of" in reader:
+        conflict(reader, "any_of", "of", "a rule has one or the other")
+    elif "of" not in reader and "any_of" not in reader:
+        reader.missing("of", 'add of = ["<field>", "<field>"]')
+    if "of" in reader:
+        fields = reader.texts("of")
+        _known(reader, name, entity, ("of",))
+        return (fields,) if fields else ()
+    if "any_of" not in reader:
+        return ()
+    value = reader.values["any_of"]
+    if not isinstance(value, list) or not value:
+        reader.wrong("any_of", "a list of lists of fields that is not empty")
+        return ()
+    found: list[tuple[str, ...]] = []
+    for number, item in enumerate(value):
+        fields = reader.text_items(item, ("any_of", number), 1, distinct=True)
+        _known(reader, name, entity, ("any_of", number))
+        if fields and set(fields) in map(set, found):
+            reader.wrong("any_of", "each alternative only once", number)
+        elif fields:
+            found.append(fields)
+    return tuple(found)
+
+
+def _known(
+    reader: Reader, name: str, entity: Entity, at: tuple[str | int, ...]
+) -> None:
+    """Report fields that the entity lacks."""
+    value = reader.values[str(at[0])]
+    for part in at[1:]:
+        value = value[part]
+    for number, field in enumerate(value if isinstance(value, list) else []):
+        if isinstance(field, str) and field and field not in entity.fields:
+            span = reader.value_span(str(at[0]), *at[1:], number)
+            unknown_field(reader, span, _whose(name), field, entity.fields)
+
+
+class _Disclosures:
+    """Reads one ``disclosure``: a word, or a table with a ``kind``."""
+
+    def __init__(
+        self, rule: Reader, name: str, entity: Entity, fields: tuple[str, ...]
+    ) -> None:
+        self._rule = rule
+        self._name = name
+        self._entity = entity
+        self._fields = fields
+
+    def read(self) -> Disclosure:
+        value = self._rule.values.get("disclosure", "step")
+        if isinstance(value, str):
+            kind, plugin = self._kind(value, ("disclosure",))
+            return Disclosure(kind=kind, plugin=plugin)
+        if not isinstance(value, dict):
+            self._rule.wrong(
+                "disclosure", "a kind of disclosure, or a table with `kind`"
+            )
+            return Disclosure()
+        table = self._rule.inner("disclosure", "a disclosure table")
+        word = table.needed_text("kind", 'add kind = "step", or another')
+        if word is None:
+            return Disclosure()
+        kind, plugin = self._kind(word, ("disclosure", "kind"))
+        table.what = f"a disclosure of kind {kind}"
+        table.knows(("kind", *KIND_KEYS[kind]))
+        return self._parameters(table, kind, plugin)
+
+    def _kind(self, word: str, at: tuple[str, ...]) -> tuple[Kind, str | None]:
+        if word.startswith("plugin:") and len(word) > len("plugin:"):
+            return Kind.PLUGIN, word.removeprefix("plugin:")
+        if word in WORDS:
+            return Kind(word), None
+        self._rule.findings.error(
+            "POL004",
+            self._rule.value_span(*at),
+            f"{_whose(self._name)} has no known `disclosure`",
+            f"it is one of {', '.join(sorted(WORDS))}, plugin:<name>",
+            meant(word, WORDS, '"') or "write one of them",
+        )
+        return Kind.STEP, None
+
+    def _parameters(self, table: Reader, kind: Kind, plugin: str | None) -> Disclosure:
+        known = KIND_KEYS[kind]
+        weights, per_entry = (None, None) if kind not in SUMS else self._sums(table)
+        return Disclosure(
+            kind=kind,
+            at=table.integer("at") if "at" in known else None,
+            weights=weights,
+            per_entry=per_entry,
+            vector=table.text("vector") if "vector" in known else None,
+            count=table.text("count") if "count" in known else None,
+            table=table.text("table") if "table" in known else None,
+            prior=table.text("prior") if "prior" in known else None,
+            plugin=plugin,
+        )
+
+    def _sums(
+        self, table: Reader
+    ) -> tuple[Mapping[str, Fraction] | None, Fraction | None]:
+        """Weights by field, or one weight for each entry."""
+        per = table.word("per", ("entry",), _whose(self._name))
+        if "per" in table and "weights" in table:
+            conflict(table, "weights", "per", "weights go by field or by entry")
+        weight = table.share("weight")
+        if "per" in table and "weight" not in table:
+            table.missing("weight", "add weight = 0.1, what one entry discloses")
+        elif "weight" in table and "per" not in table:
+            no_effect(
+                table,
+                "weight",
+                '`weight` is what one entry discloses, used only with per = "entry"',
+                'add per = "entry", or write weights by field',
+            )
+        if "weights" not in table:
+            return None, weight if per else None
+        return self._by_field(table), None
+
+    def _by_field(self, table: Reader) -> Mapping[str, Fraction] | None:
+        weights = table.inner("weights", "a table of weights by field")
+        found = {f: weights.share(f) for f in weights.values}
+        for name in weights.values:
+            if name not in self._entity.fields:
+                span, whose = weights.key_span(name), _whose(self._name)
+                unknown_field(weights, span, whose, name, self._entity.fields)
+        if set(found) != set(self._fields) and self._sound(found):
+            table.wrong("weights", "a weight for exactly the fields of `of`")
+        given = {f: w for f, w in found.items() if w is not None}
+        return given if len(given) == len(found) and given else None
+
+    def _sound(self, found: Mapping[str, object]) -> bool:
+        """Whether the names in ``of`` and in the weights are all known and there."""
+        names = {*found, *self._fields}
+        return bool(self._fields) and names <= set(self._entity.fields)
+
+
+def _check_scope(context: Context, prop: Property, reader: Reader) -> None:
+    """What scope, relation, window and disclosure need of one another."""
+    if prop.scope is Scope.SUBJECT and context.entity.subject is None:
+        _needs_subject(
+            context, reader, "a subject rule groups the records of one person"
+        )
+    if prop.disclosure.kind in PAIRS and prop.scope is not Scope.RELATION:
+        _needs_relation(prop, reader)
+    elif prop.scope is Scope.RELATION:
+        _check_relation(context, prop, reader)
+    elif "relation" in reader:
+        no_effect(
+            reader,
+            "relation",
+            f'{_whose(prop.name)} has scope = "{prop.scope}"',
+            'delete the line, or set scope = "relation"',
+        )
+    if "window" in reader:
+        _check_window(context, prop, reader)
+    if prop.disclosure.kind in TABLES:
+        _needs(
+            reader, prop.disclosure.kind, "table", "<file>", "the joint table's file"
+        )
+
+
+def _needs_subject(context: Context, reader: Reader, why: str) -> None:
+    place = (*map(str, reader.path), "scope")
+    no_subject(context.root, place, context.entity, why)
+
+
+def _needs_relation(prop: Property, reader: Reader) -> None:
+    kind = prop.disclosure.kind
+    reader.findings.error(
+        "POL206",
+        reader.value_span("disclosure", *_kind_key(reader)),
+        f"{kind} disclosure needs a relation",
+        f"{kind} compares the published vectors of two people, so the rule must say "
+        "which pairs",
+        'add scope = "relation" and relation = "<name>"',
+    )
+
+
+def _kind_key(reader: Reader) -> tuple[str, ...]:
+    return ("kind",) if isinstance(reader.values.get("disclosure"), dict) else ()
+
+
+def _check_relation(context: Context, prop: Property, reader: Reader) -> None:
+    """A relation rule: its relation, the people, the kind and the vector."""
+    if "relation" not in reader:
+        reader.missing("relation", 'add relation = "<name>", a [relation.<name>]')
+    elif prop.relation is not None and not _declared(context, prop.relation):
+        known = context.root.values.get("relation", {})
+        reader.findings.error(
+            "POL103",
+            reader.value_span("relation"),
+            f"unknown relation `{shown(prop.relation)}`",
+            names_known(known if isinstance(known, dict) else ()),
+            meant(prop.relation, context.relations, "`")
+            or f"add [relation.{shown(prop.relation)}]",
+        )
+    if context.entity.subject is None:
+        _needs_subject(context, reader, "a relation rule pairs people")
+    kind = prop.disclosure.kind
+    if kind in (Kind.STEP, *SUMS):
+        span = reader.value_span("disclosure", *_kind_key(reader))
+        reader.findings.error(
+            "POL210",
+            span if "disclosure" in reader else reader.value_span("scope"),
+            f"{kind} disclosure does not fit a relation",
+            "a relation rule compares what is held of two people: common or cosine",
+            'write disclosure = { kind = "common", vector = "<column>" }',
+        )
+    if kind in PAIRS:
+        what = "the column that holds the place of a record"
+        _needs(reader, kind, "vector", "<column>", what)
+
+
+def _needs(reader: Reader, kind: Kind, key: str, value: str, what: str) -> None:
+    """Report a parameter that a kind of disclosure cannot do without (POL005)."""
+    if _given(reader, key):
+        return
+    reader.findings.error(
+        "POL005",
+        reader.value_span("disclosure", *_kind_key(reader)),
+        f"{kind} disclosure lacks `{key}`",
+        f"`{key}` names {what}",
+        f'write disclosure = {{ kind = "{kind}", {key} = "{value}" }}',
+    )
+
+
+def _declared(context: Context, name: str) -> bool:
+    """Whether the file has the relation, even one with errors of its own."""
+    tables = context.root.values.get("relation", {})
+    return isinstance(tables, dict) and name in tables
+
+
+def _given(reader: Reader, key: str) -> bool:
+    value = reader.values.get("disclosure")
+    return isinstance(value, dict) and key in value
+
+
+def _check_window(context: Context, prop: Property, reader: Reader) -> None:
+    if prop.scope is not Scope.SUBJECT:
+        reader.findings.error(
+            "POL208",
+            reader.key_span("window"),
+            f"a window needs a subject rule; {_whose(prop.name)} is a {prop.scope} rule",
+            "a window slides over the entries of one person",
+            'set scope = "subject", or delete the window',
+        )
+    elif context.entity.time is None:
+        no_subject(
+            context.root,
+            (*map(str, reader.path), "window"),
+            context.entity,
+            "a window slides over the moments of the records",
+            "time",
+        )
