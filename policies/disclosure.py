@@ -91,12 +91,9 @@ def loads(sets: SetSystem, plan: Pairs, history: Pairs) -> Iterator[Loads]:
     Loads
         In order of set; each set lies in one piece. Empty pieces are left out.
     """
-    held = plan.union(history)
+    held = plan.union(history) if len(history) else plan
     first = held.start(sets.n_entries)
-    key = max(1, int(held.adversary.max(initial=0)) + 1)
-    fresh = np.isin(
-        held.entry * key + held.adversary, plan.entry * key + plan.adversary
-    )
+    fresh = held.within(plan) if len(history) else np.ones(len(held), np.bool_)
     holders = np.diff(first)[sets.entry]
     done = np.concatenate([[0], np.cumsum(holders)])[sets.start]
     one = 0

@@ -250,11 +250,7 @@ def _violations(problem: Problem, plan: Pairs, tally: _Tally) -> Iterator[str]:
             for a in over[:SHOWN].tolist()
         ]
         yield from _told(lines, len(over), "adversaries past their capacity")
-    width = problem.n_adversaries
-    barred = np.isin(
-        plan.entry * width + plan.adversary,
-        problem.forbidden.entry * width + problem.forbidden.adversary,
-    )
+    barred = plan.within(problem.forbidden)
     rows = np.flatnonzero(barred)
     lines = [
         f"entry {int(plan.entry[r])} may not go to adversary {int(plan.adversary[r])}"

@@ -60,6 +60,15 @@ class Pairs:
             np.concatenate([self.adversary, other.adversary]),
         )
 
+    def within(self, other: Pairs) -> Bools:
+        """Mask of the pairs that are also in the other, shape (pairs,)."""
+        if not len(other):
+            return np.zeros(len(self), np.bool_)
+        key = int(max(self.adversary.max(initial=0), other.adversary.max())) + 1
+        mine, theirs = (p.entry * key + p.adversary for p in (self, other))
+        at = np.minimum(np.searchsorted(theirs, mine), len(theirs) - 1)
+        return np.asarray(theirs[at] == mine)
+
     def start(self, n_entries: int) -> Ints:
         """CSR offsets: pairs of entry d are ``start[d]:start[d + 1]``."""
         return np.searchsorted(self.entry, np.arange(n_entries + 1)).astype(np.int64)

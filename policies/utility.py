@@ -128,7 +128,12 @@ class Weights:
         """
         worth = _rounded("utility", utility, steps)
         rank = _rounded("factor", factor, steps)
-        return cls(kind=np.asarray(kind), base=worth, factor=rank, unit=Fraction(1, steps * steps))
+        return cls(
+            kind=np.asarray(kind),
+            base=worth,
+            factor=rank,
+            unit=Fraction(1, steps * steps),
+        )
 
     @classmethod
     def dense(cls, matrix: npt.ArrayLike, *, steps: int = 10**9) -> Self:
