@@ -416,6 +416,26 @@ class Holding(SQLModel, table=True):
     entries: int = Field(sa_column=_big())
 
 
+class SetCount(SQLModel, table=True):
+    """How many sets of a rule could disclose something: kept where a mean is capped."""
+
+    __tablename__ = "set_count"
+    property: str = Field(sa_column=Column(String(400), primary_key=True))
+    sets: int = Field(sa_column=_big())
+
+
+class DisclosureSum(SQLModel, table=True):
+    """Sum of f over the sets of a rule for one adversary, where a mean is capped.
+
+    ``total`` is the exact fraction, ``N/D``. Rebuildable from holdings and entries.
+    """
+
+    __tablename__ = "disclosure_sum"
+    adversary_id: int = Field(sa_column=_id())
+    property: str = Field(sa_column=Column(String(400), primary_key=True))
+    total: str = Field(sa_column=Column(Text, nullable=False))
+
+
 class KeyLine(SQLModel, table=True):
     """Lines of ``keys.jsonl`` by load, so that evidence repeats them to the byte.
 
@@ -492,10 +512,22 @@ class Task(SQLModel, table=True):
 
 
 class Answer(SQLModel, table=True):
-    """What one account answered to one task; one answer a task."""
+    """What one account answered to one task; one answer a task.
+
+    ``counted`` turns 1 when assembly has looked at the answer: those with 0 are its
+    work, however late their transaction came.
+    """
 
     __tablename__ = "answer"
-    __table_args__ = (Index(None, "entry_id"),)
+    __table_args__ = (
+        Index(None, "entry_id"),
+        Index(
+            "ix_answer_uncounted",
+            "entry_id",
+            sqlite_where=text("counted = 0"),
+            postgresql_where=text("counted = 0"),
+        ),
+    )
     task_id: int = Field(sa_column=_id())
     entry_id: int = Field(sa_column=_big())
     account_id: int = Field(sa_column=_big())
@@ -505,6 +537,9 @@ class Answer(SQLModel, table=True):
     valid: int = Field(sa_column=Column(SmallInteger, nullable=False))
     reason: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     at: int = Field(sa_column=_big())
+    counted: int = Field(
+        default=0, sa_column=Column(SmallInteger, nullable=False, server_default="0")
+    )
 
 
 class Result(SQLModel, table=True):

@@ -362,9 +362,17 @@ def _out_and_back() -> None:
         sa.Column("valid", sa.SmallInteger(), nullable=False),
         _text("reason", null=True),
         _big("at"),
+        sa.Column("counted", sa.SmallInteger(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("task_id", name="pk_answer"),
     )
     op.create_index("ix_answer_entry_id", "answer", ["entry_id"])
+    op.create_index(
+        "ix_answer_uncounted",
+        "answer",
+        ["entry_id"],
+        postgresql_where=sa.text("counted = 0"),
+        sqlite_where=sa.text("counted = 0"),
+    )
 
     op.create_table(
         "result",
