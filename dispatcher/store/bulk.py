@@ -9,7 +9,8 @@ costs more than they do.
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Final
 
@@ -79,17 +80,17 @@ def column_types(table: str, columns: tuple[str, ...]) -> tuple[str, ...]:
 class BulkWriter:
     """Bulk writes of one transaction (call them on :class:`Tx`)."""
 
-    __slots__ = ("_backend", "_cursor", "_errors", "_temporary")
+    __slots__ = ("_backend", "_cursor", "_temporary", "_watch")
 
     def __init__(
         self,
         backend: Backend,
         cursor: Any,  # noqa: ANN401
-        errors: tuple[type[Exception], ...],
+        watch: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._backend = backend
         self._cursor = cursor
-        self._errors = errors
+        self._watch = watch
         self._temporary = itertools.count()
 
     def insert_many(self, table: str, columns: Sequence[str], rows: Rows) -> int:
@@ -228,10 +229,8 @@ class BulkWriter:
 
     def _many(self, statement: str, rows: Rows) -> int:
         text, _ = self._backend.statement(statement, ())
-        try:
+        with self._watch():
             self._cursor.executemany(text, rows)
-        except self._errors as error:
-            raise self._backend.fault(error) or error from None
         return max(0, int(self._cursor.rowcount))
 
     def _copy(
@@ -239,14 +238,11 @@ class BulkWriter:
     ) -> int:
         names = ", ".join(quoted(name) for name in columns)
         text = f"COPY {quoted(target)} ({names}) FROM STDIN (FORMAT BINARY)"
-        try:
-            with self._cursor.copy(text) as copy:
-                copy.set_types(column_types(of or target, tuple(columns)))
-                write = copy.write_row
-                for row in rows:
-                    write(row)
-        except self._errors as error:
-            raise self._backend.fault(error) or error from None
+        with self._watch(), self._cursor.copy(text) as copy:
+            copy.set_types(column_types(of or target, tuple(columns)))
+            write = copy.write_row
+            for row in rows:
+                write(row)
         return int(self._cursor.rowcount)
 
     def _loaded(self, table: str, columns: Sequence[str], rows: Rows) -> str:
@@ -267,10 +263,8 @@ class BulkWriter:
         return count
 
     def _statement(self, text: str) -> None:
-        try:
+        with self._watch():
             self._cursor.execute(text, prepare=False)
-        except self._errors as error:
-            raise self._backend.fault(error) or error from None
 
 
 def _insert(table: str, columns: Sequence[str]) -> str:

@@ -207,25 +207,24 @@ class Store:
             connection = pool.begin()
         except errors as error:
             raise self._backend.fault(error) or error from None
+        tx = Tx(self._backend, connection, self._ids)
         try:
-            tx = Tx(self._backend, connection, self._ids)
-            try:
-                yield tx
-            finally:
-                tx.close()
+            yield tx
+            tx.finish()
             connection.execute("COMMIT")
         except errors as error:
-            self._undo(connection)
+            self._undo(tx, connection)
             raise self._backend.fault(error) or error from None
         except BaseException:
-            self._undo(connection)
+            self._undo(tx, connection)
             raise
         finally:
             pool.give(connection)
 
-    def _undo(self, connection: Any) -> None:  # noqa: ANN401
+    def _undo(self, tx: Tx, connection: Any) -> None:  # noqa: ANN401
         # The first error is the one to tell; an unusable connection is thrown away.
         with suppress(self._backend.driver.Error):
+            tx.close()
             connection.execute("ROLLBACK")
 
     def _aside(self, statement: str, parameters: Sequence[Value]) -> int:

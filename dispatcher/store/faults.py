@@ -5,6 +5,7 @@ none of them is passed on: only codes and the names of tables and constraints ar
 """
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from dispatcher.errors import (
@@ -21,8 +22,7 @@ from dispatcher.errors import (
 APPEND_ONLY: Final = "append-only"
 """The word that the triggers of append-only tables refuse with."""
 
-_NAME: Final = re.compile(r"(?:failed|violates \w+ constraint):? \"?([\w., ]{1,200})")
-_LOCKED_FIX: Final = "Try again; if it lasts, see who holds it: dispatcher status."
+_BROKEN: Final = re.compile(r"constraint failed:? ?([\w., ]{0,200})")
 
 
 class Clash(Conflict):
@@ -42,8 +42,34 @@ class Clash(Conflict):
         self.constraint = constraint
 
 
-def append_only() -> DispatcherError:
-    """Error for a change to a line that must stay as it was written."""
+def locked(what: str = "the store is locked") -> StoreLocked:
+    """Error for a lock that was not given in time."""
+    return StoreLocked(
+        what,
+        why="Another process or thread is writing.",
+        fix="Try again; if it lasts, see who holds it: dispatcher status",
+    )
+
+
+def unreachable(why: str) -> StoreUnreachable:
+    """Error for a PostgreSQL server that does not answer."""
+    return StoreUnreachable(
+        "the PostgreSQL server of the store can not be reached",
+        why=why,
+        fix="Check that it runs, its address, and ~/.pgpass; then run it again.",
+    )
+
+
+def no_database() -> NoStore:
+    """Error for a database that the server does not have."""
+    return NoStore(
+        "there is no such database on the PostgreSQL server",
+        why="The name in --store is not one of its databases.",
+        fix="Create it (createdb NAME), then run: dispatcher init --store URL",
+    )
+
+
+def _append_only() -> DispatcherError:
     return Conflict(
         "the store refuses to change or remove a line once written",
         why="The ledger, its key lines and the applied policies are append-only.",
@@ -51,82 +77,44 @@ def append_only() -> DispatcherError:
     )
 
 
-def locked(what: str) -> StoreLocked:
-    """Error for a lock that was not given in time."""
-    return StoreLocked(
-        what, why="Another process or thread is writing.", fix=_LOCKED_FIX
-    )
-
-
-def damaged(reason: str) -> StoreUnusable:
-    """Error for a store file that can not be read as one."""
+def _damaged() -> StoreUnusable:
     return StoreUnusable(
         "the store file can not be read",
-        why=reason,
-        fix="Restore it from a backup (dispatcher restore); keep the file as it is.",
+        why="It is no SQLite database, or it is damaged.",
+        fix="Restore it from a backup; keep the file as it is.",
     )
 
 
-def _sqlite_operational(message: str) -> DispatcherError:
-    if "locked" in message or "busy" in message:
-        return locked("the store is locked")
-    if "readonly" in message or "read-only" in message:
-        return StoreUnusable(
-            "the store is read-only",
-            why="The file, its directory or its disk does not allow writing.",
-            fix="Give the user who runs dispatcher write permission to both.",
-        )
-    if "full" in message:
-        return StoreUnusable(
-            "the disk of the store is full",
-            why="SQLite could not write; nothing of this step was kept.",
-            fix="Free some space, then run the command again.",
-        )
-    if "unable to open" in message:
-        return StoreUnusable(
-            "the store can not be opened",
-            why="The file or its directory is missing or closed to this user.",
-            fix="Check the path and its permissions (dispatcher doctor).",
-        )
-    if "no such table" in message or "no such column" in message:
-        return NeedsMigration(
-            "the store's tables are not the ones this program works with",
-            why="A table or column is missing.",
-            fix="Run: dispatcher db upgrade",
-        )
+def _read_only() -> StoreUnusable:
     return StoreUnusable(
-        "the store failed",
-        why=f"SQLite says: {_plain(message)}",
-        fix="Run: dispatcher doctor --only store",
+        "the store is read-only",
+        why="The file, its directory or its disk does not allow writing.",
+        fix="Give the user who runs dispatcher write permission to both.",
     )
 
 
-def _plain(message: str) -> str:
-    """First line of a message without anything in quotes."""
-    first = message.strip().splitlines()[0] if message.strip() else "no reason given"
-    return re.sub(r"\"[^\"]*\"|'[^']*'", "...", first)[:200]
+def _disk_full() -> StoreUnusable:
+    return StoreUnusable(
+        "the disk of the store is full",
+        why="The database could not write; nothing of this step was kept.",
+        fix="Free some space, then run the command again.",
+    )
 
 
-def sqlite_fault(error: Exception) -> DispatcherError | None:
-    """Error that a user may see for an error of SQLite's driver.
+def _closed_to_us() -> StoreUnusable:
+    return StoreUnusable(
+        "the store can not be opened",
+        why="The file or its directory is missing or closed to this user.",
+        fix="Check the path and its permissions.",
+    )
 
-    None when the driver is not to blame: a mistake of this program, to be shown as is.
-    """
-    name, message = type(error).__name__, str(error)
-    if name == "IntegrityError":
-        if APPEND_ONLY in message:
-            return append_only()
-        found = _NAME.search(message)
-        return Clash(found.group(1).strip() if found else "constraint")
-    if "not a database" in message or "malformed" in message:
-        return damaged("It is no SQLite database, or it is damaged.")
-    if name == "OperationalError":
-        return _sqlite_operational(message)
-    if isinstance(error, (OverflowError, UnicodeEncodeError)) or name == "DataError":
-        return _unfit()
-    if name == "DatabaseError":
-        return damaged(f"SQLite says: {_plain(message)}")
-    return None
+
+def _other_tables() -> NeedsMigration:
+    return NeedsMigration(
+        "the store's tables are not the ones this program works with",
+        why="A table or column is missing.",
+        fix="Run: dispatcher db upgrade",
+    )
 
 
 def _unfit() -> Invalid:
@@ -137,69 +125,108 @@ def _unfit() -> Invalid:
     )
 
 
-_BY_SQLSTATE: Final = {
-    "53100": "the disk of the PostgreSQL server is full",
-    "25006": "the PostgreSQL server takes no writes (it is a standby, or read-only)",
-    "42501": "this PostgreSQL user may not do that to the store",
-    "XX001": "PostgreSQL reports damaged data",
-    "XX002": "PostgreSQL reports a damaged index",
+def _lost() -> StoreUnreachable:
+    return unreachable(
+        "The connection broke. What was being committed may or may not have been kept."
+    )
+
+
+_Maker = Callable[[], DispatcherError]
+
+_SQLITE: Final[tuple[tuple[str, _Maker], ...]] = (
+    ("locked", locked),
+    ("busy", locked),
+    ("not a database", _damaged),
+    ("malformed", _damaged),
+    ("readonly", _read_only),
+    ("read-only", _read_only),
+    ("full", _disk_full),
+    ("unable to open", _closed_to_us),
+    ("no such table", _other_tables),
+    ("no such column", _other_tables),
+    ("no column named", _other_tables),
+)
+
+
+def sqlite_fault(error: Exception) -> DispatcherError | None:
+    """Error that a user may see for an error of SQLite's driver.
+
+    None when the driver is not to blame: a mistake of this program, to be shown as is.
+    """
+    name, message = type(error).__name__, str(error)
+    if name == "IntegrityError":
+        if APPEND_ONLY in message:
+            return _append_only()
+        found = _BROKEN.search(message)
+        return Clash((found.group(1).strip() if found else "") or "a constraint")
+    if isinstance(error, OverflowError | UnicodeEncodeError) or name == "DataError":
+        return _unfit()
+    if name not in {"OperationalError", "DatabaseError"}:
+        return None
+    for words, make in _SQLITE:
+        if words in message:
+            return make()
+    return StoreUnusable(
+        "the store failed",
+        why=f"SQLite says: {_plain(message)}",
+        fix="Check the disk and the file; dispatcher db check tells more.",
+    )
+
+
+def _plain(message: str) -> str:
+    """First line of a message without anything in quotes."""
+    lines = message.strip().splitlines() or ["no reason given"]
+    return re.sub(r"\"[^\"]*\"|'[^']*'", "...", lines[0])[:200]
+
+
+def _server_refuses(what: str) -> _Maker:
+    return lambda: StoreUnusable(
+        what,
+        why="The PostgreSQL server says so.",
+        fix="Mend it on the server, then run the command again.",
+    )
+
+
+_POSTGRES: Final[Mapping[str, _Maker]] = {
+    # By the whole SQLSTATE, or by its class: the first two characters.
+    "22": _unfit,
+    "40001": locked,
+    "40P01": locked,
+    "55P03": locked,
+    "57014": locked,
+    "42P01": _other_tables,
+    "42703": _other_tables,
+    "3D000": no_database,
+    "53100": _disk_full,
+    "25006": _server_refuses("the PostgreSQL server takes no writes"),
+    "42501": _server_refuses("this PostgreSQL user may not do that to the store"),
+    "XX001": _server_refuses("PostgreSQL reports damaged data"),
+    "XX002": _server_refuses("PostgreSQL reports a damaged index"),
+    "08": _lost,
+    "53": _lost,
+    "57": _lost,
 }
 
 
 def postgres_fault(error: Exception) -> DispatcherError | None:
     """Error that a user may see for an error of psycopg; None as for SQLite."""
-    state = getattr(error, "sqlstate", None)
-    name = type(error).__name__
+    state, name = getattr(error, "sqlstate", None), type(error).__name__
     if state is None:
-        return _without_state(name)
-    if state in {"40001", "40P01", "55P03", "57014"}:
-        return locked("the store is busy: a lock was not given in time")
+        if name in {"DataError", "UnicodeEncodeError", "OverflowError"}:
+            return _unfit()
+        return _lost() if name == "OperationalError" else None
     if state.startswith("23"):
-        diag = getattr(error, "diag", None)
-        parts = [
-            getattr(diag, part, None)
-            for part in ("constraint_name", "column_name", "table_name")
-        ]
-        return Clash(next((part for part in parts if part), "constraint"))
+        return Clash(_constraint(error))
     if state == "P0001" and APPEND_ONLY in str(error).splitlines()[0]:
-        return append_only()
-    if state.startswith("22"):
-        return _unfit()
-    if state in {"42P01", "42703"}:
-        return NeedsMigration(
-            "the store's tables are not the ones this program works with",
-            why="A table or column is missing.",
-            fix="Run: dispatcher db upgrade",
-        )
-    if state == "3D000":
-        return NoStore(
-            "there is no such database on the PostgreSQL server",
-            why="The name in --store is not one of its databases.",
-            fix="Create it (createdb), then run: dispatcher init --store URL",
-        )
-    if state in _BY_SQLSTATE:
-        return StoreUnusable(
-            _BY_SQLSTATE[state],
-            why=f"PostgreSQL refused with code {state}.",
-            fix="Mend it on the server, then run the command again.",
-        )
-    if state[:2] in {"08", "57", "53", "28"}:
-        return unreachable(f"PostgreSQL refused with code {state}.")
-    return None
+        return _append_only()
+    make = _POSTGRES.get(state) or _POSTGRES.get(state[:2])
+    return None if make is None else make()
 
 
-def _without_state(name: str) -> DispatcherError | None:
-    if name in {"OperationalError", "ConnectionTimeout", "InterfaceError"}:
-        return unreachable("The connection could not be made, or broke.")
-    if name in {"DataError", "UnicodeEncodeError"}:
-        return _unfit()
-    return None
-
-
-def unreachable(why: str) -> StoreUnreachable:
-    """Error for a PostgreSQL server that does not answer."""
-    return StoreUnreachable(
-        "the PostgreSQL server of the store can not be reached",
-        why=why + " A commit under way may or may not have been kept.",
-        fix="Check that it runs, its address and ~/.pgpass; then run it again.",
+def _constraint(error: Exception) -> str:
+    diag = getattr(error, "diag", None)
+    names = (
+        getattr(diag, part, None)
+        for part in ("constraint_name", "column_name", "table_name")
     )
+    return next((name for name in names if name), "a constraint")

@@ -6,6 +6,7 @@ databases, and two upgrades at once wait for each other.
 """
 
 import io
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from sqlalchemy.exc import DBAPIError
 
 import dispatcher
 from dispatcher.store.backend import Backend
+
+_ALONE: Final = threading.Lock()
+"""Alembic keeps its state in its modules: one thread at a time."""
 
 _UPGRADE_LOCK: Final = 0x73_70_61_72_73_69
 """Number of the advisory lock that PostgreSQL's upgrades take."""
@@ -100,7 +104,7 @@ def _connection(backend: Backend) -> Iterator[Connection]:
     """One SQLAlchemy connection inside one transaction, alone among upgrades."""
     engine = _engine(backend)
     try:
-        with engine.begin() as connection:
+        with _ALONE, engine.begin() as connection:
             if backend.name == "postgresql":
                 connection.execute(
                     text("SELECT pg_advisory_xact_lock(:number)"),

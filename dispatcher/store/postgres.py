@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dispatcher.errors import DispatcherError, Invalid, StoreUnusable, Usage
-from dispatcher.store.faults import postgres_fault, unreachable
+from dispatcher.store.faults import no_database, postgres_fault, unreachable
 from dispatcher.store.sql import Value, postgres_statement
 
 SCHEMES: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
@@ -162,12 +162,10 @@ class PostgresBackend:
 
         The server's code does not reach us then, only its words (no password in them).
         """
-        words = str(error).strip().splitlines() or [""]
-        if "does not exist" in words[0] and "database" in words[0]:
-            fault = postgres_fault(self.driver.errors.InvalidCatalogName())
-            assert fault is not None
-            return fault
-        return unreachable(f"{words[0][:200]}.")
+        words = (str(error).strip().splitlines() or ["It gave no reason"])[0]
+        if "database" in words and "does not exist" in words:
+            return no_database()
+        return unreachable(f"{words[:200]}.")
 
     def begin(self, connection: Any, *, writes: bool) -> None:  # noqa: ANN401
         """Start a transaction: writers take row locks, readers see one snapshot."""

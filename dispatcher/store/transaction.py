@@ -1,6 +1,7 @@
 """One transaction: statements, look-ups, streams, bulk writes, ids."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from dispatcher.store.backend import Backend
@@ -29,8 +30,17 @@ class Tx:
         ``sqlite`` or ``postgresql``.
     """
 
-    __slots__ = ("_backend", "_bulk", "_connection", "_cursor", "_errors", "_ids",
-                 "dialect")  # fmt: skip
+    __slots__ = (
+        "_backend",
+        "_bulk",
+        "_busy",
+        "_connection",
+        "_cursor",
+        "_errors",
+        "_failed",
+        "_ids",
+        "dialect",
+    )
 
     def __init__(
         self,
@@ -43,7 +53,8 @@ class Tx:
         self._connection = connection
         self._cursor = backend.cursor(connection)
         self._errors = (backend.driver.Error, OverflowError, UnicodeEncodeError)
-        self._bulk = BulkWriter(backend, self._cursor, self._errors)
+        self._bulk = BulkWriter(backend, self._cursor, self._watch)
+        self._busy = self._failed = False
         self._ids = ids
 
     def execute(self, statement: str, parameters: Sequence[Value] = ()) -> int:
@@ -80,8 +91,11 @@ class Tx:
         text, parameters = self._backend.statement(statement, parameters)
         cursor = self._backend.streaming_cursor(self._connection)
         try:
+            self._check_free()
             cursor.execute(text, parameters)
-            yield from cursor
+            for row in cursor:
+                self._check_free()
+                yield row
         except self._errors as error:
             raise self._fault(error) from None
         finally:
@@ -138,11 +152,47 @@ class Tx:
         """
         return self._ids.reserve(self, name, count)
 
+    def finish(self) -> None:
+        """End the statements, before the commit.
+
+        Raises
+        ------
+        RuntimeError
+            One of them failed and the error was caught inside the transaction.
+            PostgreSQL would roll back without a word, SQLite would keep the rest.
+        """
+        self.close()
+        if self._failed:
+            message = "a statement failed: let its error end the transaction"
+            raise RuntimeError(message)
+
     def close(self) -> None:
-        """Close the cursor; the transaction takes no more statements."""
+        """Take no more statements."""
         self._cursor.close()
 
+    @contextmanager
+    def _watch(self) -> Iterator[None]:
+        """Guard a bulk write: no statement beside it, and its errors translated."""
+        self._check_free()
+        self._busy = True
+        try:
+            yield
+        except self._errors as error:
+            raise self._fault(error) from None
+        except BaseException:
+            self._failed = True
+            raise
+        finally:
+            self._busy = False
+
+    def _check_free(self) -> None:
+        if self._busy:
+            message = "a statement while rows are written: look things up before"
+            raise RuntimeError(message)
+
     def _run(self, statement: str, parameters: Sequence[Value]) -> None:
+        if self._busy:
+            self._check_free()
         text, parameters = self._backend.statement(statement, parameters)
         try:
             self._cursor.execute(text, parameters)
@@ -150,4 +200,5 @@ class Tx:
             raise self._fault(error) from None
 
     def _fault(self, error: Exception) -> Exception:
+        self._failed = True
         return self._backend.fault(error) or error

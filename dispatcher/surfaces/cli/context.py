@@ -60,11 +60,16 @@ class CliContext:
 
         return store_location(self.config, self.directory)
 
+    @property
+    def store_is_private(self) -> bool:
+        """Whether the URL came from a file, so that it may hold a password."""
+        return bool(os.environ.get("DISPATCHER_STORE_FILE"))
+
     def open_store(self) -> Store:
         """Open the store; it must exist and have this program's schema."""
         from dispatcher.store import open_store
 
-        return open_store(self.store_url)
+        return open_store(self.store_url, password_allowed=self.store_is_private)
 
     @property
     def policy_path(self) -> Path:

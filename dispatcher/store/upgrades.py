@@ -1,0 +1,124 @@
+"""What ``dispatcher db`` does: look at the schema, mend it, compare it."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from dispatcher.errors import NeedsMigration
+from dispatcher.store import migrations, schema
+from dispatcher.store.backend import Backend
+from dispatcher.store.engine import Entropy, Store, make_backend
+from dispatcher.store.settings import make_keys, read_keys
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """Schema of a store beside the one that this program works with.
+
+    Attributes
+    ----------
+    place : str
+        Where the store is.
+    found : str or None
+        Its last migration; None for an empty database.
+    wanted : str
+        This program's last migration.
+    steps : tuple[str, ...]
+        Migrations still to be applied, in order.
+    """
+
+    place: str
+    found: str | None
+    wanted: str
+    steps: tuple[str, ...]
+
+    @property
+    def newer(self) -> bool:
+        """Whether a newer program has changed the store."""
+        return self.found is not None and self.found > self.wanted
+
+    @property
+    def ready(self) -> bool:
+        """Whether the store has just the schema that is wanted."""
+        return self.found == self.wanted
+
+
+def state(location: str | Path, *, password_allowed: bool = False) -> SchemaState:
+    """Look at a store's schema, whatever it is.
+
+    Raises
+    ------
+    NoStore
+        There is no file or no database.
+    """
+    return _state(make_backend(location, password_allowed=password_allowed))
+
+
+def upgrade(
+    location: str | Path,
+    *,
+    password_allowed: bool = False,
+    entropy: Entropy = os.urandom,
+) -> SchemaState:
+    """Apply what is missing, and make the keys that are; all or nothing.
+
+    Returns
+    -------
+    SchemaState
+        The state before: its ``steps`` are those that were applied.
+
+    Raises
+    ------
+    NeedsMigration
+        The store is newer than this program.
+    """
+    backend = make_backend(location, password_allowed=password_allowed)
+    before = _state(backend)
+    if before.newer:
+        schema.check_version(before.found, before.place)
+    if before.steps:
+        migrations.upgrade(backend)
+    with Store(backend) as store, store.write() as tx:
+        make_keys(tx, entropy)
+    return before
+
+
+def script(location: str | Path, *, password_allowed: bool = False) -> str:
+    """SQL of the upgrade that :func:`upgrade` would do, for reading or by hand."""
+    backend = make_backend(location, password_allowed=password_allowed)
+    before = _state(backend)
+    if before.newer:
+        schema.check_version(before.found, before.place)
+    return migrations.script(backend.name, before.found)
+
+
+def check(location: str | Path, *, password_allowed: bool = False) -> None:
+    """Compare a store's tables with the model of this program.
+
+    Raises
+    ------
+    NoStore, NeedsMigration
+        There is no schema, it has another version, a key is missing, or a table is
+        not as the model has it (somebody changed it by hand).
+    """
+    backend = make_backend(location, password_allowed=password_allowed)
+    before = _state(backend)
+    schema.check_version(before.found, before.place)
+    with Store(backend) as store, store.read() as tx:
+        schema.check_keys(read_keys(tx))
+    found = migrations.differences(backend)
+    if found:
+        raise NeedsMigration(
+            f"the store's tables differ from the model in {len(found)} places",
+            why=f"The first: {found[0][:200]}",
+            fix="They were changed by hand: undo that, or restore a backup.",
+            facts={"differences": len(found)},
+        )
+
+
+def _state(backend: Backend) -> SchemaState:
+    with Store(backend) as store, store.read() as tx:
+        found = schema.version(tx)
+    newer = found is not None and found > schema.HEAD
+    steps = () if newer else tuple(migrations.pending(found))
+    return SchemaState(backend.place, found, schema.HEAD, steps)
