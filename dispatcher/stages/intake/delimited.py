@@ -7,6 +7,7 @@ guessed, so that a loaded cell is exactly the written one.
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -82,7 +83,7 @@ def _sep_line(sample: str) -> str | None:
 def _agreement(sample: str, delimiter: str, *, whole: bool) -> tuple[float, int, int]:
     """Return the share of rows as wide as the header, that width, the usual width."""
     csv.field_size_limit(MAX_CELL)
-    reader = csv.reader(_lines_of(sample), delimiter=delimiter)
+    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
     rows: list[list[str]] = []
     with suppress(csv.Error):  # what was read so far is the sample
         rows.extend(row for row in islice(reader, SAMPLE_ROWS) if row)
@@ -95,17 +96,6 @@ def _agreement(sample: str, delimiter: str, *, whole: bool) -> tuple[float, int,
         return 1.0, width, width
     widths = Counter(len(row) for row in rows[1:])
     return widths[width] / len(rows[1:]), width, widths.most_common(1)[0][0]
-
-
-def _lines_of(text: str) -> Iterator[str]:
-    start = 0
-    while start < len(text):
-        ends = [e for e in (text.find("\n", start), text.find("\r", start)) if e >= 0]
-        end = min(ends, default=len(text) - 1)
-        if text.startswith("\r\n", end):
-            end += 1
-        yield text[start : end + 1]
-        start = end + 1
 
 
 class DelimitedReader:

@@ -54,7 +54,7 @@ class JsonElements:
                     why=f"it is longer than {MAX_ELEMENT >> 20} Mi characters",
                     fix="write a list of small objects, or one object a line (JSONL)",
                 )
-        text = yield from self._cut(text + "\n")
+        text = yield from self._cut(text + " ")
         if text.strip() or (self._in_list and not self._closed):
             raise self._unreadable("it ends before its brackets are closed")
 

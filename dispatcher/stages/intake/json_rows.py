@@ -30,9 +30,6 @@ _MEMBER = re.compile(r'"\s*:')
 _LONG_NUMBER = re.compile(r"[-+0-9.eE]{41}")
 _TOKEN = re.compile(r'"(?:[^"\\]+|\\.)*+"|[\[\]{}]|[^\s\[\]{},"]+', re.DOTALL)
 
-_any = msgspec.json.Decoder(dict[str, Any], float_hook=str)
-_raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
 
 class _Faulty(Exception):
     """A row that is refused: the column, or empty, and the reason."""
@@ -45,6 +42,17 @@ class _Faulty(Exception):
 
 class _Doubled(ValueError):
     pass
+
+
+def _fraction(text: str) -> str:
+    """Keep a number with a point or exponent as it is written."""
+    if len(text) > MAX_DIGITS:
+        _no_long_number(text)
+    return text
+
+
+_any = msgspec.json.Decoder(dict[str, Any], float_hook=_fraction)
+_raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class JsonReader:
@@ -121,11 +129,10 @@ class JsonReader:
 def _decoded(text: str) -> dict[str, Any]:
     if not text.isascii() and UNDECODED in text:
         raise _Faulty("", "bytes that are not text in the file's encoding")
-    if _LONG_NUMBER.search(text):
-        _no_long_number(text)
     try:
         return _any.decode(text)
     except msgspec.ValidationError:
+        _no_long_number(text)
         raise _Faulty("", "not an object, or a number out of range") from None
     except (msgspec.DecodeError, ValueError):
         raise _Faulty("", "not valid JSON") from None
@@ -164,6 +171,8 @@ def _as_written(
             cells[name] = "true" if value else "false"
         elif isinstance(value, int) and value:
             cells[name] = str(value)
+            if len(cells[name]) > MAX_DIGITS:
+                _no_long_number(cells[name])
         else:
             raw = _raw.decode(text) if raw is None else raw
             cells[name] = bytes(raw[name]).decode().strip()
@@ -180,6 +189,8 @@ def _surely_single(text: str, members: int) -> bool:
 
 def _checked_slowly(text: str) -> None:
     """Refuse doubled members at any depth, and depth itself."""
+    if _LONG_NUMBER.search(text):
+        _no_long_number(text)
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
         raise _Faulty("", f"nested deeper than {MAX_DEPTH} levels")
     try:

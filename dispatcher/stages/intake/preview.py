@@ -141,8 +141,8 @@ class _Column:
             self.examples.extend(values[: EXAMPLES - len(self.examples)])
         for value in values[: SAMPLED - self.sampled]:
             self.sampled += 1
-            self.zeros += len(value) > 1 and value[0] == "0" and value.isdecimal()
             short = value[:200].strip()
+            self.zeros += len(short) > 1 and short[0] == "0" and short.isdecimal()
             self.shapes.update(name for name, has in SHAPES.items() if has(short))
 
     def shape(self) -> tuple[str, float]:

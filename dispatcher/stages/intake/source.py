@@ -1,7 +1,7 @@
 """Bytes from a path or a stream, decompressed under guard.
 
 A gzip bomb is refused by what it decodes to, never by what it claims: at most
-``max_bytes``, and at most 200 bytes for each byte read once past 8 MiB. One level only.
+``max_bytes``, and at most 200 bytes for each byte read once past 1 MiB. One level only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BLOCK: Final = 1 << 18
 HEAD: Final = 1 << 18
 GZIP: Final = b"\x1f\x8b"
 MAX_RATIO: Final = 200
-RATIO_FREE: Final = 8 << 20  # short runs of equal rows compress better than any text
+RATIO_FREE: Final = 1 << 20  # short runs of equal rows compress better than any text
 IN_MEMORY: Final = 512 << 20
 
 
@@ -210,8 +210,8 @@ def _inflated(blocks: Iterator[bytes], name: str, max_bytes: int) -> Iterator[by
                 raise _broken(name, "its compressed data is damaged") from None
             fresh = False
             decoded += len(out)
-            _guard(name, read, decoded, max_bytes)
             data = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            _guard(name, read - len(data), decoded, max_bytes)
             if out:
                 yield out
     if fresh or not inflate.eof:

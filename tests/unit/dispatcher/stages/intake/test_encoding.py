@@ -1,0 +1,86 @@
+"""The encoding is found, said, and can be overruled."""
+
+import io
+
+import pytest
+
+from dispatcher.errors import Invalid
+from dispatcher.stages.intake.encoding import find_encoding
+from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.table import Options
+
+JAPANESE = (
+    "名前,都市\n" + "山田太郎,東京\nすずき はなこ,おおさか\nコンピュータ,カタカナ\n" * 3
+)
+CHINESE = "姓名,城市\n" + "張小明,臺北市信義區\n王大華,高雄市左營區\n" * 4
+KOREAN = "이름,도시\n" + "김철수,서울특별시\n이영희,부산광역시\n" * 4
+FRENCH = "nom,ville\n" + "Hélène Lefèvre,Orléans\nFrançois Noël,Besançon\n" * 4
+
+
+@pytest.mark.parametrize(
+    ("codec", "text", "name"),
+    [
+        ("shift_jis", JAPANESE, "shift_jis"),
+        ("euc_jp", JAPANESE, "euc_jp"),
+        ("big5", CHINESE, "big5"),
+        ("euc_kr", KOREAN, "euc_kr"),
+        ("cp1252", FRENCH, "cp1252"),
+        ("latin-1", FRENCH, "cp1252"),
+    ],
+)
+def test_legacy_encodings_are_guessed_and_said_to_be_guessed(codec, text, name):
+    with open_table(io.BytesIO(text.encode(codec)), name="a.csv") as table:
+        read = [tuple(row) for batch in table.batches for row in batch.rows]
+    assert table.facts.encoding == name
+    assert "guessed" in table.facts.encoding_reason
+    assert read == [tuple(line.split(",")) for line in text.splitlines()[1:]]
+
+
+@pytest.mark.parametrize(
+    "codec", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
+)
+def test_unicode_is_found_with_and_without_a_mark(codec):
+    text = "id,name\n1,Zoë\n2,Ann\n3,漢字\n"
+    with open_table(io.BytesIO(text.encode(codec)), name="a.csv") as table:
+        read = [tuple(row) for batch in table.batches for row in batch.rows]
+    assert table.columns == ("id", "name")
+    assert read == [("1", "Zoë"), ("2", "Ann"), ("3", "漢字")]
+
+
+def test_big_endian_marks_are_obeyed():
+    data = b"\xfe\xff" + "a,b\n1,2\n".encode("utf-16-be")
+    found = find_encoding(data, whole=True)
+    assert (found.codec, found.skip, found.reason) == (
+        "utf-16-be",
+        2,
+        "byte order mark",
+    )
+
+
+def test_mostly_utf8_is_utf8_with_bad_rows_not_latin1():
+    data = ("é,ü\n" * 50).encode() + b"a,\xff\n"
+    assert find_encoding(data, whole=True).codec == "utf-8"
+
+
+def test_the_operators_word_holds():
+    with open_table(
+        io.BytesIO("a,b\n1,é\n".encode("cp437")), Options(encoding="cp437")
+    ) as table:
+        assert [row for batch in table.batches for row in batch.rows] == [["1", "é"]]
+    assert table.facts.encoding_reason == "as told"
+
+
+@pytest.mark.parametrize("told", ["utf-9", "base64", "rot13"])
+def test_what_is_no_text_encoding_is_refused(told):
+    with pytest.raises(Invalid, match="no encoding"):
+        find_encoding(b"a,b\n", whole=True, told=told)
+
+
+def test_binary_is_no_text():
+    with pytest.raises(Invalid, match="no text"):
+        find_encoding(bytes(range(256)) * 8, whole=True)
+
+
+def test_a_character_cut_by_the_end_of_the_sample_is_no_fault():
+    data = "a,é".encode()[:-1]
+    assert find_encoding(data, whole=False).reason == "valid UTF-8"

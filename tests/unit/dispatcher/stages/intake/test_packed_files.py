@@ -1,0 +1,247 @@
+"""Gzip, Parquet and workbooks: the same rows, and no bombs."""
+
+import gzip
+import io
+import time
+import zipfile
+import zlib
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import psutil
+import pytest
+
+from dispatcher.errors import Invalid
+from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.table import MAX_CELL, Options, plain_text
+
+DATA = Path(__file__).parents[4] / "data" / "intake"
+PLAIN = b"id,zip\n1,00501\n2,10001\n"
+ROWS = [("1", "00501"), ("2", "10001")]
+
+
+def rows(where, name=None, **options):
+    with open_table(where, Options(**options), name=name) as table:
+        return [tuple(row) for batch in table.batches for row in batch.rows]
+
+
+def parquet(frame, path=None):
+    out = path or io.BytesIO()
+    frame.write_parquet(out)
+    return path or io.BytesIO(out.getvalue())
+
+
+def test_gzip_is_opened_from_a_path_and_from_a_stream(tmp_path):
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(PLAIN))
+    assert rows(path) == ROWS
+    assert rows(io.BytesIO(path.read_bytes())) == ROWS
+
+
+def test_several_gzip_members_are_one_file():
+    packed = gzip.compress(PLAIN[:10]) + gzip.compress(PLAIN[10:]) + b"\0" * 20
+    assert rows(io.BytesIO(packed), "a.csv.gz") == ROWS
+
+
+@pytest.mark.parametrize("cut", [11, 20, -1])
+def test_gzip_cut_short_is_refused(cut):
+    with pytest.raises(Invalid, match="broken"):
+        rows(io.BytesIO(gzip.compress(PLAIN)[:cut]), "a.csv.gz")
+
+
+def test_damaged_gzip_is_refused():
+    packed = bytearray(gzip.compress(PLAIN * 50))
+    packed[30] ^= 0xFF
+    with pytest.raises(Invalid, match="broken"):
+        rows(io.BytesIO(bytes(packed)), "a.csv.gz")
+
+
+def test_gzip_inside_gzip_is_refused():
+    with pytest.raises(Invalid, match="gzip inside gzip"):
+        rows(io.BytesIO(gzip.compress(gzip.compress(PLAIN))))
+
+
+def test_a_gzip_bomb_is_refused_at_once_and_in_little_memory():
+    # 200 MB of one row in 194 kB: ratio 1,028.
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    block = b"a,b\n" * 250_000
+    bomb = b"".join(packer.compress(block) for _ in range(200)) + packer.flush()
+    assert len(bomb) < 250_000
+    before = psutil.Process().memory_info().rss
+    start = time.perf_counter()
+    with pytest.raises(Invalid, match="200 times its size"):
+        rows(io.BytesIO(bomb), "a.csv.gz")
+    assert time.perf_counter() - start < 2
+    assert psutil.Process().memory_info().rss - before < 200 << 20
+
+
+def test_max_bytes_limits_what_gzip_decodes_to():
+    with pytest.raises(Invalid, match="more than 10 bytes") as caught:
+        rows(io.BytesIO(gzip.compress(PLAIN)), max_bytes=10)
+    assert "--max-bytes" in caught.value.fix
+
+
+@pytest.mark.parametrize("data", [b"", gzip.compress(b"")])
+def test_an_empty_file_is_refused(data):
+    with pytest.raises(Invalid, match="is empty"):
+        rows(io.BytesIO(data), "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"%PDF-1.7 ...", "a PDF"),
+        (b"\x89PNG\r\n\x1a\n", "an image"),
+        (b"SQLite format 3\0....", "a SQLite database"),
+        (b"\x28\xb5\x2f\xfd....", "zstd"),
+    ],
+)
+def test_files_of_other_kinds_are_named(data, what):
+    with pytest.raises(Invalid, match=what):
+        rows(io.BytesIO(data), "a.csv")
+
+
+def test_a_zip_of_something_else_is_named():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a.csv", "a,b\n")
+    with pytest.raises(Invalid, match="a zip archive"):
+        rows(io.BytesIO(out.getvalue()))
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.xlsx"])
+def test_a_name_that_lies_is_told(name):
+    with pytest.raises(Invalid, match="not what its name says"):
+        rows(io.BytesIO(PLAIN), name)
+
+
+def test_missing_files_and_folders_are_told(tmp_path):
+    with pytest.raises(Invalid, match="no file"):
+        rows(tmp_path / "none.csv")
+    with pytest.raises(Invalid, match="a folder"):
+        rows(tmp_path)
+
+
+def test_parquet_values_are_rendered_canonically(tmp_path):
+    frame = pl.DataFrame(
+        {
+            "t": ["00501", None, "é"],
+            "i": [1, None, -3],
+            "f": [1.0, 0.1, 1e300],
+            "b": [True, False, None],
+            "d": [date(2026, 2, 1), None, date(1900, 1, 1)],
+            "m": [datetime(2026, 2, 1, 3, 4, 5, tzinfo=UTC)] * 3,
+            "l": [[1, 2], [], None],
+            "x": [Decimal("1.50"), None, Decimal("-2.00")],
+        }
+    )
+    path = parquet(frame, tmp_path / "a.parquet")
+    moment = "2026-02-01T03:04:05+00:00"
+    assert rows(path) == [
+        ("00501", "1", "1", "true", "2026-02-01", moment, "[1,2]", "1.50"),
+        ("", "", "0.1", "false", "", moment, "[]", ""),
+        ("é", "-3", "1e+300", "", "1900-01-01", moment, "", "-2.00"),
+    ]
+
+
+def test_parquet_comes_from_gzip_and_streams_too(tmp_path):
+    data = parquet(pl.DataFrame({"a": ["x", "y"]})).getvalue()
+    assert rows(io.BytesIO(data)) == [("x",), ("y",)]
+    assert rows(io.BytesIO(gzip.compress(data))) == [("x",), ("y",)]
+
+
+def test_parquet_is_read_in_order_and_in_batches(tmp_path):
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"n": list(range(5_000))}).write_parquet(path, row_group_size=700)
+    with open_table(path, Options(batch_rows=500)) as table:
+        batches = list(table.batches)
+    assert max(len(batch.rows) for batch in batches) <= 500
+    assert [row[0] for b in batches for row in b.rows] == [str(n) for n in range(5_000)]
+    assert [line for b in batches for line in b.lines] == list(range(2, 5_002))
+    assert table.position() == table.size
+
+
+def test_a_parquet_bomb_is_refused_by_what_it_decodes_to(tmp_path):
+    path = tmp_path / "a.parquet"
+    value = "x" * 100_000
+    pl.DataFrame({"a": [value] * 4_000}).write_parquet(path)  # 400 MB of text
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(Invalid, match="decodes to more"):
+        rows(path, max_bytes=50 << 20)
+
+
+def test_a_long_cell_of_parquet_is_refused_by_row(tmp_path):
+    frame = pl.DataFrame({"a": ["x", "y" * (MAX_CELL + 1), "n\0n", "z"]})
+    with open_table(parquet(frame, tmp_path / "a.parquet")) as table:
+        batches = list(table.batches)
+    assert [row for b in batches for row in b.rows] == [("x",), ("z",)]
+    assert [(r.line, r.column) for b in batches for r in b.rejected] == [
+        (3, "a"),
+        (4, "a"),
+    ]
+
+
+def test_binary_parquet_columns_are_refused(tmp_path):
+    with pytest.raises(Invalid, match="column 2 .* is binary"):
+        rows(parquet(pl.DataFrame({"a": ["x"], "b": [b"y"]}), tmp_path / "a.parquet"))
+
+
+def test_damaged_parquet_is_refused():
+    data = parquet(pl.DataFrame({"a": ["x"] * 100})).getvalue()
+    with pytest.raises(Invalid, match="as Parquet"):
+        rows(io.BytesIO(data[:-20]))
+
+
+def test_a_workbook_is_read_as_text():
+    with open_table(DATA / "sheet.xlsx") as table:
+        read = [tuple(row) for batch in table.batches for row in batch.rows]
+        lines = [line for batch in table.batches for line in batch.lines]
+    assert lines == []  # the batches were read once
+    assert table.facts.sheet == "Forms"
+    assert table.facts.notes == ["1 other sheets are not read"]
+    assert table.columns == ("id", "zip", "amount", "day", "paid")
+    assert read == [
+        ("a1", "00501", "12", "2026-02-01", "true"),
+        ("a2", "10001", "1.5", "2026-02-01T13:30:00", "false"),
+        ("a3", "", "", "", ""),
+    ]
+
+
+def test_a_workbook_comes_from_gzip_too():
+    packed = gzip.compress((DATA / "sheet.xlsx").read_bytes())
+    assert len(rows(io.BytesIO(packed))) == 3
+
+
+def test_a_workbook_bomb_is_refused_before_it_is_read():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("[Content_Types].xml", b"<x/>")
+        archive.writestr("xl/worksheets/sheet1.xml", b"<c/>" * (5 << 20))
+    with pytest.raises(Invalid, match="is refused") as caught:
+        rows(io.BytesIO(out.getvalue()), "a.xlsx")
+    assert "200 times" in caught.value.why
+
+
+def test_a_damaged_workbook_is_refused():
+    data = (DATA / "sheet.xlsx").read_bytes()
+    with pytest.raises(Invalid, match="broken|can not be read"):
+        rows(io.BytesIO(data[: len(data) // 2]), "a.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (True, "true"),
+        (3.0, "3"),
+        (2.5, "2.5"),
+        (1e22, "1e+22"),
+        (Decimal("1E+3"), "1000"),
+        (date(2026, 1, 2), "2026-01-02"),
+        (datetime(2026, 1, 2, 3, 4) - datetime(2026, 1, 1), "27:04:00"),
+    ],
+)
+def test_typed_values_have_one_text(value, text):
+    assert plain_text(value) == text
