@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from connectors.errors import (
@@ -138,10 +139,13 @@ class Settings:
         As in the connector's own documentation.
     secret : bytes
         Never printed; empty if the connector needs none.
+    directory : Path
+        Where relative paths of `values` begin.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
     secret: bytes = field(default=b"", repr=False)
+    directory: Path = field(default_factory=Path)
 
 
 @dataclass(frozen=True)

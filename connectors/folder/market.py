@@ -362,4 +362,4 @@ def open_folder(settings: Settings) -> Folder:
         settle = -1.0
     if not 0 <= settle < 3600:
         raise Misconfigured("settle_seconds must be a number from 0 to 3600")
-    return Folder(Path(directory), form=form, settle=settle)
+    return Folder(settings.directory / directory, form=form, settle=settle)
