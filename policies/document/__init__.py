@@ -1,17 +1,30 @@
 """The policy file: TOML text -> Policy, with located errors, lint and policy tests."""
 
+from policies.document.codes import CODES, explain_rule
 from policies.document.diagnostic import Diagnostic, Severity, Span
 from policies.document.reader import ParseResult, parse
 from policies.document.rehearsal import Refusal, TestOutcome, run_test, run_tests
+from policies.document.rendering import FORMATS, render, render_files, summary
+from policies.document.schema import json_schema
+from policies.document.starter import Column, starter
 
 __all__ = [
+    "CODES",
+    "FORMATS",
+    "Column",
     "Diagnostic",
     "ParseResult",
     "Refusal",
     "Severity",
     "Span",
     "TestOutcome",
+    "explain_rule",
+    "json_schema",
     "parse",
+    "render",
+    "render_files",
     "run_test",
     "run_tests",
+    "starter",
+    "summary",
 ]
