@@ -283,6 +283,21 @@ def _ledger() -> None:
     )
 
     op.create_table(
+        "set_count",
+        _text("property", 400),
+        _big("sets"),
+        sa.PrimaryKeyConstraint("property", name="pk_set_count"),
+    )
+
+    op.create_table(
+        "disclosure_sum",
+        _id("adversary_id"),
+        _text("property", 400),
+        _text("total"),
+        sa.PrimaryKeyConstraint("adversary_id", "property", name="pk_disclosure_sum"),
+    )
+
+    op.create_table(
         "key_lines",
         _id("seq"),
         _bytes("keys"),

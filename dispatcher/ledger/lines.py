@@ -19,6 +19,11 @@ NO_HASH: Final = "0" * 64
 """``prev`` of a chain's first line."""
 
 
+def adversary_name(number: int) -> str:
+    """Name of an adversary's chain."""
+    return f"a{number}"
+
+
 def canonical(value: object) -> str:
     """Canonical JSON: sorted keys, no spaces, Unicode as it is."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,246 @@
+"""Caps on means: the exact sums of f that they are taken from.
+
+Kept only under a policy that caps a mean. The sums follow from holdings and entries and
+are made anew when a load or a new version has changed the sets; a booking then adds what
+its exposure changes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import groupby
+from operator import itemgetter
+
+from dispatcher import keys
+from dispatcher.ledger import refusals
+from dispatcher.ledger.lines import adversary_name
+from dispatcher.ledger.refusals import Refusal
+from dispatcher.ledger.standing import InForce
+from dispatcher.model import record_unit, subject_unit
+from dispatcher.store import averages as rows
+from dispatcher.store.ledger import AccountRow, EntryRow
+from dispatcher.store.transaction import Tx
+from policies.document.policy import Scope
+from policies.rules import Held, Rule
+
+Sums = dict[str, Fraction]
+
+
+@dataclass(frozen=True)
+class Means:
+    """What the means are taken from.
+
+    Attributes
+    ----------
+    sets : dict of str to int
+        By rule: its sets that could disclose something.
+    sums : dict of int to dict of str to Fraction
+        By adversary and rule: sum of f over them.
+    """
+
+    sets: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    sums: dict[int, Sums] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(Fraction))
+    )
+
+
+def measured(force: InForce) -> tuple[Rule, ...]:
+    """Return the rules whose sums are needed: all, if the budget caps their mean."""
+    every = force.rules.all.values()
+    if force.policy.budget.average is not None:
+        return tuple(every)
+    return tuple(rule for rule in every if rule.average is not None)
+
+
+def refresh(tx: Tx, force: InForce) -> None:
+    """Make the kept sums anew if a load or a version came since (grows with the store)."""
+    if force.averages and rows.stamp(tx) != _stamp(tx, force):
+        rebuild(tx, force)
+
+
+def rebuild(tx: Tx, force: InForce) -> None:
+    """Write the sums anew from holdings and entries."""
+    means = compute(tx, force)
+    rows.replace(
+        tx,
+        means.sets.items(),
+        (
+            (adversary, name, str(total))
+            for adversary, sums in means.sums.items()
+            for name, total in sums.items()
+            if total
+        ),
+        _stamp(tx, force),
+    )
+
+
+def _stamp(tx: Tx, force: InForce) -> bytes:
+    return f"{force.version}:{rows.last_load(tx)}".encode()
+
+
+def read(tx: Tx, force: InForce) -> Means:
+    """Return the kept sums, or sums made anew where those are stale."""
+    if rows.stamp(tx) != _stamp(tx, force):
+        return compute(tx, force)
+    means = Means()
+    means.sets.update(rows.sets(tx))
+    for adversary, name, total in rows.sums(tx):
+        means.sums[adversary][name] = Fraction(total)
+    return means
+
+
+def compute(tx: Tx, force: InForce) -> Means:
+    """Add up all sets of all adversaries, unit by unit."""
+    means = Means()
+    for scope in (Scope.RECORD, Scope.SUBJECT):
+        rules = [rule for rule in measured(force) if rule.scope is scope]
+        if rules:
+            _add_scope(tx, force, rules, scope is Scope.SUBJECT, means)
+    return means
+
+
+def _add_scope(
+    tx: Tx, force: InForce, rules: list[Rule], subject: bool, means: Means
+) -> None:
+    held = _Ahead(groupby(rows.holdings_by_unit(tx, subject=subject), itemgetter(0)))
+    for unit, entries in groupby(
+        rows.entries_by_unit(tx, subject=subject), itemgetter(0)
+    ):
+        known = _held(force, ((f, t or 0, 1) for _, f, t in entries))
+        for rule in rules:
+            means.sets[rule.name] += rule.total({}, known)[1]
+        mine = sorted(held.of(unit), key=itemgetter(1))
+        for adversary, part in groupby(mine, itemgetter(1)):
+            own = _held(force, ((f, t, n) for _, _, f, t, n in part))
+            for rule in rules:
+                means.sums[adversary][rule.name] += rule.total(own, known)[0]
+
+
+class _Ahead:
+    """Groups in order of unit, taken as another sequence reaches them."""
+
+    def __init__(self, groups: Iterator[tuple[int, Iterable[tuple[int, ...]]]]) -> None:
+        self._groups = groups
+        self._unit, self._rows = -1, list[tuple[int, ...]]()
+
+    def of(self, unit: int) -> list[tuple[int, ...]]:
+        while self._unit < unit:
+            found = next(self._groups, None)
+            if found is None:
+                return []
+            self._unit, self._rows = found[0], list(found[1])
+        return self._rows if self._unit == unit else []
+
+
+def _held(force: InForce, found: Iterable[tuple[int, int, int]]) -> Held:
+    """Turn (field, time, entries) into what the rules read."""
+    held: dict[tuple[str, int], int] = {}
+    for number, time, count in found:
+        standing = force.fields.get(number)
+        if standing is not None:
+            key = standing.name, time if standing.timed else 0
+            held[key] = held.get(key, 0) + count
+    return held
+
+
+def judge(
+    tx: Tx,
+    force: InForce,
+    entry: EntryRow,
+    account: AccountRow,
+    trusted: frozenset[str],
+) -> tuple[Refusal | None, tuple[tuple[str, Fraction], ...]]:
+    """Judge the means as they would be with one more exposure.
+
+    Returns
+    -------
+    refusal : Refusal or None
+    sums : tuple of (str, Fraction)
+        What the exposure adds to each rule's sum.
+    """
+    means = read(tx, force)
+    adversary = account.adversary_id
+    added = _added(tx, force, entry, adversary)
+    sums = {
+        name: means.sums[adversary].get(name, Fraction(0))
+        + added.get(name, Fraction(0))
+        for name in means.sets
+    }
+    past = past_means(force, means.sets, sums, trusted)
+    if not past:
+        return None, tuple(added.items())
+    name, mean, cap = past[0]
+    refusal = Refusal(
+        entry_id=entry.id,
+        account_id=account.id,
+        entry=keys.entry_name(entry.record, entry.field_id),
+        account=account.text,
+        adversary=adversary_name(adversary),
+        rule=name,
+        value=mean,
+        limit=cap,
+        average=True,
+    )
+    return refusal, ()
+
+
+def past_means(
+    force: InForce,
+    sets: Mapping[str, int],
+    sums: Mapping[str, Fraction],
+    trusted: frozenset[str],
+) -> list[tuple[str, Fraction, Fraction]]:
+    """Return the means past their caps: (property, mean, cap)."""
+    past = []
+    judged = [rule for rule in measured(force) if rule.name not in trusted]
+    for rule in judged:
+        count = sets.get(rule.name, 0)
+        if rule.average is not None and count:
+            mean = sums.get(rule.name, Fraction(0)) / count
+            if mean > rule.average:
+                past.append((rule.name, mean, rule.average))
+    cap = force.policy.budget.average
+    total = sum(sets.get(rule.name, 0) for rule in judged)
+    if cap is not None and total:
+        whole = sum((sums.get(rule.name, Fraction(0)) for rule in judged), Fraction(0))
+        if whole / total > cap:
+            past.append((refusals.BUDGET_AVERAGE, whole / total, cap))
+    return past
+
+
+def _added(tx: Tx, force: InForce, entry: EntryRow, adversary: int) -> Sums:
+    added: Sums = {}
+    field_standing = force.fields[entry.field_id]
+    for subject, unit in ((False, entry.record_id), (True, entry.subject_id)):
+        scope = Scope.SUBJECT if subject else Scope.RECORD
+        rules = [
+            rule
+            for rule in measured(force)
+            if rule.scope is scope and field_standing.name in rule.fields
+        ]
+        if not rules or unit is None:
+            continue
+        known = _held(
+            force,
+            ((f, t or 0, 1) for f, t in rows.unit_entries(tx, unit, subject=subject)),
+        )
+        number = subject_unit(unit) if subject else record_unit(unit)
+        held = dict(_held(force, rows.unit_holdings(tx, adversary, number)))
+        key = field_standing.name, (entry.time or 0) if field_standing.timed else 0
+        more = {**held, key: held.get(key, 0) + 1}
+        for rule in rules:
+            change = rule.total(more, known)[0] - rule.total(held, known)[0]
+            if change:
+                added[rule.name] = change
+    return added
+
+
+def add(tx: Tx, adversary_id: int, sums: Iterable[tuple[str, Fraction]]) -> None:
+    """Add what an exposure changed to an adversary's sums."""
+    for name, change in sums:
+        rows.put_sum(
+            tx, adversary_id, name, str(rows.sum_of(tx, adversary_id, name) + change)
+        )

@@ -1,0 +1,413 @@
+"""The one door: every exposure passes here, or does not happen.
+
+A booking judges each ask afresh against the whole history, under lock, and writes
+exposure lines, summaries, tasks and outgoing messages in the caller's transaction: all
+of it is kept, or none. What may leave afterwards is what was booked, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Final
+
+import numpy as np
+
+from dispatcher import keys
+from dispatcher.errors import StoreLocked
+from dispatcher.ledger import averages, chains, refusals
+from dispatcher.ledger.bulk import Batch, Flags, Ints, Verdicts
+from dispatcher.ledger.decision import Decision, decide
+from dispatcher.ledger.refusals import Refusal
+from dispatcher.ledger.standing import FieldStanding, InForce, no_policy, version_of
+from dispatcher.model import record_unit, subject_unit
+from dispatcher.store import lease
+from dispatcher.store import ledger as rows
+from dispatcher.store.ledger import AccountRow, ChainRow, EntryRow
+from dispatcher.store.sql import Value
+from dispatcher.store.transaction import Tx
+
+SHARD: Final = 0
+"""All adversaries are of one shard."""
+
+ATTEMPTS: Final = 5
+"""Times that accounts may change hands while their adversaries are being locked."""
+
+
+@dataclass(frozen=True)
+class Asks:
+    """Entries asked for one account, in order.
+
+    Attributes
+    ----------
+    account_id : int
+    entry_ids : Sequence of int
+        A list, an array, a packed assignment read with numpy.
+    """
+
+    account_id: int
+    entry_ids: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Push:
+    """The entries leave in messages: tasks are ``booked``, messages ``ready``.
+
+    Attributes
+    ----------
+    tasks_per_message : int, optional
+        At most so many tasks go in one message; None: all of an ``Asks`` together.
+    due : int, optional
+        When the messages may leave; None: at once.
+    """
+
+    tasks_per_message: int | None = None
+    due: int | None = None
+
+
+@dataclass(frozen=True)
+class Pull:
+    """The entry is shown by us, now: the task is ``shown`` until its lease ends."""
+
+    leased_until: int
+
+
+@dataclass(frozen=True)
+class Booked:
+    """What was booked.
+
+    Attributes
+    ----------
+    tasks : range
+        Ids of the new tasks: one for each ask that was allowed, in order.
+    messages : list of int
+        Ids of the new outbox messages.
+    new : int
+        Showings: exposures of entries that their adversary did not hold.
+    refused : list of Refusal
+        What was refused and skipped, in order.
+    """
+
+    tasks: range
+    messages: list[int] = field(default_factory=list)
+    new: int = 0
+    refused: list[Refusal] = field(default_factory=list)
+
+
+def book(
+    tx: Tx,
+    asks: Sequence[Asks],
+    *,
+    delivery: Push | Pull,
+    at: int,
+    cause: str,
+    epoch: int | None = None,
+    skip_refused: bool = False,
+) -> Booked:
+    """Book exposures, or refuse.
+
+    Parameters
+    ----------
+    tx : Tx
+        A write transaction. Nothing may leave before it has committed.
+    asks : Sequence of Asks
+        An account may come several times. Granted in order.
+    delivery : Push or Pull
+        What is written beside the exposures, so that they can be acted on.
+    at : int
+        Now, microseconds UTC.
+    cause : str
+        A word for the ledger: why these entries are shown (at most 20 characters).
+    epoch : int, optional
+        Fencing token of the daemon that asks; refused if another daemon leads.
+    skip_refused : bool
+        False: one refusal refuses all. True: book the rest and report what was not.
+
+    Returns
+    -------
+    Booked
+
+    Raises
+    ------
+    Refused
+        A limit would be reached, the account is blocked, or work is paused; ``facts``
+        has property, adversary, value and limit. Nothing was written by this call.
+    NotFound
+        An entry or account is not in the store. Nothing was written.
+    Conflict
+        No policy is in force.
+    StaleLease
+        The epoch is not the one of the daemon that leads.
+    """
+    if epoch is not None:
+        lease.check_epoch(tx, SHARD, epoch)
+    version = rows.hold_barrier(tx)
+    if not version:
+        raise no_policy()
+    asks = [ask for ask in asks if len(ask.entry_ids)]
+    if not asks:
+        return Booked(tasks=range(0))
+    force = version_of(tx, version)
+    accounts, heads = _lock_adversaries(tx, [ask.account_id for ask in asks])
+    entry_ids = np.concatenate([np.asarray(a.entry_ids, np.int64) for a in asks])
+    rows.lock_entries(tx, np.unique(entry_ids).tolist())
+    booking = _Booking(tx, force, heads, delivery, at, cause)
+    if len(entry_ids) == 1:
+        account = accounts[asks[0].account_id]
+        return booking.single(account, int(entry_ids[0]), skip_refused=skip_refused)
+    every = [(accounts[ask.account_id], ask.entry_ids) for ask in asks]
+    if force.averages:
+        return booking.one_by_one(every, skip_refused=skip_refused)
+    return booking.bulk(every, skip_refused=skip_refused)
+
+
+def _lock_adversaries(
+    tx: Tx, account_ids: Sequence[int]
+) -> tuple[dict[int, AccountRow], dict[int, ChainRow]]:
+    """Lock the adversaries of some accounts; what is read afterwards holds."""
+    wanted = sorted(set(account_ids))
+    for _ in range(ATTEMPTS):
+        before = _accounts(tx, wanted)
+        heads = chains.lock(tx, {row.adversary_id for row in before.values()})
+        accounts = _accounts(tx, wanted)
+        if all(row.adversary_id in heads for row in accounts.values()):
+            return accounts, heads
+    raise StoreLocked(
+        "the accounts keep changing hands",
+        why="Accounts are being joined at this moment.",
+        fix="Try again; nothing was booked.",
+    )
+
+
+def _accounts(tx: Tx, ids: list[int]) -> dict[int, AccountRow]:
+    found = rows.accounts(tx, ids)
+    for number in ids:
+        if number not in found:
+            raise refusals.unknown("account", number)
+    return found
+
+
+@dataclass
+class _Booking:
+    """One booking under way: everything is locked."""
+
+    tx: Tx
+    force: InForce
+    heads: dict[int, ChainRow]
+    delivery: Push | Pull
+    at: int
+    cause: str
+
+    def single(
+        self, account: AccountRow, entry_id: int, *, skip_refused: bool
+    ) -> Booked:
+        """Book one ask."""
+        averages.refresh(self.tx, self.force)
+        decision = decide(self.tx, self.force, entry_id, account.id)
+        if decision.refusal is not None:
+            if skip_refused:
+                return Booked(tasks=range(0), refused=[decision.refusal])
+            raise decision.refusal.error()
+        new = self._grant(account, decision)
+        tasks, messages = self._deliver([(account, [entry_id])])
+        return Booked(tasks, messages, new)
+
+    def one_by_one(
+        self, asks: Sequence[tuple[AccountRow, Sequence[int]]], *, skip_refused: bool
+    ) -> Booked:
+        """Book asks one after another: where a mean is capped, each changes the next."""
+        averages.refresh(self.tx, self.force)
+        self.tx.execute("SAVEPOINT one_by_one")
+        refused: list[Refusal] = []
+        booked: list[tuple[AccountRow, list[int]]] = []
+        showings = 0
+        for account, entry_ids in asks:
+            mine: list[int] = []
+            for entry_id in entry_ids:
+                decision = decide(self.tx, self.force, int(entry_id), account.id)
+                if decision.refusal is None:
+                    showings += self._grant(account, decision)
+                    mine.append(int(entry_id))
+                elif skip_refused:
+                    refused.append(decision.refusal)
+                else:
+                    self.tx.execute("ROLLBACK TO SAVEPOINT one_by_one")
+                    raise decision.refusal.error()
+            booked.append((account, mine))
+        self.tx.execute("RELEASE SAVEPOINT one_by_one")
+        tasks, messages = self._deliver(booked)
+        return Booked(tasks, messages, showings, refused)
+
+    def bulk(
+        self, asks: Sequence[tuple[AccountRow, Sequence[int]]], *, skip_refused: bool
+    ) -> Booked:
+        """Book many asks at once."""
+        batch = Batch(self.tx, self.force, asks)
+        verdicts = batch.decide()
+        if verdicts.refused and not skip_refused:
+            raise verdicts.refused[0].error()
+        self._expose_all(batch, verdicts)
+        rows.add_holdings(self.tx, _added(batch, np.flatnonzero(verdicts.new)))
+        ends = np.cumsum([len(ids) for _, ids in asks])
+        booked = [
+            (account, np.asarray(ids, np.int64)[allowed].tolist())
+            for (account, ids), allowed in zip(
+                asks, np.split(verdicts.allowed, ends[:-1]), strict=True
+            )
+        ]
+        tasks, messages = self._deliver(booked)
+        return Booked(tasks, messages, int(verdicts.new.sum()), verdicts.refused)
+
+    def _grant(self, account: AccountRow, decision: Decision) -> int:
+        """Write one exposure with its summaries; return 1 if it is a showing."""
+        entry, new = decision.entry, int(not decision.held)
+        adversary = account.adversary_id
+        name = keys.entry_name(entry.record, entry.field_id)
+        showing = chains.Showings(account.id, account.text, [entry.id], [name], [new])
+        self._append(adversary, [showing])
+        if new:
+            rows.add_holdings(self.tx, _holdings_of(self.force, adversary, entry))
+            averages.add(self.tx, adversary, decision.sums)
+        return new
+
+    def _append(self, adversary: int, showings: Iterable[chains.Showings]) -> None:
+        self.heads[adversary] = chains.expose(
+            self.tx,
+            self.heads[adversary],
+            showings,
+            at=self.at,
+            policy=self.force.version,
+            cause=self.cause,
+        )
+
+    def _expose_all(self, batch: Batch, verdicts: Verdicts) -> None:
+        """Write the exposure lines of a batch, chain by chain."""
+        names = [keys.entry_name(e.record, e.field_id) for e in batch.entries]
+        ids = [entry.id for entry in batch.entries]
+        allowed = np.flatnonzero(verdicts.allowed)
+        order = allowed[np.argsort(batch.ask_adversary[allowed], kind="stable")]
+        for adversary, mine in _runs(order, batch.ask_adversary):
+            parts = []
+            for place, part in _runs(mine, batch.ask_account):
+                account, entries = batch.accounts[place], batch.ask_entry[part].tolist()
+                parts.append(
+                    chains.Showings(
+                        account.id,
+                        account.text,
+                        [ids[i] for i in entries],
+                        [names[i] for i in entries],
+                        verdicts.new[part].astype(np.int64).tolist(),
+                    )
+                )
+            self._append(int(batch.adversaries[adversary]), parts)
+
+    def _deliver(
+        self, booked: Sequence[tuple[AccountRow, list[int]]]
+    ) -> tuple[range, list[int]]:
+        """Write the tasks, and for a push the messages that they leave in."""
+        total = sum(len(ids) for _, ids in booked)
+        if not total:
+            return range(0), []
+        first = self.tx.reserve("task", total)
+        tasks = range(first, first + total)
+        if isinstance(self.delivery, Pull):
+            rows.add_tasks(
+                self.tx, self._tasks(first, booked, "shown", self.delivery.leased_until)
+            )
+            return tasks, []
+        parts = list(_messages(booked, self.delivery.tasks_per_message))
+        start = self.tx.reserve("outbox", len(parts))
+        due = self.at if self.delivery.due is None else self.delivery.due
+        rows.add_outbox(
+            self.tx,
+            [
+                (start + i, account.connector, account.id, "publish", due, self.at)
+                for i, (account, _) in enumerate(parts)
+            ],
+        )
+        rows.add_tasks(self.tx, self._tasks(first, parts, "booked", None, start))
+        return tasks, list(range(start, start + len(parts)))
+
+    def _tasks(
+        self,
+        first: int,
+        parts: Sequence[tuple[AccountRow, list[int]]],
+        state: str,
+        leased_until: int | None,
+        message: int | None = None,
+    ) -> Iterator[Sequence[Value]]:
+        for i, (account, ids) in enumerate(parts):
+            yield from zip(
+                range(first, first + len(ids)),
+                ids,
+                repeat(account.id),
+                repeat(account.adversary_id),
+                repeat(account.connector),
+                repeat(None if message is None else message + i),
+                repeat(state),
+                repeat(self.at),
+                repeat(leased_until),
+                strict=False,
+            )
+            first += len(ids)
+
+
+def _runs(order: Ints, keys_of: Ints) -> Iterator[tuple[int, Ints]]:
+    """Split an order of asks where their key changes: (key, asks)."""
+    if not len(order):
+        return
+    values = keys_of[order]
+    cuts = np.flatnonzero(np.diff(values)) + 1
+    for part in np.split(order, cuts):
+        yield int(keys_of[part[0]]), part
+
+
+def _messages(
+    booked: Sequence[tuple[AccountRow, list[int]]], size: int | None
+) -> Iterator[tuple[AccountRow, list[int]]]:
+    for account, ids in booked:
+        step = size or len(ids) or 1
+        for i in range(0, len(ids), step):
+            yield account, ids[i : i + step]
+
+
+def _holdings_of(
+    force: InForce, adversary: int, entry: EntryRow
+) -> list[tuple[int, int, int, int, int]]:
+    """What one exposure adds to the summary."""
+    field_standing = force.fields[entry.field_id]
+    added = []
+    if field_standing.in_record:
+        unit = record_unit(entry.record_id)
+        added.append((adversary, unit, entry.field_id, 0, 1))
+    if field_standing.in_subject and entry.subject_id is not None:
+        time = (entry.time or 0) if field_standing.timed else 0
+        unit = subject_unit(entry.subject_id)
+        added.append((adversary, unit, entry.field_id, time, 1))
+    return added
+
+
+def _added(batch: Batch, new: Ints) -> Iterator[Sequence[int]]:
+    """What the showings of a batch add to the summary, in order of its key."""
+    fields = batch.force.fields
+    entry = batch.ask_entry[new]
+    adversary = batch.adversaries[batch.ask_adversary[new]]
+    number = batch.field[entry]
+
+    def kept(flag: Callable[[FieldStanding], bool]) -> Flags:
+        chosen = [n for n, standing in fields.items() if flag(standing)]
+        return np.isin(number, np.array(chosen, np.int64))
+
+    of_record = kept(lambda f: f.in_record)
+    of_subject = kept(lambda f: f.in_subject) & (batch.subject[entry] >= 0)
+    time = np.where(kept(lambda f: f.timed), batch.time[entry], 0)
+    parts = (
+        (of_record, 2 * batch.record[entry], np.zeros_like(time)),
+        (of_subject, 2 * batch.subject[entry] + 1, time),
+    )
+    for mask, units, times in parts:
+        table = np.stack([adversary, units, number, times])[:, mask]
+        order = np.lexsort(table[::-1])
+        columns = table[:, order].tolist()
+        yield from zip(*columns, repeat(1), strict=False)

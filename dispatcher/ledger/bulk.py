@@ -1,0 +1,308 @@
+"""Many asks decided at once: the same answers as one by one, in a few array passes.
+
+Every disclosure function grows with what is held. So if each unit keeps its limits with
+*all* asks of a batch granted, then every ask is safe in any order, and one pass over
+arrays shows it. Only where a unit or an entry's showings would go past a limit are the
+asks concerned decided one after another, in the order given, by the rules themselves.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dispatcher.ledger import refusals
+from dispatcher.ledger.decision import Held, facts, refuse, stopped, trust
+from dispatcher.ledger.refusals import Refusal
+from dispatcher.ledger.standing import InForce
+from dispatcher.ledger.units import Rows, over_limit
+from dispatcher.model import record_unit, subject_unit
+from dispatcher.store import ledger as rows
+from dispatcher.store.ledger import AccountRow, EntryRow
+from dispatcher.store.transaction import Tx
+from policies.asks import Finding, judge_ask
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What the gate says of each ask, in order.
+
+    Attributes
+    ----------
+    allowed : bool array, shape (asks,)
+    new : bool array, shape (asks,)
+        Whether the ask is allowed and its adversary does not hold the entry yet.
+    refused : list of Refusal
+        One for each ask that is not allowed, in order.
+    """
+
+    allowed: Flags
+    new: Flags
+    refused: list[Refusal]
+
+
+class Batch:
+    """The asks of one booking with all that is known of them.
+
+    Parameters
+    ----------
+    tx : Tx
+        The barrier, the adversaries and the entries are locked.
+    force : InForce
+    asks : Sequence of (AccountRow, Sequence of int)
+        Accounts, and the entries asked for each, in order.
+    """
+
+    def __init__(
+        self, tx: Tx, force: InForce, asks: Sequence[tuple[AccountRow, Sequence[int]]]
+    ) -> None:
+        self.tx, self.force = tx, force
+        self.accounts = [account for account, _ in asks]
+        sizes = [len(ids) for _, ids in asks]
+        asked = np.concatenate([np.asarray(ids, np.int64) for _, ids in asks])
+        self.ask_account = np.repeat(np.arange(len(asks)), sizes)
+        unique, self.ask_entry = np.unique(asked, return_inverse=True)
+        self.entries = self._read_entries(unique.tolist())
+        ids = [account.adversary_id for account in self.accounts]
+        self.adversaries, place = np.unique(
+            np.array(ids, np.int64), return_inverse=True
+        )
+        self.ask_adversary = place[self.ask_account]
+        self.record = np.array([e.record_id for e in self.entries], np.int64)
+        self.field = np.array([e.field_id for e in self.entries], np.int64)
+        self.subject = np.array(
+            [-1 if e.subject_id is None else e.subject_id for e in self.entries],
+            np.int64,
+        )
+        self.time = np.array([e.time or 0 for e in self.entries], np.int64)
+        self.trusted = [trust(tx, force, int(a)) for a in self.adversaries]
+        self._read_showings(unique)
+
+    def _read_entries(self, ids: list[int]) -> list[EntryRow]:
+        found = {row.id: row for row in rows.entries(self.tx, ids)}
+        for number in ids:
+            if number not in found:
+                raise refusals.unknown("entry", number)
+        return [found[number] for number in ids]
+
+    def _read_showings(self, ids: Ints) -> None:
+        """Set how often each entry was shown, its limit, and who holds it already."""
+        place = {number: i for i, number in enumerate(ids.tolist())}
+        adversary = {number: i for i, number in enumerate(self.adversaries.tolist())}
+        self.shown = np.zeros(len(ids), np.int64)
+        self.limit = np.zeros(len(ids), np.int64)
+        pairs = []
+        for row in rows.showings_of(self.tx, ids.tolist()):
+            i = place[row.entry_id]
+            self.shown[i] += row.showing
+            self.limit[i] += row.extra
+            if row.adversary_id in adversary:
+                pairs.append(self.pair(adversary[row.adversary_id], i))
+        standing = {n: field.showings for n, field in self.force.fields.items()}
+        self.limit += np.array([standing.get(n, 0) for n in self.field.tolist()])
+        asked = self.pair(self.ask_adversary, self.ask_entry)
+        self.held = np.isin(asked, np.array(pairs, np.int64))
+
+    def pair(self, adversary: Ints | int, entry: Ints | int) -> Ints:
+        """One number for an adversary and an entry of the batch."""
+        return np.asarray(adversary * len(self.entries) + entry, np.int64)
+
+    def decide(self) -> Verdicts:
+        """Decide all asks."""
+        refused = self._refused_by_standing()
+        open_ = ~self.held
+        open_[list(refused)] = False
+        doubt = self._doubtful(open_)
+        allowed = np.ones(len(open_), np.bool_)
+        new = open_.copy()
+        for i, refusal in self._one_by_one(np.flatnonzero(doubt), new):
+            refused[i] = refusal
+        allowed[list(refused)] = False
+        new &= allowed
+        return Verdicts(allowed, new, [refused[i] for i in sorted(refused)])
+
+    # -- what needs no rule ----------------------------------------------------
+
+    def _refused_by_standing(self) -> dict[int, Refusal]:
+        """Asks refused whatever was shown before, with the reason."""
+        fields, found = self.force.fields, {}
+        sent = {n for n, field in fields.items() if field.sent}
+        scopes = rows.stopped_scopes(self.tx)
+        gone = ~np.isin(self.field, np.array(sorted(sent), np.int64))
+        suspect = gone[self.ask_entry]
+        blocked = np.array([a.state != "active" for a in self.accounts])
+        suspect |= blocked[self.ask_account]
+        recused = rows.recusals(self.tx, self.adversaries.tolist())
+        if scopes or recused:
+            suspect[:] = True
+        for i in np.flatnonzero(suspect).tolist():
+            word = self._standing(i, scopes, recused)
+            if word is not None:
+                found[i] = refuse(self.entry_of(i), self.account_of(i), word)
+        return found
+
+    def _standing(
+        self, i: int, scopes: set[str], recused: set[tuple[int, int]]
+    ) -> str | None:
+        entry, account = self.entry_of(i), self.account_of(i)
+        field = self.force.fields.get(entry.field_id)
+        if field is None or not field.sent:
+            return refusals.FIELDS_SEND
+        if account.state != "active":
+            return refusals.ACCOUNT
+        if stopped(scopes, entry, account):
+            return refusals.PAUSE
+        units = {(account.adversary_id, unit) for unit in units_of(entry)}
+        return None if units.isdisjoint(recused) else refusals.RECUSAL
+
+    def entry_of(self, i: int) -> EntryRow:
+        """Return the entry of ask ``i``."""
+        return self.entries[int(self.ask_entry[i])]
+
+    def account_of(self, i: int) -> AccountRow:
+        """Return the account of ask ``i``."""
+        return self.accounts[int(self.ask_account[i])]
+
+    # -- all at once -----------------------------------------------------------
+
+    def _doubtful(self, open_: Flags) -> Flags:
+        """Open asks that may go past a limit if all open asks are granted."""
+        at = np.flatnonzero(open_)
+        doubt = np.zeros(len(open_), np.bool_)
+        if not len(at):
+            return doubt
+        pairs = self.pair(self.ask_adversary, self.ask_entry)[at]
+        _, inverse, count = np.unique(pairs, return_inverse=True, return_counts=True)
+        entry = self.ask_entry[at]
+        added = np.bincount(entry, minlength=len(self.entries))
+        mine = (count[inverse] > 1) | (self.shown + added > self.limit)[entry]
+        known = self._known_holdings(at)
+        self.holdings = known
+        for subject in (False, True):
+            mine |= over_limit(
+                self.force,
+                self.trusted,
+                asked=self._rows(at, subject),
+                known=known[subject],
+                subject=subject,
+            )
+        doubt[at] = mine
+        return doubt
+
+    def _rows(self, at: Ints, subject: bool) -> Rows:
+        entry = self.ask_entry[at]
+        units = self.subject if subject else self.record
+        return Rows(
+            adversary=self.ask_adversary[at],
+            unit=units[entry],
+            field=self.field[entry],
+            time=self.time[entry],
+            entries=np.ones(len(at), np.int64),
+        )
+
+    def _known_holdings(self, at: Ints) -> tuple[Rows, Rows]:
+        """What the adversaries hold of the units asked: of records, of subjects."""
+        entry = self.ask_entry[at]
+        units = np.concatenate([2 * self.record[entry], 2 * self.subject[entry] + 1])
+        who = np.tile(self.ask_adversary[at], 2)
+        keep = units >= 0  # an entry without a subject gives -1
+        units, who = units[keep], who[keep]
+        found: list[tuple[int, int, int, int, int]] = []
+        for i, adversary in enumerate(self.adversaries.tolist()):
+            if rows.holds_anything(self.tx, adversary):
+                mine = np.unique(units[who == i]).tolist()
+                held = rows.holdings(self.tx, adversary, mine)
+                found.extend((i, *row) for row in held)
+        table = np.array(found, np.int64).reshape(-1, 5)
+        odd = (table[:, 1] & 1).astype(np.bool_)
+        return Rows.of(table[~odd]), Rows.of(table[odd])
+
+    # -- one after another -----------------------------------------------------
+
+    def _one_by_one(self, doubtful: Ints, new: Flags) -> Iterable[tuple[int, Refusal]]:
+        """Decide doubtful asks in order; correct ``new`` where one comes again."""
+        if not len(doubtful):
+            return
+        held = self._held_units(doubtful)
+        shown = self.shown.copy()
+        taken: set[tuple[int, int]] = set()
+        for i in doubtful.tolist():
+            adversary, number = int(self.ask_adversary[i]), int(self.ask_entry[i])
+            if (adversary, number) in taken:
+                new[i] = False
+                continue
+            entry, account = self.entries[number], self.account_of(i)
+            finding = self._refusing(adversary, entry, held)
+            if finding is not None:
+                assert finding.tau is not None
+                yield (
+                    i,
+                    refuse(
+                        entry, account, finding.property, finding.after, finding.tau
+                    ),
+                )
+            elif shown[number] + 1 > self.limit[number]:
+                counts = int(shown[number]) + 1, int(self.limit[number])
+                yield i, refuse(entry, account, refusals.BUDGET_T, *counts)
+            else:
+                taken.add((adversary, number))
+                shown[number] += 1
+                self._add(held, adversary, entry)
+
+    def _held_units(self, doubtful: Ints) -> dict[tuple[int, int], Held]:
+        wanted = {
+            (int(self.ask_adversary[i]), unit)
+            for i in doubtful.tolist()
+            for unit in units_of(self.entry_of(i))
+        }
+        held: dict[tuple[int, int], Held] = defaultdict(dict)
+        names = self.force.numbered
+        for subject, known in enumerate(self.holdings):
+            for who, unit, field, time, count in known.listed():
+                key = who, 2 * unit + subject
+                if key in wanted and field in names:
+                    held[key][names[field], time] = count
+        return held
+
+    def _refusing(
+        self, adversary: int, entry: EntryRow, held: dict[tuple[int, int], Held]
+    ) -> Finding | None:
+        field = self.force.fields[entry.field_id]
+        subject = (
+            {}
+            if entry.subject_id is None
+            else held[adversary, subject_unit(entry.subject_id)]
+        )
+        findings = judge_ask(
+            self.force.rules,
+            facts(entry, field),
+            held[adversary, record_unit(entry.record_id)],
+            subject,
+            self.trusted[adversary],
+        )
+        return next((finding for finding in findings if finding.refused), None)
+
+    def _add(
+        self, held: dict[tuple[int, int], Held], adversary: int, entry: EntryRow
+    ) -> None:
+        field = self.force.fields[entry.field_id]
+        time = (entry.time or 0) if field.timed else 0
+        for unit in units_of(entry):
+            mine = held[adversary, unit]
+            key = field.name, time if unit & 1 else 0
+            mine[key] = mine.get(key, 0) + 1
+
+
+def units_of(entry: EntryRow) -> list[int]:
+    """Return the units that an entry belongs to: its record, and its subject if any."""
+    units = [record_unit(entry.record_id)]
+    if entry.subject_id is not None:
+        units.append(subject_unit(entry.subject_id))
+    return units

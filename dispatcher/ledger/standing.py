@@ -1,0 +1,172 @@
+"""The policy in force, made ready for the gate: rules and needs by field number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from dispatcher.errors import Conflict
+from dispatcher.store import ledger as rows
+from dispatcher.store.transaction import Tx
+from policies.asks import Rules, compile_rules
+from policies.document import parse
+from policies.document.policy import Policy, Scope
+from policies.groups import trusted_rules
+from policies.rules import Rule
+
+
+@dataclass(frozen=True)
+class FieldStanding:
+    """What the policy in force says of one field.
+
+    Attributes
+    ----------
+    name : str
+    sent : bool
+        False when ``send = false``.
+    showings : int
+        Lifetime cap t.
+    rules : tuple of Rule
+        All that touch the field, in the order of the file.
+    in_record, in_subject : bool
+        Whether holdings are kept for the entry's record, and for its subject.
+    timed : bool
+        Whether a windowed rule touches it, so that holdings tell times apart.
+    """
+
+    name: str
+    sent: bool
+    showings: int
+    rules: tuple[Rule, ...]
+    in_record: bool
+    in_subject: bool
+    timed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class InForce:
+    """A policy version with everything that the gate reads off it.
+
+    Attributes
+    ----------
+    version : int
+    sha256 : str
+    policy : Policy
+    rules : Rules
+    fields : Mapping[int, FieldStanding]
+        By field number; fields that the version lacks are not in it.
+    field_ids : Mapping[str, int]
+        All numbered fields, over all versions.
+    averages : bool
+        Whether any cap on an average is set.
+    trusting : bool
+        Whether any group is trusted with a rule.
+    """
+
+    version: int
+    sha256: str
+    policy: Policy
+    rules: Rules
+    fields: Mapping[int, FieldStanding]
+    field_ids: Mapping[str, int]
+    averages: bool
+    trusting: bool
+    _trust: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
+
+    def trusted(self, groups: Iterable[str]) -> frozenset[str]:
+        """Rules not judged for an adversary.
+
+        Parameters
+        ----------
+        groups : Iterable of str
+            The group names of each of its accounts, each a JSON list.
+        """
+        asked = frozenset(groups)
+        known = self._trust.get(asked)
+        if known is None:
+            known = trusted_rules(self.policy, [json.loads(text) for text in asked])
+            self._trust[asked] = known
+        return known
+
+    @property
+    def numbered(self) -> Mapping[int, str]:
+        """Names of the fields of this version, by number."""
+        return {number: standing.name for number, standing in self.fields.items()}
+
+
+def compile_version(
+    version: int, sha256: str, policy: Policy, field_ids: Mapping[str, int]
+) -> InForce:
+    """Make a parsed policy ready for the gate."""
+    rules = compile_rules(policy)
+    fields = {}
+    for name, entry_field in policy.entity.fields.items():
+        touching = rules.of_field(name)
+        fields[field_ids[name]] = FieldStanding(
+            name=name,
+            sent=entry_field.send,
+            showings=policy.showings(name),
+            rules=touching,
+            in_record=any(rule.scope is Scope.RECORD for rule in touching),
+            in_subject=any(rule.scope is Scope.SUBJECT for rule in touching),
+            timed=any(rule.window is not None for rule in touching),
+        )
+    averages = policy.budget.average is not None or any(
+        rule.average is not None for rule in rules.all.values()
+    )
+    return InForce(
+        version=version,
+        sha256=sha256,
+        policy=policy,
+        rules=rules,
+        fields=fields,
+        field_ids=dict(field_ids),
+        averages=averages,
+        trusting=any(group.trusted for group in policy.groups.values()),
+    )
+
+
+@lru_cache(maxsize=32)
+def _compiled(
+    version: int, sha256: str, source: bytes, fields: tuple[tuple[str, int], ...]
+) -> InForce:
+    policy = parse(source).policy
+    if policy is None:
+        raise Conflict(
+            f"version {version} of the policy can not be read",
+            why="It was applied by a program with another policy language.",
+            fix="Run the version of the program that applied it, or a newer one.",
+        )
+    return compile_version(version, sha256, policy, dict(fields))
+
+
+def version_of(tx: Tx, version: int) -> InForce:
+    """Read an applied version.
+
+    Raises
+    ------
+    Conflict
+        There is no such version.
+    """
+    found = rows.policy_row(tx, version)
+    if found is None:
+        raise no_policy()
+    fields = tuple(sorted(rows.field_ids(tx).items()))
+    return _compiled(version, found.sha256, found.source, fields)
+
+
+def current_policy(tx: Tx) -> InForce | None:
+    """Return the version in force, or None before the first one."""
+    version = rows.version_in_force(tx)
+    return version_of(tx, version) if version else None
+
+
+def no_policy() -> Conflict:
+    """Error for work that needs a policy before there is one."""
+    return Conflict(
+        "no policy is in force",
+        why="Nothing is loaded or shown before a policy says what must stay apart.",
+        fix="Run: dispatcher policy apply policy.toml",
+    )

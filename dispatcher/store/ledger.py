@@ -1,0 +1,532 @@
+"""What the gate reads and writes: standings, holdings, lines, chains.
+
+Statements that lock do so in one order everywhere: the barrier, then chains by id, then
+entries by id. Every question is by primary key or by an index, and none grows with the
+length of the ledger, but for those that say so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from dispatcher.model import SYSTEM_CHAIN
+from dispatcher.store.transaction import Tx
+
+MANY = 20_000
+"""Ids asked for in one statement."""
+
+
+class PolicyRow(NamedTuple):
+    """An applied policy file."""
+
+    version: int
+    name: str
+    source: bytes
+    sha256: str
+    applied_at: int
+
+
+class ChainRow(NamedTuple):
+    """A chain's head."""
+
+    id: int
+    name: str
+    seq: int
+    head: str
+    at: int
+    policy_version: int
+    sealed_seq: int
+    survivor_id: int | None
+
+
+class AccountRow(NamedTuple):
+    """What the gate asks of an account."""
+
+    id: int
+    connector: str
+    name: str
+    adversary_id: int
+    state: str
+    groups: str
+
+    @property
+    def text(self) -> str:
+        """The whole account: ``CONNECTOR/NAME``."""
+        return f"{self.connector}/{self.name}"
+
+
+class EntryRow(NamedTuple):
+    """What the gate asks of an entry: ids and facts, no value."""
+
+    id: int
+    record_id: int
+    field_id: int
+    subject_id: int | None
+    time: int | None
+    record: str  # the record's pseudonym
+    run_id: int
+
+
+class ShowingRow(NamedTuple):
+    """A line about an entry: an exposure, or an ``unburn``."""
+
+    entry_id: int
+    adversary_id: int  # the one that goes on, if the line's own has ended
+    account_id: int | None
+    showing: int
+    extra: int
+
+
+class HoldingRow(NamedTuple):
+    """What an adversary holds of a unit."""
+
+    adversary_id: int
+    unit_id: int
+    field_id: int
+    time: int
+    entries: int
+
+
+# -- the barrier and the policy ------------------------------------------------
+
+
+def hold_barrier(tx: Tx) -> int:
+    """Hold the barrier shared, as a booking does; return the version in force."""
+    row = tx.one("SELECT policy_version FROM barrier WHERE id = 1 FOR SHARE")
+    return int(row[0]) if row else 0
+
+
+def close_barrier(tx: Tx) -> int:
+    """Hold the barrier alone, waiting for bookings in flight; the version in force."""
+    row = tx.one("SELECT policy_version FROM barrier WHERE id = 1 FOR UPDATE")
+    return int(row[0]) if row else 0
+
+
+def version_in_force(tx: Tx) -> int:
+    """Version in force; 0 before the first."""
+    row = tx.one("SELECT policy_version FROM barrier WHERE id = 1")
+    return int(row[0]) if row else 0
+
+
+def policy_row(tx: Tx, version: int) -> PolicyRow | None:
+    """One applied policy file."""
+    row = tx.one(
+        "SELECT version, name, source, sha256, applied_at FROM policy"
+        " WHERE version = ?",
+        (version,),
+    )
+    return PolicyRow(row[0], row[1], bytes(row[2]), row[3], row[4]) if row else None
+
+
+def put_policy(tx: Tx, row: PolicyRow) -> None:
+    """Keep an applied policy file and put it in force."""
+    tx.execute(
+        "INSERT INTO policy (version, name, source, sha256, applied_at)"
+        " VALUES (?, ?, ?, ?, ?)",
+        row,
+    )
+    tx.execute("UPDATE barrier SET policy_version = ? WHERE id = 1", (row.version,))
+
+
+def field_ids(tx: Tx) -> dict[str, int]:
+    """Numbers of all field names, over all versions."""
+    return {name: number for name, number in tx.rows("SELECT name, id FROM field")}
+
+
+def number_fields(tx: Tx, names: Iterable[str]) -> dict[str, int]:
+    """Give each new field name a number; return all of them."""
+    known = field_ids(tx)
+    for name in names:
+        if name not in known:
+            known[name] = max(known.values(), default=0) + 1
+            tx.execute(
+                "INSERT INTO field (id, name) VALUES (?, ?)", (known[name], name)
+            )
+    return known
+
+
+# -- chains --------------------------------------------------------------------
+
+_CHAIN = "id, name, seq, head, at, policy_version, sealed_seq, survivor_id"
+
+
+def lock_chains(tx: Tx, ids: Iterable[int]) -> dict[int, ChainRow]:
+    """Lock chains in order of id and read their heads."""
+    wanted = sorted(set(ids))
+    locked = tx.rows(
+        f"SELECT {_CHAIN} FROM chain WHERE id = ANY(?) ORDER BY id FOR NO KEY UPDATE",
+        (wanted,),
+    )
+    return {row[0]: ChainRow(*row) for row in locked}
+
+
+def all_chains(tx: Tx) -> list[ChainRow]:
+    """Return the head of every chain, by id (grows with the number of chains)."""
+    found = tx.rows(f"SELECT {_CHAIN} FROM chain ORDER BY id")
+    return [ChainRow(*row) for row in found]
+
+
+def grown_chains(tx: Tx) -> list[tuple[int, int]]:
+    """Id and length of the adversary chains that grew since they were sealed."""
+    return [
+        (int(chain), int(seq))
+        for chain, seq in tx.rows(
+            "SELECT id, seq FROM chain WHERE seq > sealed_seq AND id <> ?",
+            (SYSTEM_CHAIN,),
+        )
+    ]
+
+
+def add_chain(tx: Tx, chain: ChainRow) -> None:
+    """Begin a chain."""
+    marks = ", ".join("?" * len(chain))
+    tx.execute(f"INSERT INTO chain ({_CHAIN}) VALUES ({marks})", chain)
+
+
+def save_head(tx: Tx, chain: ChainRow) -> None:
+    """Keep a chain's new head."""
+    tx.execute(
+        "UPDATE chain SET seq = ?, head = ?, at = ?, policy_version = ? WHERE id = ?",
+        (chain.seq, chain.head, chain.at, chain.policy_version, chain.id),
+    )
+
+
+def save_sealed(tx: Tx, sealed: Iterable[tuple[int, int]]) -> None:
+    """Note up to where each chain is sealed: (id, seq)."""
+    for chain, seq in sealed:
+        tx.execute("UPDATE chain SET sealed_seq = ? WHERE id = ?", (seq, chain))
+
+
+def end_chain(tx: Tx, chain: int, survivor: int) -> None:
+    """Let a chain, and all that ended in it, go on as another."""
+    tx.execute(
+        "UPDATE chain SET survivor_id = ? WHERE id = ? OR survivor_id = ?",
+        (survivor, chain, chain),
+    )
+    tx.execute(
+        "UPDATE account SET adversary_id = ? WHERE adversary_id = ?", (survivor, chain)
+    )
+
+
+# -- lines ---------------------------------------------------------------------
+
+LINE = (
+    "chain_id",
+    "seq",
+    "kind",
+    "at",
+    "policy_version",
+    "account_id",
+    "entry_id",
+    "cause",
+    "showing",
+    "body",
+    "hash",
+)
+"""Columns of a ledger line, in the order of the rows given here."""
+
+
+def add_lines(tx: Tx, lines: Iterable[Sequence[object]]) -> None:
+    """Append lines, rows in the order of :data:`LINE`."""
+    tx.insert_many("ledger_line", LINE, lines)
+
+
+def lines_up_to(tx: Tx, chain: int, seq: int) -> Iterator[tuple[object, ...]]:
+    """Read a chain's lines up to ``seq``, in order, as they stream in.
+
+    Columns: seq, kind, at, policy_version, account (text), record's pseudonym, field_id,
+    cause, body, hash, entry_id.
+    """
+    return tx.stream(
+        "SELECT l.seq, l.kind, l.at, l.policy_version,"
+        " a.connector || '/' || a.name, r.pseudonym, e.field_id, l.cause, l.body,"
+        " l.hash, l.entry_id"
+        " FROM ledger_line l"
+        " LEFT JOIN account a ON a.id = l.account_id"
+        " LEFT JOIN entry e ON e.id = l.entry_id"
+        " LEFT JOIN record r ON r.id = e.record_id"
+        " WHERE l.chain_id = ? AND l.seq <= ? ORDER BY l.seq",
+        (chain, seq),
+    )
+
+
+# -- what one decision asks ----------------------------------------------------
+
+_ACCOUNT = "id, connector, name, adversary_id, state, groups"
+
+
+def account(tx: Tx, account_id: int) -> AccountRow | None:
+    """One account."""
+    row = tx.one(
+        f"SELECT {_ACCOUNT} FROM account WHERE id = ?",
+        (account_id,),
+    )
+    return AccountRow(*row) if row else None
+
+
+def accounts(tx: Tx, ids: Sequence[int]) -> dict[int, AccountRow]:
+    """Many accounts, by id."""
+    found: dict[int, AccountRow] = {}
+    for part in _parts(ids):
+        for row in tx.rows(
+            f"SELECT {_ACCOUNT} FROM account WHERE id = ANY(?)",
+            (part,),
+        ):
+            found[row[0]] = AccountRow(*row)
+    return found
+
+
+def groups_of(tx: Tx, adversary_id: int) -> list[str]:
+    """Different group lists (JSON) of an adversary's accounts."""
+    return [
+        row[0]
+        for row in tx.rows(
+            "SELECT DISTINCT groups FROM account WHERE adversary_id = ?",
+            (adversary_id,),
+        )
+    ]
+
+
+_ENTRY = (
+    "SELECT e.id, e.record_id, e.field_id, e.subject_id, e.time, r.pseudonym, r.run_id"
+    " FROM entry e JOIN record r ON r.id = e.record_id WHERE e.id"
+)
+
+
+def entry(tx: Tx, entry_id: int) -> EntryRow | None:
+    """One entry's facts."""
+    row = tx.one(_ENTRY + " = ?", (entry_id,))
+    return EntryRow(*row) if row else None
+
+
+def entries(tx: Tx, ids: Sequence[int]) -> Iterator[EntryRow]:
+    """Many entries' facts, in no order; none for an unknown id."""
+    for part in _parts(ids):
+        yield from map(EntryRow._make, tx.rows(_ENTRY + " = ANY(?)", (part,)))
+
+
+def lock_entries(tx: Tx, ids: Sequence[int]) -> None:
+    """Lock entries in order of id, so that their showings are counted one by one."""
+    if tx.dialect == "sqlite":  # a writer there is alone
+        return
+    for part in _parts(sorted(set(ids))):
+        tx.rows(
+            "SELECT id FROM entry WHERE id = ANY(?) ORDER BY id FOR NO KEY UPDATE",
+            (part,),
+        )
+
+
+_SHOWINGS = (
+    "SELECT l.entry_id, COALESCE(c.survivor_id, c.id), l.account_id, l.showing,"
+    " l.kind, l.body"
+    " FROM ledger_line l JOIN chain c ON c.id = l.chain_id WHERE l.entry_id"
+)
+
+
+def showings(tx: Tx, entry_id: int) -> list[ShowingRow]:
+    """Return all lines about one entry: at most its showings and what came again."""
+    return [_showing(row) for row in tx.rows(_SHOWINGS + " = ?", (entry_id,))]
+
+
+def showings_of(tx: Tx, ids: Sequence[int]) -> Iterator[ShowingRow]:
+    """Return all lines about many entries."""
+    for part in _parts(ids):
+        yield from map(_showing, tx.rows(_SHOWINGS + " = ANY(?)", (part,)))
+
+
+def _showing(row: Sequence[object]) -> ShowingRow:
+    entry_id, adversary, account_id, showing, kind, body = row
+    extra = 0
+    if kind == "unburn":
+        extra = unburned(str(body))
+    return ShowingRow(entry_id, adversary, account_id, showing or 0, extra)  # type: ignore[arg-type]
+
+
+def unburned(body: str) -> int:
+    """Extra showings that the body of an ``unburn`` line grants."""
+    return int(json.loads(body)["extra"])
+
+
+def held_units(
+    tx: Tx, adversary_id: int, units: Sequence[int]
+) -> list[tuple[int, int, int, int]]:
+    """What an adversary holds of a few units: (unit, field, time, entries).
+
+    A unit that it recused itself from has a row of field -1.
+    """
+    one, two = units[0], units[-1]
+    return tx.rows(
+        "SELECT unit_id, field_id, time, entries FROM holding"
+        " WHERE adversary_id = ? AND unit_id IN (?, ?)"
+        " UNION ALL SELECT unit_id, -1, 0, 1 FROM recusal"
+        " WHERE adversary_id = ? AND unit_id IN (?, ?)",
+        (adversary_id, one, two, adversary_id, one, two),
+    )
+
+
+def holdings(
+    tx: Tx, adversary_id: int, units: Sequence[int]
+) -> Iterator[tuple[int, int, int, int]]:
+    """What an adversary holds of many units: (unit, field, time, entries)."""
+    for part in _parts(units):
+        yield from tx.rows(
+            "SELECT unit_id, field_id, time, entries FROM holding"
+            " WHERE adversary_id = ? AND unit_id = ANY(?)",
+            (adversary_id, part),
+        )
+
+
+def recusals(tx: Tx, adversary_ids: Sequence[int]) -> set[tuple[int, int]]:
+    """Units that adversaries recused themselves from: (adversary, unit)."""
+    return {
+        (adversary, unit)
+        for part in _parts(adversary_ids)
+        for adversary, unit in tx.rows(
+            "SELECT adversary_id, unit_id FROM recusal WHERE adversary_id = ANY(?)",
+            (part,),
+        )
+    }
+
+
+def holds_anything(tx: Tx, adversary_id: int) -> bool:
+    """Whether the summary has a row of an adversary."""
+    return (
+        tx.one("SELECT 1 FROM holding WHERE adversary_id = ? LIMIT 1", (adversary_id,))
+        is not None
+    )
+
+
+def all_holdings(tx: Tx, adversary_id: int) -> list[tuple[int, int, int, int]]:
+    """Return the whole summary of one adversary (grows with what it holds)."""
+    return tx.rows(
+        "SELECT unit_id, field_id, time, entries FROM holding WHERE adversary_id = ?",
+        (adversary_id,),
+    )
+
+
+def add_holdings(tx: Tx, added: Iterable[Sequence[int]]) -> None:
+    """Add to the summary: rows (adversary, unit, field, time, entries)."""
+    tx.upsert_add(
+        "holding",
+        ("adversary_id", "unit_id", "field_id", "time"),
+        "entries",
+        added,
+    )
+
+
+def stopped_scopes(tx: Tx) -> set[str]:
+    """What is paused: ``all``, ``connector:NAME``, ``run#ID``."""
+    return {
+        row[0]
+        for row in tx.rows(
+            "SELECT scope FROM pause WHERE scope NOT LIKE 'run:%'"
+            " UNION ALL SELECT 'run#' || CAST(id AS TEXT) FROM run WHERE"
+            " state <> 'active' OR 'run:' || name IN (SELECT scope FROM pause)"
+        )
+    }
+
+
+def _parts(ids: Sequence[int]) -> Iterator[list[int]]:
+    for i in range(0, len(ids), MANY):
+        yield [int(n) for n in ids[i : i + MANY]]
+
+
+# -- out -----------------------------------------------------------------------
+
+
+def add_outbox(tx: Tx, messages: Iterable[Sequence[object]]) -> None:
+    """Write messages: (id, connector, account_id, kind, due, created_at)."""
+    tx.insert_many(
+        "outbox",
+        (
+            "id",
+            "connector",
+            "account_id",
+            "kind",
+            "state",
+            "due",
+            "attempts",
+            "epoch",
+            "created_at",
+        ),
+        (
+            (number, connector, account_id, kind, "ready", due, 0, 0, at)
+            for number, connector, account_id, kind, due, at in messages
+        ),
+    )
+
+
+def add_tasks(tx: Tx, tasks: Iterable[Sequence[object]]) -> None:
+    """Write tasks, rows in the order of the columns below."""
+    tx.insert_many(
+        "task",
+        (
+            "id",
+            "entry_id",
+            "account_id",
+            "adversary_id",
+            "connector",
+            "outbox_id",
+            "state",
+            "created_at",
+            "leased_until",
+        ),
+        tasks,
+    )
+
+
+# -- summaries, whole ----------------------------------------------------------
+
+Kept = Mapping[int, tuple[bool, bool, bool]]
+"""By field: kept for the record, kept for the subject, times told apart."""
+
+
+def rebuild_holdings(tx: Tx, kept: Kept) -> None:
+    """Write the summary anew from the ledger's exposures (grows with them)."""
+    tx.execute("DELETE FROM holding")
+    text, parameters = _derived(kept)
+    tx.execute(
+        "INSERT INTO holding (adversary_id, unit_id, field_id, time, entries) " + text,
+        parameters,
+    )
+
+
+def differing_holdings(tx: Tx, kept: Kept) -> int:
+    """Count rows of the summary that the ledger's exposures do not give, or lack."""
+    text, parameters = _derived(kept)
+    own = "SELECT adversary_id, unit_id, field_id, time, entries FROM holding"
+    total = 0
+    for one, other in (
+        (own, f"SELECT * FROM ({text}) d"),
+        (f"SELECT * FROM ({text}) d", own),
+    ):
+        total += int(
+            tx.value(f"SELECT COUNT(*) FROM ({one} EXCEPT {other}) x", parameters)
+        )
+    return total
+
+
+def _derived(kept: Kept) -> tuple[str, list[list[int]]]:
+    """Return the query that counts holdings from exposures, and its parameters."""
+    by_record = [n for n, (record, _, _) in kept.items() if record]
+    by_subject = [n for n, (_, subject, _) in kept.items() if subject]
+    timed = [n for n, (_, _, times) in kept.items() if times]
+    seen = (
+        "(SELECT DISTINCT COALESCE(c.survivor_id, c.id) AS adversary_id, l.entry_id"
+        " FROM ledger_line l JOIN chain c ON c.id = l.chain_id"
+        " WHERE l.kind = 'exposure' AND l.showing = 1) s"
+    )
+    text = (
+        "SELECT h.adversary_id, h.unit_id, h.field_id, h.moment, COUNT(*) AS entries"
+        " FROM (SELECT s.adversary_id, 2 * e.record_id AS unit_id, e.field_id,"
+        f" 0 AS moment FROM {seen} JOIN entry e ON e.id = s.entry_id"
+        " WHERE e.field_id = ANY(?)"
+        " UNION ALL SELECT s.adversary_id, 2 * e.subject_id + 1, e.field_id,"
+        " CASE WHEN e.field_id = ANY(?) THEN COALESCE(e.time, 0) ELSE 0 END"
+        f" FROM {seen} JOIN entry e ON e.id = s.entry_id"
+        " WHERE e.field_id = ANY(?) AND e.subject_id IS NOT NULL) h"
+        " GROUP BY h.adversary_id, h.unit_id, h.field_id, h.moment"
+    )
+    return text, [by_record, timed, by_subject]
