@@ -1,0 +1,30 @@
+"""Serving: a worker arrives, presses Start, sees one field, answers.
+
+Reads the plan, books through the ledger's one door and writes tasks and answers. The
+exposure is durable before :meth:`Serving.start` returns the bytes of the field.
+"""
+
+from dispatcher.stages.serving.asking import asked, compose, spread
+from dispatcher.stages.serving.values import (
+    Given,
+    Present,
+    Saved,
+    Showing,
+    Terms,
+    Wrong,
+)
+from dispatcher.stages.serving.working import Serving, expire
+
+__all__ = [
+    "Given",
+    "Present",
+    "Saved",
+    "Serving",
+    "Showing",
+    "Terms",
+    "Wrong",
+    "asked",
+    "compose",
+    "expire",
+    "spread",
+]

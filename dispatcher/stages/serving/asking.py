@@ -1,0 +1,166 @@
+"""What is asked on the page for one field, and how its form becomes an answer.
+
+The raw text of an answer is the same as other connectors bring it
+(:mod:`policies.answers`): a table is a JSON list of rows, spans are a JSON list of
+ranges. A form is friendlier: a table has cells, spans are copied word for word.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from policies.answers import Invalid
+from policies.document.policy import Field
+
+MAX_ROWS: Final = 200
+MAX_DRAFT: Final = 200_000
+"""Characters of a draft; an answer may have 100,000."""
+
+_ROWS: Final = 6
+_CELL: Final = re.compile(r"cell-(\d{1,3})-(\d{1,3})")
+_RANGES: Final = re.compile(r"[\d\s;,\[\]-]*")
+_QUESTIONS: Final = {
+    "transcribe": "Type exactly what you see",
+    "choose": "Choose what you see",
+    "number": "Type the number you see",
+    "date": "Type the date you see",
+    "yes_no": "Is it so?",
+    "spans": "Copy each passage that is asked for",
+    "table": "Type the table you see, row by row",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One field as the page asks for it; no value is in it.
+
+    Attributes
+    ----------
+    ask, question, help, range : str
+    options : tuple of (str, str)
+        Value and label of each choice.
+    columns : tuple of str
+    rows : int
+        Rows of the table's grid.
+    """
+
+    ask: str
+    question: str
+    help: str = ""
+    range: str = ""
+    options: tuple[tuple[str, str], ...] = ()
+    columns: tuple[str, ...] = ()
+    rows: int = 0
+
+
+def asked(field: Field, draft: str = "") -> Asked:
+    """Words and parts of the form for a field."""
+    ask = field.ask or "transcribe"
+    given = [int(m[1]) for m in map(_CELL.fullmatch, spread(field, draft)) if m]
+    return Asked(
+        ask=ask,
+        question=field.question or _QUESTIONS[ask],
+        help=field.help,
+        range=_range(field.minimum, field.maximum),
+        options=tuple((choice, choice) for choice in field.choices),
+        columns=field.columns,
+        rows=min(MAX_ROWS, max([_ROWS, *(row + 3 for row in given)])),
+    )
+
+
+def compose(field: Field, form: Mapping[str, str]) -> str:
+    """Raw text of what a form holds: the draft of it, and (but for spans) the answer.
+
+    Parameters
+    ----------
+    field : Field
+    form : Mapping[str, str]
+        ``answer``; for tables ``cell-ROW-COLUMN``, from 0, unless ``answer`` is there.
+    """
+    if field.ask != "table" or "answer" in form:
+        return form.get("answer", "").replace("\r\n", "\n")[:MAX_DRAFT]
+    rows: dict[int, list[str]] = {}
+    for name, text in form.items():
+        place = _CELL.fullmatch(name)
+        if place and int(place[1]) < MAX_ROWS and int(place[2]) < len(field.columns):
+            row = rows.setdefault(int(place[1]), [""] * len(field.columns))
+            row[int(place[2])] = text
+    listed = [rows[number] for number in sorted(rows) if any(rows[number])]
+    return json.dumps(listed, ensure_ascii=False)[:MAX_DRAFT] if listed else ""
+
+
+def spread(field: Field, raw: str) -> dict[str, str]:
+    """Form values of a draft: the way back of :func:`compose`."""
+    if field.ask != "table":
+        return {"answer": raw} if raw else {}
+    try:
+        listed = json.loads(raw)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(listed, list):
+        return {}
+    return {
+        f"cell-{row}-{column}": text
+        for row, cells in enumerate(listed)
+        if isinstance(cells, list)
+        for column, text in enumerate(cells)
+        if isinstance(text, str)
+    }
+
+
+def final(field: Field, raw: str, text: str | None) -> str | Invalid:
+    """Turn a composed form into the answer's raw text.
+
+    Parameters
+    ----------
+    field : Field
+    raw : str
+    text : str or None
+        The text that was shown; None for an image.
+
+    Returns
+    -------
+    str or Invalid
+        Passages of ``spans`` become ranges; all else is as composed.
+    """
+    if field.ask != "spans" or text is None:
+        return raw
+    ranges: list[list[int]] = []
+    taken: dict[str, int] = {}
+    for line in filter(None, (part.strip() for part in raw.splitlines())):
+        if re.fullmatch(r"\[[a-z_ ]+\]", line):
+            return raw  # a mark
+        start = text.find(line, taken.get(line, 0))
+        if start < 0 and _RANGES.fullmatch(raw):
+            return raw
+        if start < 0:
+            return Invalid("a passage is not in the text: copy it word for word")
+        taken[line] = start + len(line)
+        ranges.append([start, start + len(line)])
+    return json.dumps(ranges) if ranges else ""
+
+
+def _range(low: Fraction | None, high: Fraction | None) -> str:
+    if low is not None and high is not None:
+        return f"From {_decimal(low)} to {_decimal(high)}"
+    if low is not None:
+        return f"At least {_decimal(low)}"
+    return f"At most {_decimal(high)}" if high is not None else ""
+
+
+def _decimal(number: Fraction) -> str:
+    if number.denominator == 1:
+        return str(number.numerator)
+    # The policy language has decimals of at most 30 digits, so this is exact.
+    digits = 0
+    while (number * 10**digits).denominator != 1 and digits < 60:
+        digits += 1
+    whole = number * 10**digits
+    sign = "-" if whole < 0 else ""
+    text = str(abs(int(whole))).rjust(digits + 1, "0")
+    return f"{sign}{text[:-digits]}.{text[-digits:]}" if digits else sign + text

@@ -1,0 +1,284 @@
+"""The desk: who may work here, and which field they are shown."""
+
+from __future__ import annotations
+
+import threading
+from fnmatch import fnmatchcase
+from typing import Final
+
+import numpy as np
+
+from connectors.base import Arrival
+from dispatcher import keys
+from dispatcher.errors import Refused
+from dispatcher.ledger.book import Asks, Pull, book
+from dispatcher.ledger.decision import decide
+from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.model import LIVE_TASK_STATES
+from dispatcher.stages.serving.plans import Plans
+from dispatcher.stages.serving.selection import Question, candidates, missing
+from dispatcher.stages.serving.values import Present, Showing, Terms
+from dispatcher.store import Clock, Store, Tx
+from dispatcher.store import serving as rows
+from dispatcher.store.serving import AccountRow, TaskRow
+
+SECOND: Final = 1_000_000
+HOUR: Final = 3600 * SECOND
+DAY: Final = 24 * HOUR
+
+DECISIONS: Final = 48
+"""Candidates that the gate is asked about for one Start, at most."""
+
+TRIES: Final = 4
+"""Allowed candidates that are kept in case another worker is quicker."""
+
+
+class _Taken(Exception):
+    """Another worker was quicker; nothing was booked."""
+
+
+class Desk:
+    """Arrivals, and the choice of what is shown.
+
+    Parameters
+    ----------
+    store : Store
+    clock : Clock
+    rng : Generator
+        Shuffles what is shown.
+    terms : Terms
+    """
+
+    def __init__(
+        self, store: Store, *, clock: Clock, rng: np.random.Generator, terms: Terms
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._terms = terms
+        self._plans = Plans()
+        self._rng = rng
+        self._rng_lock = threading.Lock()
+        self._task_key = store.key("task-key")
+
+    # -- who ---------------------------------------------------------------------
+
+    def arrive(self, connector: str, arrival: Arrival) -> Present | None:
+        """Let a resolved visitor in, if the account is active and the invite valid."""
+        with self._store.read() as tx:
+            account = rows.account_named(tx, connector, arrival.account)
+        if account is None or account.state != "active":
+            return None
+        if arrival.ticket != str(account.invite):
+            return None
+        return Present(account.id, account.invite)
+
+    def present(self, account_id: int, number: int) -> Present | None:
+        """Ask whether a session still holds."""
+        with self._store.read() as tx:
+            account = rows.account(tx, account_id)
+        return None if _out(account, number) else Present(account_id, number)
+
+    def has_task(self, who: Present) -> bool:
+        """Whether the worker has a task in hand."""
+        with self._store.read() as tx:
+            return rows.leased_task(tx, who.account_id, self._clock()) is not None
+
+    def in_hand(self, who: Present) -> Showing | None:
+        """Return the task in the worker's hands; nothing is booked."""
+        now = self._clock()
+        with self._store.read() as tx:
+            task = rows.leased_task(tx, who.account_id, now)
+            return None if task is None else self.showing(tx, task, now)
+
+    # -- what --------------------------------------------------------------------
+
+    def start(self, who: Present) -> Showing | None:
+        """Show the worker a field: the one in hand, or a new one, booked first.
+
+        Returns
+        -------
+        Showing or None
+            None for every reason alike: nothing to do, refused, paused, at capacity.
+        """
+        showing = self.in_hand(who) or self._reopen(who)
+        if showing is not None:
+            return showing
+        for entry_id in self._choices(who):
+            try:
+                return self._book(who, entry_id)
+            except (Refused, _Taken):
+                continue
+        return None
+
+    def _choices(self, who: Present) -> list[int]:
+        """Pick a few entries that the gate allows now, best first."""
+        allowed: list[int] = []
+        with self._store.read() as tx:
+            question = self._question(tx, who)
+            if question is None:
+                return []
+            found = candidates(tx, question, self._shuffler())
+            for entry_id, _ in zip(found, range(DECISIONS), strict=False):
+                decision = decide(tx, question.force, entry_id, who.account_id)
+                if decision.refusal is None:
+                    allowed.append(entry_id)
+                if len(allowed) == TRIES:
+                    break
+        return allowed
+
+    def _question(self, tx: Tx, who: Present) -> Question | None:
+        now = self._clock()
+        account = rows.account(tx, who.account_id)
+        scopes = rows.paused(tx)
+        if account is None or _out(account, who.number):
+            return None
+        if not scopes.isdisjoint(("all", f"connector:{account.connector}")):
+            return None
+        force, plan = current_policy(tx), self._plans.in_force(tx)
+        if force is None or plan is None or _full(tx, account, force, now):
+            return None
+        last = rows.last_task(tx, account.id)
+        apart = round(self._terms.apart * SECOND)
+        last_record = None
+        if last is not None and last.created_at + apart > now:
+            shown = rows.shown_entry(tx, last.entry_id)
+            last_record = None if shown is None else shown.record_id
+        return Question(
+            account=account,
+            force=force,
+            plan=plan,
+            idle_runs=rows.idle_runs(tx, scopes),
+            last_record=last_record,
+            taking=plan.applied_at + round(self._terms.patience * SECOND) <= now,
+        )
+
+    def _book(self, who: Present, entry_id: int) -> Showing:
+        """Book one showing; the commit lies behind us when this returns.
+
+        Raises
+        ------
+        Refused, _Taken
+            Nothing was booked.
+        """
+        now = self._clock()
+        with self._store.write() as tx:
+            account = rows.lock_account(tx, who.account_id)
+            if account is None or _out(account, who.number):
+                raise _Taken
+            task = rows.leased_task(tx, account.id, now)  # from another tab, just now
+            if task is None:
+                task = self._book_task(tx, account.id, entry_id, now)
+            showing = self.showing(tx, task, now)
+            if showing is None:
+                raise _Taken
+        return showing
+
+    def _book_task(self, tx: Tx, account_id: int, entry_id: int, now: int) -> TaskRow:
+        until = now + round(self._terms.lease * SECOND)
+        booked = book(
+            tx,
+            [Asks(account_id, [entry_id])],
+            delivery=Pull(leased_until=until),
+            at=now,
+            cause="served",
+        )
+        task = rows.task_of(tx, booked.tasks[0])
+        assert task is not None
+        # The booking holds the entry's lock, so this count is the one that stands.
+        if self._misses(tx, task) <= 0:
+            raise _Taken
+        return task
+
+    def _misses(self, tx: Tx, task: TaskRow) -> int:
+        """How many answers the entry of a task misses, this task left out."""
+        force, entry = current_policy(tx), rows.shown_entry(tx, task.entry_id)
+        if force is None or entry is None:
+            return 0
+        standing = rows.standings(tx, [task.entry_id], LIVE_TASK_STATES)[task.entry_id]
+        own = int(task.state in LIVE_TASK_STATES)
+        others = standing._replace(live=standing.live - own)
+        return missing(force, entry.field_id, others)
+
+    def _reopen(self, who: Present) -> Showing | None:
+        """Give back the task whose time ran out last, if its answer is still missed.
+
+        The worker holds it already, so nothing new is disclosed and nothing is booked.
+        """
+        now = self._clock()
+        with self._store.read() as tx:
+            if not _lapsed(rows.last_task(tx, who.account_id), now):
+                return None
+        with self._store.write() as tx:
+            account = rows.lock_account(tx, who.account_id)
+            last = rows.last_task(tx, who.account_id)
+            if _out(account, who.number) or last is None:
+                return None
+            task = rows.lock_task(tx, last.id)
+            if not _lapsed(task, now) or self._misses(tx, last) <= 0:
+                return None
+            force = current_policy(tx)
+            assert force is not None  # something was missed of it
+            if decide(tx, force, last.entry_id, who.account_id).refusal is not None:
+                return None
+            return self.showing(tx, self.lease(tx, last, now), now)
+
+    def lease(self, tx: Tx, task: TaskRow, now: int) -> TaskRow:
+        """Put a task into its worker's hands for a full lease."""
+        until = now + round(self._terms.lease * SECOND)
+        rows.lease(tx, task.id, until)
+        return task._replace(state="shown", leased_until=until)
+
+    def showing(self, tx: Tx, task: TaskRow, now: int) -> Showing | None:
+        """Return a task as it is shown; None if the policy sends its field no more."""
+        force = current_policy(tx)
+        entry = rows.shown_entry(tx, task.entry_id)
+        if force is None or entry is None:
+            return None
+        field = force.fields.get(entry.field_id)
+        if field is None or not field.sent:
+            return None
+        return Showing(
+            task_id=task.id,
+            token=keys.task_token(self._task_key, task.id),
+            field=force.policy.entity.fields[field.name],
+            media=entry.media,
+            content=entry.shown,
+            draft=(task.draft or b"").decode("utf-8", "replace"),
+            left=max(0, ((task.leased_until or now) - now) // SECOND),
+        )
+
+    def _shuffler(self) -> np.random.Generator:
+        with self._rng_lock:  # a Generator is for one thread at a time
+            return np.random.default_rng(self._rng.integers(2**63))
+
+
+def _out(account: AccountRow | None, number: int) -> bool:
+    return account is None or account.state != "active" or account.invite != number
+
+
+def _lapsed(task: TaskRow | None, now: int) -> bool:
+    """Whether the lease of a task is over, and not long ago."""
+    if task is None or task.leased_until is None or task.leased_until > now:
+        return False
+    return task.state in ("shown", "expired") and task.created_at > now - DAY
+
+
+def _full(tx: Tx, account: AccountRow, force: InForce, now: int) -> bool:
+    """Whether a capacity of the policy stops the account for now.
+
+    ``open`` never does: whoever has a task in hand gets that one again.
+    """
+    text = f"{account.connector}/{account.name}"
+    for capacity in force.policy.capacities:
+        if fnmatchcase(text, capacity.worker):
+            for limit, since in (
+                (capacity.total, -1),
+                (capacity.per_day, now - DAY),
+                (capacity.per_hour, now - HOUR),
+            ):
+                if (
+                    limit is not None
+                    and rows.tasks_since(tx, account.id, since) >= limit
+                ):
+                    return True
+    return False

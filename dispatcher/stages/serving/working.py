@@ -1,0 +1,177 @@
+"""What becomes of a task in a worker's hands: answered, handed back, extended, over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dispatcher import keys
+from dispatcher.ledger.standing import current_policy
+from dispatcher.model import record_unit, subject_unit
+from dispatcher.stages.serving.asking import compose, final
+from dispatcher.stages.serving.desk import SECOND, Desk
+from dispatcher.stages.serving.values import Given, Present, Saved, Showing, Wrong
+from dispatcher.store import Clock, Store, Tx
+from dispatcher.store import serving as rows
+from dispatcher.store.serving import AnswerRow, TaskRow
+from policies.answers import Invalid, Mark, Valid, check
+from policies.document.policy import Field
+
+ANSWERABLE = ("shown", "expired", "returned")
+"""States from which the same worker may still answer, late too."""
+
+
+class Serving(Desk):
+    """All that a worker can do: see :class:`Desk` for what comes before a task."""
+
+    def owns(self, who: Present, token: str) -> bool:
+        """Whether a token names a task of this worker; if not, the audit log says so."""
+        with self._store.write() as tx:
+            return self._own(tx, who, token) is not None
+
+    def answer(self, who: Present, token: str, given: Given) -> Saved | Wrong | None:
+        """Take the answer to a task.
+
+        Returns
+        -------
+        Saved, Wrong or None
+            Saved also for a task that has its answer: there is one a task. None if the
+            task is not this worker's.
+        """
+        now = self._clock()
+        with self._store.write() as tx:
+            task = self._own(tx, who, token)
+            if task is None:
+                return None
+            if task.state == "answered":
+                return Saved()
+            showing = self.showing(tx, task, now)
+            if showing is None or task.state not in ANSWERABLE:
+                return None
+            typed = compose(showing.field, given.form)
+            raw, verdict = _judge(showing, typed, given.mark)
+            if isinstance(verdict, Invalid):
+                if task.state != "shown":
+                    task = self.lease(tx, task, now)
+                rows.save_draft(tx, task.id, typed.encode())
+                again = self.showing(tx, task._replace(draft=typed.encode()), now)
+                return None if again is None else Wrong(verdict.reason, again)
+            row = AnswerRow(
+                task_id=task.id,
+                entry_id=task.entry_id,
+                account_id=task.account_id,
+                raw=raw.encode(),
+                normal=verdict.text.encode(),
+                valid=1,
+                reason=None,
+                at=now,
+            )
+            rows.add_answer(tx, row)
+            rows.end_task(tx, task.id, "answered")
+        return Saved()
+
+    def save_draft(self, who: Present, token: str, form: Mapping[str, str]) -> bool:
+        """Keep what was typed; False if the task is not in this worker's hands."""
+        with self._store.write() as tx:
+            task = self._own(tx, who, token)
+            field = None if task is None else self._field(tx, task)
+            if task is None or field is None or not self._leased(task):
+                return False
+            rows.save_draft(tx, task.id, compose(field, form).encode())
+        return True
+
+    def extend(self, who: Present, token: str) -> Showing | None:
+        """Give more time, while the extensions last; None if it is not in hand."""
+        now = self._clock()
+        with self._store.write() as tx:
+            task = self._own(tx, who, token)
+            if task is None or not self._leased(task):
+                return None
+            lease = round(self._terms.lease * SECOND)
+            last = task.created_at + lease * (1 + self._terms.extensions)
+            until = min(now + lease, last)
+            if until > (task.leased_until or 0):
+                rows.lease(tx, task.id, until)
+                task = task._replace(leased_until=until)
+            return self.showing(tx, task, now)
+
+    def give_back(self, who: Present, token: str) -> bool:
+        """Hand a task back unanswered; what was seen stays seen."""
+        with self._store.write() as tx:
+            task = self._own(tx, who, token)
+            if task is None:
+                return False
+            if task.state in ("shown", "expired"):
+                rows.end_task(tx, task.id, "returned")
+        return True
+
+    def recuse(self, who: Present, token: str) -> bool:
+        """End a task because the worker knows the person, and show them no more of it."""
+        now = self._clock()
+        with self._store.write() as tx:
+            task = self._own(tx, who, token)
+            entry = None if task is None else rows.shown_entry(tx, task.entry_id)
+            if task is None or entry is None:
+                return False
+            units = [record_unit(entry.record_id)]
+            if entry.subject_id is not None:
+                units.append(subject_unit(entry.subject_id))
+            account = rows.account(tx, who.account_id)
+            adversary = task.adversary_id if account is None else account.adversary_id
+            rows.add_recusals(tx, adversary, units, now)
+            if task.state in ("shown", "expired"):
+                rows.end_task(tx, task.id, "returned")
+            self._note(tx, who, "task.recused", task.id)
+        return True
+
+    def note_stray(self, who: Present) -> None:
+        """Tell the audit log that an image was asked for that is not in hand."""
+        with self._store.write() as tx:
+            self._note(tx, who, "task.stray", 0)
+
+    def _own(self, tx: Tx, who: Present, token: str) -> TaskRow | None:
+        """Return the worker's own task, locked; else leave a line in the audit log."""
+        task_id = keys.task_id_of(self._task_key, token)
+        task = None if task_id is None else rows.lock_task(tx, task_id)
+        if task is not None and task.account_id == who.account_id:
+            return task
+        action = "task.unknown" if task is None else "task.foreign"
+        self._note(tx, who, action, 0 if task is None else task.id)
+        return None
+
+    def _note(self, tx: Tx, who: Present, action: str, task_id: int) -> None:
+        detail = {"task": task_id} if task_id else {}
+        rows.add_event(tx, self._clock(), f"account:{who.account_id}", action, detail)
+
+    def _leased(self, task: TaskRow) -> bool:
+        return task.state == "shown" and (task.leased_until or 0) > self._clock()
+
+    def _field(self, tx: Tx, task: TaskRow) -> Field | None:
+        force, entry = current_policy(tx), rows.shown_entry(tx, task.entry_id)
+        if force is None or entry is None or entry.field_id not in force.fields:
+            return None
+        return force.policy.entity.fields[force.fields[entry.field_id].name]
+
+
+def _judge(
+    showing: Showing, typed: str, mark: Mark | None
+) -> tuple[str, Valid | Invalid]:
+    """Raw text of an answer, and what is thought of it."""
+    if mark is not None:
+        return f"[{mark.value}]", check(showing.field, "", mark)
+    text = None if showing.media.startswith("image/") else showing.text
+    raw = final(showing.field, typed, text)
+    if isinstance(raw, Invalid):
+        return typed, raw
+    return raw, check(showing.field, raw)
+
+
+def expire(store: Store, clock: Clock) -> int:
+    """End the leases that are over; the drafts go. A tick of the daemon.
+
+    Returns
+    -------
+    int
+        How many tasks expired. The same workers may still answer them.
+    """
+    with store.write() as tx:
+        return rows.expire_tasks(tx, clock())

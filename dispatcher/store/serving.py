@@ -1,0 +1,351 @@
+"""What the serving stage reads and writes: accounts at the page, their tasks, answers.
+
+Selection must stay cheap with millions of entries: every query here is bounded by one
+account, one plan row, or a list of candidates that the caller keeps short.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from dispatcher.store.transaction import Tx
+
+_TASK: Final = (
+    "SELECT id, entry_id, account_id, adversary_id, state, created_at, leased_until,"
+    " draft FROM task"
+)
+_ACCOUNT: Final = "SELECT id, adversary_id, connector, name, state, invite FROM account"
+
+
+class AccountRow(NamedTuple):
+    """One account; ``invite`` is the number of the invite that is valid now."""
+
+    id: int
+    adversary_id: int
+    connector: str
+    name: str
+    state: str
+    invite: int
+
+
+class TaskRow(NamedTuple):
+    """One task; moments are microseconds, ``draft`` is what was typed so far."""
+
+    id: int
+    entry_id: int
+    account_id: int
+    adversary_id: int
+    state: str
+    created_at: int
+    leased_until: int | None
+    draft: bytes | None
+
+
+class ShownRow(NamedTuple):
+    """What may be shown of an entry, and where it belongs."""
+
+    record_id: int
+    subject_id: int | None
+    field_id: int
+    shown: bytes
+    media: str
+
+
+class EntryRow(NamedTuple):
+    """Where a candidate belongs."""
+
+    id: int
+    record_id: int
+    subject_id: int | None
+    field_id: int
+    run_id: int
+
+
+class Standing(NamedTuple):
+    """What became of one candidate so far.
+
+    ``live`` counts tasks that may still bring an answer, ``valid`` the answers that
+    count; ``accounts`` and ``adversaries`` are all that ever had a task on it;
+    ``wanted`` is what consensus asks for by now (0: as the policy says); ``settled``
+    when nothing more is wanted.
+    """
+
+    live: int
+    valid: int
+    wanted: int
+    settled: bool
+    accounts: frozenset[int]
+    adversaries: frozenset[int]
+
+
+NOTHING_YET: Final = Standing(0, 0, 0, False, frozenset(), frozenset())
+
+
+class PlanRow(NamedTuple):
+    """The plan in force."""
+
+    id: int
+    applied_at: int
+
+
+def account_named(tx: Tx, connector: str, name: str) -> AccountRow | None:
+    """Account of a connector by its name there."""
+    row = tx.one(_ACCOUNT + " WHERE connector = ? AND name = ?", [connector, name])
+    return None if row is None else AccountRow(*row)
+
+
+def account(tx: Tx, account_id: int) -> AccountRow | None:
+    """Account by id."""
+    row = tx.one(_ACCOUNT + " WHERE id = ?", [account_id])
+    return None if row is None else AccountRow(*row)
+
+
+def lock_account(tx: Tx, account_id: int) -> AccountRow | None:
+    """Account by id; until the end of the transaction nobody else starts for it."""
+    row = tx.one(_ACCOUNT + " WHERE id = ? FOR UPDATE", [account_id])
+    return None if row is None else AccountRow(*row)
+
+
+def task_of(tx: Tx, task_id: int) -> TaskRow | None:
+    """Task by id."""
+    return _task(tx.one(_TASK + " WHERE id = ?", [task_id]))
+
+
+def lock_task(tx: Tx, task_id: int) -> TaskRow | None:
+    """Task by id, locked until the end of the transaction."""
+    return _task(tx.one(_TASK + " WHERE id = ? FOR UPDATE", [task_id]))
+
+
+def leased_task(tx: Tx, account_id: int, now: int) -> TaskRow | None:
+    """Return the task that an account has in its hands, or None."""
+    return _task(
+        tx.one(
+            _TASK + " WHERE account_id = ? AND state = 'shown' AND leased_until > ?"
+            " ORDER BY leased_until DESC, id DESC LIMIT 1",
+            [account_id, now],
+        )
+    )
+
+
+def last_task(tx: Tx, account_id: int) -> TaskRow | None:
+    """Return the task that an account was given last."""
+    return _task(
+        tx.one(
+            _TASK + " WHERE account_id = ? ORDER BY created_at DESC, id DESC LIMIT 1",
+            [account_id],
+        )
+    )
+
+
+def _task(row: Sequence[object] | None) -> TaskRow | None:
+    if row is None:
+        return None
+    found = TaskRow(*row)  # type: ignore[arg-type]
+    return found._replace(draft=None if found.draft is None else bytes(found.draft))
+
+
+def tasks_since(tx: Tx, account_id: int, since: int) -> int:
+    """How many tasks an account was given after a moment."""
+    return int(
+        tx.value(
+            "SELECT count(*) FROM task WHERE account_id = ? AND created_at > ?",
+            [account_id, since],
+        )
+    )
+
+
+def entries_given(tx: Tx, account_id: int) -> list[int]:
+    """Entries that an account was ever given a task on."""
+    rows = tx.rows("SELECT entry_id FROM task WHERE account_id = ?", [account_id])
+    return [row[0] for row in rows]
+
+
+def shown_entry(tx: Tx, entry_id: int) -> ShownRow | None:
+    """What may be shown of an entry."""
+    row = tx.one(
+        "SELECT record_id, subject_id, field_id, shown, media FROM entry WHERE id = ?",
+        [entry_id],
+    )
+    return (
+        None if row is None else ShownRow(row[0], row[1], row[2], bytes(row[3]), row[4])
+    )
+
+
+def paused(tx: Tx) -> frozenset[str]:
+    """Scopes that are paused: ``all``, ``connector:NAME``, ``run:NAME``."""
+    return frozenset(row[0] for row in tx.rows("SELECT scope FROM pause"))
+
+
+def idle_runs(tx: Tx, scopes: frozenset[str]) -> frozenset[int]:
+    """Runs from which nothing is shown now."""
+    rows = tx.rows("SELECT id, name, state FROM run")
+    return frozenset(
+        run_id
+        for run_id, name, state in rows
+        if state != "active" or f"run:{name}" in scopes
+    )
+
+
+# -- the plan and other places to look for work ------------------------------------
+
+
+def plan_in_force(tx: Tx) -> PlanRow | None:
+    """Return the plan that was applied last, if it still stands."""
+    row = tx.one(
+        "SELECT id, applied_at FROM plan WHERE state = 'applied'"
+        " ORDER BY id DESC LIMIT 1"
+    )
+    return None if row is None else PlanRow(row[0], row[1] or 0)
+
+
+def planned_rows(tx: Tx, plan_id: int) -> list[tuple[int, bytes]]:
+    """All rows of a plan: account and its packed entries."""
+    rows = tx.rows(
+        "SELECT account_id, entries FROM assignment WHERE plan_id = ?", [plan_id]
+    )
+    return [(account_id, bytes(packed)) for account_id, packed in rows]
+
+
+def entries_touched_lately(tx: Tx, tasks: int) -> list[int]:
+    """Entries of the last so many tasks of the store, returned ones among them."""
+    rows = tx.rows(
+        "SELECT DISTINCT entry_id FROM task"
+        " WHERE id > (SELECT coalesce(max(id), 0) FROM task) - ? ORDER BY entry_id",
+        [tasks],
+    )
+    return [row[0] for row in rows]
+
+
+def idle_accounts(tx: Tx) -> frozenset[int]:
+    """Accounts that get nothing any more: what was planned for them is free."""
+    rows = tx.rows("SELECT id FROM account WHERE state <> 'active'")
+    return frozenset(row[0] for row in rows)
+
+
+# -- what is known of a few candidates ---------------------------------------------
+
+
+def entry_rows(tx: Tx, entry_ids: Sequence[int]) -> list[EntryRow]:
+    """Where each of the entries belongs."""
+    rows = tx.rows(
+        "SELECT e.id, e.record_id, e.subject_id, e.field_id, r.run_id FROM entry e"
+        " JOIN record r ON r.id = e.record_id WHERE e.id = ANY(?)",
+        [entry_ids],
+    )
+    return [EntryRow(*row) for row in rows]
+
+
+def standings(
+    tx: Tx, entry_ids: Sequence[int], live_states: Sequence[str]
+) -> dict[int, Standing]:
+    """What became so far of each of the entries."""
+    live: dict[int, int] = {}
+    accounts: dict[int, set[int]] = {}
+    adversaries: dict[int, set[int]] = {}
+    for entry_id, account_id, adversary_id, state in tx.rows(
+        "SELECT entry_id, account_id, adversary_id, state FROM task"
+        " WHERE entry_id = ANY(?)",
+        [entry_ids],
+    ):
+        accounts.setdefault(entry_id, set()).add(account_id)
+        adversaries.setdefault(entry_id, set()).add(adversary_id)
+        if state in live_states:
+            live[entry_id] = live.get(entry_id, 0) + 1
+    valid: dict[int, int] = dict(
+        tx.rows(
+            "SELECT entry_id, count(*) FROM answer"
+            " WHERE entry_id = ANY(?) AND valid = 1 GROUP BY entry_id",
+            [entry_ids],
+        )
+    )
+    results = {
+        entry_id: (wanted, state != "open")
+        for entry_id, wanted, state in tx.rows(
+            "SELECT entry_id, wanted, state FROM result WHERE entry_id = ANY(?)",
+            [entry_ids],
+        )
+    }
+    return {
+        entry_id: Standing(
+            live.get(entry_id, 0),
+            valid.get(entry_id, 0),
+            *results.get(entry_id, (0, False)),
+            frozenset(accounts.get(entry_id, ())),
+            frozenset(adversaries.get(entry_id, ())),
+        )
+        for entry_id in {*accounts, *valid, *results}
+    }
+
+
+# -- writing -----------------------------------------------------------------------
+
+
+def lease(tx: Tx, task_id: int, until: int) -> None:
+    """Put a task into its worker's hands until a moment."""
+    tx.execute(
+        "UPDATE task SET state = 'shown', leased_until = ? WHERE id = ?",
+        [until, task_id],
+    )
+
+
+def save_draft(tx: Tx, task_id: int, draft: bytes) -> None:
+    """Keep what was typed so far."""
+    tx.execute("UPDATE task SET draft = ? WHERE id = ?", [draft, task_id])
+
+
+def end_task(tx: Tx, task_id: int, state: str) -> None:
+    """Take a task out of its worker's hands; the draft goes."""
+    tx.execute(
+        "UPDATE task SET state = ?, leased_until = NULL, draft = NULL WHERE id = ?",
+        [state, task_id],
+    )
+
+
+def expire_tasks(tx: Tx, now: int) -> int:
+    """End the leases that are over; the drafts go. Returns how many."""
+    return tx.execute(
+        "UPDATE task SET state = 'expired', draft = NULL"
+        " WHERE state = 'shown' AND leased_until <= ?",
+        [now],
+    )
+
+
+class AnswerRow(NamedTuple):
+    """One answer; ``reason`` says why it does not count, without a value."""
+
+    task_id: int
+    entry_id: int
+    account_id: int
+    raw: bytes
+    normal: bytes | None
+    valid: int
+    reason: str | None
+    at: int
+
+
+def add_answer(tx: Tx, row: AnswerRow) -> None:
+    """Keep the answer of a task that has none yet."""
+    tx.insert_many("answer", AnswerRow._fields, [row])
+
+
+def add_recusals(tx: Tx, adversary_id: int, units: Iterable[int], at: int) -> None:
+    """Show nothing of these units to the adversary any more."""
+    tx.insert_new(
+        "recusal",
+        ("adversary_id", "unit_id"),
+        ("adversary_id", "unit_id", "at"),
+        [(adversary_id, unit_id, at) for unit_id in units],
+    )
+
+
+def add_event(
+    tx: Tx, at: int, actor: str, action: str, detail: Mapping[str, int | str]
+) -> None:
+    """Write a line of the audit log: ids and numbers only."""
+    tx.insert_many(
+        "event",
+        ("id", "at", "actor", "action", "detail"),
+        [(tx.reserve("event"), at, actor, action, json.dumps(detail))],
+    )

@@ -1,0 +1,34 @@
+"""The worker task page: one field at a time, shown only after *Start*.
+
+It works without scripts; a program that fills in forms as a browser would can work here.
+What such a program may rely on:
+
+==============================  ====================================================
+``GET /``                       the arrival form, or *Start*, or *Continue*
+``POST /arrive``                ``invite`` (the link or its code); sets the session
+``POST /start``                 the task page, or the page "nothing for you"
+``POST /task/TOKEN/answer``     ``answer`` (or ``cell-ROW-COLUMN`` for tables, from 0),
+                                ``outcome`` = ``answered``, ``illegible`` or
+                                ``not_present``; ``then`` = ``next`` or ``stop``
+``POST /task/TOKEN/return``     hands the task back ("skip")
+``POST /task/TOKEN/known``      "I know this person"
+``POST /task/TOKEN/extend``     more time
+``POST /task/TOKEN/draft``      keeps what was typed; 204
+``GET /crop/ID``                the image of the task page that named it
+``GET /task/TOKEN``             *Continue*, never the task itself
+``POST /leave``                 ends the session
+==============================  ====================================================
+
+Every form has the hidden field ``form_token``; it is needed where no ``Sec-Fetch-Site``
+header comes. The element with ``data-page`` tells the page: ``arrive``, ``ready``,
+``task``, ``nothing`` or ``message``. On a task page ``form#task`` has ``data-token``,
+the image is ``img#crop`` and a text ``#text``; a wrong answer is told in ``#error``.
+
+An invite link is ``BASE/#k=CODE``: what stands after ``#`` never reaches a server's log
+or another site, the page posts it once and takes it out of the address bar.
+"""
+
+from dispatcher.surfaces.taskpage.app import invite_link, task_app
+from dispatcher.surfaces.taskpage.settings import PageSettings
+
+__all__ = ["PageSettings", "invite_link", "task_app"]

@@ -1,0 +1,152 @@
+"""The application: its settings, its routes, and what every request goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+import numpy as np
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from connectors.base import Market
+from dispatcher.errors import DispatcherError
+from dispatcher.log import get_logger
+from dispatcher.stages.serving import Serving, Terms
+from dispatcher.store import Clock, Store
+from dispatcher.surfaces.taskpage.arriving import Door
+from dispatcher.surfaces.taskpage.guard import Guard
+from dispatcher.surfaces.taskpage.pages import Pages
+from dispatcher.surfaces.taskpage.sessions import Seals
+from dispatcher.surfaces.taskpage.settings import PageSettings
+from dispatcher.surfaces.taskpage.working import Table
+
+_STATIC: Final = {
+    "task.css": "text/css; charset=utf-8",
+    "task.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_log = get_logger("taskpage")
+
+
+def task_app(
+    store: Store,
+    markets: Mapping[str, Market],
+    *,
+    clock: Clock,
+    rng: np.random.Generator,
+    terms: Terms = Terms(),
+    settings: PageSettings = PageSettings(),
+) -> Callable[..., Any]:
+    """Make the task page's ASGI application.
+
+    Parameters
+    ----------
+    store : Store
+        Used in threads.
+    markets : Mapping[str, Market]
+        By connector name; those whose workers come to this page (``inhouse``).
+    clock : Clock
+    rng : Generator
+        Shuffles what is shown.
+    terms : Terms
+        Leases and limits of serving.
+    settings : PageSettings
+    """
+    serving = Serving(store, clock=clock, rng=rng, terms=terms)
+    pages = Pages(contact=settings.contact, lease=terms.lease)
+    seals = Seals(store.key("task-key"))
+    door = Door(serving, pages, seals, markets, clock=clock, settings=settings)
+    table = Table(serving, pages, door, clock=clock, settings=settings)
+    task = "/task/{token}"
+    app = Starlette(
+        routes=[
+            Route("/", door.home, methods=["GET"]),
+            Route("/arrive", door.arrive, methods=["POST"]),
+            Route("/leave", door.leave, methods=["POST"]),
+            Route("/start", table.start, methods=["POST"]),
+            Route(task, table.visit, methods=["GET"]),
+            Route(f"{task}/answer", table.answer, methods=["POST"]),
+            Route(f"{task}/draft", table.draft, methods=["POST"]),
+            Route(f"{task}/extend", table.extend, methods=["POST"]),
+            Route(f"{task}/return", table.give_back, methods=["POST"]),
+            Route(f"{task}/known", table.known, methods=["POST"]),
+            Route("/crop/{crop_id}", table.crop, methods=["GET"]),
+            Route("/static/{name}", _static, methods=["GET"]),
+            Route("/robots.txt", _robots, methods=["GET"]),
+        ],
+        exception_handlers={
+            HTTPException: _told(pages),
+            DispatcherError: _unable(pages),
+        },
+    )
+    return Guard(app, https=settings.https)
+
+
+def invite_link(base: str, token: str) -> str:
+    """Link of an invitation.
+
+    Parameters
+    ----------
+    base : str
+        Where workers reach the page: ``https://tasks.example.org``.
+    token : str
+        As the connector's ``arrive`` reads it (:func:`connectors.inhouse.sign`; its
+        ticket's id is the account's invite number).
+    """
+    return f"{base.rstrip('/')}/#k={token}"
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _STATIC:
+        raise HTTPException(404)
+    body = files("dispatcher.surfaces.taskpage").joinpath("static", name).read_bytes()
+    return Response(body, media_type=_STATIC[name])
+
+
+async def _robots(_: Request) -> Response:
+    return PlainTextResponse("User-agent: *\nDisallow: /\n")
+
+
+_WORDS: Final = {
+    400: ("That did not work", "The form was not complete. Go back and try again."),
+    403: ("That did not work", "The form came from another page. Open this page anew."),
+    404: ("Not here", "There is no such page."),
+    405: ("Not here", "There is no such page."),
+    413: ("Too much", "That is more than an answer can hold."),
+    429: ("One moment", "That was very quick. Wait a few seconds, then go on."),
+}
+
+
+def _told(pages: Pages) -> Callable[[Request, Exception], Response]:
+    def tell(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        heading, text = _WORDS.get(error.status_code, _WORDS[400])
+        response = pages.message(request, error.status_code, heading, text)
+        for name, value in (error.headers or {}).items():
+            response.headers[name] = value
+        return response
+
+    return tell
+
+
+def _unable(pages: Pages) -> Callable[[Request, Exception], Response]:
+    def tell(request: Request, error: Exception) -> Response:
+        assert isinstance(error, DispatcherError)
+        _log.warning("taskpage.unable", code=error.code, error=error)
+        response = pages.message(
+            request,
+            503,
+            "One moment",
+            "The work can not be reached right now. Nothing was lost: try again in a "
+            "moment.",
+        )
+        response.headers["retry-after"] = "5"
+        return response
+
+    return tell

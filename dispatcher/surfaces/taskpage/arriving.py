@@ -1,0 +1,199 @@
+"""The door: who comes in, which session a request belongs to, what a form must carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from connectors.base import Arrival, ConnectorError, Market, Visit
+from dispatcher.stages.serving import Present, Serving
+from dispatcher.store import Clock
+from dispatcher.surfaces.taskpage.pace import Pace
+from dispatcher.surfaces.taskpage.pages import Pages
+from dispatcher.surfaces.taskpage.sessions import ANONYMOUS, Seals, Session
+from dispatcher.surfaces.taskpage.settings import PageSettings
+
+_SECOND: Final = 1_000_000
+_MAX_FIELDS: Final = 2_000
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A worker's request: its session, who is behind it, and the form it brought."""
+
+    session: Session
+    worker: Present
+    form: Mapping[str, str]
+
+
+class Door:
+    """Sessions and arrivals."""
+
+    def __init__(
+        self,
+        serving: Serving,
+        pages: Pages,
+        seals: Seals,
+        markets: Mapping[str, Market],
+        *,
+        clock: Clock,
+        settings: PageSettings,
+    ) -> None:
+        self._serving = serving
+        self._pages = pages
+        self._seals = seals
+        self._markets = dict(markets)
+        self._clock = clock
+        self._settings = settings
+        self._arrivals = Pace(settings.arrive)
+        prefix = "__Host-" if settings.https else ""
+        # Two cookies: a strict one is withheld when a link is followed from elsewhere,
+        # and what guards the arrival form must not then replace the session.
+        self._session_cookie = f"{prefix}task"
+        self._form_cookie = f"{prefix}task-form"
+
+    def form_token(self, session: Session) -> str:
+        """What the forms of a session carry."""
+        return self._seals.form_token(session)
+
+    def crop_id(self, session: Session, task_id: int) -> str:
+        """Opaque name of a task's image for a session."""
+        return self._seals.crop_id(session, task_id)
+
+    async def guest(self, request: Request) -> Guest | None:
+        """Session and worker of a request that only looks; None if nobody is known."""
+        session = self._session(request, self._session_cookie)
+        if session is None or session.account_id == ANONYMOUS:
+            return None
+        worker = await run_in_threadpool(
+            self._serving.present, session.account_id, session.number
+        )
+        return None if worker is None else Guest(session, worker, {})
+
+    async def actor(self, request: Request) -> Guest | None:
+        """Session, worker and form of a request that changes something.
+
+        Raises
+        ------
+        HTTPException
+            403: the form came from elsewhere. 400: it is no form.
+        """
+        form = await _form(request)
+        session = self._session(request, self._session_cookie)
+        self._check_origin(request, form, session)
+        guest = await self.guest(request)
+        return None if guest is None else Guest(guest.session, guest.worker, form)
+
+    async def home(self, request: Request) -> Response:
+        """``GET /``: nothing is shown here but what to press next."""
+        guest = await self.guest(request)
+        if guest is None:
+            return self.closed(request, refused=False)
+        continues = await run_in_threadpool(self._serving.has_task, guest.worker)
+        token = self.form_token(guest.session)
+        return self._pages.ready(request, token, continues=continues)
+
+    async def arrive(self, request: Request) -> Response:
+        """``POST /arrive``: the invitation becomes a session."""
+        form = await _form(request)
+        session = self._session(request, self._form_cookie)
+        self._check_origin(request, form, session)
+        host = request.client.host if request.client else ""
+        wait = self._arrivals.wait(host, self._clock())
+        if wait:
+            raise HTTPException(429, headers={"retry-after": str(wait)})
+        arrival, connector = self._resolve(request, form)
+        worker = None
+        if arrival is not None:
+            worker = await run_in_threadpool(self._serving.arrive, connector, arrival)
+        if worker is None or arrival is None:
+            return self.closed(request, refused=True)
+        ends_at = self._clock() + round(self._settings.session * _SECOND)
+        if arrival.expires is not None:
+            ends_at = min(ends_at, round(arrival.expires.timestamp() * _SECOND))
+        opened = Session.open(worker.account_id, worker.number, ends_at)
+        response = RedirectResponse("/", 303)
+        self._remember(response, self._session_cookie, opened)
+        response.delete_cookie(self._form_cookie, secure=self._settings.https)
+        return response
+
+    async def leave(self, request: Request) -> Response:
+        """``POST /leave``: the browser forgets the session."""
+        form = await _form(request)
+        session = self._session(request, self._session_cookie)
+        self._check_origin(request, form, session)
+        response = RedirectResponse("/", 303)
+        response.delete_cookie(self._session_cookie, secure=self._settings.https)
+        return response
+
+    def closed(self, request: Request, *, refused: bool) -> Response:
+        """Ask for an invitation, under a session that only guards this form."""
+        session = self._session(request, self._form_cookie)
+        if session is None:
+            ends_at = self._clock() + round(self._settings.session * _SECOND)
+            session = Session.open(ANONYMOUS, 0, ends_at)
+        response = self._pages.arrive(
+            request, self.form_token(session), refused=refused
+        )
+        self._remember(response, self._form_cookie, session)
+        return response
+
+    def _session(self, request: Request, cookie: str) -> Session | None:
+        return self._seals.read(request.cookies.get(cookie, ""), self._clock())
+
+    def _remember(self, response: Response, cookie: str, session: Session) -> None:
+        response.set_cookie(
+            cookie,
+            self._seals.write(session),
+            path="/",
+            secure=self._settings.https,
+            httponly=True,
+            samesite="strict",
+        )
+
+    def _check_origin(
+        self, request: Request, form: Mapping[str, str], session: Session | None
+    ) -> None:
+        """Let a change in from our own pages only."""
+        site = request.headers.get("sec-fetch-site")
+        if site is None:
+            token = form.get("form_token", "")
+            ours = session is not None and self._seals.form_fits(session, token)
+        else:
+            ours = site == "same-origin"
+        if not ours:
+            raise HTTPException(403)
+
+    def _resolve(
+        self, request: Request, form: Mapping[str, str]
+    ) -> tuple[Arrival | None, str]:
+        connector = form.get("market", "inhouse")
+        market = self._markets.get(connector)
+        if market is None:
+            return None, connector
+        parameters = {
+            name: text
+            for name, text in form.items()
+            if name not in ("form_token", "market", "invite")
+        }
+        # Without a script the whole link is pasted; the code stands behind its "#".
+        parameters["token"] = form.get("invite", "").strip().rpartition("#k=")[2]
+        visit = Visit(parameters, dict(request.headers))
+        now = datetime.fromtimestamp(self._clock() / _SECOND, UTC)
+        try:
+            arrival = market.arrive(visit, now)
+        except ConnectorError:
+            return None, connector
+        return (None if arrival.preview else arrival), connector
+
+
+async def _form(request: Request) -> dict[str, str]:
+    async with request.form(max_files=0, max_fields=_MAX_FIELDS) as form:
+        return {name: text for name, text in form.items() if isinstance(text, str)}

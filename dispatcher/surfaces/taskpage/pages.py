@@ -1,0 +1,128 @@
+"""The pages as HTML; every value is escaped, none is ever part of an attribute's name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from dispatcher.stages.serving import Showing, asked, spread
+
+_ENVIRONMENT: Final = Environment(
+    loader=PackageLoader("dispatcher.surfaces.taskpage"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+class Pages:
+    """Renders the pages of one installation.
+
+    Parameters
+    ----------
+    contact : str
+        Whom workers may ask, in the operator's words; empty shows nothing.
+    lease : float
+        Seconds that a task is leased for.
+    """
+
+    def __init__(self, *, contact: str, lease: float) -> None:
+        self._contact = contact
+        self._lease = lease
+
+    def arrive(
+        self, request: Request, form_token: str, *, refused: bool
+    ) -> HTMLResponse:
+        """Ask for the invitation."""
+        status = 403 if refused else 200
+        return self._page(
+            request, "arrive.html", status, form_token=form_token, refused=refused
+        )
+
+    def ready(
+        self, request: Request, form_token: str, *, continues: bool, saved: str = ""
+    ) -> HTMLResponse:
+        """Offer *Start*, or *Continue* where a task is waiting."""
+        return self._page(
+            request,
+            "ready.html",
+            form_token=form_token,
+            continues=continues,
+            saved=saved,
+            minutes=in_words(self._lease),
+        )
+
+    def nothing(self, request: Request, form_token: str) -> HTMLResponse:
+        """Say that there is nothing: the one page for every reason."""
+        return self._page(request, "nothing.html", form_token=form_token)
+
+    def task(
+        self,
+        request: Request,
+        form_token: str,
+        showing: Showing,
+        crop_id: str,
+        error: str = "",
+    ) -> HTMLResponse:
+        """Show the task.
+
+        Parameters
+        ----------
+        form_token : str
+        showing : Showing
+            Its exposure is durable.
+        crop_id : str
+            Opaque name of the image.
+        error : str
+            What was wrong with the answer given, without repeating it.
+        """
+        image = showing.media.startswith("image/")
+        return self._page(
+            request,
+            "task.html",
+            422 if error else 200,
+            form_token=form_token,
+            token=showing.token,
+            field=asked(showing.field, showing.draft),
+            values=spread(showing.field, showing.draft),
+            crop=crop_id if image else "",
+            what="The part to read",
+            text="" if image else showing.text,
+            left=showing.left,
+            lease=round(self._lease),
+            minutes=in_clock(showing.left),
+            error=error[:1].upper() + error[1:] + "." if error else "",
+        )
+
+    def message(
+        self, request: Request, status: int, heading: str, text: str
+    ) -> HTMLResponse:
+        """Say one thing, with the way back."""
+        return self._page(request, "message.html", status, heading=heading, text=text)
+
+    def _page(
+        self, request: Request, template: str, status: int = 200, **context: object
+    ) -> HTMLResponse:
+        shared: Mapping[str, object] = {
+            "nonce": request.state.nonce,
+            "contact": self._contact,
+        }
+        html = _ENVIRONMENT.get_template(template).render({**shared, **context})
+        return HTMLResponse(html, status)
+
+
+def in_clock(seconds: int) -> str:
+    """Minutes and seconds: ``9:05``."""
+    return f"{seconds // 60}:{seconds % 60:02}"
+
+
+def in_words(seconds: float) -> str:
+    """A length of time for a sentence: ``10 minutes``."""
+    if seconds < 90:
+        return f"{round(seconds)} seconds"
+    return f"{round(seconds / 60)} minutes"
