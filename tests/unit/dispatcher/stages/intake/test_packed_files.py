@@ -5,7 +5,7 @@ import io
 import time
 import zipfile
 import zlib
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -184,7 +184,7 @@ def test_a_long_cell_of_parquet_is_refused_by_row(tmp_path):
 
 
 def test_binary_parquet_columns_are_refused(tmp_path):
-    with pytest.raises(Invalid, match="column 2 .* is binary"):
+    with pytest.raises(Invalid, match=r"column 2 .* is binary"):
         rows(parquet(pl.DataFrame({"a": ["x"], "b": [b"y"]}), tmp_path / "a.parquet"))
 
 
@@ -226,7 +226,7 @@ def test_a_workbook_bomb_is_refused_before_it_is_read():
 
 def test_a_damaged_workbook_is_refused():
     data = (DATA / "sheet.xlsx").read_bytes()
-    with pytest.raises(Invalid, match="broken|can not be read"):
+    with pytest.raises(Invalid, match=r"broken|can not be read"):
         rows(io.BytesIO(data[: len(data) // 2]), "a.xlsx")
 
 
@@ -240,7 +240,7 @@ def test_a_damaged_workbook_is_refused():
         (1e22, "1e+22"),
         (Decimal("1E+3"), "1000"),
         (date(2026, 1, 2), "2026-01-02"),
-        (datetime(2026, 1, 2, 3, 4) - datetime(2026, 1, 1), "27:04:00"),
+        (timedelta(hours=27, minutes=4), "27:04:00"),
     ],
 )
 def test_typed_values_have_one_text(value, text):
