@@ -1,0 +1,388 @@
+"""Sending: what the outbox holds goes out, at least once, made once by its key.
+
+Reads ``outbox``, writes ``outbox`` and ``task``. A message is leased under the daemon's
+epoch, published outside any transaction with the outbox id as idempotency key, and
+settled in one more transaction. Every claim counts as an attempt: a message that was
+claimed before may lie outside already, so the connector is asked (``find``) before it
+is published again. Connectors run side by side; the fault of one holds up no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+from connectors.base import (
+    Binding,
+    ConnectorError,
+    Content,
+    Feed,
+    Form,
+    Handle,
+    Idempotency,
+    Item,
+    Market,
+    Misconfigured,
+    Offer,
+    Rejected,
+    TryLater,
+)
+from dispatcher import keys
+from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.log import get_logger
+from dispatcher.store import Clock, Store, lease
+from dispatcher.store import ledger as gate_rows
+from dispatcher.store import sending as rows
+from dispatcher.store.sending import CargoRow, MessageRow, Outcome
+
+MICRO: Final = 1_000_000
+LEASE: Final = 300 * MICRO
+"""How long a claimed message is this daemon's; a connector's call is far shorter."""
+
+BATCH: Final = 50
+"""Messages of one connector sent in one turn."""
+
+MENDING: Final = 60 * MICRO
+"""How long a connector rests that only the operator can mend."""
+
+FIRST_WAIT: Final = 2 * MICRO
+LONGEST_WAIT: Final = 3600 * MICRO
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How messages are repeated.
+
+    Attributes
+    ----------
+    attempts : int
+        Tries before a message is a dead letter, >= 1.
+    link : str
+        Where our own task page waits, for content-free offers.
+    """
+
+    attempts: int = 12
+    link: str = ""
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError(f"attempts is {self.attempts}, expected >= 1")
+
+
+@dataclass(frozen=True)
+class _Parcel:
+    """A message made ready: the offer, or why there is none."""
+
+    message: MessageRow
+    offer: Offer | None = None
+    withdraws: Handle | None = None
+    idle: bool = False  # nothing may go now, later perhaps
+    refusal: str = ""
+
+
+def backoff(attempts: int, message_id: int) -> int:
+    """Wait before the next try: doubling from 2 s to 1 h, spread by the id.
+
+    Parameters
+    ----------
+    attempts : int
+        Tries so far, >= 1.
+    message_id : int
+
+    Returns
+    -------
+    int
+        Microseconds.
+    """
+    wait = min(LONGEST_WAIT, FIRST_WAIT << min(attempts - 1, 20))
+    return wait - wait * (message_id % 8) // 32
+
+
+class Sending:
+    """The stage; one object lives as long as the daemon.
+
+    Parameters
+    ----------
+    store : Store
+    connectors : Mapping
+        Connectors by the operator's names.
+    clock : Clock
+    terms : Terms
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        connectors: Mapping[str, Market | Feed],
+        clock: Clock,
+        terms: Terms | None = None,
+    ) -> None:
+        self._store = store
+        self._connectors = connectors
+        self._clock = clock
+        self._terms = terms or Terms()
+        self._resting: dict[str, int] = {}
+        self._log = get_logger("sending")
+
+    @property
+    def resting(self) -> Mapping[str, int]:
+        """Connectors that wait, by the moment (microseconds) until which they do."""
+        now = self._clock()
+        return {name: until for name, until in self._resting.items() if until > now}
+
+    def tick(self, epoch: int) -> int:
+        """Send a batch for every connector that is awake.
+
+        Returns
+        -------
+        int
+            Messages that the outside has now.
+
+        Raises
+        ------
+        StaleLease
+            This daemon does not lead any more.
+        """
+        now = self._clock()
+        with self._store.write() as tx:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+            rows.release_expired(tx, epoch, now)
+        with self._store.read() as tx:
+            stopped = gate_rows.stopped_scopes(tx)
+        awake = [
+            name
+            for name in self._connectors
+            if not {"all", f"connector:{name}"} & stopped
+            and self._resting.get(name, 0) <= now
+        ]
+        if len(awake) <= 1:
+            return sum(self._send(name, epoch) for name in awake)
+        with ThreadPoolExecutor(len(awake)) as pool:
+            sent = [pool.submit(self._send, name, epoch) for name in awake]
+        return sum(one.result() for one in sent)
+
+    def _send(self, name: str, epoch: int) -> int:
+        """Claim, publish, settle: one connector's batch."""
+        now = self._clock()
+        with self._store.write() as tx:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+            messages = rows.claim(tx, name, epoch, now, now + LEASE, BATCH)
+        if not messages:
+            return 0
+        connector = self._connectors[name]
+        with self._store.read() as tx:
+            force = current_policy(tx)
+            stopped = gate_rows.stopped_scopes(tx)
+            cargo = list(rows.cargo(tx, [message.id for message in messages]))
+            withdrawn = {
+                message.id: rows.handle_of(tx, int(message.handle or 0))
+                for message in messages
+                if message.kind == "withdraw"
+            }
+        barred = [row.task_id for row in cargo if not _may_go(force, row)]
+        outcomes = []
+        resting = False
+        for message in messages:
+            if resting:
+                outcomes.append(Outcome(message.id, "ready", now, 1, None, None))
+                continue
+            parcel = self._pack(connector, message, cargo, (force, stopped, withdrawn))
+            outcome = self._deliver(name, connector, parcel)
+            outcomes.append(outcome)
+            resting = self._resting.get(name, 0) > now
+        return self._settle(epoch, outcomes, barred)
+
+    def _settle(
+        self, epoch: int, outcomes: Sequence[Outcome], barred: Sequence[int]
+    ) -> int:
+        sent = [one.id for one in outcomes if one.state == "sent"]
+        dead = [one.id for one in outcomes if one.state == "dead"]
+        with self._store.write() as tx:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+            rows.settle(tx, epoch, outcomes)
+            rows.end_tasks(tx, barred)
+            rows.mark_tasks(tx, sent, "sent", barred)
+            rows.mark_tasks(tx, dead, "dead", barred)
+        return len(sent)
+
+    def _pack(
+        self,
+        connector: Market | Feed,
+        message: MessageRow,
+        cargo: Iterable[CargoRow],
+        known: tuple[InForce | None, set[str], Mapping[int, str | None]],
+    ) -> _Parcel:
+        """Make the offer of a message; what later rules forbid stays here."""
+        force, stopped, withdrawn = known
+        if message.kind == "withdraw":
+            reference = withdrawn.get(message.id)
+            if reference is None:
+                return _Parcel(message, refusal="there is nothing to withdraw")
+            handle = Handle(str(message.handle), reference)
+            return _Parcel(message, withdraws=handle)
+        if message.account_state != "active":
+            return _Parcel(message, refusal="the account is blocked")
+        if message.kind == "offer":
+            token = keys.pseudonym(self._store.key("task-key"), "w", str(message.id))
+            return _Parcel(message, self._offer(connector, message, [Item(token)]))
+        own = [row for row in cargo if row.outbox_id == message.id]
+        idle = any(f"run#{row.run_id}" in stopped for row in own)
+        items = [] if idle else self._items(connector, force, own)
+        if items or idle:
+            offer = self._offer(connector, message, items) if items else None
+            return _Parcel(message, offer, idle=idle)
+        return _Parcel(message, refusal="the policy in force sends none of it")
+
+    def _items(
+        self, connector: Market | Feed, force: InForce | None, own: Iterable[CargoRow]
+    ) -> list[Item]:
+        going = [row for row in own if _may_go(force, row)]
+        if force is None:
+            return []
+        tokens = keys.task_tokens(
+            self._store.key("task-key"), [row.task_id for row in going]
+        )
+        held = connector.manifest.content is Content.MARKET
+        return [
+            _item(force, row, token, held=held)
+            for row, token in zip(going, tokens, strict=True)
+        ]
+
+    def _offer(
+        self, connector: Market | Feed, message: MessageRow, items: Sequence[Item]
+    ) -> Offer:
+        manifest = connector.manifest
+        anyone = manifest.binding is Binding.NONE and isinstance(connector, Market)
+        return Offer(
+            key=str(message.id),
+            account="" if anyone else message.account,
+            audience=message.account if anyone else "",
+            items=tuple(items),
+            link=self._terms.link if manifest.content is Content.OURS else "",
+        )
+
+    def _deliver(self, name: str, connector: Market | Feed, parcel: _Parcel) -> Outcome:
+        """Hand one message over."""
+        message, now = parcel.message, self._clock()
+        if parcel.idle:
+            return Outcome(message.id, "ready", now + MENDING, 1, None, None)
+        if parcel.refusal:
+            return self._dead(name, message, parcel.refusal)
+        try:
+            handle = self._hand_over(connector, parcel)
+        except ConnectorError as error:
+            return self._failed(name, parcel, error)
+        except Exception as error:  # noqa: BLE001 - the outcome is unknown: ask later
+            self._log.warning(
+                "send-unknown", connector=name, outbox=message.id, error=error
+            )
+            due = now + backoff(message.attempts, message.id)
+            return self._again(name, message, due, type(error).__name__)
+        return Outcome(message.id, "sent", now, 0, handle.reference, None)
+
+    def _failed(self, name: str, parcel: _Parcel, error: ConnectorError) -> Outcome:
+        """Class a connector's error by what to do next."""
+        message, now = parcel.message, self._clock()
+        told = _told(error, parcel.offer)
+        if isinstance(error, Misconfigured):
+            self._rest(name, now + MENDING, "misconfigured", told)
+            return Outcome(message.id, "ready", now + MENDING, 1, None, told)
+        if isinstance(error, TryLater):
+            until = now + round(min(error.after, 86_400.0) * MICRO)
+            self._rest(name, until, "try-later", told)
+            return self._again(name, message, until, told)
+        return self._dead(name, message, told)
+
+    def _hand_over(self, connector: Market | Feed, parcel: _Parcel) -> Handle:
+        offer = parcel.offer
+        if parcel.withdraws is not None:
+            if isinstance(connector, Market):
+                connector.withdraw(parcel.withdraws)
+            return parcel.withdraws
+        assert offer is not None, "a parcel has an offer, a withdrawal or a refusal"
+        again = parcel.message.attempts > 1
+        if again or parcel.message.error is not None:
+            found = connector.find(offer.key)
+            if found is not None:
+                return found
+            if again and connector.manifest.idempotency is Idempotency.NONE:
+                raise Rejected(
+                    "it may have been sent, and this connector can not tell",
+                    why="its manifest promises no idempotency",
+                    fix="look there; then send it again: dispatcher queue retry",
+                )
+        if isinstance(connector, Market):
+            return connector.publish(offer)
+        return connector.send(offer)
+
+    def _again(self, name: str, message: MessageRow, due: int, told: str) -> Outcome:
+        if message.attempts >= self._terms.attempts:
+            return self._dead(name, message, told)
+        return Outcome(message.id, "ready", due, 0, None, told)
+
+    def _dead(self, name: str, message: MessageRow, told: str) -> Outcome:
+        self._log.warning(
+            "send-dead",
+            connector=name,
+            outbox=message.id,
+            attempts=message.attempts,
+            reason=told,
+        )
+        return Outcome(message.id, "dead", self._clock(), 0, None, told)
+
+    def _rest(self, name: str, until: int, why: str, told: str) -> None:
+        self._resting[name] = until
+        self._log.warning("connector-resting", connector=name, why=why, reason=told)
+
+
+def _may_go(force: InForce | None, row: CargoRow) -> bool:
+    """A field that a later policy dropped, or marked send = false, never goes again."""
+    standing = force.fields.get(row.field_id) if force is not None else None
+    return standing is not None and standing.sent
+
+
+def _item(force: InForce, row: CargoRow, token: str, *, held: bool) -> Item:
+    """Translate a task into the connectors' words."""
+    name = force.fields[row.field_id].name
+    field = force.policy.entity.fields[name]
+    form = None
+    if field.ask is not None:
+        form = Form(
+            ask=field.ask,
+            question=field.question or "",
+            help=field.help,
+            choices=field.choices,
+            columns=field.columns,
+            minimum=_decimal(field.minimum),
+            maximum=_decimal(field.maximum),
+        )
+    item = Item(token, form, media_type=row.media.partition(";")[0].strip())
+    if form is None:
+        item = replace(item, label=name)
+    return replace(item, content=row.shown) if held else item
+
+
+def _decimal(number: Fraction | None) -> str | None:
+    """Write a limit of the policy: an exact decimal of at most 30 digits."""
+    if number is None:
+        return None
+    digits = 0
+    while (number * 10**digits).denominator != 1:
+        digits += 1
+    whole = abs(int(number * 10**digits))
+    text = str(whole).rjust(digits + 1, "0")
+    sign = "-" if number < 0 else ""
+    return f"{sign}{text[:-digits]}.{text[-digits:]}" if digits else f"{sign}{text}"
+
+
+def _told(error: ConnectorError, offer: Offer | None) -> str:
+    """Return a connector's words, unless they hold what was to be shown."""
+    told = error.what[:500]
+    for item in offer.items if offer is not None else ():
+        shown = (item.content or b"").decode(errors="ignore").strip()
+        if shown and shown in told:
+            return type(error).__name__
+    return told

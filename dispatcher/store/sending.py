@@ -1,0 +1,191 @@
+"""What the sending stage reads and writes: outbox messages and what they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from dispatcher.store.transaction import Tx
+
+
+class MessageRow(NamedTuple):
+    """A message claimed by this daemon; ``attempts`` counts this one."""
+
+    id: int
+    account_id: int
+    kind: str
+    attempts: int
+    handle: str | None
+    error: str | None  # of the attempt before
+    account: str  # its name at the connector
+    account_state: str
+
+
+class CargoRow(NamedTuple):
+    """One task of a message with the form of its entry that may be shown."""
+
+    outbox_id: int
+    task_id: int
+    state: str
+    field_id: int
+    run_id: int
+    shown: bytes
+    media: str
+
+
+class DeadRow(NamedTuple):
+    """A message that was given up, for ``queue dead``."""
+
+    id: int
+    connector: str
+    kind: str
+    attempts: int
+    created_at: int
+    error: str | None
+
+
+def release_expired(tx: Tx, epoch: int, now: int) -> int:
+    """Put back what a daemon leased that is gone: its outcome is unknown."""
+    return tx.execute(
+        "UPDATE outbox SET state = 'ready', leased_until = NULL"
+        " WHERE state = 'leased' AND (leased_until <= ? OR epoch < ?)",
+        [now, epoch],
+    )
+
+
+def claim(
+    tx: Tx, connector: str, epoch: int, now: int, until: int, limit: int
+) -> list[MessageRow]:
+    """Lease due messages of a connector, oldest first; each counts as an attempt."""
+    rows = tx.rows(
+        "UPDATE outbox SET state = 'leased', epoch = ?, leased_until = ?,"
+        " attempts = attempts + 1 WHERE id IN (SELECT id FROM outbox"
+        " WHERE state = 'ready' AND due <= ? AND connector = ?"
+        " ORDER BY due, id LIMIT ? FOR UPDATE SKIP LOCKED)"
+        " RETURNING id, account_id, kind, attempts, handle, error",
+        [epoch, until, now, connector, limit],
+    )
+    accounts = {
+        number: (name, state)
+        for number, name, state in tx.rows(
+            "SELECT id, name, state FROM account WHERE id = ANY(?)",
+            [sorted({row[1] for row in rows})],
+        )
+    }
+    found = [MessageRow._make((*row, *accounts[row[1]])) for row in rows]
+    return sorted(found, key=lambda message: message.id)
+
+
+def cargo(tx: Tx, outbox_ids: Sequence[int]) -> Iterator[CargoRow]:
+    """Tasks of messages that are not answered or ended yet, in order of id."""
+    for row in tx.rows(
+        "SELECT t.outbox_id, t.id, t.state, e.field_id, r.run_id, e.shown, e.media"
+        " FROM task t JOIN entry e ON e.id = t.entry_id"
+        " JOIN record r ON r.id = e.record_id"
+        " WHERE t.outbox_id = ANY(?) AND t.state IN ('booked', 'sent', 'dead')"
+        " ORDER BY t.id",
+        [outbox_ids],
+    ):
+        yield CargoRow._make((*row[:5], bytes(row[5]), row[6]))
+
+
+def handle_of(tx: Tx, outbox_id: int) -> str | None:
+    """Return the outside's reference of a sent message."""
+    row = tx.one("SELECT handle FROM outbox WHERE id = ?", [outbox_id])
+    return row[0] if row else None
+
+
+class Outcome(NamedTuple):
+    """What became of a message: the new state and what goes with it."""
+
+    id: int
+    state: str  # sent, ready, dead
+    due: int
+    back: int  # 1: it was never tried, so the attempt does not count
+    handle: str | None
+    error: str | None
+
+
+def settle(tx: Tx, epoch: int, outcomes: Sequence[Outcome]) -> int:
+    """Write outcomes of messages that this daemon still holds.
+
+    Returns
+    -------
+    int
+        How many it still held.
+    """
+    settled = 0
+    for one in outcomes:
+        settled += tx.execute(
+            "UPDATE outbox SET state = ?, due = ?, attempts = attempts - ?,"
+            " handle = coalesce(?, handle), error = ?, leased_until = NULL"
+            " WHERE id = ? AND state = 'leased' AND epoch = ?",
+            [one.state, one.due, one.back, one.handle, one.error, one.id, epoch],
+        )
+    return settled
+
+
+def mark_tasks(
+    tx: Tx, outbox_ids: Sequence[int], state: str, kept_back: Sequence[int]
+) -> None:
+    """Let the tasks of messages follow them: sent, or dead where nothing went.
+
+    ``kept_back`` are tasks that were not part of what was sent.
+    """
+    before = "('booked', 'dead')" if state == "sent" else "('booked', 'sent')"
+    tx.execute(
+        f"UPDATE task SET state = ? WHERE outbox_id = ANY(?)"
+        f" AND state IN {before} AND id <> ALL(?)",
+        [state, outbox_ids, kept_back],
+    )
+
+
+def end_tasks(tx: Tx, task_ids: Sequence[int]) -> None:
+    """Give up tasks that must not be sent any more."""
+    tx.execute(
+        "UPDATE task SET state = 'dead' WHERE id = ANY(?)"
+        " AND state IN ('booked', 'sent')",
+        [task_ids],
+    )
+
+
+# -- for people --------------------------------------------------------------------
+
+
+def counts(tx: Tx) -> list[tuple[str, str, int, int]]:
+    """Messages by connector and state: (connector, state, number, oldest created)."""
+    return tx.rows(
+        "SELECT connector, state, count(*), min(created_at) FROM outbox"
+        " GROUP BY connector, state ORDER BY connector, state"
+    )
+
+
+def listed(tx: Tx, state: str, limit: int) -> list[DeadRow]:
+    """Messages in a state, oldest first."""
+    rows = tx.rows(
+        "SELECT id, connector, kind, attempts, created_at, error FROM outbox"
+        " WHERE state = ? ORDER BY id LIMIT ?",
+        [state, limit],
+    )
+    return [DeadRow(*row) for row in rows]
+
+
+def retry(tx: Tx, ids: Sequence[int], now: int) -> int:
+    """Make dead messages due again, with all their attempts before them.
+
+    Their error stays, so that the outside is asked before anything is sent twice.
+    """
+    return tx.execute(
+        "UPDATE outbox SET state = 'ready', due = ?, attempts = 0"
+        " WHERE id = ANY(?) AND state = 'dead'",
+        [now, ids],
+    )
+
+
+def retry_connector(tx: Tx, connector: str, now: int) -> int:
+    """Make all dead messages of a connector due again, as :func:`retry` does."""
+    return tx.execute(
+        "UPDATE outbox SET state = 'ready', due = ?, attempts = 0"
+        " WHERE connector = ? AND state = 'dead'",
+        [now, connector],
+    )
