@@ -147,7 +147,7 @@ def _check_free(policy: Policy, prop: Property, reader: Reader) -> None:
         if inside:
             reader.findings.warning(
                 "POL302",
-                reader.value_span("any_of", number),
+                _alternative_span(reader, wide),
                 f"alternative {number + 1} of `{shown(prop.name)}` adds nothing",
                 f"it is complete only after {listed(inside[0])}, an alternative itself",
                 "delete the longer alternative",
@@ -161,6 +161,14 @@ def _field_span(prop: Property, reader: Reader, name: str) -> Span:
     for number, item in enumerate(reader.values["any_of"]):
         if isinstance(item, list) and name in item:
             return reader.value_span("any_of", number, item.index(name))
+    return reader.key_span("any_of")
+
+
+def _alternative_span(reader: Reader, fields: tuple[str, ...]) -> Span:
+    """Where an alternative stands; items in error make no alternative."""
+    for number, item in enumerate(reader.values["any_of"]):
+        if isinstance(item, list) and tuple(dict.fromkeys(map(str, item))) == fields:
+            return reader.value_span("any_of", number)
     return reader.key_span("any_of")
 
 
@@ -223,8 +231,7 @@ def _alone(prop: Property) -> Iterable[tuple[str, Fraction]]:
 def _single_span(prop: Property, reader: Reader, field: str) -> Span:
     if not prop.uses_any_of:
         return reader.key_span("of")
-    single = reader.values["any_of"].index([field])
-    return reader.value_span("any_of", single)
+    return _alternative_span(reader, (field,))
 
 
 def _overweight(

@@ -110,6 +110,8 @@ def no_subject(
     column: str = "subject",
 ) -> None:
     """Report that the entity lacks a column that something needs (POL104)."""
+    if not entity.name:
+        return  # there is no entity, and that is reported
     root.findings.error(
         "POL104",
         root.findings.source.places.value(place),
@@ -166,7 +168,9 @@ def unknown_rule(reader: Reader, span: Span, rule: str, rules: Collection[str]) 
 def unknown_field(
     reader: Reader, span: Span, whose: str, name: str, fields: Collection[str]
 ) -> None:
-    """Report a field that the entity lacks (POL101)."""
+    """Report a field that the entity lacks (POL101), unless it has none at all."""
+    if not fields:
+        return
     reader.findings.error(
         "POL101",
         span,

@@ -88,7 +88,7 @@ def _property(context: Context, name: str, reader: Reader) -> Property:
     prop = Property(
         name=name,
         alternatives=alternatives,
-        uses_any_of="any_of" in reader,
+        uses_any_of="any_of" in reader and "of" not in reader,
         scope=scope,
         relation=reader.text("relation"),
         disclosure=disclosure,

@@ -23,6 +23,7 @@ from policies.document.diagnostic import (
 from policies.document.locator import Path
 from policies.document.source import BadNumber, Source
 
+MOST_COMPARED: Final = 500
 LARGEST_INTEGER: Final = (1 << 63) - 1
 MICROSECONDS: Final = {
     "s": 1_000_000,
@@ -244,15 +245,17 @@ class Reader:
             kind = "a list of texts" + (" that is not empty" if least else "")
             self.wrong(str(at[0]), kind, *at[1:])
             return ()
-        seen: list[str] = []
+        seen: set[str] = set()
+        kept: list[str] = []
         for number, item in enumerate(value):
             if not isinstance(item, str) or not item:
                 self.wrong(str(at[0]), "a text that is not empty", *at[1:], number)
             elif distinct and item in seen:
                 self.wrong(str(at[0]), "each one only once", *at[1:], number)
             else:
-                seen.append(item)
-        return tuple(seen)
+                seen.add(item)
+                kept.append(item)
+        return tuple(kept)
 
     def duration(self, key: str) -> int | None:
         """An integer and a unit, in microseconds."""
@@ -319,6 +322,8 @@ def described(value: object, raw: str) -> str:
 
 def meant(name: str, known: Collection[str], quote: str) -> str | None:
     """The known name that a mistyped one most resembles, as a suggestion."""
+    if len(known) > MOST_COMPARED:
+        return None
     near = get_close_matches(name[:80], [k for k in known if len(k) <= 80], 1, 0.6)
     return f"did you mean {quote}{shown(near[0])}{quote}?" if near else None
 

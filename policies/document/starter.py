@@ -93,7 +93,10 @@ def _rules(fields: Sequence[Column], subject: str | None) -> str:
     quasi = [c.name for c in fields if c.quasi]
     pairs = list(combinations(sensitive, 2))
     sets = pairs if len(pairs) <= MOST_PAIRS else []
-    rules = [_rule(f"{a}+{b}", (a, b), subject) for a, b in sets]
+    names = [f"{a}+{b}" for a, b in sets]
+    if len(set(names)) < len(names):  # a column's own name may hold a plus
+        names = [f"pair-{n}" for n in range(1, len(names) + 1)]
+    rules = [_rule(name, of, subject) for name, of in zip(names, sets, strict=True)]
     if len(pairs) > MOST_PAIRS:
         rules.append(_any_two(sensitive))
     if len(quasi) > 1:
