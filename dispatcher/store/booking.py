@@ -1,0 +1,123 @@
+"""What the booking stage reads and writes: planned pairs, tasks in hand, offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from dispatcher.model import LIVE_TASK_STATES
+from dispatcher.store.transaction import Tx
+
+HOUR: Final = 3_600_000_000
+
+
+class PlannedRow(NamedTuple):
+    """What an applied plan still means for one account; ``entries`` is packed."""
+
+    plan_id: int
+    account_id: int
+    connector: str
+    name: str
+    entries: bytes
+
+    @property
+    def account(self) -> str:
+        """The whole account: ``CONNECTOR/NAME``."""
+        return f"{self.connector}/{self.name}"
+
+
+class LoadRow(NamedTuple):
+    """Tasks of an account: ever, in hand now, in the last day, in the last hour."""
+
+    given: int
+    live: int
+    day: int
+    hour: int
+
+
+def planned(tx: Tx, connectors: Sequence[str], version: int) -> list[PlannedRow]:
+    """Pairs not booked yet of the plans under the policy in force, oldest first."""
+    return [
+        PlannedRow(*row[:4], bytes(row[4]))
+        for row in tx.rows(
+            "SELECT s.plan_id, s.account_id, a.connector, a.name, s.entries"
+            " FROM assignment s JOIN plan p ON p.id = s.plan_id"
+            " JOIN account a ON a.id = s.account_id"
+            " WHERE p.state = 'applied' AND p.policy_version = ?"
+            " AND a.state = 'active' AND a.connector = ANY(?) AND length(s.entries) > 0"
+            " ORDER BY s.plan_id, s.account_id",
+            [version, connectors],
+        )
+    ]
+
+
+def loads(tx: Tx, account_ids: Sequence[int], now: int) -> dict[int, LoadRow]:
+    """Tasks of accounts; an account without any is left out."""
+    live = ", ".join(f"'{state}'" for state in LIVE_TASK_STATES)
+    return {
+        row[0]: LoadRow(*row[1:])
+        for row in tx.rows(
+            "SELECT account_id, count(*),"
+            f" sum(CASE WHEN state IN ({live}) THEN 1 ELSE 0 END),"
+            " sum(CASE WHEN created_at > ? THEN 1 ELSE 0 END),"
+            " sum(CASE WHEN created_at > ? THEN 1 ELSE 0 END)"
+            " FROM task WHERE account_id = ANY(?) GROUP BY account_id",
+            [now - 24 * HOUR, now - HOUR, account_ids],
+        )
+    }
+
+
+def lock_planned(tx: Tx, plan_id: int, account_id: int) -> bytes:
+    """Packed entries of one row as they are now, locked until the end."""
+    found = tx.value(
+        "SELECT entries FROM assignment WHERE plan_id = ? AND account_id = ?"
+        " FOR UPDATE",
+        [plan_id, account_id],
+    )
+    return bytes(found or b"")
+
+
+def keep_planned(tx: Tx, kept: Iterable[tuple[int, int, bytes]]) -> None:
+    """Keep what is still to be booked: rows (plan, account, entries)."""
+    tx.update_many("assignment", ["plan_id", "account_id"], ["entries"], kept)
+
+
+def without_offer(tx: Tx, connectors: Sequence[str]) -> list[tuple[int, str]]:
+    """Accounts with planned work that were told of none since: (account, connector)."""
+    return [
+        (row[0], row[1])
+        for row in tx.rows(
+            "SELECT a.id, a.connector FROM account a JOIN ("
+            " SELECT s.account_id, max(p.applied_at) AS applied_at"
+            " FROM assignment s JOIN plan p ON p.id = s.plan_id"
+            " WHERE p.state = 'applied' AND length(s.entries) > 0 GROUP BY s.account_id"
+            ") w ON w.account_id = a.id"
+            " WHERE a.state = 'active' AND a.connector = ANY(?) AND NOT EXISTS ("
+            " SELECT 1 FROM outbox o WHERE o.account_id = a.id AND o.kind = 'offer'"
+            " AND o.created_at >= w.applied_at) ORDER BY a.id",
+            [connectors],
+        )
+    ]
+
+
+def add_offers(tx: Tx, accounts: Sequence[tuple[int, str]], now: int) -> None:
+    """Tell accounts that there is work; no content, no exposure."""
+    first = tx.reserve("outbox", len(accounts))
+    tx.insert_many(
+        "outbox",
+        [
+            "id",
+            "connector",
+            "account_id",
+            "kind",
+            "state",
+            "due",
+            "attempts",
+            "epoch",
+            "created_at",
+        ],
+        (
+            (first + i, connector, account_id, "offer", "ready", now, 0, 0, now)
+            for i, (account_id, connector) in enumerate(accounts)
+        ),
+    )
