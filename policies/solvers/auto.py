@@ -284,11 +284,22 @@ class _Run:
         held = np.array(sorted(self.refuted + self.unknown), np.int64)
         away = self.parts.entries_of(held)
         away = away[problem.hi[away] > 0]
-        if not len(held) and self._small():
+        whole = not len(held) and self._small()
+        coupled = bool(self.unknown) and not self.refuted and not self.over()
+        if whole or (coupled and CpSat().supports(problem)):
             answer = search(problem, self.rng, self.limits, hint=plan)
             if answer.verdict is Verdict.SOLVED:
                 return answer
+            if answer.verdict is Verdict.INFEASIBLE:
+                return self._coupled(answer, plan, away)
         return self._answer(plan, away)
+
+    def _coupled(self, answer: Solution, plan: Plan, away: Ints) -> Solution:
+        """INFEASIBLE although each component has a plan: capacities do not suffice."""
+        core = explain(self.problem, self.rng, self.limits.part(0.2), proven=True)
+        told = self._answer(plan, away)
+        cores = answer.cores if core is None else (core,)
+        return replace(told, verdict=Verdict.INFEASIBLE, cores=cores)
 
     def _small(self) -> bool:
         """Whether utility is searched exactly."""

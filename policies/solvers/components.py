@@ -61,18 +61,19 @@ def split(sets: SetSystem) -> Components:
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
-    n, m = sets.n_entries, sets.n_sets
-    one = sets.member_set
+    n = sets.n_entries
     size = np.diff(sets.start)
-    head = sets.entry[np.minimum(sets.start[:-1], max(0, len(sets.entry) - 1))]
-    first = np.repeat(head, size) if m else np.empty(0, np.int64)
-    graph = coo_matrix((np.ones(len(one), np.int8), (first, sets.entry)), shape=(n, n))
+    used = np.flatnonzero(size > 0)
+    head = sets.entry[sets.start[used]]
+    first = np.repeat(head, size[used])
+    graph = coo_matrix(
+        (np.ones(len(first), np.int8), (first, sets.entry)), shape=(n, n)
+    )
     count, label = connected_components(graph, directed=False)
     label = label.astype(np.int64)
     order = np.argsort(label, kind="stable")
     edges = np.searchsorted(label[order], np.arange(count + 1))
-    used = np.flatnonzero(size > 0)
-    home = label[head[used]] if len(used) else np.empty(0, np.int64)
+    home = label[head]
     by_home = np.argsort(home, kind="stable")
     set_edges = np.searchsorted(home[by_home], np.arange(count + 1))
     return Components(

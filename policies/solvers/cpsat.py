@@ -118,9 +118,9 @@ def _maximise(
     """Second phase: from a feasible plan to the best; and the proven bound."""
     weights = problem.weights
     grid = np.array(built.pairs, dtype=np.int64).reshape(-1, 2)
-    worth = weights.of(grid[:, 0], grid[:, 1]).tolist()
+    worth = weights.of(grid[:, 0], grid[:, 1])
     common = int(np.gcd.reduce(worth)) or 1
-    terms = [w // common for w in worth]
+    terms = (worth // common).tolist()
     built.model.maximize(
         sum(w * v for w, v in zip(terms, built.variables, strict=True))
     )

@@ -32,7 +32,7 @@ class Made:
 def step(*entries: int, owner: int = 0) -> Made:
     """All of them together are forbidden."""
     size = len(entries)
-    return Made(dict.fromkeys(entries, 1), size - 1, max(1, size), owner)
+    return Made(dict.fromkeys(entries, 1), max(0, size - 1), max(1, size), owner)
 
 
 def classes(*groups: tuple[int, ...], owner: int = 0) -> Made:

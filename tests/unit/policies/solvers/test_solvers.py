@@ -1,0 +1,168 @@
+"""Laws that hold for every solver of the registry, against brute force."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from policies.judge import judge
+from policies.solvers import SOLVERS, Limits, Verdict
+from tests.unit.policies.tiny import Tiny, pairs_of, step, tinies
+
+ALL = pytest.mark.parametrize("name", sorted(SOLVERS))
+EXACT = ("auto", "cp-sat")
+
+
+def solve(name, tiny, seed=1, **limits):
+    limits = {"work": 2.0} | limits
+    return SOLVERS[name](tiny.problem(), np.random.default_rng(seed), Limits(**limits))
+
+
+@ALL
+@given(tiny=tinies())
+@settings(max_examples=40)
+def test_value_never_beats_brute_force_and_bound_is_never_below_it(name, tiny):
+    """value <= optimum <= bound, and the plan is feasible by plain Python."""
+    answer = solve(name, tiny)
+    best = tiny.best()
+    if answer.verdict is Verdict.SOLVED:
+        assert best is not None
+        assert tiny.feasible(pairs_of(answer.plan))
+        assert answer.value == tiny.objective(pairs_of(answer.plan))
+        assert answer.value <= best <= answer.bound
+    if answer.verdict is Verdict.INFEASIBLE:
+        assert best is None
+
+
+@pytest.mark.parametrize("name", EXACT)
+@given(tiny=tinies())
+@settings(max_examples=60)
+def test_exact_solvers_find_the_optimum_or_prove_there_is_none(name, tiny):
+    """Feasible iff brute force finds a plan, and then the value is the optimum."""
+    answer = solve(name, tiny)
+    best = tiny.best()
+    expected = Verdict.INFEASIBLE if best is None else Verdict.SOLVED
+    assert answer.verdict is expected
+    if best is not None:
+        assert answer.value == best == answer.bound
+
+
+@given(tiny=tinies(tradeoff=True))
+@settings(max_examples=40)
+def test_auto_finds_the_best_tradeoff(tiny):
+    """max u + lambda * (tau - f) over all plans below the caps."""
+    answer = solve("auto", tiny)
+    best = tiny.best()
+    if best is None:
+        assert answer.verdict is Verdict.INFEASIBLE
+        return
+    assert answer.verdict is Verdict.SOLVED
+    assert answer.value == best
+    assert answer.bound >= best
+
+
+@given(tiny=tinies())
+@settings(max_examples=40)
+def test_auto_without_exact_search_still_answers_feasibility(tiny):
+    """Large problems take this way: each component is decided, none leaks."""
+    answer = solve("auto", tiny, exact_size=0, spread=2.0)
+    best = tiny.best()
+    if answer.verdict is Verdict.SOLVED:
+        assert best is not None
+        assert tiny.feasible(pairs_of(answer.plan))
+        assert answer.value <= best <= answer.bound
+    elif answer.verdict is Verdict.INFEASIBLE:
+        assert best is None
+    else:  # only capacities that couple components may stay undecided
+        assert tiny.capacity is not None
+        assert answer.tried
+
+
+@given(tiny=tinies())
+@settings(max_examples=40)
+def test_what_is_planned_beside_a_refuted_component_breaks_nothing(tiny):
+    """A partial plan serves every entry that is not held back, within all limits."""
+    answer = solve("auto", tiny, exact_size=0)
+    lo = [0 if d in answer.held else low for d, low in enumerate(tiny.lo)]
+    if len(answer.plan) or answer.verdict is Verdict.SOLVED:
+        assert replace(tiny, lo=lo).feasible(pairs_of(answer.plan))
+    assert not set(answer.plan.entry.tolist()) & set(answer.held.tolist())
+
+
+@ALL
+@given(tiny=tinies())
+@settings(max_examples=15)
+def test_same_seed_same_plan(name, tiny):
+    """A plan can be made again."""
+    one, two = solve(name, tiny, seed=7), solve(name, tiny, seed=7)
+    assert one.verdict is two.verdict
+    assert pairs_of(one.plan) == pairs_of(two.plan)
+
+
+@ALL
+def test_the_judge_agrees(name):
+    """Six entries in a ring of pairs, three workers: every solver's plan is judged."""
+    ring = [step(d, (d + 1) % 6) for d in range(6)]
+    tiny = Tiny(6, 3, ring, lo=[1] * 6)
+    answer = solve(name, tiny)
+    assert answer.verdict is Verdict.SOLVED
+    seen = judge(tiny.problem(), answer.plan)
+    assert (seen.feasible, seen.f, seen.complete) == (True, 0, 0)
+
+
+@ALL
+@pytest.mark.parametrize(
+    ("tiny", "value"),
+    [
+        (Tiny(0, 1, [], measures=()), 0),  # empty
+        (Tiny(2, 1, [], measures=()), 2),  # no properties
+        (Tiny(2, 2, [step(0, 1)], weights=[[0, 0], [0, 0]]), 0),  # zero weights
+        (Tiny(2, 2, [step(0, 1), step(0, 1)]), 2),  # a duplicate set
+        (Tiny(1, 2, [], measures=(), hi=[9]), 2),  # hi > k
+        (Tiny(2, 1, [step(0)], lo=[0, 1]), 1),  # a singleton that need not be shown
+        (Tiny(1, 1, [step()]), 1),  # a set without entries discloses nothing
+    ],
+)
+def test_degenerate_input_has_an_answer(name, tiny, value):
+    """Each by hand."""
+    answer = solve(name, tiny)
+    assert (answer.verdict, answer.value) == (Verdict.SOLVED, value)
+
+
+def test_auto_says_unknown_and_not_nothing_when_stopped_at_once():
+    """A stop flag that is already set: no plan that was not judged, and what was tried."""
+    sets = [step(a, b) for a in range(5) for b in range(a)]  # K5 needs 5 workers
+    tiny = Tiny(5, 4, sets)
+    answer = solve("auto", tiny, stopped=lambda: True)
+    assert answer.verdict is Verdict.UNKNOWN
+    assert answer.held.tolist() == [0, 1, 2, 3, 4]
+    assert len(answer.tried) >= 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("work", 0),
+        ("work", float("nan")),
+        ("seconds", -1),
+        ("spread", 0.5),
+        ("threads", 0),
+    ],
+)
+def test_limits_check_themselves(field, value):
+    """The message gives the value."""
+    with pytest.raises(ValueError, match=f"limits.{field} is {value}"):
+        Limits(**{field: value})
+
+
+def test_the_core_is_the_most_demanding_one():
+    """Two infeasible components: one needs 3 workers, one 4."""
+    three = [step(a, b) for a, b in [(0, 1), (1, 2), (0, 2)]]
+    four = [step(a, b) for a in range(3, 7) for b in range(3, a)]
+    answer = solve("auto", Tiny(7, 2, three + four))
+    assert answer.verdict is Verdict.INFEASIBLE
+    assert sorted(c.needed for c in answer.cores) == [3, 4]
+    assert answer.core.needed == 4
+    assert answer.bound == Fraction(7)
