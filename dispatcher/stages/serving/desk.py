@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from fnmatch import fnmatchcase
 from typing import Final
 
 import numpy as np
@@ -21,6 +20,7 @@ from dispatcher.stages.serving.values import Present, Showing, Terms
 from dispatcher.store import Clock, Store, Tx
 from dispatcher.store import serving as rows
 from dispatcher.store.serving import AccountRow, TaskRow
+from policies.capacity import allowance
 
 SECOND: Final = 1_000_000
 HOUR: Final = 3600 * SECOND
@@ -264,21 +264,15 @@ def _lapsed(task: TaskRow | None, now: int) -> bool:
 
 
 def _full(tx: Tx, account: AccountRow, force: InForce, now: int) -> bool:
-    """Whether a capacity of the policy stops the account for now.
-
-    ``open`` never does: whoever has a task in hand gets that one again.
-    """
-    text = f"{account.connector}/{account.name}"
-    for capacity in force.policy.capacities:
-        if fnmatchcase(text, capacity.worker):
-            for limit, since in (
-                (capacity.total, -1),
-                (capacity.per_day, now - DAY),
-                (capacity.per_hour, now - HOUR),
-            ):
-                if (
-                    limit is not None
-                    and rows.tasks_since(tx, account.id, since) >= limit
-                ):
-                    return True
-    return False
+    """Whether a capacity of the policy stops the account for now."""
+    allowed = allowance(force.policy, f"{account.connector}/{account.name}")
+    given, day, hour = (
+        0 if limit is None else rows.tasks_since(tx, account.id, since)
+        for limit, since in (
+            (allowed.total, -1),
+            (allowed.per_day, now - DAY),
+            (allowed.per_hour, now - HOUR),
+        )
+    )
+    # Nothing is in hand: whoever has a task in hand gets that one again.
+    return allowed.room(given, 0, day, hour) == 0

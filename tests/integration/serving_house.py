@@ -1,0 +1,173 @@
+"""A small store to serve from: a policy, records with values, accounts, a plan."""
+
+import io
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from PIL import Image
+
+from connectors.inhouse import Inhouse, Ticket, sign
+from dispatcher import keys
+from dispatcher.ledger import chains
+from dispatcher.stages.serving import Present, Serving, Terms
+from dispatcher.store import Store
+from dispatcher.store import ledger as ledger_rows
+
+INVITE_KEY = b"i" * 32
+
+POLICY = """\
+version = 1
+name = "small"
+
+[budget]
+t = 3
+
+[entity.rx]
+key = "rx_id"
+subject = "patient"
+
+[entity.rx.fields]
+name    = { ask = "transcribe", help = "As it is written" }
+disease = { ask = "choose", choices = ["flu", "gout", "mumps"], question = "Which?" }
+age     = { ask = "number", min = 0, max = 130 }
+born    = { ask = "date" }
+ok      = { ask = "yes_no", question = "Signed?" }
+parts   = { ask = "spans", question = "Copy every drug" }
+lines   = { ask = "table", columns = ["drug", "dose"] }
+scan    = { ask = "transcribe", image = "page" }
+
+[property.who-what]
+of = ["name", "disease"]
+"""
+
+FIELDS = ("name", "disease", "age", "born", "ok", "parts", "lines", "scan")
+
+
+def png(seed: int = 0, size: tuple[int, int] = (240, 40)) -> bytes:
+    """A small image that differs by seed."""
+    noise = np.random.default_rng(seed).integers(0, 255, (size[1], size[0]), np.uint8)
+    target = io.BytesIO()
+    Image.fromarray(noise).save(target, "PNG")
+    return target.getvalue()
+
+
+@dataclass
+class House:
+    """A store that is filled step by step; ids count from 1 in the order of adding."""
+
+    store: Store
+    clock: object
+    policy: str = POLICY
+    fields: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        with self.store.write() as tx:
+            ledger_rows.close_barrier(tx)
+            names = [n for n in FIELDS if f"\n{n} " in self.policy]
+            self.fields = ledger_rows.number_fields(tx, names)
+            row = ledger_rows.PolicyRow(1, "small", self.policy.encode(), "0" * 64, 1)
+            ledger_rows.put_policy(tx, row)
+            tx.insert_many(
+                "run",
+                ("id", "name", "state", "created_at"),
+                [(1, "default", "active", 1)],
+            )
+
+    def record(self, record_id: int, subject: int | None = None, **values: object):
+        """Add a record; gives its entries' ids by field."""
+        entries = {}
+        with self.store.write() as tx:
+            tx.insert_many(
+                "record",
+                (
+                    "id",
+                    "run_id",
+                    "load_id",
+                    "pseudonym",
+                    "key",
+                    "columns",
+                    "subject_id",
+                ),
+                [(record_id, 1, 1, f"r{record_id:024}", b"k", b"[]", subject)],
+            )
+            for name, value in values.items():
+                entry_id = tx.reserve("entry")
+                entries[name] = entry_id
+                image = isinstance(value, bytes)
+                shown = value if image else str(value).encode()
+                media = "image/png" if image else "text/plain"
+                tx.insert_many(
+                    "entry",
+                    ("id", "record_id", "field_id", "subject_id", "shown", "media"),
+                    [(entry_id, record_id, self.fields[name], subject, shown, media)],
+                )
+        return entries
+
+    def account(self, name: str, connector: str = "inhouse") -> Present:
+        """Add an active account that is an adversary of its own."""
+        with self.store.write() as tx:
+            chain = chains.begin(tx)
+            account_id = tx.reserve("account")
+            tx.insert_many(
+                "account",
+                ("id", "connector", "name", "adversary_id", "groups", "state", "invite",
+                 "quality", "added_at"),
+                [(account_id, connector, name, chain.id, "[]", "active", 1, 0.8, 1)],
+            )  # fmt: skip
+        return Present(account_id, 1)
+
+    def plan(self, *pairs: tuple[Present, list[int]], applied_at: int | None = None):
+        """Apply a plan."""
+        with self.store.write() as tx:
+            plan_id = tx.reserve("plan")
+            tx.execute("UPDATE plan SET state = 'superseded' WHERE state = 'applied'")
+            at = self.clock() if applied_at is None else applied_at
+            tx.insert_many(
+                "plan",
+                ("id", "policy_version", "state", "verdict", "algorithm", "seed",
+                 "summary", "created_at", "applied_at"),
+                [(plan_id, 1, "applied", "SOLVED", "x", 0, "{}", at, at)],
+            )  # fmt: skip
+            tx.insert_many(
+                "assignment",
+                ("plan_id", "account_id", "adversary_id", "entries"),
+                [
+                    (plan_id, who.account_id, 0, np.array(sorted(ids), "<i8").tobytes())
+                    for who, ids in pairs
+                ],
+            )
+
+    def serving(self, **terms: float) -> Serving:
+        return Serving(
+            self.store,
+            clock=self.clock,
+            rng=np.random.default_rng(7),
+            terms=Terms(**{"apart": 0, **terms}),
+        )
+
+    def invite(self, name: str, number: int = 1, hours: float = 24) -> str:
+        now = datetime.fromtimestamp(self.clock() / 1_000_000, UTC)
+        ticket = Ticket(name, str(number), now + timedelta(hours=hours))
+        return sign(INVITE_KEY, ticket)
+
+    def market(self) -> Inhouse:
+        return Inhouse(INVITE_KEY)
+
+    def token(self, task_id: int) -> str:
+        return keys.task_token(self.store.key("task-key"), task_id)
+
+    def ask(self, statement: str, *parameters: object):
+        """First value of a query."""
+        with self.store.read() as tx:
+            return tx.value(statement, list(parameters))
+
+    def count(self, table: str, where: str = "1 = 1") -> int:
+        return int(self.ask(f"SELECT count(*) FROM {table} WHERE {where}"))
+
+    def exposures(self) -> int:
+        return self.count("ledger_line", "kind = 'exposure'")
+
+    def do(self, statement: str, *parameters: object) -> None:
+        with self.store.write() as tx:
+            tx.execute(statement, list(parameters))
