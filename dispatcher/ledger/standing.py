@@ -91,6 +91,11 @@ class InForce:
         return known
 
     @property
+    def kept(self) -> dict[int, tuple[bool, bool, bool]]:
+        """By field: holdings kept for the record, for the subject, times told apart."""
+        return {n: (f.in_record, f.in_subject, f.timed) for n, f in self.fields.items()}
+
+    @property
     def numbered(self) -> Mapping[int, str]:
         """Names of the fields of this version, by number."""
         return {number: standing.name for number, standing in self.fields.items()}

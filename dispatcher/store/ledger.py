@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dispatcher.model import SYSTEM_CHAIN
+from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
 
 MANY = 20_000
@@ -89,6 +90,16 @@ class HoldingRow(NamedTuple):
     entries: int
 
 
+class SeenRow(NamedTuple):
+    """One thing that an adversary was shown."""
+
+    entry_id: int
+    record_id: int
+    field: str
+    account: str
+    at: int
+
+
 # -- the barrier and the policy ------------------------------------------------
 
 
@@ -132,7 +143,7 @@ def put_policy(tx: Tx, row: PolicyRow) -> None:
 
 def field_ids(tx: Tx) -> dict[str, int]:
     """Numbers of all field names, over all versions."""
-    return {name: number for name, number in tx.rows("SELECT name, id FROM field")}
+    return dict(tx.rows("SELECT name, id FROM field"))
 
 
 def number_fields(tx: Tx, names: Iterable[str]) -> dict[str, int]:
@@ -428,6 +439,34 @@ def stopped_scopes(tx: Tx) -> set[str]:
     }
 
 
+def seen_of_unit(
+    tx: Tx, adversary_id: int, entry: EntryRow, field_ids: Sequence[int]
+) -> list[SeenRow]:
+    """What an adversary was shown of an entry's record and subject, in some fields."""
+    found: list[SeenRow] = []
+    for column, unit in (
+        ("record_id", entry.record_id),
+        ("subject_id", entry.subject_id),
+    ):
+        if unit is None:
+            continue
+        found += [
+            SeenRow(*row)
+            for row in tx.rows(
+                "SELECT e.id, e.record_id, f.name, a.connector || '/' || a.name, l.at"
+                " FROM entry e JOIN ledger_line l ON l.entry_id = e.id"
+                " JOIN chain c ON c.id = l.chain_id"
+                " JOIN account a ON a.id = l.account_id"
+                " JOIN field f ON f.id = e.field_id"
+                f" WHERE e.{column} = ? AND e.field_id = ANY(?)"
+                " AND COALESCE(c.survivor_id, c.id) = ? AND l.showing = 1"
+                " ORDER BY l.at, e.id",
+                (unit, list(field_ids), adversary_id),
+            )
+        ]
+    return list(dict.fromkeys(found))
+
+
 def _parts(ids: Sequence[int]) -> Iterator[list[int]]:
     for i in range(0, len(ids), MANY):
         yield [int(n) for n in ids[i : i + MANY]]
@@ -483,10 +522,16 @@ Kept = Mapping[int, tuple[bool, bool, bool]]
 """By field: kept for the record, kept for the subject, times told apart."""
 
 
-def rebuild_holdings(tx: Tx, kept: Kept) -> None:
-    """Write the summary anew from the ledger's exposures (grows with them)."""
-    tx.execute("DELETE FROM holding")
-    text, parameters = _derived(kept)
+def rebuild_holdings(tx: Tx, kept: Kept, adversary_id: int | None = None) -> None:
+    """Write the summary anew from the ledger's exposures (grows with them).
+
+    Of all adversaries, or of one (with the chains that ended in it).
+    """
+    text, parameters = _derived(kept, adversary_id)
+    if adversary_id is None:
+        tx.execute("DELETE FROM holding")
+    else:
+        tx.execute("DELETE FROM holding WHERE adversary_id = ?", (adversary_id,))
     tx.execute(
         "INSERT INTO holding (adversary_id, unit_id, field_id, time, entries) " + text,
         parameters,
@@ -508,7 +553,7 @@ def differing_holdings(tx: Tx, kept: Kept) -> int:
     return total
 
 
-def _derived(kept: Kept) -> tuple[str, list[list[int]]]:
+def _derived(kept: Kept, adversary_id: int | None = None) -> tuple[str, list[Value]]:
     """Return the query that counts holdings from exposures, and its parameters."""
     by_record = [n for n, (record, _, _) in kept.items() if record]
     by_subject = [n for n, (_, subject, _) in kept.items() if subject]
@@ -516,8 +561,13 @@ def _derived(kept: Kept) -> tuple[str, list[list[int]]]:
     seen = (
         "(SELECT DISTINCT COALESCE(c.survivor_id, c.id) AS adversary_id, l.entry_id"
         " FROM ledger_line l JOIN chain c ON c.id = l.chain_id"
-        " WHERE l.kind = 'exposure' AND l.showing = 1) s"
+        " WHERE l.kind = 'exposure' AND l.showing = 1"
     )
+    one: list[Value] = []
+    if adversary_id is not None:
+        seen += " AND (c.id = ? OR c.survivor_id = ?)"
+        one = [adversary_id, adversary_id]
+    seen += ") s"
     text = (
         "SELECT h.adversary_id, h.unit_id, h.field_id, h.moment, COUNT(*) AS entries"
         " FROM (SELECT s.adversary_id, 2 * e.record_id AS unit_id, e.field_id,"
@@ -529,4 +579,4 @@ def _derived(kept: Kept) -> tuple[str, list[list[int]]]:
         " WHERE e.field_id = ANY(?) AND e.subject_id IS NOT NULL) h"
         " GROUP BY h.adversary_id, h.unit_id, h.field_id, h.moment"
     )
-    return text, [by_record, timed, by_subject]
+    return text, [*one, by_record, timed, *one, by_subject]

@@ -1,0 +1,97 @@
+"""Why an ask would be allowed or not: the gate's own decision, told in full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dispatcher.ledger.decision import Decision, decide
+from dispatcher.ledger.standing import current_policy, no_policy
+from dispatcher.store import accounts, ledger
+from dispatcher.store.ledger import SeenRow
+from dispatcher.store.transaction import Tx
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the gate says of one ask, and what it rests on.
+
+    Attributes
+    ----------
+    decision : Decision
+        ``refusal`` is None if the ask would be allowed; ``findings`` has f before and
+        after, and the limit, for every rule that touches the field.
+    seen : tuple of SeenRow
+        What the adversary was shown of the same record and subject in fields of those
+        rules, and when.
+    """
+
+    decision: Decision
+    seen: tuple[SeenRow, ...]
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the gate would book it."""
+        return self.decision.refusal is None
+
+
+@dataclass(frozen=True)
+class Takers:
+    """Who could be shown an entry.
+
+    Attributes
+    ----------
+    accounts : tuple of str
+        One active account of each adversary that the gate would allow.
+    adversaries : int
+        How many there are in all.
+    """
+
+    accounts: tuple[str, ...]
+    adversaries: int
+
+
+def explain(tx: Tx, entry_id: int, account_id: int) -> Explanation:
+    """Explain one ask; a read transaction is enough.
+
+    Raises
+    ------
+    NotFound
+        There is no such entry or account.
+    Conflict
+        No policy is in force.
+    """
+    force = current_policy(tx)
+    if force is None:
+        raise no_policy()
+    decision = decide(tx, force, entry_id, account_id)
+    field = force.fields.get(decision.entry.field_id)
+    names = {name for rule in (field.rules if field else ()) for name in rule.fields}
+    seen = ledger.seen_of_unit(
+        tx,
+        decision.account.adversary_id,
+        decision.entry,
+        [force.field_ids[name] for name in sorted(names)],
+    )
+    return Explanation(decision, tuple(seen))
+
+
+def takers(tx: Tx, entry_id: int) -> Takers:
+    """Find who could be shown an entry (grows with the number of adversaries).
+
+    Raises
+    ------
+    NotFound, Conflict
+        As for :func:`explain`.
+    """
+    force = current_policy(tx)
+    if force is None:
+        raise no_policy()
+    every: set[int] = set()
+    able: dict[int, str] = {}
+    for account in accounts.all_accounts(tx):
+        every.add(account.adversary_id)
+        if account.state == "active" and account.adversary_id not in able:
+            decision = decide(tx, force, entry_id, account.id)
+            if decision.refusal is None and not decision.held:
+                able[account.adversary_id] = account.text
+    return Takers(tuple(able.values()), len(every))

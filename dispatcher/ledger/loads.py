@@ -1,0 +1,132 @@
+"""Keys: what the evidence tells about each entry, and nothing of its value."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dispatcher.ledger import chains
+from dispatcher.ledger.lines import canonical
+from dispatcher.ledger.standing import InForce, no_policy, version_of
+from dispatcher.store import keylines, ledger
+from dispatcher.store.transaction import Tx
+from policies.document.policy import Scope
+
+
+class RecordKeys(NamedTuple):
+    """A record whose entries are made known to the ledger.
+
+    Attributes
+    ----------
+    record : str
+        The record's pseudonym.
+    field_ids : Sequence of int
+        The fields in which it has an entry.
+    subject : str or None
+        The subject's pseudonym.
+    time : int or None
+        Microseconds UTC.
+    """
+
+    record: str
+    field_ids: Sequence[int]
+    subject: str | None = None
+    time: int | None = None
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Which facts of a field's entries the rules have a use for."""
+
+    subject: bool
+    time: bool
+
+
+def needs(force: InForce) -> dict[int, Needs]:
+    """Return the facts that the version in force needs, by field number."""
+    return {
+        number: Needs(
+            subject=any(rule.scope is Scope.SUBJECT for rule in field.rules),
+            time=field.timed,
+        )
+        for number, field in force.fields.items()
+    }
+
+
+def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
+    """Make the entries of a load known to the ledger.
+
+    The lines are kept as they are, for evidence; chain ``system`` gets their number and
+    digest. Call it in the transaction that writes the entries.
+
+    Parameters
+    ----------
+    tx : Tx
+        A write transaction.
+    records : Iterable of RecordKeys
+    at : int
+        Now.
+
+    Returns
+    -------
+    int
+        Number of lines written; a load without entries writes none and no line in chain
+        ``system``.
+
+    Raises
+    ------
+    Conflict
+        No policy is in force.
+    ValueError
+        An entry lacks a fact that the policy needs: intake rejects such records.
+    """
+    version = ledger.hold_barrier(tx)
+    if not version:
+        raise no_policy()
+    force = version_of(tx, version)
+    return write_keys(tx, key_lines(force, records), at=at)
+
+
+def write_keys(tx: Tx, lines: Iterable[str], *, at: int) -> int:
+    """Keep raw key lines and enter them in chain ``system``."""
+    kept = list(lines)
+    if not kept:
+        return 0
+    raw = "".join(kept).encode()
+    body = {
+        "keys_count": len(kept),
+        "keys_sha256": hashlib.sha256(raw).hexdigest(),
+        "relations_count": 0,
+        "relations_sha256": hashlib.sha256(b"").hexdigest(),
+    }
+    system = chains.append(tx, chains.lock_system(tx), "keys", body, at=at)
+    keylines.add(tx, system.seq, raw, b"")
+    return len(kept)
+
+
+def key_lines(force: InForce, records: Iterable[RecordKeys]) -> Iterator[str]:
+    """Canonical lines, each with its LF, as the version in force needs them."""
+    forms = _forms(force)
+    for record, field_ids, subject, time in records:
+        tail = ""
+        with_subject = "" if subject is None else f',"subject":"{subject}"'
+        with_time = "" if time is None else f',"time":{time}'
+        for number in field_ids:
+            field, wanted = forms[number]
+            tail = (with_subject if wanted.subject else "") + (
+                with_time if wanted.time else ""
+            )
+            if (wanted.subject and subject is None) or (wanted.time and time is None):
+                message = f"an entry of field {number} lacks its subject or time"
+                raise ValueError(message)
+            yield f'{{"entry":"{record}.{number}",{field}"{record}"{tail}}}\n'
+
+
+def _forms(force: InForce) -> Mapping[int, tuple[str, Needs]]:
+    wanted = needs(force)
+    return {
+        number: (f'"field":{canonical(field.name)},"record":', wanted[number])
+        for number, field in force.fields.items()
+    }

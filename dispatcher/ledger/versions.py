@@ -1,0 +1,174 @@
+"""Policy versions: checked, tested, judged against what was shown, then in force."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dispatcher.errors import Conflict, Invalid
+from dispatcher.ledger import averages, chains
+from dispatcher.ledger.loads import RecordKeys, key_lines, needs, write_keys
+from dispatcher.ledger.members import refuse_means, regroup
+from dispatcher.ledger.past import named, past_units
+from dispatcher.ledger.refusals import past_limit
+from dispatcher.ledger.standing import InForce, compile_version, version_of
+from dispatcher.model import SYSTEM_CHAIN
+from dispatcher.store import keylines, ledger
+from dispatcher.store.ledger import ChainRow, PolicyRow
+from dispatcher.store.transaction import Tx
+from policies.asks import unsupported
+from policies.document import parse, run_tests
+from policies.document.policy import Policy
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What applying a policy file came to.
+
+    Attributes
+    ----------
+    version : int
+        The version in force now.
+    sha256 : str
+    changed : bool
+        False when the file is the one in force already: nothing was written.
+    judged : int
+        Adversaries whose past was judged.
+    joined : int
+        Adversaries that ended because groups of the version join them.
+    keys : int
+        Further key lines for loaded entries.
+    """
+
+    version: int
+    sha256: str
+    changed: bool = True
+    judged: int = 0
+    joined: int = 0
+    keys: int = 0
+
+
+def check_policy(source: bytes) -> Policy:
+    """Read a policy file that may be applied.
+
+    Raises
+    ------
+    Invalid
+        The file has errors, one of its tests fails, or a rule is of a kind that the
+        gate can not judge yet.
+    """
+    result = parse(source)
+    if result.policy is None:
+        first = next(d for d in result.diagnostics if d.severity == "error")
+        raise Invalid(
+            f"the policy has {result.errors} errors; the first: {first.message}",
+            why=f"line {first.line}: {first.why} ({first.code})",
+            fix="See all of them with: dispatcher policy check",
+        )
+    failed = [o.test.name for o in run_tests(result.policy) if not o.passed]
+    if failed:
+        raise Invalid(
+            f"{len(failed)} tests of the policy fail; the first: {failed[0]}",
+            why="A policy is applied only if it does what its own tests say.",
+            fix="See them with: dispatcher policy test",
+        )
+    refused = unsupported(result.policy)
+    if refused:
+        raise Invalid(
+            f"the gate can not judge {len(refused)} rules of the policy",
+            why="; ".join(refused),
+            fix="Take these rules out, or write them as step, linear or quadratic.",
+        )
+    return result.policy
+
+
+def apply_policy(tx: Tx, source: bytes, *, at: int) -> Applied:
+    """Put a policy file in force as the next version.
+
+    It is a barrier: bookings in flight are waited for, every later one is judged by it.
+
+    Parameters
+    ----------
+    tx : Tx
+        A write transaction.
+    source : bytes
+        The file, kept byte for byte.
+    at : int
+        Now.
+
+    Raises
+    ------
+    Invalid
+        See :func:`check_policy`.
+    Conflict
+        Loaded records lack facts that the version needs.
+    PastLimit
+        What was shown already is past a limit of the version; ``facts`` has the
+        properties, and how many adversaries and units. Nothing may be kept: let the
+        error end the transaction.
+    """
+    policy = check_policy(source)
+    sha256 = hashlib.sha256(source).hexdigest()
+    before = ledger.close_barrier(tx)
+    old = version_of(tx, before) if before else None
+    if old is not None and old.sha256 == sha256:
+        return Applied(before, sha256, changed=False)
+    ids = ledger.number_fields(tx, policy.entity.fields)
+    force = compile_version(before + 1, sha256, policy, ids)
+    written = _write_missing_keys(tx, old, force, at)
+    ledger.rebuild_holdings(tx, force.kept)
+    living = [c for c in ledger.all_chains(tx) if _lives(c)]
+    _judge_past(tx, force, living)
+    body = {"version": force.version, "sha256": sha256, "accepted": []}
+    chains.append(tx, chains.lock_system(tx), "policy", body, at=at)
+    ledger.put_policy(tx, PolicyRow(force.version, policy.name, source, sha256, at))
+    if force.averages:
+        averages.rebuild(tx, force)
+        what = f"version {force.version} of the policy"
+        refuse_means(tx, force, [c.id for c in living], what)
+    joined = regroup(tx, force, at=at)
+    return Applied(force.version, sha256, True, len(living), joined, written)
+
+
+def _lives(chain: ChainRow) -> bool:
+    return chain.id != SYSTEM_CHAIN and chain.survivor_id is None
+
+
+def _judge_past(tx: Tx, force: InForce, living: list[ChainRow]) -> None:
+    found = []
+    for chain in living:
+        trusted = force.trusted(ledger.groups_of(tx, chain.id))
+        past = past_units(tx, force, chain.id, trusted)
+        found += named(chain.id, past)
+    if found:
+        raise past_limit(f"version {force.version} of the policy", found)
+
+
+def _write_missing_keys(tx: Tx, old: InForce | None, force: InForce, at: int) -> int:
+    """Write the facts of loaded entries that only the new version needs."""
+    wanted = needs(force)
+    given = needs(old) if old else {}
+    loaded = {row[0]: row[1:] for row in keylines.loaded_fields(tx)}
+    more = []
+    for number, (count, subjects, times) in loaded.items():
+        need, had = wanted.get(number), given.get(number)
+        if need is None:
+            continue
+        lacking = (need.subject and subjects < count) or (need.time and times < count)
+        if lacking:
+            raise Conflict(
+                "loaded records lack facts that this version of the policy needs",
+                why=f"Field {force.fields[number].name}: the rules ask for the subject"
+                " or the time of its entries, and the policy in force when they were"
+                " loaded named no such column.",
+                fix="Load these records into a new store under this policy.",
+            )
+        if had is None or (need.subject > had.subject) or (need.time > had.time):
+            more.append(number)
+    return write_keys(tx, key_lines(force, _facts(tx, more)), at=at) if more else 0
+
+
+def _facts(tx: Tx, field_ids: list[int]) -> Iterator[RecordKeys]:
+    for record, number, subject, time in keylines.facts(tx, field_ids):
+        yield RecordKeys(record, (number,), subject, time)

@@ -1,0 +1,46 @@
+"""Key lines as they were written, load by load, and facts for further ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dispatcher.store.transaction import Row, Tx
+
+
+def add(tx: Tx, seq: int, keys: bytes, relations: bytes) -> None:
+    """Keep the raw lines of a load under the number of its line in chain system."""
+    tx.execute(
+        "INSERT INTO key_lines (seq, keys, relations) VALUES (?, ?, ?)",
+        (seq, keys, relations),
+    )
+
+
+def up_to(tx: Tx, seq: int, *, relations: bool = False) -> Iterator[bytes]:
+    """Raw lines of every load up to ``seq``, in order."""
+    column = "relations" if relations else "keys"
+    for row in tx.stream(
+        f"SELECT {column} FROM key_lines WHERE seq <= ? ORDER BY seq", (seq,)
+    ):
+        yield bytes(row[0])
+
+
+def loaded_fields(tx: Tx) -> list[Row]:
+    """Of each loaded field: (field, entries, with a subject, with a time)."""
+    return tx.rows(
+        "SELECT field_id, COUNT(*), COUNT(subject_id), COUNT(time)"
+        " FROM entry GROUP BY field_id"
+    )
+
+
+def facts(tx: Tx, field_ids: list[int]) -> Iterator[Row]:
+    """Facts of all entries of some fields: (record, field, subject, time).
+
+    Record and subject by pseudonym, in order of entry.
+    """
+    return tx.stream(
+        "SELECT r.pseudonym, e.field_id, s.pseudonym, e.time FROM entry e"
+        " JOIN record r ON r.id = e.record_id"
+        " LEFT JOIN subject s ON s.id = e.subject_id"
+        " WHERE e.field_id = ANY(?) ORDER BY e.id",
+        (field_ids,),
+    )
