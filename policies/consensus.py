@@ -15,7 +15,7 @@ al., "Truth inference in crowdsourcing: is the problem solved?", PVLDB 10 (2017)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -27,8 +27,8 @@ from policies.distance import medoid
 from policies.document.policy import Field
 
 FREE_VALUES = 1_000
-PRIOR_RIGHT = 16.0
-PRIOR_WRONG = 4.0
+PRIOR_ANSWERS = 20.0
+EXPECTED_RIGHT = 0.8
 MIN_CONFIDENCE = 0.6
 
 
@@ -57,13 +57,14 @@ def one_coin(
     labels: NDArray[np.int64],
     values: NDArray[np.int64],
     *,
+    expected: NDArray[np.float64] | None = None,
     max_rounds: int = 100,
     tolerance: float = 1e-6,
 ) -> Skill:
     """Estimate how good the workers are and which answers are right, together.
 
-    Deterministic; starts from the share of the votes. p_j has the prior
-    Beta(16, 4), so it takes some twenty answers to learn about a worker.
+    Deterministic; starts from the share of the votes. p_j has a Beta prior that weighs
+    as much as twenty answers (0.8 of them right, unless `expected` knows better).
 
     Parameters
     ----------
@@ -72,6 +73,8 @@ def one_coin(
         from 0. Labels of different tasks are never compared.
     values : ndarray, shape (tasks,), int64
         K: how many values are possible, >= 2 each.
+    expected : ndarray, shape (workers,), float64 in (0, 1), optional
+        What is known of the workers from before.
     max_rounds : int
     tolerance : float
         Largest change of a p_j that still counts as none.
@@ -100,13 +103,15 @@ def one_coin(
     votes = np.bincount(tasks, minlength=values.size)
     posterior = np.bincount(kind) / votes[task_of_kind]
     given = np.bincount(workers)
+    known = np.full(given.size, EXPECTED_RIGHT) if expected is None else expected
+    prior = PRIOR_ANSWERS * np.clip(known, 0.05, 0.95)
     right = np.zeros(given.size)
     rounds = 0
     for _ in range(max_rounds):
         rounds += 1
         before = right
         won = np.bincount(workers, weights=posterior[kind])
-        right = (won + PRIOR_RIGHT) / (given + PRIOR_RIGHT + PRIOR_WRONG)
+        right = (won + prior) / (given + PRIOR_ANSWERS)
         posterior = _expect(
             np.log(right)[workers],
             np.log1p(-right)[workers] - wrong,
@@ -186,18 +191,34 @@ def possible_values(asked: Field) -> int:
     return FREE_VALUES
 
 
-def confidences(tasks: Sequence[tuple[Field, Sequence[Given]]]) -> list[list[float]]:
+@dataclass(frozen=True)
+class Weighed:
+    """Answers to several tasks, weighed together.
+
+    Attributes
+    ----------
+    confidence : list of list of float
+        In the shape of the tasks: how probable the value of each answer is.
+    right : dict of str to float
+        Worker -> probability that an answer of theirs is right.
+    """
+
+    confidence: list[list[float]]
+    right: dict[str, float]
+
+
+def weigh(
+    tasks: Sequence[tuple[Field, Sequence[Given]]],
+    expected: Mapping[str, float] | None = None,
+) -> Weighed:
     """Tell for each answer how probable it is, judging all tasks together.
 
     Parameters
     ----------
     tasks : sequence of (Field, sequence of Given)
         A worker is named alike in all of them: skill is learned over all.
-
-    Returns
-    -------
-    list of list of float
-        In the shape of `tasks`.
+    expected : Mapping of str to float, optional
+        Worker -> what is known from before; those not in it are taken for average.
     """
     names: dict[str, int] = {}
     rows: list[tuple[int, int, int]] = []
@@ -208,10 +229,14 @@ def confidences(tasks: Sequence[tuple[Field, Sequence[Given]]]) -> list[list[flo
             rows.append((number, worker, keys.setdefault(one.answer.key, len(keys))))
     table = np.array(rows, dtype=np.int64).reshape(-1, 3)
     values = np.array([possible_values(asked) for asked, _ in tasks], dtype=np.int64)
-    found = iter(
-        one_coin(table[:, 0], table[:, 1], table[:, 2], values).posterior.tolist()
+    known = expected or {}
+    before = np.array([known.get(name, EXPECTED_RIGHT) for name in names])
+    skill = one_coin(table[:, 0], table[:, 1], table[:, 2], values, expected=before)
+    found = iter(skill.posterior.tolist())
+    return Weighed(
+        [[next(found) for _ in given] for _, given in tasks],
+        dict(zip(names, skill.right.tolist(), strict=True)),
     )
-    return [[next(found) for _ in given] for _, given in tasks]
 
 
 def decide(
@@ -232,7 +257,7 @@ def decide(
     given : sequence of Given
         Valid answers, one a worker.
     confidence : sequence of float
-        From :func:`confidences`, for the same answers.
+        From :func:`weigh`, for the same answers.
     showings_left : int
         How often the field may still be shown to somebody new, >= 0.
     """

@@ -7,7 +7,7 @@ import io
 import json
 
 from connectors.base import Item, Offer, Rejected
-from connectors.folder.names import guard
+from connectors.cells import guard
 
 COLUMNS = (
     "task",

@@ -34,6 +34,7 @@ from connectors.base import (
     Settings,
     Visit,
 )
+from connectors.cells import guard
 from connectors.folder.batch import batch_files
 from connectors.folder.files import (
     disk_errors,
@@ -49,7 +50,6 @@ from connectors.folder.names import (
     account_of,
     batch_of,
     directory_of,
-    guard,
 )
 from connectors.folder.sheets import Row, read_rows
 

@@ -1,14 +1,11 @@
-"""Names in the spool: accounts as directory names, and the formula guard of cells."""
+"""Names in the spool: accounts and keys as directory names."""
 
 from __future__ import annotations
 
-import re
 from hashlib import blake2b
 from urllib.parse import unquote
 
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-_FORMULA = re.compile(r"'*[=+\-@\t\r\0]")
-_GUARDED = re.compile(r"'+[=+\-@\t\r\0]")
 
 MAX_DIRECTORY = 150
 
@@ -35,13 +32,3 @@ def batch_of(key: str) -> str:
     """Name the batch directory of an idempotency key; the same for ever."""
     digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16)
     return f"batch-{digest.hexdigest()}"
-
-
-def guard(cell: str) -> str:
-    """Put ``'`` before a cell that a spreadsheet would run as a formula."""
-    return f"'{cell}" if _FORMULA.match(cell) else cell
-
-
-def unguard(cell: str) -> str:
-    """Undo :func:`guard` exactly: ``unguard(guard(cell)) == cell``."""
-    return cell[1:] if _GUARDED.match(cell) else cell

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from connectors.base import Handle, Rejected, Visit
+from connectors.cells import guard
 from connectors.contract import NOW, Bench, FeedContract, MarketContract, offer_for
 from connectors.folder import Folder
-from connectors.folder.names import batch_of, directory_of, guard
+from connectors.folder.names import batch_of, directory_of
 from connectors.hostile import Fault, Hostile, Memory
 from connectors.inhouse import Inhouse, Ticket, sign
 from tests.contract.memory_feed import MemoryFeed

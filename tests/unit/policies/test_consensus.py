@@ -14,10 +14,10 @@ from policies.consensus import (
     Consensus,
     Given,
     Next,
-    confidences,
     decide,
     one_coin,
     possible_values,
+    weigh,
 )
 from policies.distance import edit_distance, medoid, similarity
 from policies.document.policy import Field
@@ -37,7 +37,7 @@ def answers(field: Field, *raws: str) -> list[Given]:
 
 def decided(field: Field, *raws: str, left: int = 1) -> Consensus:
     given = answers(field, *raws)
-    return decide(field, given, confidences([(field, given)])[0], left)
+    return decide(field, given, weigh([(field, given)]).confidence[0], left)
 
 
 def table(edges, values):
@@ -137,8 +137,8 @@ def test_one_coin_recovers_workers_that_were_drawn():
 
 def test_nothing_in_gives_nothing_out():
     assert table([], []).posterior.size == 0
-    assert confidences([]) == []
-    assert confidences([(NAME, [])]) == [[]]
+    assert weigh([]).confidence == []
+    assert weigh([(NAME, [])]).confidence == [[]]
 
 
 def test_arrays_that_do_not_fit_are_refused():
@@ -206,8 +206,15 @@ def test_a_majority_of_workers_who_are_mostly_wrong_is_shown_once_more():
         tasks.append((SIGNED, [*(Given(f"w{i}", yes) for i in (2, 3, 4)), liar]))
     here = [Given("w0", no), Given("w1", no), Given("w2", yes)]
     tasks.append((SIGNED, here))
-    found = decide(SIGNED, here, confidences(tasks)[-1], 1)
+    found = decide(SIGNED, here, weigh(tasks).confidence[-1], 1)
     assert found.next is Next.ONE_MORE
+
+
+def test_what_is_known_of_a_worker_decides_between_two():
+    good, bad = Given("good", Valid("yes", "yes")), Given("bad", Valid("no", "no"))
+    found = weigh([(SIGNED, [good, bad])], {"good": 0.95, "bad": 0.3})
+    assert found.confidence[0][0] > 0.9
+    assert found.right["good"] > 0.9 > 0.4 > found.right["bad"]
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=6), st.integers(0, 2))

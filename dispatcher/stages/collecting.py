@@ -1,0 +1,262 @@
+"""Collecting: what markets and folders hold comes in, each answer once.
+
+Reads ``task``, writes ``answer``, ``task``, ``quarantine`` and ``cursor``. The network
+is asked outside any transaction; then what came and the cursor behind it are kept in
+one. A connector re-delivers until its cursor comes back, so a crash in between costs
+nothing and doubles nothing.
+
+An answer counts only from the account that the task was made for. All else (unknown
+tasks, another worker's task, what is no answer at all) is quarantined: kept for the
+operator, told in the audit log by ids, never acted on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+from connectors.base import (
+    Answer,
+    Collected,
+    ConnectorError,
+    Feed,
+    Market,
+    Misconfigured,
+    Outcome,
+    Quarantined,
+    TryLater,
+)
+from dispatcher import keys
+from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.log import get_logger
+from dispatcher.store import Clock, Store, Tx, lease
+from dispatcher.store import collecting as rows
+from dispatcher.store.collecting import AnswerRow, StrangeRow, TaskRow
+from policies.answers import Mark, Valid, check
+
+MICRO: Final = 1_000_000
+RESTING: Final = 60 * MICRO
+PAGES: Final = 20
+"""Collections of one connector in one turn."""
+
+ANSWERABLE: Final = ("booked", "sent", "shown", "expired", "returned", "dead")
+_MARKS: Final = {
+    Outcome.ILLEGIBLE: Mark.ILLEGIBLE,
+    Outcome.NOT_PRESENT: Mark.NOT_PRESENT,
+}
+
+
+@dataclass
+class _Sorted:
+    """One collection sorted into what will be written."""
+
+    answers: dict[int, AnswerRow] = field(default_factory=dict)
+    returned: set[int] = field(default_factory=set)
+    strange: dict[int, StrangeRow] = field(default_factory=dict)
+    refused: dict[int, int] = field(default_factory=dict)  # quarantine id -> task
+    repeated: int = 0
+
+
+class Collecting:
+    """The stage; one object lives as long as the daemon.
+
+    Parameters
+    ----------
+    store : Store
+    connectors : Mapping
+        Connectors by the operator's names; feeds hold nothing to collect.
+    clock : Clock
+    """
+
+    def __init__(
+        self, store: Store, connectors: Mapping[str, Market | Feed], clock: Clock
+    ) -> None:
+        self._store = store
+        self._markets = {
+            name: market
+            for name, market in connectors.items()
+            if isinstance(market, Market)
+        }
+        self._clock = clock
+        self._resting: dict[str, int] = {}
+        self._log = get_logger("collecting")
+
+    def tick(self, epoch: int) -> int:
+        """Collect from every market; return how many answers were kept.
+
+        Answers are taken also while a connector is paused: they were asked for.
+
+        Raises
+        ------
+        StaleLease
+            This daemon does not lead any more.
+        """
+        kept = 0
+        for name, market in self._markets.items():
+            if self._resting.get(name, 0) <= self._clock():
+                kept += self._collect(name, market, epoch)
+        return kept
+
+    def _collect(self, name: str, market: Market, epoch: int) -> int:
+        kept = 0
+        for _ in range(PAGES):
+            with self._store.read() as tx:
+                cursor = rows.cursor(tx, name)
+            try:
+                found = market.collect(cursor)
+            except TryLater as error:
+                wait = round(min(error.after, 86_400.0) * MICRO)
+                self._rest(name, wait, "try-later", error)
+                return kept
+            except ConnectorError as error:
+                mend = isinstance(error, Misconfigured)
+                why = "misconfigured" if mend else "rejected"
+                self._rest(name, RESTING, why, error)
+                return kept
+            except Exception as error:  # noqa: BLE001 - one market stops no other
+                self._rest(name, RESTING, "failed", error)
+                return kept
+            if found.cursor != cursor or found.answers or found.quarantined:
+                kept += self._keep(name, found, epoch)
+            if not found.more:
+                break
+        return kept
+
+    def _rest(self, name: str, wait: int, why: str, error: Exception) -> None:
+        self._resting[name] = self._clock() + wait
+        self._log.warning(
+            "connector-resting", connector=name, why=why, error=type(error).__name__
+        )
+
+    def _keep(self, name: str, found: Collected, epoch: int) -> int:
+        """Write one collection and its cursor in one transaction."""
+        now = self._clock()
+        task_key = self._store.key("task-key")
+        ids = {one.token: keys.task_id_of(task_key, one.token) for one in found.answers}
+        with self._store.write() as tx:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+            tasks = rows.lock_tasks(tx, [n for n in ids.values() if n is not None])
+            sorted_ = _Sorted()
+            force = current_policy(tx)
+            for answer in found.answers:
+                task = tasks.get(ids[answer.token] or 0)
+                self._sort(name, answer, task, force, sorted_, now)
+            for strange in found.quarantined:
+                _set_aside(name, strange, sorted_, now)
+            self._write(tx, name, sorted_, now)
+            rows.save_cursor(tx, name, found.cursor)
+        return len(sorted_.answers)
+
+    def _sort(
+        self,
+        name: str,
+        answer: Answer,
+        task: TaskRow | None,
+        force: InForce | None,
+        into: _Sorted,
+        now: int,
+    ) -> None:
+        reason = _misfit(name, answer, task, force)
+        if reason:
+            number = _number(name, answer.id, answer.token, answer.account)
+            payload = _payload(answer)
+            into.strange[number] = StrangeRow(number, name, reason, payload, now)
+            if task is not None:
+                into.refused[number] = task.id
+            return
+        assert task is not None, "an answer that fits has a task"
+        assert force is not None, "an answer that fits has a policy"
+        if answer.outcome is Outcome.RETURNED:
+            if task.state in ("booked", "sent", "shown", "expired"):
+                into.returned.add(task.id)
+            return
+        if task.valid == 1 or task.id in into.answers:
+            into.repeated += 1
+            return
+        given = int(answer.given.timestamp() * MICRO) if answer.given else now
+        into.answers[task.id] = _judged(force, task, answer, min(given, now))
+
+    def _write(self, tx: Tx, name: str, sorted_: _Sorted, now: int) -> None:
+        answered = list(sorted_.answers)
+        if answered:
+            rows.put_answers(tx, list(sorted_.answers.values()))
+            rows.end_tasks(tx, answered, "answered")
+        returned = sorted(sorted_.returned - set(answered))
+        if returned:
+            rows.end_tasks(tx, returned, "returned")
+        fresh = rows.add_strange(tx, sorted_.strange.values())
+        if fresh:
+            # by ids only: what was said stays in the quarantine
+            detail: dict[str, int | str] = {"connector": name, "new": fresh}
+            for number, task_id in list(sorted_.refused.items())[:20]:
+                detail[f"quarantine {number}"] = f"task {task_id}"
+            rows.add_event(tx, now, f"connector:{name}", "answer.quarantined", detail)
+            self._log.warning(
+                "quarantined",
+                connector=name,
+                new=fresh,
+                of_other_workers=len(sorted_.refused),
+            )
+
+
+def _misfit(
+    name: str, answer: Answer, task: TaskRow | None, force: InForce | None
+) -> str:
+    """Say why an answer fits no task of its giver; empty if it does."""
+    if task is None:
+        return "there is no such task"
+    if task.connector != name:
+        return "the task is of another connector"
+    if task.account != answer.account:
+        return "the task is another worker's"
+    if task.state not in (*ANSWERABLE, "answered"):
+        return f"the task is {task.state}"
+    if force is None or task.field_id not in force.fields:
+        return "the field is no longer asked for"
+    return ""
+
+
+def _judged(force: InForce, task: TaskRow, answer: Answer, at: int) -> AnswerRow:
+    """Judge an answer by its field's ``ask``; an invalid one is kept as invalid."""
+    asked = force.policy.entity.fields[force.fields[task.field_id].name]
+    mark = _MARKS.get(answer.outcome)
+    verdict = check(asked, answer.value, mark)
+    valid = isinstance(verdict, Valid)
+    # a mark is kept as the text that says the same, as the task page does
+    raw = f"[{mark.value}]" if mark is not None else answer.value
+    return AnswerRow(
+        task_id=task.id,
+        entry_id=task.entry_id,
+        account_id=task.account_id,
+        raw=raw.encode("utf-8", "replace"),
+        normal=verdict.text.encode() if isinstance(verdict, Valid) else None,
+        valid=int(valid),
+        reason=None if isinstance(verdict, Valid) else verdict.reason,
+        at=at,
+    )
+
+
+def _set_aside(name: str, strange: Quarantined, into: _Sorted, now: int) -> None:
+    number = _number(name, strange.id, strange.place)
+    payload = json.dumps({"place": strange.place, "account": strange.account}).encode()
+    into.strange[number] = StrangeRow(number, name, strange.reason[:500], payload, now)
+
+
+def _payload(answer: Answer) -> bytes:
+    told = {
+        "id": answer.id,
+        "token": answer.token,
+        "account": answer.account,
+        "outcome": answer.outcome.value,
+        "value": answer.value,
+    }
+    return json.dumps(told).encode()
+
+
+def _number(*parts: str) -> int:
+    """Number a strange thing by what it is: the same for the same, 62 bits."""
+    digest = blake2b(json.dumps(parts).encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> 2) + 1

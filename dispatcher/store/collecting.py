@@ -1,0 +1,103 @@
+"""What the collecting stage reads and writes: cursors, tasks by id, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from dispatcher.store.serving import AnswerRow, add_event
+from dispatcher.store.transaction import Tx
+
+__all__ = [
+    "AnswerRow",
+    "StrangeRow",
+    "TaskRow",
+    "add_event",
+    "add_strange",
+    "answered_anew",
+    "cursor",
+    "end_tasks",
+    "lock_tasks",
+    "put_answers",
+    "save_cursor",
+]
+
+_ANSWER: Final = AnswerRow._fields
+
+
+class TaskRow(NamedTuple):
+    """A task with what an answer to it must fit."""
+
+    id: int
+    entry_id: int
+    account_id: int
+    connector: str
+    state: str
+    account: str  # the account's name at its connector
+    field_id: int
+    valid: int | None  # of the answer it has, if any
+
+
+class StrangeRow(NamedTuple):
+    """What came from outside and fits no task."""
+
+    id: int
+    connector: str
+    reason: str
+    payload: bytes
+    at: int
+
+
+def cursor(tx: Tx, connector: str) -> str:
+    """Where collecting stands with a connector; empty at the beginning."""
+    found = tx.value("SELECT value FROM cursor WHERE connector = ?", [connector])
+    return str(found or "")
+
+
+def save_cursor(tx: Tx, connector: str, value: str) -> None:
+    """Remember where collecting stands, in the transaction of what was collected."""
+    tx.upsert_many(
+        "cursor", ["connector"], ["connector", "value"], [(connector, value)]
+    )
+
+
+def lock_tasks(tx: Tx, ids: Sequence[int]) -> dict[int, TaskRow]:
+    """Tasks by id, locked in order of id."""
+    rows = tx.rows(
+        "SELECT t.id, t.entry_id, t.account_id, t.connector, t.state, a.name,"
+        " e.field_id, x.valid FROM task t"
+        " JOIN account a ON a.id = t.account_id JOIN entry e ON e.id = t.entry_id"
+        " LEFT JOIN answer x ON x.task_id = t.id"
+        " WHERE t.id = ANY(?) ORDER BY t.id FOR UPDATE OF t",
+        [sorted(set(ids))],
+    )
+    return {row[0]: TaskRow._make(row) for row in rows}
+
+
+def put_answers(tx: Tx, answers: Sequence[AnswerRow]) -> None:
+    """Keep answers; one that corrects an invalid one takes its place."""
+    tx.upsert_many("answer", ["task_id"], _ANSWER, answers)
+    answered_anew(tx, [row.task_id for row in answers])
+
+
+def answered_anew(tx: Tx, task_ids: Sequence[int]) -> None:
+    """Have assembly look at the answers of these tasks."""
+    tx.execute("UPDATE answer SET counted = 0 WHERE task_id = ANY(?)", [task_ids])
+
+
+def end_tasks(tx: Tx, task_ids: Sequence[int], state: str) -> None:
+    """Take tasks out of their workers' hands."""
+    tx.execute(
+        "UPDATE task SET state = ?, leased_until = NULL, draft = NULL"
+        " WHERE id = ANY(?)",
+        [state, task_ids],
+    )
+
+
+def add_strange(tx: Tx, strange: Iterable[StrangeRow]) -> int:
+    """Keep what fits no task, once each; return how many are new.
+
+    Ids are given: they come from the connector and its own id of the thing, so that
+    what is delivered twice is kept once.
+    """
+    return tx.insert_new("quarantine", ["id"], StrangeRow._fields, strange)
