@@ -200,7 +200,8 @@ class _Case:
                     meant(key, [*relations, *FACT_NAMES], "`") or "delete it",
                 )
         times = self._times()
-        silent = sorted(records - set(times)) if reader.values.get("time") else []
+        told = set(self._told("time"))
+        silent = sorted(records - told) if told else []
         if silent:
             reader.findings.error(
                 "POL003",

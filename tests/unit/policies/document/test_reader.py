@@ -1,0 +1,447 @@
+"""Reading a policy file: the good ones, the bad ones, one bad snippet per exact rule."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.document import Severity, parse, run_tests
+from policies.document.policy import Kind, Objective, Scope
+
+GOOD = sorted(Path("examples/policies").glob("*.toml"))
+BAD = Path("tests/data/policies/bad")
+
+BASE = """\
+version = 1
+name = "forms"
+
+[entity.form]
+key = "id"
+subject = "person"
+time = "at"
+
+[entity.form.fields]
+a = { ask = "transcribe" }
+b = { ask = "transcribe" }
+c = { ask = "transcribe" }
+hidden = { send = false }
+
+[relation.friend]
+source = "friends.csv"
+ends = ["one", "other"]
+
+[property.link]
+scope = "relation"
+relation = "friend"
+of = ["a"]
+disclosure = { kind = "common", vector = "place" }
+"""
+RULE = BASE + "\n[property.rule]\n"
+TEST = (
+    RULE
+    + 'of = ["a", "b"]\n\n[[test]]\nname = "t"\nworker = "m/1"\nask = "r.a"\nexpect = "allow"\n'
+)
+
+
+def codes(text: str, *, strict: bool = False) -> list[str]:
+    return [d.code for d in parse(text.encode(), "x.toml", strict=strict).diagnostics]
+
+
+def places(name: str) -> list[tuple[str, int, int, int]]:
+    found = parse((BAD / name).read_bytes(), name).diagnostics
+    return [(d.code, d.line, d.column, d.mark) for d in found]
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda p: p.name)
+def test_the_example_policies_have_no_findings_and_their_tests_pass(path):
+    result = parse(path.read_bytes(), path.name)
+    assert result.diagnostics == ()
+    assert result.policy is not None
+    outcomes = run_tests(result.policy)
+    assert outcomes
+    assert [o.test.name for o in outcomes if not o.passed] == []
+
+
+def test_the_four_examples_hold_eleven_tests():
+    policies = [parse(p.read_bytes()).policy for p in GOOD]
+    assert [len(p.tests) for p in policies] == [2, 4, 3, 2]
+
+
+def test_an_unclosed_string_is_reported_where_the_line_ends():
+    assert places("1_syntax.toml") == [("POL001", 5, 13, 1)]
+
+
+def test_all_mistakes_of_a_file_are_reported_in_order_of_line():
+    assert places("2_many.toml") == [
+        ("POL205", 7, 1, 6),
+        ("POL102", 14, 1, 5),
+        ("POL204", 15, 48, 1),
+        ("POL004", 16, 24, 11),
+        ("POL101", 20, 23, 9),
+        ("POL002", 21, 1, 10),
+    ]
+
+
+def test_mathematical_mistakes_are_reported_where_they_were_written():
+    assert places("3_math.toml") == [
+        ("POL203", 16, 1, 2),
+        ("POL203", 19, 1, 1),
+        ("POL202", 21, 43, 1),
+        ("POL104", 24, 14, 9),
+        ("POL206", 30, 14, 8),
+    ]
+
+
+def test_an_average_alone_is_a_warning_and_an_unknown_relation_an_error():
+    assert places("4_tradeoff.toml") == [("POL308", 8, 13, 4), ("POL103", 19, 14, 13)]
+    found = parse((BAD / "4_tradeoff.toml").read_bytes()).diagnostics
+    assert [d.severity for d in found] == [Severity.WARNING, Severity.ERROR]
+
+
+def test_a_limit_of_zero_is_reported_where_it_was_written():
+    assert places("5_tau.toml") == [("POL201", 5, 7, 3)]
+
+
+def test_the_suggested_weights_add_up_to_one():
+    (fix,) = [
+        d.fix
+        for d in parse((BAD / "3_math.toml").read_bytes()).diagnostics
+        if d.code == "POL202"
+    ]
+    assert fix == "scale: iban = 0.667, merchant = 0.222, total = 0.111"
+
+
+def test_a_file_with_errors_gives_no_policy():
+    for path in BAD.glob("*.toml"):
+        assert parse(path.read_bytes(), path.name).policy is None
+
+
+def test_numbers_are_exact_and_words_are_values():
+    policy = parse(Path("examples/policies/receipts.toml").read_bytes()).policy
+    assert policy.budget.objective is Objective.TRADEOFF
+    assert policy.budget.lambda_ == 2
+    purchase, where = (
+        policy.properties["card-purchase"],
+        policy.properties["whereabouts"],
+    )
+    assert purchase.disclosure.weights["card_last4"] == Fraction(2, 5)
+    assert purchase.tau == Fraction(1, 2)  # the budget's
+    assert where.tau == Fraction(1, 4)
+    assert where.scope is Scope.SUBJECT
+    assert where.disclosure.kind is Kind.QUADRATIC
+    assert where.window == 30 * 86_400 * 1_000_000
+
+
+def test_the_default_capacity_stands_for_what_no_matching_row_says():
+    policy = parse(Path("examples/policies/prescriptions.toml").read_bytes()).policy
+    turk, nurse = policy.capacity("mturk/A1"), policy.capacity("inhouse/nurse-1")
+    assert (turk.open, turk.per_day, turk.total) == (1, 50, None)
+    assert (nurse.open, nurse.per_day) == (5, 200)
+
+
+def test_a_byte_order_mark_and_crlf_change_no_place():
+    data = (BAD / "2_many.toml").read_bytes()
+    windows = b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n")
+    assert parse(windows).diagnostics == parse(data).diagnostics
+
+
+# One bad snippet for each exact rule of the language: (what holds, codes, text).
+EXACT = [
+    ("the base itself is sound", [], BASE),
+    ("version is required", ["POL005"], BASE.replace("version = 1\n", "")),
+    ("name is required", ["POL005"], BASE.replace('name = "forms"\n', "")),
+    ("version is 1", ["POL003"], BASE.replace("version = 1", "version = 2")),
+    ("true is no number", ["POL003"], BASE + "[budget]\ntau = true\n"),
+    ("tau is at most 1", ["POL003"], BASE + "[budget]\ntau = 1.5\n"),
+    ("nan is an error", ["POL003"], BASE + "[budget]\ntau = nan\n"),
+    ("inf is an error", ["POL003"], BASE + "[budget]\nobjective='tradeoff'\nlambda=inf\n"),
+    ("31 digits are too many", ["POL003"], BASE + f"[budget]\ntau = 0.{'1' * 31}\n"),
+    ("30 digits are taken", [], BASE + f"[budget]\ntau = 0.{'1' * 30}\n"),
+    ("an exponent is within 30", ["POL003"], BASE + "[budget]\ntau = 1e-31\n"),
+    ("a huge exponent costs nothing", ["POL003"], BASE + "[budget]\ntau = 1e-999999999\n"),
+    ("an integer fits 64 bits", ["POL003"], BASE + f"[budget]\nt = {2**63}\n"),
+    ("2^63 - 1 fits", [], BASE + f"[budget]\nt = {2**63 - 1}\n"),
+    ("t is at least 1", ["POL003"], BASE + "[budget]\nt = 0\n"),
+    ("t is an integer", ["POL003"], BASE + "[budget]\nt = 2.0\n"),
+    ("an average is above 0", ["POL003"], BASE + "[budget]\naverage = 0\n"),
+    ("an average is at most 1", [], BASE + "[budget]\naverage = 1\n"),
+    ("lambda is not negative", ["POL003"], BASE + '[budget]\nobjective = "tradeoff"\nlambda = -1\n'),
+    ("tau none needs the tradeoff", ["POL209"], BASE + '[budget]\ntau = "none"\n'),
+    ("budget tau 0 is an error for a rule without its own", ["POL201"], BASE + "[budget]\ntau = 0\n"),
+    ("and none where every rule has its own", [], BASE.replace("of = [", "tau = 1.0\nof = [") + "[budget]\ntau = 0\n"),
+    ("a negative tau of its own", ["POL201"], RULE + 'of = ["a", "b"]\ntau = -0.5\n'),
+    ("one entity a file", ["POL003"], BASE + '[entity.other]\nkey = "k"\nfields.a.ask = "date"\n'),
+    ("an entity there must be", ["POL005"], 'version = 1\nname = "x"\n[property.p]\nof = ["a"]\n'),
+    ("key is required", ["POL005"], BASE.replace('key = "id"\n', "")),
+    ("the subject is never sent", ["POL102"], BASE.replace("a = {", 'person = { ask = "date" }\na = {')),
+    ("the time is never sent", ["POL102"], BASE.replace("a = {", 'at = { ask = "date" }\na = {')),
+    ("the key is no page", ["POL102"], BASE.replace('a = { ask', 'a = { image = "id", ask')),
+    ("the key may be a field that is never sent", [], BASE.replace("a = {", "id = { send = false }\na = {")),
+    ("no empty names", ["POL003"], BASE + '[property.""]\nof = ["a", "b"]\n'),
+    ("reserved names", ["POL003"], BASE + '[property."budget.t"]\nof = ["a", "b"]\n'),
+    ("facts keep their names", ["POL003", "POL306"], BASE + '[relation.vector]\nsource = "f"\nends = ["a", "b"]\n'),
+    ("choose needs choices", ["POL005"], BASE.replace('a = { ask = "transcribe" }', 'a = { ask = "choose" }')),
+    ("choices need choose", ["POL205"], BASE.replace('a = { ask = "transcribe"', 'a = { choices = ["x"], ask = "date"')),
+    ("min is not above max", ["POL003"], BASE.replace('a = { ask = "transcribe"', 'a = { min = 2, max = 1, ask = "number"')),
+    ("min may be negative", [], BASE.replace('a = { ask = "transcribe"', 'a = { min = -2.5, ask = "number"')),
+    ("a question needs an ask", ["POL205"], BASE.replace('a = { ask = "transcribe"', 'a = { question = "?"')),
+    ("an image names a column", ["POL003"], BASE.replace('a = { ask', 'a = { image = "#box", ask')),
+    ("a box lies on the page", ["POL003", "POL304"], BASE + '[entity.form.layout]\nx = { page = 1, box = [0.5, 0, 0.6, 1] }\ny = { page = 1, box = [0, 0, 1, 1] }\n'),
+    ("a duration has a unit", ["POL003"], BASE.replace('time = "at"', 'time = "at"\nretain = "90"')),
+    ("a duration is positive", ["POL003"], BASE.replace('time = "at"', 'time = "at"\nretain = "0d"')),
+    ("of or any_of", ["POL005"], RULE),
+    ("of or any_of, not both", ["POL006"], RULE + 'of = ["a", "b"]\nany_of = [["a", "b"]]\n'),
+    ("of is not empty", ["POL003"], RULE + "of = []\n"),
+    ("of has no repeats", ["POL003"], RULE + 'of = ["a", "b", "a"]\n'),
+    ("an alternative is not empty", ["POL003"], RULE + 'any_of = [["a", "b"], []]\n'),
+    ("an alternative has no repeats", ["POL003"], RULE + 'any_of = [["a", "b", "a"]]\n'),
+    ("alternatives have no repeats", ["POL003"], RULE + 'any_of = [["a", "b"], ["b", "a"]]\n'),
+    ("any_of is a list of lists", ["POL003", "POL003"], RULE + 'any_of = ["a", "b"]\n'),
+    ("any_of takes step only", ["POL211"], RULE + 'any_of = [["a", "b"]]\ndisclosure = "linear"\n'),
+    ("any_of takes no at", ["POL211"], RULE + 'any_of = [["a", "b"]]\ndisclosure = { kind = "step", at = 2 }\n'),
+    ("any_of inside another", ["POL302"], RULE + 'any_of = [["a", "b"], ["a", "b", "c"]]\n'),
+    ("weights name exactly of", ["POL003"], RULE + 'of = ["a", "b", "c"]\ndisclosure = { kind = "linear", weights = { a = 0.5, b = 0.5 } }\n'),
+    ("weights add up exactly", ["POL202"], RULE + 'of = ["a", "b"]\ndisclosure = { kind = "linear", weights = { a = 0.5, b = 0.4999999999999999999999999999 } }\n'),
+    ("a weight is above 0", ["POL003"], RULE + 'of = ["a", "b"]\ndisclosure = { kind = "linear", weights = { a = 0, b = 1 } }\n'),
+    ("at is at least 1", ["POL003"], RULE + 'of = ["a", "b"]\ndisclosure = { kind = "step", at = 0 }\n'),
+    ("at is at most the fields of a record", ["POL003"], RULE + 'of = ["a", "b"]\ndisclosure = { kind = "step", at = 3 }\n'),
+    ("at may be more over a subject", [], RULE + 'scope = "subject"\nof = ["a", "b"]\ndisclosure = { kind = "step", at = 3 }\n'),
+    ("per excludes weights", ["POL006"], RULE + 'of = ["a", "b"]\ndisclosure = { kind = "linear", per = "entry", weight = 0.1, weights = { a = 0.5, b = 0.5 } }\n'),
+    ("per needs a weight", ["POL005"], RULE + 'of = ["a", "b"]\ndisclosure = { kind = "linear", per = "entry" }\n'),
+    ("a weight needs per", ["POL205"], RULE + 'of = ["a", "b"]\ndisclosure = { kind = "linear", weight = 0.1 }\n'),
+    ("at belongs to step", ["POL002"], RULE + 'of = ["a", "b"]\ndisclosure = { kind = "linear", at = 2 }\n'),
+    ("per entry holds for records too", [], RULE + 'of = ["a", "b"]\ndisclosure = { kind = "linear", per = "entry", weight = 0.1 }\n'),
+    ("a sum over a subject goes by entry", ["POL207"], RULE + 'scope = "subject"\nof = ["a", "b"]\ndisclosure = "quadratic"\n'),
+    ("a window needs a subject rule", ["POL208"], RULE + 'of = ["a", "b"]\nwindow = "1d"\n'),
+    ("a window needs a time", ["POL104"], RULE.replace('time = "at"\n', "") + 'scope = "subject"\nof = ["a", "b"]\nwindow = "1d"\n'),
+    ("a relation takes no step", ["POL210"], RULE + 'scope = "relation"\nrelation = "friend"\nof = ["a"]\n'),
+    ("a relation rule names its relation", ["POL005"], RULE + 'scope = "relation"\nof = ["a"]\ndisclosure = { kind = "common", vector = "v" }\n'),
+    ("common needs a vector", ["POL005"], RULE + 'scope = "relation"\nrelation = "friend"\nof = ["a"]\ndisclosure = "common"\n'),
+    ("a relation needs people", ["POL104", "POL104"], BASE.replace('subject = "person"\n', "")),
+    ("relation needs its scope", ["POL205"], RULE + 'of = ["a", "b"]\nrelation = "friend"\n'),
+    ("posterior needs a table", ["POL005"], RULE + 'of = ["a", "b"]\ndisclosure = "posterior"\n'),
+    ("posterior with a table", [], RULE + 'of = ["a", "b"]\ndisclosure = { kind = "posterior", table = "joint.csv" }\n'),
+    ("a plugin has a name", ["POL004"], RULE + 'of = ["a", "b"]\ndisclosure = "plugin:"\n'),
+    ("a plugin", [], RULE + 'of = ["a", "b"]\ndisclosure = "plugin:mine"\n'),
+    ("one field alone", ["POL203"], RULE + 'of = ["a"]\n'),
+    ("one alternative alone", ["POL203"], RULE + 'any_of = [["a"], ["b", "c"]]\n'),
+    ("any one entry", ["POL203"], RULE + 'of = ["a", "b"]\ndisclosure = { kind = "step", at = 1 }\n'),
+    ("1/size is not below tau", ["POL203"], RULE + 'of = ["a", "b"]\ntau = 0.5\ndisclosure = "linear"\n'),
+    ("its square is", [], RULE + 'of = ["a", "b"]\ntau = 0.5\ndisclosure = "quadratic"\n'),
+    ("but one weight is not below tau", ["POL203"], RULE + 'of = ["a", "b"]\ntau = 0.1\ndisclosure = { kind = "linear", per = "entry", weight = 0.1 }\n'),
+    ("unless it is never sent", [], RULE + 'of = ["hidden"]\n'),
+    ("or some group is trusted with it", [], RULE + 'of = ["a"]\n[workers.groups.g]\nmembers = ["m/*"]\ntrusted = ["rule"]\n'),
+    ("trusted names a rule", ["POL105"], BASE + '[workers.groups.g]\nmembers = ["m/*"]\ntrusted = ["rule"]\n'),
+    ("a group has members", ["POL003"], BASE + "[workers.groups.g]\nmembers = []\n"),
+    ("a glob closes its bracket", ["POL003"], BASE + '[workers.groups.g]\nmembers = ["m/[a"]\n'),
+    ("a bracket in a set is closed", [], BASE + '[workers.groups.g]\nmembers = ["m/[]a]", "m/[!]]"]\n'),
+    ("an empty glob", ["POL003"], BASE + '[capacity]\n"" = { open = 1 }\n'),
+    ("a capacity is at least 1", ["POL003"], BASE + "[capacity]\ndefault = { open = 0 }\n"),
+    ("a utility has a weight", ["POL005"], BASE + '[[utility]]\nworker = "*"\n'),
+    ("a utility has one weight", ["POL006"], BASE + '[[utility]]\nweight = 1\nfrom = "quality"\n'),
+    ("a utility names fields", ["POL101"], BASE + '[[utility]]\nfield = "x"\nweight = 1\n'),
+    ("answers are at most t", ["POL204"], BASE.replace('a = { ask', 'a = { answers = 3, ask') + "[budget]\nt = 2\n"),
+    ("t leaves a spare showing", ["POL310"], BASE + "[budget]\nt = 1\n"),
+    ("a free field is in no rule", ["POL212"], BASE.replace("a = {", "a = { free = true,")),
+    ("a relation is used", ["POL306"], BASE + '[relation.foe]\nsource = "f"\nends = ["a", "b"]\n'),
+    ("ends are two", ["POL003"], BASE.replace('"one", "other"', '"one"')),
+    ("nothing limits", ["POL307"], BASE + '[budget]\nobjective = "tradeoff"\ntau = "none"\n'),
+    ("unknown keys everywhere", ["POL002"] * 3, BASE + "colour = 1\n[budget]\ntaus = 1\n[capacity]\nx = { opens = 1 }\n"),
+    # tests
+    ("a test", [], TEST),
+    ("a test's name is unique", ["POL003"], TEST + TEST.split("\n\n")[-1]),
+    ("a test needs its keys", ["POL005"] * 4, BASE + "[[test]]\n"),
+    ("by needs deny", ["POL205"], TEST + 'by = "rule"\n'),
+    ("by names a rule", ["POL105"], TEST.replace('"allow"', '"deny"') + 'by = "rul"\n'),
+    ("an entry has a record", ["POL003"], TEST.replace("r.a", ".a")),
+    ("an entry has a field", ["POL101"], TEST.replace("r.a", "r.x")),
+    ("an entry has a dot", ["POL003"], TEST.replace("r.a", "r")),
+    ("a field that is never sent", ["POL003"], TEST.replace("r.a", "r.hidden")),
+    ("a record in two lists", ["POL003"], TEST + 'same_subject = [["r", "s"], ["s", "q"]]\n'),
+    ("one list, or a list of lists", [], TEST + 'same_subject = [["r", "s"], ["p", "q"]]\n'),
+    ("a subject told twice", ["POL003"], TEST + 'same_subject = ["r", "s"]\nfacts = { subject = { r = "x" } }\n'),
+    ("all times or none", ["POL003"], TEST + 'seen = ["s.b"]\nfacts = { time = { r = 2026-01-02T03:04:05Z } }\n'),
+    ("times as text or as they are", [], TEST + 'seen = ["s.b"]\nfacts = { time = { r = 2026-01-02T03:04:05Z, s = "2026-01-02 03:04:05.123456" } }\n'),
+    ("times to the microsecond", ["POL003"], TEST + 'facts = { time = { r = "2026-01-02T03:04:05.1234567Z" } }\n'),
+    ("a time is no word", ["POL003"], TEST + 'facts = { time = { r = "noon" } }\n'),
+    ("counts are not negative", ["POL003"], TEST + "facts = { count = { r = -1 } }\n"),
+    ("a count of 0", [], TEST + "facts = { count = { r = 0 } }\n"),
+    ("links are pairs", ["POL003"], TEST + 'facts = { friend = [["x"]] }\n'),
+    ("links of a known relation", ["POL103"], TEST + 'facts = { freind = [["x", "y"]] }\n'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("holds", "expected", "text"), EXACT, ids=[e[0] for e in EXACT]
+)
+def test_each_exact_rule_has_its_code(holds, expected, text):
+    assert codes(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "column"),
+    [
+        (b'version = 1\nname = "\xff"', 2, 9),  # not UTF-8
+        (b"x = " + b"[" * 100_000, 1, 1),  # nested too deep
+        (b"a = 1\nx = " + b"9" * 5000, 2, 5),  # a number too long
+        (b"a = 1\nb", 2, 2),  # the end of the file
+    ],
+)
+def test_what_the_parser_cannot_take_is_one_diagnostic_with_a_place(data, line, column):
+    (found,) = parse(data).diagnostics
+    assert (found.code, found.line, found.column) == ("POL001", line, column)
+
+
+def test_a_record_rule_is_doubted_only_when_strict():
+    text = RULE + 'of = ["a", "b"]\n'
+    assert codes(text) == []
+    assert codes(text, strict=True) == ["POL311", "POL309"]  # c is in no rule
+
+
+def test_names_are_compared_code_point_by_code_point():
+    # "é" composed in fields, decomposed in the rule: two names
+    text = RULE.replace("c = {", '"\u00e9" = {') + 'of = ["a", "e\u0301"]\n'
+    assert codes(text) == ["POL101"]
+
+
+def test_the_field_of_a_test_entry_is_the_longest_that_fits():
+    text = TEST.replace("c = {", '"x.a" = {').replace("r.a", "r.x.a")
+    (test,) = parse(text.encode()).policy.tests
+    assert test.ask == ("r", "x.a")
+
+
+def test_long_values_are_cut_and_controls_escaped():
+    key = "k" * 500 + "\\u0007"
+    (found,) = parse(f'{BASE}"{key}" = 1\n'.encode()).diagnostics
+    assert found.code == "POL002"
+    assert len(found.message) < 100
+    bell = parse(BASE.encode() + b'"a\\u0007b" = 1\n').diagnostics[0]
+    assert bell.message == "unknown key `a\\x07b`"
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=300))
+def test_parsing_never_raises_on_any_bytes(data):
+    result = parse(data)
+    assert result.policy is not None or result.diagnostics
+
+
+_SCALARS = st.one_of(
+    st.sampled_from(
+        [
+            "1",
+            "0",
+            "-1",
+            "true",
+            "0.5",
+            "1e400",
+            "nan",
+            '""',
+            '"a"',
+            '"step"',
+            '"none"',
+            '"subject"',
+            '"entry"',
+            '"30d"',
+            '"r.a"',
+            '"deny"',
+            "2026-01-01",
+            "12:00:00",
+            "[]",
+            '["a", "b"]',
+            '[["a"], [1], "a", ["a", "a"]]',
+            "{}",
+            '{ kind = "step", at = 9 }',
+            '{ kind = "linear", weights = { a = 0.5, x = true } }',
+            '{ kind = 3 }',
+            '{ a = { b = [1] } }',
+        ]
+    )
+)  # fmt: skip
+_KEYS = st.sampled_from(
+    [
+        "version",
+        "name",
+        "budget",
+        "budget.tau",
+        "budget.average",
+        "budget.t",
+        "budget.objective",
+        "entity",
+        "entity.form",
+        "entity.form.key",
+        "entity.form.subject",
+        "entity.form.fields",
+        "entity.form.fields.a",
+        "entity.form.fields.a.ask",
+        "entity.form.fields.a.min",
+        "entity.form.fields.a.choices",
+        "entity.form.fields.a.image",
+        "entity.form.layout.x",
+        "entity.form.layout.x.box",
+        "relation.f",
+        "relation.f.ends",
+        "property",
+        "property.p",
+        "property.p.of",
+        "property.p.any_of",
+        "property.p.scope",
+        "property.p.relation",
+        "property.p.disclosure",
+        "property.p.tau",
+        "property.p.window",
+        "property.p.average",
+        "workers",
+        "workers.groups",
+        "workers.groups.g",
+        "workers.groups.g.members",
+        "workers.groups.g.trusted",
+        "utility",
+        "capacity",
+        "capacity.x",
+        "test",
+    ]
+)
+_ROWS = st.sampled_from(
+    [
+        "name",
+        "worker",
+        "seen",
+        "seen_by",
+        "ask",
+        "same_subject",
+        "facts",
+        "expect",
+        "by",
+        "field",
+        "where",
+        "weight",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.dictionaries(_KEYS, _SCALARS, max_size=12),
+    st.dictionaries(_ROWS, _SCALARS, max_size=8),
+    st.sampled_from(["test", "utility"]),
+    st.booleans(),
+)
+def test_parsing_never_raises_on_lawful_toml_of_any_shape(keys, row, table, strict):
+    text = "".join(f"{k} = {v}\n" for k, v in keys.items())
+    text += f"[[{table}]]\n" + "".join(f"{k} = {v}\n" for k, v in row.items())
+    result = parse(text.encode(), strict=strict)
+    lines = text.split("\n")
+    for found in result.diagnostics:
+        assert 1 <= found.line <= len(lines)
+        assert 1 <= found.column <= len(lines[found.line - 1]) + 1
+        assert found.mark >= 1
+        assert found.message
+        assert found.why
+        assert found.fix
+    order = [(d.line, d.column) for d in result.diagnostics]
+    assert order == sorted(order)
+    if result.policy is not None:
+        run_tests(result.policy)
