@@ -1,0 +1,151 @@
+"""Small stores for tests of the gate: a policy, accounts, records with their entries."""
+
+from dataclasses import dataclass, field
+
+from dispatcher import keys
+from dispatcher.ledger.book import Asks, Booked, Pull, Push, book
+from dispatcher.ledger.loads import RecordKeys, register_keys
+from dispatcher.ledger.members import add_accounts
+from dispatcher.ledger.standing import current_policy
+from dispatcher.ledger.versions import Applied, apply_policy
+from dispatcher.store import Store
+
+START = 1_800_000_000_000_000
+
+
+def policy(
+    rules: str,
+    fields: str = "",
+    *,
+    budget: str = "",
+    groups: str = "",
+    name: str = "case",
+    entity: str = "",
+) -> bytes:
+    """A policy over the fields a, b, c, d of records with a subject and a time."""
+    fields = fields or "\n".join(f'{f} = {{ ask = "transcribe" }}' for f in "abcd")
+    return f"""
+version = 1
+name = "{name}"
+
+[budget]
+{budget}
+
+[entity.thing]
+key = "id"
+subject = "person"
+time = "when"
+{entity}
+
+[entity.thing.fields]
+{fields}
+
+{rules}
+
+{groups}
+""".encode()
+
+
+PAIR = """
+[property.a-b]
+of = ["a", "b"]
+"""
+
+
+@dataclass
+class Case:
+    """A store under test; every write is a transaction of its own."""
+
+    store: Store
+    now: int = START
+    entries: dict[str, int] = field(default_factory=dict)
+    accounts: dict[str, int] = field(default_factory=dict)
+    records: dict[str, int] = field(default_factory=dict)
+
+    def tick(self) -> int:
+        self.now += 1_000_000
+        return self.now
+
+    def apply(self, source: bytes) -> Applied:
+        with self.store.write() as tx:
+            return apply_policy(tx, source, at=self.tick())
+
+    def add(self, *names: str) -> None:
+        with self.store.write() as tx:
+            pairs = [tuple(name.split("/", 1)) for name in names]
+            added = add_accounts(tx, pairs, at=self.tick())
+        self.accounts |= {account.text: account.id for account in added.accounts}
+
+    def load(self, *records: tuple[str, str | None, int | None, str]) -> None:
+        """Load records: (key, subject, time, one letter for each field it has)."""
+        with self.store.write() as tx:
+            force = current_policy(tx)
+            assert force is not None
+            if not tx.value("SELECT COUNT(*) FROM run"):
+                tx.execute(
+                    "INSERT INTO run (id, name, state, created_at)"
+                    " VALUES (1, 'default', 'active', 0)"
+                )
+            told = []
+            for key, person, when, letters in records:
+                told.append(self._load(tx, force, key, person, when, letters))
+            register_keys(tx, told, at=self.tick())
+
+    def _load(self, tx, force, key, person, when, letters):
+        secret = self.store.key("pseudonym-key")
+        name = keys.pseudonym(secret, "r", key)
+        subject = None if person is None else keys.pseudonym(secret, "s", person)
+        subject_id = None
+        if subject is not None:
+            subject_id = tx.value(
+                "SELECT id FROM subject WHERE pseudonym = ?", (subject,)
+            )
+            if subject_id is None:
+                subject_id = tx.reserve("subject")
+                tx.execute(
+                    "INSERT INTO subject (id, pseudonym, value) VALUES (?, ?, ?)",
+                    (subject_id, subject, person.encode()),
+                )
+        record_id = tx.reserve("record")
+        self.records[key] = record_id
+        tx.execute(
+            "INSERT INTO record (id, run_id, load_id, pseudonym, key, columns,"
+            " subject_id) VALUES (?, 1, 1, ?, ?, ?, ?)",
+            (record_id, name, key.encode(), b"[]", subject_id),
+        )
+        numbers = [force.field_ids[letter] for letter in letters]
+        for letter, number in zip(letters, numbers, strict=True):
+            entry_id = tx.reserve("entry")
+            self.entries[f"{key}.{letter}"] = entry_id
+            tx.execute(
+                "INSERT INTO entry (id, record_id, field_id, subject_id, time, shown,"
+                " media) VALUES (?, ?, ?, ?, ?, ?, 'text/plain')",
+                (entry_id, record_id, number, subject_id, when, b"shown"),
+            )
+        return RecordKeys(name, numbers, subject, when)
+
+    def book(
+        self,
+        *asks: tuple[str, str],
+        skip: bool = False,
+        delivery: Push | Pull | None = None,
+        epoch: int | None = None,
+    ) -> Booked:
+        """Book (account, entries) pairs; entries are separated by spaces."""
+        with self.store.write() as tx:
+            return book(
+                tx,
+                [
+                    Asks(self.accounts[who], [self.entries[e] for e in what.split()])
+                    for who, what in asks
+                ],
+                delivery=delivery or Push(),
+                at=self.tick(),
+                cause="test",
+                epoch=epoch,
+                skip_refused=skip,
+            )
+
+    def count(self, table: str, where: str = "1 = 1") -> int:
+        with self.store.read() as tx:
+            return tx.value(f"SELECT COUNT(*) FROM {table} WHERE {where}")
