@@ -79,6 +79,8 @@ class Daemon:
         self._renew_seconds = renew_seconds
         self._epoch = 0
         self._over = threading.Event()
+        self._draining = threading.Event()
+        self._was_lost = False
         self._log = get_logger("daemon")
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
@@ -86,23 +88,40 @@ class Daemon:
             job_defaults={"coalesce": True, "max_instances": 1},
         )
 
-    @property
-    def epoch(self) -> int:
-        """The fencing token of this daemon's writes.
+    def epoch_to_show(self) -> int:
+        """The fencing token for a showing that is to be booked now.
 
         Raises
         ------
         StaleLease
-            If it does not lead (any more).
+            If this daemon does not lead (any more), or is draining.
         """
-        if self._over.is_set() or not self._epoch:
+        if self._over.is_set() or self._draining.is_set() or not self._epoch:
             raise StaleLease(
-                "this daemon does not lead the store",
-                why="Its lease was taken over, or it is stopping.",
-                fix="Start it again, or look for the daemon that leads: "
-                "dispatcher status",
+                "nothing new is shown by this daemon",
+                why="it is stopping, or its lease was taken over",
+                fix="start it again, or look who leads: dispatcher status",
             )
         return self._epoch
+
+    def is_leading(self) -> bool:
+        """Whether it holds the lease, as far as it knows."""
+        return bool(self._epoch) and not self._over.is_set()
+
+    def begin_drain(self) -> None:
+        """Show nothing new from now on; what was shown may still be answered."""
+        self._draining.set()
+        self._log.info("draining")
+
+    def raise_if_lost(self) -> None:
+        """Raise :class:`StaleLease` if another daemon took the lease."""
+        if self._was_lost:
+            raise StaleLease(
+                "another daemon took over the lease of this one",
+                why="it was not renewed in time: this process was frozen or cut off",
+                fix="look who leads: dispatcher status; then start this one again if "
+                "need be. Nothing was sent twice.",
+            )
 
     def start(self) -> None:
         """Take the lease and begin to tick.
@@ -173,6 +192,7 @@ class Daemon:
     def _lose(self) -> None:
         if not self._over.is_set():
             self._over.set()
+            self._was_lost = True
             self._log.error("lease-lost", epoch=self._epoch)
             self._lost()
 

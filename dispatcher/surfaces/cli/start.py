@@ -87,5 +87,3 @@ def _unexpected(error: Exception) -> None:
         f"  fix: report it with {path} (places in the code only, no values)",
         file=sys.stderr,
     )
-
-

@@ -1,0 +1,76 @@
+"""Numbers for ``dispatcher status``: counts by state, never a value."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dispatcher.model import SYSTEM_CHAIN
+from dispatcher.store.transaction import Tx
+
+
+class HeldRow(NamedTuple):
+    """Entries that the plan holds back for one reason."""
+
+    reason: str
+    entries: int
+
+
+def counts(tx: Tx) -> dict[str, int]:
+    """Records, entries, accounts, adversaries, exposures and answers."""
+    questions = {
+        "records": "SELECT count(*) FROM record",
+        "entries": "SELECT count(*) FROM entry",
+        "accounts": "SELECT count(*) FROM account WHERE state = 'active'",
+        "adversaries": "SELECT count(*) FROM chain"
+        f" WHERE id <> {SYSTEM_CHAIN} AND survivor_id IS NULL",
+        "exposures": "SELECT count(*) FROM ledger_line WHERE kind = 'exposure'",
+        "answers": "SELECT count(*) FROM answer WHERE valid = 1",
+        "quarantined": "SELECT count(*) FROM quarantine",
+    }
+    return {name: int(tx.value(text)) for name, text in questions.items()}
+
+
+def states(tx: Tx, table: str) -> dict[str, int]:
+    """How many rows of ``task``, ``outbox`` or ``result`` are in each state."""
+    assert table in ("task", "outbox", "result")
+    text = f"SELECT state, count(*) FROM {table} GROUP BY state ORDER BY state"
+    return {state: int(count) for state, count in tx.rows(text)}
+
+
+def oldest_waiting(tx: Tx) -> int | None:
+    """When the oldest message that waits or is being sent was written."""
+    found = tx.value(
+        "SELECT min(created_at) FROM outbox WHERE state IN ('ready', 'leased')"
+    )
+    return None if found is None else int(found)
+
+
+def held_back(tx: Tx) -> list[HeldRow]:
+    """Entries that the last plan held back, by reason, most first."""
+    return [
+        HeldRow(reason, int(count))
+        for reason, count in tx.rows(
+            "SELECT reason, count(*) FROM held_back GROUP BY reason"
+            " ORDER BY count(*) DESC, reason"
+        )
+    ]
+
+
+def last_seal(tx: Tx) -> tuple[int, int] | None:
+    """Number in chain ``system`` and moment of the last seal."""
+    row = tx.one(
+        "SELECT seq, at FROM ledger_line WHERE chain_id = ? AND kind = 'seal'"
+        " ORDER BY seq DESC LIMIT 1",
+        [SYSTEM_CHAIN],
+    )
+    return None if row is None else (int(row[0]), int(row[1]))
+
+
+def live_shown(tx: Tx, now: int) -> int:
+    """Tasks that are in a worker's hands on our page now."""
+    return int(
+        tx.value(
+            "SELECT count(*) FROM task WHERE state = 'shown' AND leased_until > ?",
+            [now],
+        )
+    )

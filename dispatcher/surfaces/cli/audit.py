@@ -1,0 +1,54 @@
+"""``dispatcher audit``: evidence for a privacy officer, and its check."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
+
+app = typer.Typer(help="Export evidence and verify it.", no_args_is_help=True)
+
+
+@app.command()
+def export(
+    ctx: typer.Context,
+    directory: Annotated[
+        Path, typer.Argument(help="A new directory.", file_okay=False)
+    ],
+    run: Annotated[
+        str | None, typer.Option(help="Narrows the numbers on screen only.")
+    ] = None,
+) -> None:
+    """Write a seal and the evidence bundle: ids, facts and lines, no field value."""
+    from dispatcher.custody import audit
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        summary = audit.export(store, directory, wall_clock, run=run)
+    context.show(
+        {"schema": "dispatcher.evidence/1", "directory": str(directory), **summary},
+        f"wrote {directory}: "
+        + ", ".join(f"{count} {name}" for name, count in summary.items())
+        + f"\nnext: dispatcher audit verify {directory}",
+    )
+
+
+@app.command()
+def verify(
+    directory: Annotated[Path, typer.Argument(file_okay=False)],
+    head: Annotated[
+        list[str] | None,
+        typer.Option(help="Root of a seal noted earlier; it must be in the ledger."),
+    ] = None,
+) -> None:
+    """Check a bundle with the verifier, in a process of its own."""
+    from dispatcher.custody import audit
+
+    done = audit.verify(directory, heads=head or [])
+    sys.stdout.write(done.stdout)
+    sys.stderr.write(done.stderr)
+    leave(done.returncode)

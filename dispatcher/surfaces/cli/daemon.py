@@ -1,0 +1,195 @@
+"""``dispatcher up``: the daemon, the task page and health in one process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dispatcher.surfaces.cli.context import CliContext, wall_clock
+
+if TYPE_CHECKING:
+    from connectors.base import Feed, Market
+    from dispatcher.config import Config
+    from dispatcher.daemon import Daemon, Tick
+    from dispatcher.store import Store
+    from dispatcher.surfaces.servers import Listener
+
+
+def up(
+    ctx: typer.Context,
+    drain: Annotated[
+        float,
+        typer.Option(min=0, max=3600, help="Seconds to wait for answers at the end."),
+    ] = 30.0,
+    log_format: Annotated[str, typer.Option(help="text or json")] = "text",
+) -> None:
+    """Run: plan, serve the task page, send, collect, put together, seal.
+
+    SIGTERM (or Ctrl-C) begins to drain: nothing new is shown, answers to what was shown
+    are taken for a while. A second one stops at once, which is safe too.
+    """
+    from dispatcher import log
+    from dispatcher.plugins import open_connectors
+
+    context: CliContext = ctx.obj
+    log.configure("json" if log_format == "json" else "text")
+    config = context.config
+    with context.open_store() as store:
+        connectors = open_connectors(
+            config.connectors,
+            directory=context.directory,
+            secrets={"inhouse": store.key("token-key")},
+        )
+        daemon = _daemon(store, connectors, context)
+        listeners = _listeners(store, connectors, config, daemon)
+        daemon.start()
+        try:
+            _serve(store, daemon, listeners, drain)
+        finally:
+            daemon.stop()
+    daemon.raise_if_lost()
+
+
+def _daemon(
+    store: Store, connectors: Mapping[str, Market | Feed], context: CliContext
+) -> Daemon:
+    from dispatcher.daemon import Daemon
+
+    def lost() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)  # nothing to drain: another one leads
+
+    return Daemon(
+        store,
+        _ticks(store, connectors, context),
+        wall_clock,
+        lost=lost,
+        renew_seconds=context.config.ticks.leading,
+    )
+
+
+def _ticks(
+    store: Store, connectors: Mapping[str, Market | Feed], context: CliContext
+) -> list[Tick]:
+    """All stages in flow order, each with its own rhythm."""
+    from connectors.base import Content
+    from dispatcher.daemon import Tick
+    from dispatcher.ledger.seals import seal
+    from dispatcher.stages.assembly import Assembly
+    from dispatcher.stages.booking import Booking
+    from dispatcher.stages.collecting import Collecting
+    from dispatcher.stages.intake import Inbox
+    from dispatcher.stages.planning import Planning
+    from dispatcher.stages.sending import Sending
+    from dispatcher.stages.sending import Terms as SendingTerms
+    from dispatcher.stages.serving import expire
+    from dispatcher.store import lease
+
+    config, every = context.config, context.config.ticks
+    pushed = [n for n, c in connectors.items() if c.manifest.content is Content.MARKET]
+    pulled = [n for n in connectors if n not in pushed]
+    link = config.surfaces.worker_url or f"http://{config.surfaces.workers}"
+
+    def seal_now(epoch: int) -> int:
+        with store.write() as tx:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+            return int(seal(tx, at=wall_clock()) is not None)
+
+    ticks = [
+        Tick("booking", every.booking, Booking(store, pushed, pulled, wall_clock).tick),
+        Tick(
+            "sending",
+            every.sending,
+            Sending(
+                store,
+                connectors,
+                wall_clock,
+                SendingTerms(attempts=config.tasks.attempts, link=link),
+            ).tick,
+        ),
+        Tick("serving", every.serving, lambda _: expire(store, wall_clock)),
+        Tick(
+            "collecting",
+            every.collecting,
+            Collecting(store, connectors, wall_clock).tick,
+        ),
+        Tick("assembly", every.assembly, Assembly(store, wall_clock).tick),
+        Tick("sealing", every.sealing, seal_now),
+    ]
+    if config.plans == "auto":
+        planning = Planning(
+            store, wall_clock, seed=config.seed, seconds=config.plan_seconds
+        )
+        ticks.insert(0, Tick("planning", every.planning, planning.tick))
+    if config.inbox is not None:
+        inbox = Inbox(store, context.directory / config.inbox, wall_clock)
+        ticks.insert(0, Tick("intake", every.intake, inbox.tick))
+    return ticks
+
+
+def _listeners(
+    store: Store,
+    connectors: Mapping[str, Market | Feed],
+    config: Config,
+    daemon: Daemon,
+) -> list[Listener]:
+    import numpy as np
+
+    from connectors.base import Content, Market
+    from dispatcher.config import split_address
+    from dispatcher.stages.serving import Terms
+    from dispatcher.surfaces.health import health_app
+    from dispatcher.surfaces.servers import Listener, bind
+    from dispatcher.surfaces.taskpage.app import task_app
+    from dispatcher.surfaces.taskpage.settings import PageSettings
+
+    markets = {
+        name: connector
+        for name, connector in connectors.items()
+        if isinstance(connector, Market) and connector.manifest.content is Content.OURS
+    }
+    page = task_app(
+        store,
+        markets,
+        clock=wall_clock,
+        rng=np.random.default_rng(),
+        epoch=daemon.epoch_to_show,
+        terms=Terms(lease=config.tasks.lease, extensions=config.tasks.extensions),
+        settings=PageSettings(
+            https=(config.surfaces.worker_url or "").startswith("https://")
+        ),
+    )
+    apps = {"workers": page, "admin": health_app(store, daemon)}
+    listeners = []
+    for name, app in apps.items():
+        host, port = split_address(getattr(config.surfaces, name), name)
+        listeners.append(Listener(name, app, bind(name, host, port)))
+    return listeners
+
+
+def _serve(
+    store: Store, daemon: Daemon, listeners: list[Listener], drain: float
+) -> None:
+    from dispatcher.store import status as rows
+    from dispatcher.surfaces.servers import serve
+
+    def started() -> None:
+        for listener in listeners:
+            print(f"{listener.name:8} {listener.url}/", file=sys.stderr, flush=True)
+
+    def drained() -> bool:
+        with store.read() as tx:
+            return rows.live_shown(tx, wall_clock()) == 0
+
+    serve(
+        listeners,
+        draining=daemon.begin_drain,
+        drained=drained,
+        drain_seconds=drain,
+        started=started,
+    )

@@ -1,0 +1,70 @@
+"""One page for each error code: what it means and what to do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PAGES: Final[dict[str, str]] = {
+    "E001": """E001: the program failed unexpectedly
+
+A fault of the program. Its message is withheld, since it may hold a value of a record;
+the file named holds the places in the code. Nothing half-done stays behind: every stage
+is one transaction. Please report it.""",
+    "E002": """E002: the command's words are off, or an answer was needed
+
+A command that changes something for good asks first. Without a terminal, or with
+--no-input, it stops and names the option that answers, usually --yes.""",
+    "E003": """E003: a file, value or setting is not what it must be
+
+The message names the place and how to mend it. Nothing was changed.""",
+    "E004": """E004: there is no such thing in the store
+
+Look the name up: dispatcher workers list, records list, plan list, queue list.""",
+    "E005": """E005: the thing is in a state that does not allow this
+
+Somebody or something changed it meanwhile, or it is in use. Look again, then decide.""",
+    "E101": """E101: there is no store here
+
+Make one in this directory with `dispatcher init`, or name another: --dir, --store.""",
+    "E102": """E102: the store is locked
+
+Another process writes and did not end in time. Try again. If it stays: a command may
+hang in another terminal.""",
+    "E103": """E103: the store's schema is not this program's
+
+Older: stop the daemon, back the store up, then `dispatcher db upgrade`. Newer: run the
+program that made it; this one would not know what it destroys.""",
+    "E104": """E104: the store can not be used
+
+Read-only, full, damaged, or on a network disk. Mend the disk or its permissions; a
+SQLite store must lie on a local disk. Nothing was lost: what was not committed did not
+happen.""",
+    "E111": """E111: another daemon leads this store
+
+One daemon leads a store at a time. If it runs elsewhere, stop it first; if its machine
+is gone, its lease ends by itself within seconds.""",
+    "E112": """E112: the lease was taken over
+
+This daemon did not renew its lease in time (frozen, suspended, cut off) and another one
+leads now. Its writes are refused; nothing was sent twice.""",
+    "E203": """E203: the gate refuses
+
+Showing this field to this worker would reach a limit of the policy, together with all
+that the worker's adversary was ever shown. Give the task to another worker
+(`dispatcher explain RECORD.FIELD --who`). Waiting does not help: what was shown stays
+shown.""",
+    "E204": """E204: what was already shown is past the limits
+
+The change (a policy, a group) would make exposures of the past cross a limit. They can
+not be undone, so the change is refused. Loosen the limit, or trust the group.""",
+    "E701": """E701: no plan meets the policy
+
+The message names the entries and rules that clash and how many workers would do.
+Register more workers, want fewer answers, or loosen the rule; or plan the rest with
+--partial.""",
+    "E702": """E702: no verdict within the limits of time or work
+
+Neither a plan nor a proof that there is none was found in time. Nothing was shown. Give
+it more time (plan_seconds), or more workers.""",
+}
+"""Text of each code's page."""

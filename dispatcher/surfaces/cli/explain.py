@@ -1,0 +1,199 @@
+"""``dispatcher explain``: what the gate says of an ask, and what an error code means."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dispatcher.errors import NotFound, Usage
+from dispatcher.surfaces.cli.context import CliContext
+
+if TYPE_CHECKING:
+    from dispatcher.ledger.explain import Explanation, Takers
+    from dispatcher.store import Store, Tx
+
+CODE = re.compile(r"E\d{3}|POL\d{3}")
+
+
+def explain(
+    ctx: typer.Context,
+    subject: Annotated[
+        str, typer.Argument(help="RECORD.FIELD, or a code such as E203 or POL203.")
+    ],
+    worker: Annotated[
+        str | None, typer.Option(help="May this account (CONNECTOR/NAME) see it?")
+    ] = None,
+    who: Annotated[bool, typer.Option("--who", help="Who could be shown it?")] = False,
+) -> None:
+    """Explain a decision of the gate, with the gate's own engine."""
+    context: CliContext = ctx.obj
+    if CODE.fullmatch(subject):
+        print(_page(subject))
+        return
+    if worker is None and not who:
+        raise Usage(
+            "explain what?",
+            why="a field is explained for a worker, or for everybody",
+            fix="add --worker CONNECTOR/NAME, or --who",
+        )
+    from dispatcher.ledger import explain as gate
+
+    with context.open_store() as store, store.read() as tx:
+        entry_id = find_entry(store, tx, subject)
+        takers = gate.takers(tx, entry_id)
+        if worker is None:
+            _show_takers(context, subject, takers)
+            return
+        found = gate.explain(tx, entry_id, _account_id(tx, worker))
+        keys = _keys_of_seen(tx, found)
+    context.show(
+        _document(subject, worker, found, takers),
+        _lay_out(worker, found, takers, keys),
+    )
+
+
+def find_entry(store: Store, tx: Tx, text: str) -> int:
+    """Find the entry that RECORD.FIELD names: FIELD is the longest that fits.
+
+    Raises
+    ------
+    NotFound
+        There is no such record or field in the store.
+    """
+    from dispatcher import keys
+    from dispatcher.store import names
+
+    fields = sorted(names.field_names(tx), key=len, reverse=True)
+    for field in fields:
+        if text.endswith(f".{field}") and len(text) > len(field) + 1:
+            record = keys.pseudonym(
+                store.key("pseudonym-key"), "r", text[: -len(field) - 1]
+            )
+            entry_id = names.entry_named(tx, record, field)
+            if entry_id is not None:
+                return entry_id
+            if names.has_record(tx, record):
+                raise NotFound(
+                    "the record has no such entry",
+                    why=f"its {field} is empty, and an empty value is no entry",
+                    fix="look at the loaded file",
+                )
+    raise NotFound(
+        "there is no such field in the store",
+        why="a field is written RECORD.FIELD, with the record's key as it was loaded",
+        fix=f"known fields: {', '.join(sorted(fields)) or 'none yet'}",
+    )
+
+
+def _account_id(tx: Tx, text: str) -> int:
+    from dispatcher.store import accounts
+
+    connector, _, name = text.partition("/")
+    found = accounts.find(tx, connector, name)
+    if found is None:
+        raise NotFound(
+            f"there is no worker {text!r}",
+            why="a worker is written CONNECTOR/NAME",
+            fix="dispatcher workers list",
+        )
+    return found.id
+
+
+def _keys_of_seen(tx: Tx, found: Explanation) -> dict[int, str]:
+    from dispatcher.store import names
+
+    return names.record_keys(tx, [seen.record_id for seen in found.seen])
+
+
+def _show_takers(context: CliContext, subject: str, takers: Takers) -> None:
+    context.show(
+        {
+            "schema": "dispatcher.explain/1",
+            "field": subject,
+            "can_take": list(takers.accounts),
+            "adversaries": takers.adversaries,
+        },
+        f"{len(takers.accounts)} of {takers.adversaries} adversaries could be shown it\n"
+        + "\n".join(takers.accounts),
+    )
+
+
+def _document(
+    subject: str, worker: str, found: Explanation, takers: Takers
+) -> dict[str, Any]:
+    decision = found.decision
+    return {
+        "schema": "dispatcher.explain/1",
+        "field": subject,
+        "worker": worker,
+        "allowed": found.allowed,
+        "held": decision.held,
+        "refused_by": decision.refusal.rule if decision.refusal else None,
+        "showings": decision.showings,
+        "t": decision.limit,
+        "rules": [
+            {
+                "property": finding.property,
+                "before": str(finding.before),
+                "after": str(finding.after),
+                "tau": None if finding.tau is None else str(finding.tau),
+                "refused": finding.refused,
+            }
+            for finding in decision.findings
+        ],
+        "can_take": len(takers.accounts),
+        "adversaries": takers.adversaries,
+    }
+
+
+def _lay_out(
+    worker: str, found: Explanation, takers: Takers, keys: dict[int, str]
+) -> str:
+    decision = found.decision
+    lines = ["ALLOW" if found.allowed else "DENY"]
+    if decision.refusal is not None:
+        lines[0] += f"  {decision.refusal.rule}: {decision.refusal.why}"
+    if decision.held:
+        lines.append(
+            "  held: the adversary saw it before; seeing it again adds nothing"
+        )
+    for finding in decision.findings:
+        limit = "no limit" if finding.tau is None else f"limit f < {finding.tau}"
+        mark = "REFUSES" if finding.refused else "allows"
+        lines.append(
+            f"  {mark:8} {finding.property}: f {finding.before} -> {finding.after}, "
+            f"{limit}"
+        )
+    for seen in found.seen:
+        at = datetime.fromtimestamp(seen.at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        lines.append(
+            f"  has: {keys.get(seen.record_id, '?')}.{seen.field}, "
+            f"shown {at} to {seen.account}"
+        )
+    lines += [
+        f"  as : the adversary of {worker}",
+        f"  shown to {decision.showings} of at most {decision.limit} adversaries; "
+        f"{len(takers.accounts)} of {takers.adversaries} could be shown it",
+    ]
+    return "\n".join(lines)
+
+
+def _page(code: str) -> str:
+    if code.startswith("POL"):
+        from policies.document import CODES, explain_rule
+
+        if code in CODES:
+            return explain_rule(code)
+    else:
+        from dispatcher.surfaces.cli.error_pages import PAGES
+
+        if code in PAGES:
+            return PAGES[code]
+    raise NotFound(
+        f"there is no code {code}",
+        why="codes are E and three digits, or POL and three digits",
+        fix="take the code in brackets from the message",
+    )

@@ -1,0 +1,116 @@
+"""``dispatcher status``: how the work stands, and what needs the operator."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dispatcher.errors import EXIT_FINDINGS
+from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
+
+if TYPE_CHECKING:
+    from dispatcher.store import Store
+
+MINUTE = 60_000_000
+
+
+def status(
+    ctx: typer.Context,
+    watch: Annotated[
+        float | None, typer.Option(min=0.5, help="Repeat every so many seconds.")
+    ] = None,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit 9 if something needs you.")
+    ] = False,
+) -> None:
+    """Show counts by state, who leads, and what needs you."""
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        while True:
+            found = collect(store, wall_clock())
+            context.show({"schema": "dispatcher.status/1", **found}, lay_out(found))
+            if watch is None:
+                break
+            time.sleep(watch)
+    if exit_code and found["needs_you"]:
+        leave(EXIT_FINDINGS)
+
+
+def collect(store: Store, now: int) -> dict[str, Any]:
+    """Collect the numbers of one snapshot."""
+    from dispatcher.store import lease
+    from dispatcher.store import ledger as gate_rows
+    from dispatcher.store import pause as pauses
+    from dispatcher.store import status as rows
+
+    with store.read() as tx:
+        leader = lease.holder(tx, lease.SHARD)
+        seal = rows.last_seal(tx)
+        oldest = rows.oldest_waiting(tx)
+        found: dict[str, Any] = {
+            "policy_version": gate_rows.version_in_force(tx),
+            "leader": leader.holder if leader and leader.leased_until > now else None,
+            "epoch": leader.epoch if leader else 0,
+            "counts": rows.counts(tx),
+            "tasks": rows.states(tx, "task"),
+            "outbox": rows.states(tx, "outbox"),
+            "results": rows.states(tx, "result"),
+            "oldest_waiting_minutes": (now - oldest) // MINUTE if oldest else 0,
+            "sealed_minutes_ago": (now - seal[1]) // MINUTE if seal else None,
+            "paused": pauses.paused(tx),
+            "held_back": [row._asdict() for row in rows.held_back(tx)],
+        }
+    found["needs_you"] = needs(found)
+    return found
+
+
+def needs(found: dict[str, Any]) -> list[str]:
+    """Sentences about what only the operator can mend."""
+    said: list[str] = []
+    if not found["policy_version"]:
+        said.append("no policy is in force: dispatcher policy apply")
+    if not found["leader"]:
+        said.append("no daemon runs: dispatcher up")
+    said += [
+        f"{held['entries']} fields are held back: {held['reason']}"
+        for held in found["held_back"]
+    ]
+    if found["outbox"].get("dead"):
+        said.append(
+            f"{found['outbox']['dead']} messages were given up: "
+            "dispatcher queue dead list"
+        )
+    if found["counts"]["quarantined"]:
+        said.append(f"{found['counts']['quarantined']} answers fit no task")
+    if found["results"].get("conflict"):
+        said.append(f"{found['results']['conflict']} fields are in conflict")
+    said += [f"{scope} is paused: {why}" for scope, why in found["paused"].items()]
+    return said
+
+
+def lay_out(found: dict[str, Any]) -> str:
+    """Lay the numbers out for people."""
+
+    def states(name: str) -> str:
+        parts = [f"{count:,} {state}" for state, count in found[name].items()]
+        return " · ".join(parts) or "none"
+
+    counts = found["counts"]
+    sealed = found["sealed_minutes_ago"]
+    lines = [
+        f"leader   {found['leader'] or 'none'}   policy version "
+        f"{found['policy_version'] or 'none'}   ledger "
+        + ("not sealed yet" if sealed is None else f"sealed {sealed} min ago"),
+        f"records  {counts['records']:,} records · {counts['entries']:,} fields · "
+        f"{counts['adversaries']:,} adversaries ({counts['accounts']:,} accounts)",
+        f"ledger   {counts['exposures']:,} exposures",
+        f"tasks    {states('tasks')}",
+        f"fields   {states('results')}   ({counts['answers']:,} answers)",
+        f"outbox   {states('outbox')}",
+    ]
+    if found["needs_you"]:
+        lines.append("needs you")
+        lines += [f"  - {sentence}" for sentence in found["needs_you"]]
+    return "\n".join(lines)
