@@ -1,5 +1,6 @@
 """Serving on both databases: who is shown what, booked first, answered once."""
 
+import itertools
 import threading
 
 import pytest
@@ -139,7 +140,7 @@ def test_two_fields_of_one_record_never_come_in_a_row(house, clock):
         entry = house.ask("SELECT entry_id FROM task WHERE id = ?", showing.task_id)
         records.append(house.ask("SELECT record_id FROM entry WHERE id = ?", entry))
         serving.answer(ann, showing.token, Given({}, Mark.ILLEGIBLE))
-    assert all(a != b for a, b in zip(records, records[1:], strict=False))
+    assert all(a != b for a, b in itertools.pairwise(records))
     assert records.count(1) == 2
 
 

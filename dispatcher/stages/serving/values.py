@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from typing import Final
 
 from policies.answers import Mark
 from policies.document.policy import Field
+
+# A browser drops most control characters silently; a worker is to see that they are
+# there. Their pictures stand in Unicode at 2400 onwards.
+_PICTURES: Final = {
+    **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n\r"},
+    127: "\u2421",
+}
 
 
 @dataclass(frozen=True)
@@ -88,8 +96,8 @@ class Showing:
 
     @property
     def text(self) -> str:
-        """The content as text."""
-        return self.content.decode("utf-8", "replace")
+        """The content as text, with control characters made visible, one for one."""
+        return self.content.decode("utf-8", "replace").translate(_PICTURES)
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def _told(pages: Pages) -> Callable[[Request, Exception], Response]:
 def _unable(pages: Pages) -> Callable[[Request, Exception], Response]:
     def tell(request: Request, error: Exception) -> Response:
         assert isinstance(error, DispatcherError)
-        _log.warning("taskpage.unable", code=error.code, error=error)
+        _log.warning("taskpage.unable", code=error.code)
         response = pages.message(
             request,
             503,

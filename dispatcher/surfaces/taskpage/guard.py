@@ -7,6 +7,7 @@ headers, the size of a request, and what becomes of a fault of ours.
 from __future__ import annotations
 
 import secrets
+import traceback
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, Final
 
@@ -124,7 +125,7 @@ class Guard:
             if not started:
                 await _plain(answer, 413, "Too much at once.")
         except Exception as error:  # noqa: BLE001 - a traceback could hold a value
-            _log.error("taskpage.fault", error=error)
+            _tell(error)
             if not started:
                 await _plain(answer, 500, "Something went wrong here. Try again later.")
 
@@ -169,3 +170,11 @@ async def _plain(send: Callable[..., Any], status: int, text: str) -> None:
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _tell(error: BaseException) -> None:
+    # The error itself never reaches the logger: however logging is set up, its message
+    # may hold a value.
+    frames = traceback.extract_tb(error.__traceback__)[-4:]
+    place = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
+    _log.error("taskpage.fault", error=type(error).__name__, at=place)

@@ -1,0 +1,36 @@
+"""The plan in force, looked up by account and by entry."""
+
+import numpy as np
+
+from dispatcher.stages.serving.plans import PlanIndex
+
+
+def pack(*ids: int) -> bytes:
+    return np.array(ids, "<i8").tobytes()
+
+
+INDEX = PlanIndex(1, 0, [(10, pack(1, 2, 3)), (11, pack(2, 5)), (12, b"")])
+
+
+def test_an_account_finds_its_entries():
+    assert INDEX.of_account(10).tolist() == [1, 2, 3]
+    assert INDEX.of_account(12).tolist() == []
+    assert INDEX.of_account(99).tolist() == []
+
+
+def test_an_entry_finds_its_accounts():
+    assert INDEX.accounts_of(2) == {10, 11}
+    assert INDEX.accounts_of(5) == {11}
+    assert INDEX.accounts_of(4) == frozenset()
+
+
+def test_a_sample_has_planned_entries_only_and_none_twice(rng):
+    sample = INDEX.sample(rng, 50)
+    assert set(sample) == {1, 2, 3, 5}
+    assert len(sample) == 4
+
+
+def test_an_empty_plan_has_nothing_for_anybody(rng):
+    empty = PlanIndex(2, 0, [])
+    assert empty.sample(rng, 5) == []
+    assert empty.accounts_of(1) == frozenset()
