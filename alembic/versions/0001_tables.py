@@ -96,7 +96,8 @@ def _records() -> None:
         _big("created_at"),
         sa.PrimaryKeyConstraint("id", name="pk_run"),
         sa.CheckConstraint(
-            "state IN ('active', 'paused', 'cancelled')", name=op.f("ck_run_state")
+            "state = 'active' OR state IN ('paused', 'cancelled')",
+            name=op.f("ck_run_state"),
         ),
         sa.UniqueConstraint("name", name="uq_run_name"),
     )
@@ -113,7 +114,9 @@ def _records() -> None:
         _big("started_at"),
         _big("finished_at", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_load"),
-        sa.CheckConstraint("state IN ('loading', 'done')", name=op.f("ck_load_state")),
+        sa.CheckConstraint(
+            "state = 'loading' OR state IN ('done')", name=op.f("ck_load_state")
+        ),
     )
 
     op.create_table(
@@ -191,7 +194,7 @@ def _who_may_see() -> None:
         _big("added_at"),
         sa.PrimaryKeyConstraint("id", name="pk_account"),
         sa.CheckConstraint(
-            "state IN ('active', 'blocked')", name=op.f("ck_account_state")
+            "state = 'active' OR state IN ('blocked')", name=op.f("ck_account_state")
         ),
         sa.UniqueConstraint("connector", "name", name="uq_account_connector_name"),
     )
@@ -220,7 +223,7 @@ def _plan() -> None:
         _big("applied_at", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_plan"),
         sa.CheckConstraint(
-            "state IN ('draft', 'applied', 'dropped', 'superseded')",
+            "state = 'draft' OR state IN ('applied', 'dropped', 'superseded')",
             name=op.f("ck_plan_state"),
         ),
     )
@@ -260,7 +263,8 @@ def _ledger() -> None:
         _bytes("hash"),
         sa.PrimaryKeyConstraint("chain_id", "seq", name="pk_ledger_line"),
         sa.CheckConstraint(
-            "kind IN ('member','exposure','join','policy','keys','unburn','seal')",
+            "kind = 'exposure'"
+            " OR kind IN ('member','join','policy','keys','unburn','seal')",
             name=op.f("ck_ledger_line_kind"),
         ),
         sa.CheckConstraint("seq >= 1", name=op.f("ck_ledger_line_seq")),
@@ -326,7 +330,7 @@ def _out_and_back() -> None:
             "kind IN ('publish','offer','withdraw')", name=op.f("ck_outbox_kind")
         ),
         sa.CheckConstraint(
-            "state IN ('ready', 'leased', 'sent', 'dead', 'cancelled')",
+            "state = 'ready' OR state IN ('leased', 'sent', 'dead', 'cancelled')",
             name=op.f("ck_outbox_state"),
         ),
     )
@@ -349,7 +353,8 @@ def _out_and_back() -> None:
         _big("key_id", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_task"),
         sa.CheckConstraint(
-            "state IN ('booked', 'sent', 'shown', 'expired', 'returned', 'dead', 'answered')",
+            "state = 'booked' OR state IN"
+            " ('sent', 'shown', 'expired', 'returned', 'dead', 'answered')",
             name=op.f("ck_task_state"),
         ),
     )
@@ -401,7 +406,8 @@ def _out_and_back() -> None:
         _big("at"),
         sa.PrimaryKeyConstraint("entry_id", name="pk_result"),
         sa.CheckConstraint(
-            "state IN ('open', 'conflict', 'answered')", name=op.f("ck_result_state")
+            "state = 'open' OR state IN ('conflict', 'answered')",
+            name=op.f("ck_result_state"),
         ),
     )
 
