@@ -334,6 +334,7 @@ class _Run:
                 for shape, core in self.cores.items()
             ),
             tried=tried,
+            judged=judged,
         )
 
 

@@ -84,7 +84,9 @@ def search(
     if not judged.feasible:  # a bug in the model, never a leak
         told = f"CP-SAT's plan was refused: {judged.violations[0]}"
         return Solution(Verdict.UNKNOWN, bound=bound, tried=(told,))
-    return Solution(Verdict.SOLVED, plan, value=judged.objective, bound=bound)
+    return Solution(
+        Verdict.SOLVED, plan, value=judged.objective, bound=bound, judged=judged
+    )
 
 
 def _refuted(problem: Problem, why: str) -> Solution:

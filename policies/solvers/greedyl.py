@@ -55,7 +55,9 @@ class Greedyl:
                 bound=bound,
                 tried=(f"greedyl's plan was refused: {judged.violations[0]}",),
             )
-        return Solution(Verdict.SOLVED, plan, value=judged.objective, bound=bound)
+        return Solution(
+            Verdict.SOLVED, plan, value=judged.objective, bound=bound, judged=judged
+        )
 
 
 def soft_ceiling(problem: Problem, spread: float) -> Ints | None:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
+from policies.judge import Judgement
 from policies.problem import Plan, Problem
 from policies.sets import Ints
 
@@ -179,6 +180,8 @@ class Solution:
         INFEASIBLE: one for each shape of component that can not be planned.
     tried : tuple of str
         What was done, in plain words.
+    judged : Judgement or None
+        What the judge says of ``plan``; None where there is none.
     """
 
     verdict: Verdict
@@ -188,6 +191,7 @@ class Solution:
     bound: Fraction = Fraction(0)
     cores: tuple[Core, ...] = ()
     tried: tuple[str, ...] = ()
+    judged: Judgement | None = None
 
     @property
     def core(self) -> Core | None:

@@ -114,7 +114,7 @@ def sweep(
             bound = max(last.bound + reach, bound or last.bound + reach)
         if last.verdict is Verdict.SOLVED:
             judged = judge(problem, last.plan)
-            found = replace(last, value=judged.objective)
+            found = replace(last, value=judged.objective, judged=judged)
             if best is None or found.value > best.value:
                 best = found
     ceiling = bound if bound is not None else most + goal.lambda_ * goal.tau
