@@ -242,7 +242,13 @@ def _judged(force: InForce, task: TaskRow, answer: Answer, at: int) -> AnswerRow
 def _set_aside(name: str, strange: Quarantined, into: _Sorted, now: int) -> None:
     number = _number(name, strange.id, strange.place)
     payload = json.dumps({"place": strange.place, "account": strange.account}).encode()
-    into.strange[number] = StrangeRow(number, name, strange.reason[:500], payload, now)
+    into.strange[number] = StrangeRow(
+        number, name, _plain(strange.reason), payload, now
+    )
+
+
+def _plain(reason: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in reason[:500])
 
 
 def _payload(answer: Answer) -> bytes:

@@ -80,6 +80,7 @@ class _Parcel:
     offer: Offer | None = None
     withdraws: Handle | None = None
     idle: bool = False  # nothing may go now, later perhaps
+    barred: tuple[int, ...] = ()  # tasks that the policy lets go no more
     refusal: str = ""
 
 
@@ -173,26 +174,15 @@ class Sending:
         if not messages:
             return 0
         connector = self._connectors[name]
-        with self._store.read() as tx:
-            force = current_policy(tx)
-            stopped = gate_rows.stopped_scopes(tx)
-            cargo = list(rows.cargo(tx, [message.id for message in messages]))
-            withdrawn = {
-                message.id: rows.handle_of(tx, int(message.handle or 0))
-                for message in messages
-                if message.kind == "withdraw"
-            }
-        barred = [row.task_id for row in cargo if not _may_go(force, row)]
-        outcomes = []
-        resting = False
+        outcomes: list[Outcome] = []
+        barred: list[int] = []
         for message in messages:
-            if resting:
+            if self._resting.get(name, 0) > now:
                 outcomes.append(Outcome(message.id, "ready", now, 1, None, None))
                 continue
-            parcel = self._pack(connector, message, cargo, (force, stopped, withdrawn))
-            outcome = self._deliver(name, connector, parcel)
-            outcomes.append(outcome)
-            resting = self._resting.get(name, 0) > now
+            parcel = self._pack(connector, message)
+            barred += parcel.barred
+            outcomes.append(self._deliver(name, connector, parcel))
         return self._settle(epoch, outcomes, barred)
 
     def _settle(
@@ -208,33 +198,36 @@ class Sending:
             rows.mark_tasks(tx, dead, "dead", barred)
         return len(sent)
 
-    def _pack(
-        self,
-        connector: Market | Feed,
-        message: MessageRow,
-        cargo: Iterable[CargoRow],
-        known: tuple[InForce | None, set[str], Mapping[int, str | None]],
-    ) -> _Parcel:
+    def _pack(self, connector: Market | Feed, message: MessageRow) -> _Parcel:
         """Make the offer of a message; what later rules forbid stays here."""
-        force, stopped, withdrawn = known
         if message.kind == "withdraw":
-            reference = withdrawn.get(message.id)
-            if reference is None:
-                return _Parcel(message, refusal="there is nothing to withdraw")
-            handle = Handle(str(message.handle), reference)
-            return _Parcel(message, withdraws=handle)
+            return self._pack_withdrawal(message)
         if message.account_state != "active":
             return _Parcel(message, refusal="the account is blocked")
         if message.kind == "offer":
             token = keys.pseudonym(self._store.key("task-key"), "w", str(message.id))
             return _Parcel(message, self._offer(connector, message, [Item(token)]))
-        own = [row for row in cargo if row.outbox_id == message.id]
-        idle = any(f"run#{row.run_id}" in stopped for row in own)
-        items = [] if idle else self._items(connector, force, own)
-        if items or idle:
-            offer = self._offer(connector, message, items) if items else None
-            return _Parcel(message, offer, idle=idle)
-        return _Parcel(message, refusal="the policy in force sends none of it")
+        # one message at a time: a batch of crops may be large
+        with self._store.read() as tx:
+            force = current_policy(tx)
+            stopped = gate_rows.stopped_scopes(tx)
+            own = list(rows.cargo(tx, message.id))
+        if any(f"run#{row.run_id}" in stopped for row in own):
+            return _Parcel(message, idle=True)
+        barred = tuple(row.task_id for row in own if not _may_go(force, row))
+        items = self._items(connector, force, own)
+        if not items:
+            told = "the policy in force sends none of it"
+            return _Parcel(message, barred=barred, refusal=told)
+        return _Parcel(message, self._offer(connector, message, items), barred=barred)
+
+    def _pack_withdrawal(self, message: MessageRow) -> _Parcel:
+        """Find what is to be withdrawn: ``handle`` holds the id of its message."""
+        with self._store.read() as tx:
+            reference = rows.handle_of(tx, int(message.handle or 0))
+        if reference is None:
+            return _Parcel(message, refusal="there is nothing to withdraw")
+        return _Parcel(message, withdraws=Handle(str(message.handle), reference))
 
     def _items(
         self, connector: Market | Feed, force: InForce | None, own: Iterable[CargoRow]
@@ -380,7 +373,7 @@ def _decimal(number: Fraction | None) -> str | None:
 
 def _told(error: ConnectorError, offer: Offer | None) -> str:
     """Return a connector's words, unless they hold what was to be shown."""
-    told = error.what[:500]
+    told = "".join(char if char.isprintable() else " " for char in error.what[:500])
     for item in offer.items if offer is not None else ():
         shown = (item.content or b"").decode(errors="ignore").strip()
         if shown and shown in told:

@@ -24,9 +24,7 @@ class MessageRow(NamedTuple):
 class CargoRow(NamedTuple):
     """One task of a message with the form of its entry that may be shown."""
 
-    outbox_id: int
     task_id: int
-    state: str
     field_id: int
     run_id: int
     shown: bytes
@@ -76,17 +74,17 @@ def claim(
     return sorted(found, key=lambda message: message.id)
 
 
-def cargo(tx: Tx, outbox_ids: Sequence[int]) -> Iterator[CargoRow]:
-    """Tasks of messages that are not answered or ended yet, in order of id."""
+def cargo(tx: Tx, outbox_id: int) -> Iterator[CargoRow]:
+    """Tasks of a message that are not answered or ended yet, in order of id."""
     for row in tx.rows(
-        "SELECT t.outbox_id, t.id, t.state, e.field_id, r.run_id, e.shown, e.media"
+        "SELECT t.id, e.field_id, r.run_id, e.shown, e.media"
         " FROM task t JOIN entry e ON e.id = t.entry_id"
         " JOIN record r ON r.id = e.record_id"
-        " WHERE t.outbox_id = ANY(?) AND t.state IN ('booked', 'sent', 'dead')"
+        " WHERE t.outbox_id = ? AND t.state IN ('booked', 'sent', 'dead')"
         " ORDER BY t.id",
-        [outbox_ids],
+        [outbox_id],
     ):
-        yield CargoRow._make((*row[:5], bytes(row[5]), row[6]))
+        yield CargoRow._make((*row[:3], bytes(row[3]), row[4]))
 
 
 def handle_of(tx: Tx, outbox_id: int) -> str | None:

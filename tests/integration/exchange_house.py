@@ -1,0 +1,102 @@
+"""A store with booked push tasks and a market in memory, for sending and collecting."""
+
+from __future__ import annotations
+
+import io
+import logging
+from dataclasses import dataclass, field
+
+import pytest
+import structlog
+
+from connectors.hostile import Memory
+from dispatcher import keys
+from dispatcher.ledger.book import Push
+from dispatcher.log import configure
+from dispatcher.stages.assembly import Assembly
+from dispatcher.stages.collecting import Collecting
+from dispatcher.stages.sending import Sending, Terms
+from dispatcher.store import lease
+from tests.integration.ledger_cases import Case, policy
+
+
+@pytest.fixture
+def logs():
+    """What the program would write into its log."""
+    stream = io.StringIO()
+    handlers = logging.getLogger().handlers[:]
+    configure("json", stream)
+    yield stream
+    structlog.reset_defaults()
+    logging.getLogger().handlers[:] = handlers
+    logging.raiseExceptions = True
+
+
+FIELDS = """
+a = { ask = "transcribe", answers = 2 }
+b = { ask = "number", min = 0, max = 10 }
+c = { ask = "choose", choices = ["red", "blue"] }
+d = { ask = "transcribe" }
+"""
+
+
+@dataclass
+class Exchange:
+    """A case with connectors, a lease and the three stages."""
+
+    case: Case
+    clock: object
+    market: object = field(default_factory=Memory)
+    name: str = "memory"
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        self.case.apply(policy("", FIELDS, budget="t = 3"))
+        with self.case.store.write() as tx:
+            found = lease.take(tx, lease.SHARD, "me", self.clock(), self.clock() + 1)
+        assert found is not None
+        self.epoch = found
+        self.connectors = {self.name: self.market}
+
+    @property
+    def store(self):
+        return self.case.store
+
+    def workers(self, *names: str) -> None:
+        self.case.add(*(f"{self.name}/{name}" for name in names))
+
+    def book(self, *asks: tuple[str, str], per_message: int | None = None):
+        booked = self.case.book(
+            *((f"{self.name}/{who}", what) for who, what in asks),
+            delivery=Push(tasks_per_message=per_message),
+        )
+        self.do("UPDATE outbox SET due = 0 WHERE state = 'ready'")
+        return booked
+
+    def sending(self, **terms) -> Sending:
+        return Sending(self.store, self.connectors, self.clock, Terms(**terms))
+
+    def collecting(self) -> Collecting:
+        return Collecting(self.store, self.connectors, self.clock)
+
+    def assembly(self) -> Assembly:
+        return Assembly(self.store, self.clock)
+
+    def token(self, task_id: int) -> str:
+        return keys.task_token(self.store.key("task-key"), task_id)
+
+    def states(self, table: str = "outbox") -> list[str]:
+        with self.store.read() as tx:
+            return [r[0] for r in tx.rows(f"SELECT state FROM {table} ORDER BY id")]
+
+    def ask(self, statement: str, *parameters):
+        with self.store.read() as tx:
+            return tx.value(statement, list(parameters))
+
+    def rows(self, statement: str, *parameters):
+        with self.store.read() as tx:
+            return tx.rows(statement, list(parameters))
+
+    def do(self, statement: str, *parameters) -> None:
+        with self.store.write() as tx:
+            tx.execute(statement, list(parameters))

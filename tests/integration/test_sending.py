@@ -1,0 +1,325 @@
+"""Sending: at least once, made once by its key, one connector's fault is its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from connectors.base import Idempotency, Misconfigured, Rejected, TryLater
+from connectors.folder import Folder
+from connectors.hostile import MEMORY, Fault, Hostile, Memory
+from connectors.inhouse import Inhouse
+from dispatcher.errors import StaleLease
+from dispatcher.stages.sending import Terms, backoff
+from dispatcher.store import lease
+from dispatcher.store import sending as rows
+from tests.integration.exchange_house import Exchange, logs
+from tests.integration.ledger_cases import Case, policy
+
+__all__ = ["logs"]
+
+HOUR = 3600 * 1_000_000
+
+
+class Failing(Memory):
+    """Raises what it is told to, before or after accepting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: list[Exception] = []
+        self.after: list[Exception] = []
+        self.calls = 0
+
+    def publish(self, offer):
+        self.calls += 1
+        if self.before:
+            raise self.before.pop(0)
+        handle = super().publish(offer)
+        if self.after:
+            raise self.after.pop(0)
+        return handle
+
+
+@pytest.fixture
+def exchange(store, clock):
+    made = Exchange(Case(store), clock, Failing())
+    made.workers("ann", "bob")
+    made.case.load(("r1", "p1", 1, "abcd"), ("r2", "p2", 1, "abcd"))
+    return made
+
+
+def test_a_booked_message_goes_out_with_the_shown_form_and_its_form(exchange):
+    booked = exchange.book(("ann", "r1.a r1.b"))
+    assert exchange.sending().tick(exchange.epoch) == 1
+    offer = exchange.market.offers[str(booked.messages[0])]
+    assert offer.account == "ann"
+    assert [item.content for item in offer.items] == [b"shown", b"shown"]
+    assert [item.token for item in offer.items] == [
+        exchange.token(n) for n in booked.tasks
+    ]
+    number = next(item.form for item in offer.items if item.form.ask == "number")
+    assert (number.minimum, number.maximum) == ("0", "10")
+    assert exchange.states() == ["sent"]
+    assert exchange.states("task") == ["sent", "sent"]
+    assert exchange.ask("SELECT handle FROM outbox") == f"memory:{offer.key}"
+
+
+def test_nothing_is_sent_twice(exchange):
+    exchange.book(("ann", "r1.a"))
+    sending = exchange.sending()
+    assert [sending.tick(exchange.epoch) for _ in range(3)] == [1, 0, 0]
+    assert exchange.market.calls == 1
+
+
+def test_an_unknown_outcome_is_asked_for_before_it_is_repeated(exchange, clock):
+    exchange.market.after = [TimeoutError()]
+    exchange.book(("ann", "r1.a"))
+    sending = exchange.sending()
+    assert sending.tick(exchange.epoch) == 0
+    assert exchange.states() == ["ready"]
+    clock.advance(seconds=10)
+    assert sending.tick(exchange.epoch) == 1
+    assert exchange.market.calls == 1
+    assert exchange.states() == ["sent"]
+
+
+def test_an_unknown_outcome_that_did_not_arrive_is_sent_again(exchange, clock):
+    exchange.market.before = [ConnectionError()]
+    exchange.book(("ann", "r1.a"))
+    sending = exchange.sending()
+    sending.tick(exchange.epoch)
+    clock.advance(seconds=10)
+    assert sending.tick(exchange.epoch) == 1
+    assert exchange.market.calls == 2
+
+
+def test_what_a_killed_daemon_had_leased_is_asked_for_by_the_next(exchange, clock):
+    booked = exchange.book(("ann", "r1.a"))
+    with exchange.store.write() as tx:  # claimed and published, then killed
+        claimed = rows.claim(tx, "memory", exchange.epoch, clock(), clock() + HOUR, 9)
+    assert [message.id for message in claimed] == booked.messages
+    exchange.market.offers[str(claimed[0].id)] = "what the killed daemon published"
+    clock.advance(seconds=20)
+    with exchange.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "next", clock(), clock() + HOUR)
+    assert exchange.sending().tick(epoch) == 1
+    assert exchange.market.calls == 0
+    assert exchange.states() == ["sent"]
+
+
+def test_a_daemon_that_lost_the_lease_sends_nothing(exchange, clock):
+    exchange.book(("ann", "r1.a"))
+    clock.advance(seconds=1)
+    with exchange.store.write() as tx:
+        lease.take(tx, lease.SHARD, "other", clock(), clock() + HOUR)
+    with pytest.raises(StaleLease):
+        exchange.sending().tick(exchange.epoch)
+    assert exchange.market.calls == 0
+
+
+def test_a_rejected_message_is_dead_at_once_and_the_others_go(exchange):
+    exchange.market.before = [Rejected("no such worker there")]
+    exchange.book(("ann", "r1.a"), ("bob", "r2.a"))
+    assert exchange.sending().tick(exchange.epoch) == 1
+    assert sorted(exchange.states()) == ["dead", "sent"]
+    assert sorted(exchange.states("task")) == ["dead", "sent"]
+    assert exchange.ask("SELECT error FROM outbox WHERE state = 'dead'") == (
+        "no such worker there"
+    )
+
+
+def test_try_later_lets_the_connector_rest_and_costs_the_others_no_attempt(
+    exchange, clock
+):
+    exchange.market.before = [TryLater("slow down", after=120)]
+    exchange.book(("ann", "r1.a"), ("bob", "r2.a"))
+    sending = exchange.sending()
+    assert sending.tick(exchange.epoch) == 0
+    assert exchange.market.calls == 1
+    assert exchange.rows("SELECT attempts FROM outbox ORDER BY id") == [(1,), (0,)]
+    assert "memory" in sending.resting
+    clock.advance(seconds=119)
+    assert sending.tick(exchange.epoch) == 0
+    clock.advance(seconds=2)
+    assert sending.tick(exchange.epoch) == 2
+
+
+def test_a_misconfigured_connector_rests_and_no_message_dies(exchange, clock):
+    sending = exchange.sending(attempts=2)
+    exchange.book(("ann", "r1.a"))
+    for _ in range(5):
+        exchange.market.before = [Misconfigured("the token was revoked")]
+        sending.tick(exchange.epoch)
+        clock.advance(seconds=90)
+    assert exchange.states() == ["ready"]
+    assert sending.tick(exchange.epoch) == 1
+
+
+def test_after_its_last_attempt_a_message_is_dead_and_a_retry_asks_first(
+    exchange, clock
+):
+    exchange.market.after = [TimeoutError()] * 3
+    exchange.market.find = lambda key: None
+    exchange.book(("ann", "r1.a"))
+    sending = exchange.sending(attempts=3)
+    for _ in range(5):
+        sending.tick(exchange.epoch)
+        clock.advance(seconds=3600)
+    assert exchange.states() == ["dead"]
+    assert exchange.market.calls == 3
+    assert exchange.states("task") == ["dead"]
+    del exchange.market.find
+    with exchange.store.write() as tx:
+        [dead] = rows.listed(tx, "dead", 10)
+        assert rows.retry(tx, [dead.id], clock()) == 1
+    assert sending.tick(exchange.epoch) == 1
+    assert exchange.market.calls == 3
+    assert exchange.states("task") == ["sent"]
+
+
+def test_a_connector_that_can_not_tell_is_never_asked_to_repeat(exchange, clock):
+    class Blind(Failing):
+        manifest = replace(MEMORY, idempotency=Idempotency.NONE)
+
+        def find(self, key):
+            return None
+
+    exchange.market = Blind()
+    exchange.connectors["memory"] = exchange.market
+    exchange.market.after = [TimeoutError()]
+    exchange.book(("ann", "r1.a"))
+    sending = exchange.sending()
+    sending.tick(exchange.epoch)
+    clock.advance(seconds=60)
+    sending.tick(exchange.epoch)
+    assert exchange.states() == ["dead"]
+    assert exchange.market.calls == 1
+    with exchange.store.write() as tx:  # the operator looked there and says: again
+        rows.retry_connector(tx, "memory", clock())
+    assert sending.tick(exchange.epoch) == 1
+
+
+def test_one_connector_that_fails_holds_up_no_other(exchange):
+    exchange.connectors["second"] = Memory()
+    exchange.case.add("second/eve")
+    exchange.case.book(("second/eve", "r1.c"))
+    exchange.book(("ann", "r1.a"))
+    exchange.market.before = [RuntimeError("x")] * 9
+    assert exchange.sending().tick(exchange.epoch) == 1
+    assert len(exchange.connectors["second"].offers) == 1
+
+
+def test_a_paused_connector_or_run_sends_nothing_and_loses_nothing(exchange, clock):
+    exchange.book(("ann", "r1.a"))
+    sending = exchange.sending()
+    for scope in ("all", "connector:memory", "run:default"):
+        exchange.do("DELETE FROM pause")
+        exchange.do("INSERT INTO pause (scope, reason, at) VALUES (?, 'x', 1)", scope)
+        assert sending.tick(exchange.epoch) == 0
+        clock.advance(seconds=90)
+    exchange.do("DELETE FROM pause")
+    assert exchange.market.calls == 0
+    assert sending.tick(exchange.epoch) == 1
+    assert exchange.ask("SELECT attempts FROM outbox") == 1
+
+
+def test_a_field_that_a_later_policy_keeps_back_never_leaves(exchange):
+    booked = exchange.book(("ann", "r1.a r1.d"))
+    kept = 'a = { ask = "transcribe", answers = 2 }\nd = { send = false }'
+    exchange.case.apply(policy("", kept, budget="t = 3"))
+    assert exchange.sending().tick(exchange.epoch) == 1
+    [offer] = exchange.market.offers.values()
+    assert [item.token for item in offer.items] == [exchange.token(booked.tasks[0])]
+    assert exchange.states("task") == ["sent", "dead"]
+
+
+def test_a_blocked_account_is_sent_nothing(exchange):
+    exchange.book(("ann", "r1.a"))
+    exchange.do("UPDATE account SET state = 'blocked' WHERE name = 'ann'")
+    assert exchange.sending().tick(exchange.epoch) == 0
+    assert (exchange.states(), exchange.states("task")) == (["dead"], ["dead"])
+
+
+def test_an_offer_of_work_carries_no_content(exchange):
+    exchange.do(
+        "INSERT INTO outbox (id, connector, account_id, kind, state, due, attempts,"
+        " epoch, created_at) VALUES (99, 'inhouse', ?, 'offer', 'ready', 0, 0, 0, 0)",
+        exchange.case.accounts["memory/ann"],
+    )
+    exchange.connectors["inhouse"] = Inhouse(b"k" * 32)
+    assert exchange.sending(link="http://x.test/").tick(exchange.epoch) == 1
+    assert exchange.ask("SELECT handle FROM outbox WHERE id = 99") == "99"
+
+
+def test_a_withdrawal_takes_the_named_message_back(exchange):
+    booked = exchange.book(("ann", "r1.a"))
+    sending = exchange.sending()
+    sending.tick(exchange.epoch)
+    exchange.do(
+        "INSERT INTO outbox (id, connector, account_id, kind, state, due, attempts,"
+        " epoch, created_at, handle)"
+        " VALUES (99, 'memory', ?, 'withdraw', 'ready', 0, 0, 0, 0, ?)",
+        exchange.case.accounts["memory/ann"],
+        str(booked.messages[0]),
+    )
+    assert sending.tick(exchange.epoch) == 1
+    assert exchange.market.withdrawn == {str(booked.messages[0])}
+
+
+def test_no_value_reaches_a_log_or_an_error(exchange, clock, logs):
+    exchange.do("UPDATE entry SET shown = ?", b"canary-value")
+    exchange.market.before = [
+        Rejected("the market says: canary-value is no good"),
+        RuntimeError("canary-value"),
+        TryLater("canary-value", after=1),
+    ]
+    exchange.book(("ann", "r1.a r1.b r1.c"), per_message=1)
+    sending = exchange.sending()
+    for _ in range(4):
+        sending.tick(exchange.epoch)
+        clock.advance(seconds=60)
+    assert logs.getvalue().count("\n") >= 3
+    assert "canary" not in logs.getvalue()
+    told = exchange.rows("SELECT error FROM outbox WHERE error IS NOT NULL")
+    assert "canary" not in str(told)
+
+
+def test_a_hostile_market_ends_with_one_copy_of_everything(store, clock):
+    memory = Memory()
+    hostile = Hostile(memory, np.random.default_rng(5), {Fault.TIMEOUT})
+    exchange = Exchange(Case(store), clock, hostile)
+    exchange.workers("ann", "bob")
+    exchange.case.load(*((f"r{n}", f"p{n}", 1, "abcd") for n in range(6)))
+    asks = [
+        (who, f"r{n}.{f}") for n in range(6) for who, f in (("ann", "a"), ("bob", "b"))
+    ]
+    booked = exchange.book(*asks, per_message=1)
+    sending = exchange.sending(attempts=40)
+    for _ in range(40):
+        sending.tick(exchange.epoch)
+        clock.advance(seconds=3600)
+    assert set(exchange.states()) == {"sent"}
+    assert set(memory.offers) == {str(n) for n in booked.messages}
+
+
+def test_a_folder_gets_one_directory_a_message(store, clock, tmp_path):
+    folder = Folder(tmp_path / "spool", settle=0)
+    exchange = Exchange(Case(store), clock, folder, name="folder")
+    exchange.workers("agency/☕")
+    exchange.case.load(("r1", "p1", 1, "abcd"))
+    exchange.book(("agency/☕", "r1.a r1.b"))
+    assert exchange.sending().tick(exchange.epoch) == 1
+    [batch] = (tmp_path / "spool").glob("agency*/batch-*")
+    assert (batch / "tasks.csv").read_text("utf-8-sig").count("shown") == 2
+
+
+def test_waits_double_up_to_an_hour_and_are_spread():
+    assert [backoff(n, 0) // 1_000_000 for n in (1, 2, 3, 12, 99)] == [
+        2, 4, 8, 3600, 3600,
+    ]  # fmt: skip
+    assert len({backoff(5, n) for n in range(8)}) == 8
+    assert all(backoff(3, n) >= backoff(3, 0) * 3 // 4 for n in range(8))
+    with pytest.raises(ValueError, match="attempts is 0"):
+        Terms(attempts=0)
