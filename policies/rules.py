@@ -253,7 +253,7 @@ class Rule:
         For the caps on averages: a caller keeps the two sums per adversary and adds the
         difference of ``total`` before and after an exposure. A set counts if it could
         disclose something: f > 0 with all its entries held. Each alternative is a set;
-        with a window each different time of an entry in the set's fields makes one.
+        with a window, one from each different time of an entry in the rule's fields.
 
         Parameters
         ----------
@@ -264,10 +264,8 @@ class Rule:
         """
         sums, sets = ZERO, 0
         groups = self.alternatives if self.complete else (tuple(self.fields),)
-        for fields in groups:
-            mine = only(held, fields)
-            whole = only(known, fields)
-            for some, every in self._pairs(mine, whole):
+        for some, every in self._pairs(held, known):
+            for fields in groups:
                 if self.fraction(self._score_set(every, fields)) > 0:
                     sums += self.fraction(self._score_set(some, fields))
                     sets += 1
@@ -279,7 +277,8 @@ class Rule:
         if self.window is None:
             yield by_field(held), by_field(known)
             return
-        starts = sorted({time for (_, time), n in known.items() if n > 0})
+        mine = self.fields
+        starts = sorted({t for (f, t), n in known.items() if n > 0 and f in mine})
         pairs = zip(self.slide(held, starts), self.slide(known, starts), strict=True)
         for (_, some), (_, every) in pairs:
             yield some, every
@@ -296,8 +295,3 @@ def by_field(held: Held) -> dict[str, int]:
     for (field, _), n in held.items():
         counts[field] = counts.get(field, 0) + n
     return counts
-
-
-def only(held: Held, fields: Collection[str]) -> Held:
-    """The part of ``held`` in some fields."""
-    return {key: n for key, n in held.items() if key[0] in fields}

@@ -409,6 +409,18 @@ def test_each_different_time_makes_a_set_for_the_mean():
     assert week.total({("b", 3): 1}, known) == (Fraction(1, 2), 3)
 
 
+def test_each_alternative_is_a_set_from_each_time_of_the_rule():
+    either = rule(
+        scope=Scope.SUBJECT,
+        window=9,
+        alternatives=(("a", "b"), ("c",)),
+        uses_any_of=True,
+    )
+    known = {("c", 0): 1, ("a", 1): 1, ("b", 2): 1}
+    # from 0: both alternatives; from 1: a and b; from 2: nothing complete
+    assert Rule(either).total({("a", 1): 1, ("b", 2): 1}, known) == (2, 3)
+
+
 @given(SHAPES, st.none() | st.integers(1, 6), HELD, st.data())
 def test_means_lie_between_0_and_1_and_rise(shape, window, known, data):
     compiled = Rule(rule(scope=Scope.SUBJECT, window=window, **shape))
