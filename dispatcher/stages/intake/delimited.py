@@ -28,13 +28,15 @@ from dispatcher.stages.intake.text import Lines
 DELIMITERS: Final = (",", ";", "\t", "|")
 SPOKEN: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SAMPLE_ROWS: Final = 200
-AGREEING: Final = 0.5  # least share of sampled rows with the width of the header
+AGREEING: Final = 0.5  # share of rows with the width of the header: like a table
 MAX_RETURNS: Final = 1_000  # times that reading goes back to after a stray quote
 
 UNCLOSED: Final = "a quote opens here and is never closed"
 
 
-def find_delimiter(sample: str, *, whole: bool, prefer: str | None = None) -> str:
+def find_delimiter(
+    sample: str, *, whole: bool, prefer: str | None = None, surely: bool = True
+) -> str:
     r"""Return the delimiter that cuts most rows to the width of the header.
 
     Parameters
@@ -45,11 +47,14 @@ def find_delimiter(sample: str, *, whole: bool, prefer: str | None = None) -> st
         Whether that is all of it, so that its last row is complete.
     prefer : str or None
         Wins where the evidence is equal: a tab for ``.tsv``.
+    surely : bool
+        Whether the file says that it is a table; else it must look like one.
 
     Raises
     ------
     Invalid
-        The header holds a delimiter, but no delimiter makes a table of the rows.
+        The header holds a delimiter, but no delimiter makes rows of its width; or, if
+        not `surely` a table, only few.
     """
     told = _sep_line(sample)
     if told is not None:
@@ -60,7 +65,7 @@ def find_delimiter(sample: str, *, whole: bool, prefer: str | None = None) -> st
         return prefer or ","  # one column
     best = max(cutting, key=lambda d: (scores[d][0], d == prefer, scores[d][1]))
     share, width, other = scores[best]
-    if share < AGREEING:
+    if not share or (share < AGREEING and not surely):
         raise Invalid(
             "the file is no table",
             why="whatever the delimiter (comma, semicolon, tab or bar), most rows have "

@@ -175,7 +175,10 @@ def _delimited(
     if delimiter is None:
         sample = "".join(decoded(iter([source.head]), encoding))
         prefer = "\t" if facts.format is Format.TSV else None
-        delimiter = find_delimiter(sample, whole=source.whole, prefer=prefer)
+        surely = options.format is not None or not source.name.endswith(".txt")
+        delimiter = find_delimiter(
+            sample, whole=source.whole, prefer=prefer, surely=surely
+        )
     elif len(delimiter) != 1 or delimiter in '"\r\n\0 ':
         raise Invalid(
             "that is no delimiter",

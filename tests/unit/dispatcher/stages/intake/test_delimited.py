@@ -94,6 +94,15 @@ def test_a_header_wider_than_its_rows_is_no_table():
     assert "by tabs the first row has 3, the next ones mostly 2" in caught.value.why
 
 
+def test_prose_is_no_table_but_a_csv_with_mostly_ragged_rows_is():
+    text = "Dear all, hello\nthis is a letter\nof three\nlines, you see\n"
+    with pytest.raises(Invalid, match="no table"):
+        read(text, name="a.txt")
+    _, cells, _, rejected = read(text, name="a.csv")
+    assert cells == [("lines", " you see")]
+    assert len(rejected) == 2
+
+
 def test_ragged_rows_are_refused_one_by_one():
     text = "a,b\n1,2\n3\n4,5,6\n7,8\n9,10\n"
     _, cells, _, rejected = read(text)

@@ -1,0 +1,378 @@
+"""Loading: a file becomes records, subjects and entries, chunk by chunk.
+
+Each chunk is one transaction with its lines in the ledger, so a load that is killed has
+brought whole chunks and nothing else; the same file loaded again brings the rest. What
+is in already with the same cells is skipped, with other cells it is refused.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from dispatcher.errors import Conflict, Invalid
+from dispatcher.ledger.loads import RecordKeys, register_keys
+from dispatcher.ledger.standing import InForce, current_policy, no_policy
+from dispatcher.stages.intake.images import Pages
+from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.outcome import Loaded, Progress
+from dispatcher.stages.intake.rejects import RejectsFile
+from dispatcher.stages.intake.shaping import Row, Shaped, Shaper
+from dispatcher.stages.intake.table import (
+    Batch,
+    Options,
+    Rejected,
+    Table,
+)
+from dispatcher.store import Clash, Clock, Store, Tx
+from dispatcher.store import intake as rows
+from dispatcher.store.ledger import hold_barrier
+
+CHUNK_BYTES: Final = 16 << 20  # of shown forms in one transaction
+CHUNK_ROWS: Final = 5_000
+MOST: Final = 2**63
+TRIES: Final = 5  # when another load brings the same records meanwhile
+DEFAULT_RUN: Final = "default"
+
+DOUBLED: Final = "the key stands on an earlier line"
+CHANGED: Final = "the key is in the store already, with other cells"
+
+
+def load(
+    store: Store,
+    where: Path | BinaryIO,
+    *,
+    clock: Clock,
+    run: str = DEFAULT_RUN,
+    options: Options | None = None,
+    name: str | None = None,
+    folder: Path | None = None,
+    rejects: Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Loaded:
+    """Load a file into the store under the policy in force.
+
+    Parameters
+    ----------
+    store : Store
+    where : Path or binary stream
+    clock : Clock
+    run : str
+        Name of the run that the records belong to; made if there is none.
+    options : Options, optional
+    name : str, optional
+        What to call the file, by default its own name. A file of the same name and
+        columns is the same load once more.
+    folder : Path, optional
+        Where pages of images lie; by default the folder of the file.
+    rejects : Path, optional
+        Where rejected rows are listed.
+    progress : Callable, optional
+        Called after each chunk.
+
+    Raises
+    ------
+    Invalid
+        The file is no table, has no row, or lacks a column that the policy names.
+    Conflict
+        No policy is in force, another one came during the load, or the run is
+        cancelled. What was loaded before that holds.
+    """
+    force = _force(store)
+    options = options or Options(batch_rows=CHUNK_ROWS)
+    if folder is None:
+        folder = where.parent if isinstance(where, Path) else Path()
+    with (
+        open_table(where, options, name=name) as table,
+        RejectsFile(rejects) as rejected,
+    ):
+        loading = _Loading(store, force, table, Pages(folder), clock, rejected)
+        loading.begin(run)
+        for batch in table.batches:
+            loading.take(batch)
+            if progress is not None:
+                progress(loading.counts)
+        loading.end()
+        return Loaded(
+            table.facts,
+            run,
+            loading.load_id,
+            loading.counts,
+            rejected.path if rejected.count else None,
+        )
+
+
+def _force(store: Store) -> InForce:
+    with store.read() as tx:
+        force = current_policy(tx)
+    if force is None:
+        raise no_policy()
+    return force
+
+
+class _Loading:
+    """One load under way."""
+
+    def __init__(
+        self,
+        store: Store,
+        force: InForce,
+        table: Table,
+        pages: Pages,
+        clock: Clock,
+        rejected: RejectsFile,
+    ) -> None:
+        self.counts = Progress(size=table.size)
+        self.load_id = 0
+        self._run_id = 0
+        self._store = store
+        self._force = force
+        self._table = table
+        self._pages = pages
+        self._clock = clock
+        self._rejected = rejected
+        self._secret = store.key("pseudonym-key")
+        self._mine: list[tuple[int, int]] = []  # ranges of ids that this load brought
+        self._columns_of: dict[int, tuple[str, ...]] = {}
+        self._shaper = self._shaper_for(table.columns)
+
+    def _shaper_for(self, columns: Sequence[str]) -> Shaper:
+        force = self._force
+        return Shaper(force.policy, force.field_ids, columns, self._secret, self._pages)
+
+    def begin(self, run: str) -> None:
+        """Find or make the run and the load."""
+        now = self._clock()
+        source = self._table.facts.name
+        columns = self._table.columns
+        with self._store.write() as tx:
+            found = rows.run(tx, run, now)
+            if found.state == "cancelled":
+                raise Conflict(
+                    f"run {run} is cancelled",
+                    why="records that are loaded into it would never be sent",
+                    fix="name another run with --run",
+                )
+            self._run_id = found.id
+            for earlier in rows.loads_of(tx, found.id, source):
+                if _names(earlier.columns)[: len(columns)] == columns:
+                    self.load_id = earlier.id
+                    rows.begin_again(tx, earlier.id, now)
+                    return
+            self.load_id = rows.begin_load(tx, found.id, source, _json(columns), now)
+
+    def take(self, batch: Batch) -> None:
+        """Bring in the rows of a batch."""
+        if batch.columns != self._shaper.columns:
+            self._shaper = self._shaper_for(batch.columns)
+        found, refused = self._shaper.rows(batch)
+        refused += batch.rejected
+        for chunk in self._chunks(self._fresh(found, refused), refused):
+            self._bring(chunk, refused)
+        self.counts.rejected += len(refused)
+        self.counts.position = self._table.position()
+        self._rejected.add(sorted(refused, key=lambda r: r.line))
+
+    def end(self) -> None:
+        """Note that the file was read to its end.
+
+        Raises
+        ------
+        Invalid
+            It had no row.
+        """
+        counts = self.counts
+        with self._store.write() as tx:
+            rows.end_load(tx, self.load_id, counts.rejected, self._clock())
+        if not counts.records + counts.skipped + counts.rejected:
+            raise Invalid(
+                f"{self._table.facts.name} has a header and no row",
+                why="there is nothing to load",
+                fix="check the file, or the command that wrote it",
+            )
+
+    def _fresh(self, found: list[Row], refused: list[Rejected]) -> list[Row]:
+        """Return the rows whose key no earlier line and no record has."""
+        key = self._force.policy.entity.key
+        first: dict[str, Row] = {}
+        for row in found:
+            if first.setdefault(row.pseudonym, row) is not row:
+                refused.append(Rejected(row.line, key, DOUBLED))  # noqa: PERF401
+        return self._unknown(list(first.values()), refused)
+
+    def _unknown(self, found: list[Row], refused: list[Rejected]) -> list[Row]:
+        """Return the rows that are no records yet; skip or refuse the others."""
+        key = self._force.policy.entity.key
+        known = self._known([row.pseudonym for row in found]) if found else {}
+        if not known:
+            return found
+        fresh: list[Row] = []
+        for row in found:
+            record = known.get(row.pseudonym)
+            if record is None:
+                fresh.append(row)
+            elif self._is_mine(record.id):
+                refused.append(Rejected(row.line, key, DOUBLED))
+            elif not self._same(row, record):
+                refused.append(Rejected(row.line, key, CHANGED))
+            else:
+                self.counts.skipped += 1
+        return fresh
+
+    def _is_mine(self, record_id: int) -> bool:
+        """Whether this load brought the record, so that two lines have its key."""
+        at = bisect_right(self._mine, (record_id, MOST)) - 1
+        return at >= 0 and record_id < self._mine[at][1]
+
+    def _known(self, names: list[str]) -> dict[str, rows.RecordRow]:
+        with self._store.read() as tx:
+            known = rows.known_records(tx, names)
+            loads = {record.load_id for record in known.values()}
+            for number, columns in rows.columns_of_loads(tx, loads).items():
+                self._columns_of[number] = _names(columns)
+        return known
+
+    def _same(self, row: Row, record: rows.RecordRow) -> bool:
+        """Whether the record has the cells of the row, empty ones left out."""
+        cells = msgspec.json.decode(record.columns, type=list[str])
+        columns = self._columns_of[record.load_id]
+        if columns == self._shaper.columns and cells == list(row.cells):
+            return True
+        return _filled(columns, cells) == _filled(self._shaper.columns, row.cells)
+
+    def _bring(self, chunk: list[Shaped], refused: list[Rejected]) -> None:
+        """Write a chunk, less what another load brings meanwhile."""
+        for _ in range(TRIES):
+            try:
+                self._write(chunk)
+            except Clash:
+                left = self._unknown([shaped.row for shaped in chunk], refused)
+                kept = {row.pseudonym for row in left}
+                chunk = [s for s in chunk if s.row.pseudonym in kept]
+                if chunk:
+                    continue
+            return
+        raise _crowded()
+
+    def _chunks(
+        self, fresh: Iterable[Row], refused: list[Rejected]
+    ) -> Iterator[list[Shaped]]:
+        chunk: list[Shaped] = []
+        size = 0
+        for row in fresh:
+            shaped = self._shaper.shaped(row)
+            if isinstance(shaped, Rejected):
+                refused.append(shaped)
+                continue
+            chunk.append(shaped)
+            size += shaped.size
+            if size >= CHUNK_BYTES:
+                yield chunk
+                chunk, size = [], 0
+        if chunk:
+            yield chunk
+
+    def _write(self, chunk: list[Shaped]) -> None:
+        """One transaction: records, subjects, entries, and their keys in the ledger."""
+        now = self._clock()
+        people = {
+            shaped.row.person: shaped.row.subject.encode()
+            for shaped in chunk
+            if shaped.row.person is not None
+        }
+        entries = sum(len(shaped.shown) for shaped in chunk)
+        with self._store.write() as tx:
+            if hold_barrier(tx) != self._force.version:
+                raise _other_policy()
+            subject_ids = rows.subject_ids(tx, people)
+            first = tx.reserve("record", len(chunk))
+            rows.add_records(tx, self._records(chunk, first, subject_ids))
+            if entries:
+                self._add_entries(tx, chunk, first, entries, subject_ids)
+            register_keys(tx, _keys(chunk), at=now)
+            columns = _json(self._shaper.columns)
+            rows.note_chunk(tx, self.load_id, columns, len(chunk))
+        insort(self._mine, (first, first + len(chunk)))
+        self.counts.records += len(chunk)
+        self.counts.entries += entries
+
+    def _records(
+        self, chunk: list[Shaped], first: int, subject_ids: dict[str, int]
+    ) -> Iterator[tuple[int | str | bytes | None, ...]]:
+        for number, shaped in enumerate(chunk, first):
+            row = shaped.row
+            yield (
+                number,
+                self._run_id,
+                self.load_id,
+                row.pseudonym,
+                row.key.encode(),
+                shaped.content,
+                None,
+                subject_ids.get(row.person or ""),
+            )
+
+    def _add_entries(
+        self,
+        tx: Tx,
+        chunk: list[Shaped],
+        first: int,
+        entries: int,
+        subject_ids: dict[str, int],
+    ) -> None:
+        number = tx.reserve("entry", entries) - 1
+        found: list[tuple[int | str | bytes | None, ...]] = []
+        for record, shaped in enumerate(chunk, first):
+            row = shaped.row
+            subject = subject_ids.get(row.person or "")
+            place, visits = next(iter(row.places.values()), (None, None))
+            time = row.time
+            for field_id, media, form in shaped.shown:
+                number += 1
+                found.append(
+                    (
+                        number, record, field_id, subject, time, place, visits,
+                        form, media, None,
+                    )
+                )  # fmt: skip
+        rows.add_entries(tx, found)
+
+
+def _keys(chunk: Iterable[Shaped]) -> Iterator[RecordKeys]:
+    for shaped in chunk:
+        row = shaped.row
+        fields = [field for field, _, _ in shaped.shown]
+        yield RecordKeys(row.pseudonym, fields, row.person, row.time)
+
+
+def _json(columns: Sequence[str]) -> str:
+    return msgspec.json.encode(list(columns)).decode()
+
+
+def _names(columns: str) -> tuple[str, ...]:
+    return tuple(msgspec.json.decode(columns, type=list[str]))
+
+
+def _filled(columns: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
+    pairs = zip(columns, cells, strict=False)  # an early row lacks late columns
+    return {name: cell for name, cell in pairs if cell}
+
+
+def _other_policy() -> Conflict:
+    return Conflict(
+        "another policy came into force during the load",
+        why="the rows so far were loaded under the one before",
+        fix="load the file again: rows that are in already are skipped",
+    )
+
+
+def _crowded() -> Conflict:
+    return Conflict(
+        "another load keeps bringing the same records",
+        why="two loads of one file run side by side",
+        fix="let one of them end, then load again: what is in is skipped",
+    )

@@ -1,0 +1,95 @@
+"""The file of rejected rows: line, column, reason; for its owner's eyes only."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final, Self
+
+from dispatcher.errors import Invalid
+from dispatcher.stages.intake.opening import SUFFIXES
+from dispatcher.stages.intake.table import Rejected
+
+HEADER: Final = ("line", "column", "reason")
+FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\0")
+
+
+def rejects_path(file: Path) -> Path:
+    """Return where the rejects of a file go: ``scans.rejected.csv`` beside it."""
+    name = file.name
+    for _ in range(2):
+        stem, dot, ending = name.rpartition(".")
+        if stem and dot + ending.lower() in {*SUFFIXES, ".gz", ".gzip"}:
+            name = stem
+    return file.with_name(f"{name}.rejected.csv")
+
+
+class RejectsFile:
+    """Written as rejects come, so that a load that ends early leaves them too.
+
+    The file is made with the first reject, readable by its owner only, and replaces
+    one of an earlier load.
+
+    Parameters
+    ----------
+    path : Path or None
+        None: rejects are counted only.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.count = 0
+        self._file: IO[str] | None = None
+
+    def add(self, rejected: Iterable[Rejected]) -> None:
+        """Write rejects down.
+
+        Raises
+        ------
+        Invalid
+            The file can not be made.
+        """
+        rows = [(r.line, _guarded(r.column), r.reason) for r in rejected]
+        if not rows:
+            return
+        self.count += len(rows)
+        if self.path is None:
+            return
+        if self._file is None:
+            self._file = _made(self.path)
+            csv.writer(self._file, lineterminator="\n").writerow(HEADER)
+        csv.writer(self._file, lineterminator="\n").writerows(rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _made(path: Path) -> IO[str]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    try:
+        number = os.open(path, flags, 0o600)
+        os.fchmod(number, 0o600)
+    except OSError as error:
+        raise Invalid(
+            f"the file of rejected rows {path.name} can not be written",
+            why=error.strerror or type(error).__name__,
+            fix="make its folder writable, or name another file with --rejects",
+        ) from None
+    return os.fdopen(number, "w", encoding="utf-8", newline="")
+
+
+def _guarded(column: str) -> str:
+    """A name that a spreadsheet would take for a formula gets a quote before it."""
+    return f"'{column}" if column.startswith(FORMULA) else column

@@ -1,0 +1,296 @@
+"""From a row to its entries: the facts that rules need, and the form that is shown.
+
+The shown form is made here, once (the crop, or the text with what the policy masks),
+and nothing else is ever handed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final
+
+import msgspec
+
+from dispatcher.errors import Invalid
+from dispatcher.keys import pseudonym, pseudonyms
+from dispatcher.stages.intake.images import BadPage, Box, Pages, pixel_box
+from dispatcher.stages.intake.redaction import TAGS, redacted
+from dispatcher.stages.intake.table import Batch, Rejected
+from dispatcher.stages.intake.times import microseconds
+from policies.document.policy import Field, Policy, Scope
+
+TEXT: Final = "text/plain"
+IMAGE: Final = "image/png"
+MAX_VISITS: Final = 2**63 - 1
+
+Show = Callable[[Sequence[str]], bytes]
+"""Makes the shown form of one field of a row; raises BadPage."""
+
+
+@dataclass(slots=True)
+class Row:
+    """A row that may become a record.
+
+    Attributes
+    ----------
+    line : int
+    key : str
+    pseudonym : str
+    cells : Sequence of str
+    subject : str
+        As the file names it, empty if there is none.
+    person : str or None
+        Pseudonym of the subject.
+    time : int or None
+    places : Mapping of str to (str, int)
+        By the column of a vector: pseudonym of the place, and visits >= 1.
+    """
+
+    line: int
+    key: str
+    pseudonym: str
+    cells: Sequence[str]
+    subject: str = ""
+    person: str | None = None
+    time: int | None = None
+    places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Shaped:
+    """A record about to be written, with what is shown of its entries.
+
+    Attributes
+    ----------
+    row : Row
+    content : bytes
+        All cells, as a JSON array.
+    shown : list of (int, str, bytes)
+        Field number, media type and shown form of each entry.
+    size : int
+        Bytes of the shown forms.
+    """
+
+    row: Row
+    content: bytes
+    shown: list[tuple[int, str, bytes]]
+    size: int
+
+
+class Shaper:
+    """Turns rows with given columns into records of a policy.
+
+    Parameters
+    ----------
+    policy : Policy
+    field_ids : Mapping of str to int
+        Number of each field.
+    columns : Sequence of str
+        Columns of the rows.
+    secret : bytes
+        The store's pseudonym key.
+    pages : Pages
+        The folder of the pages.
+
+    Raises
+    ------
+    Invalid
+        The policy needs a column that is not there, or masks with an unknown tag.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        field_ids: Mapping[str, int],
+        columns: Sequence[str],
+        secret: bytes,
+        pages: Pages,
+    ) -> None:
+        self.columns = tuple(columns)
+        self._at = {name: index for index, name in enumerate(self.columns)}
+        self._secret = secret
+        self._pages = pages
+        self._entity = policy.entity
+        self._needs_subject, self._needs_time, self._places = _needs(policy)
+        _check_columns(policy, self.columns)
+        _check_tags(policy)
+        self._fields = [
+            (field_ids[name], self._at[spec.column], *self._how(spec))
+            for name, spec in policy.entity.fields.items()
+        ]
+
+    def rows(self, batch: Batch) -> tuple[list[Row], list[Rejected]]:
+        """Return the rows of a batch that may become records, and the others."""
+        entity, rejected = self._entity, list[Rejected]()
+        key_at = self._at[entity.key]
+        found: list[Row] = []
+        for line, cells in zip(batch.lines, batch.rows, strict=True):
+            row = Row(line, cells[key_at], "", cells)
+            fault = self._complete(row)
+            if fault is None:
+                found.append(row)
+            else:
+                rejected.append(Rejected(line, *fault))
+        names = pseudonyms(self._secret, "r", (row.key for row in found))
+        people = self._people({row.subject for row in found if row.subject})
+        for row, name in zip(found, names, strict=True):
+            row.pseudonym = name
+            row.person = people.get(row.subject)
+        return found, rejected
+
+    def _people(self, texts: Collection[str]) -> dict[str, str]:
+        return dict(zip(texts, pseudonyms(self._secret, "s", texts), strict=True))
+
+    def _complete(self, row: Row) -> tuple[str, str] | None:
+        """Fill in the facts of a row; return (column, reason) if one is amiss."""
+        entity = self._entity
+        if not row.key or row.key.isspace():
+            return entity.key, "the key is empty"
+        if entity.subject is not None:
+            subject = row.cells[self._at[entity.subject]]
+            if subject and not subject.isspace():
+                row.subject = subject
+            elif self._needs_subject:
+                return entity.subject, "the subject is empty, and rules group by it"
+        if entity.time is not None:
+            fault = self._time(row, row.cells[self._at[entity.time]])
+            if fault:
+                return entity.time, fault
+        return self._place(row) if self._places else None
+
+    def _time(self, row: Row, text: str) -> str:
+        if not text or text.isspace():
+            return "the time is empty, and a rule needs it" if self._needs_time else ""
+        try:
+            row.time = microseconds(text)
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    def _place(self, row: Row) -> tuple[str, str] | None:
+        places: dict[str, tuple[str, int]] = {}
+        for vector, count in self._places.items():
+            visits = 1
+            if count is not None:
+                text = row.cells[self._at[count]].strip()
+                if not (text.isascii() and text.isdigit()) or int(text) > MAX_VISITS:
+                    return count, "not a whole number of visits"
+                visits = int(text)
+            place = row.cells[self._at[vector]]
+            if place and not place.isspace() and visits:
+                places[vector] = (pseudonym(self._secret, "v", place), visits)
+        row.places = places
+        return None
+
+    def shaped(self, row: Row) -> Shaped | Rejected:
+        """Make the shown forms of a row's entries; refuse the row if one can not be."""
+        shown: list[tuple[int, str, bytes]] = []
+        cells = row.cells
+        size = 0
+        for number, at, media, show in self._fields:
+            value = cells[at]
+            if not value or value.isspace():
+                continue
+            if show is None:
+                form = value.encode()
+            else:
+                try:
+                    form = show(cells)
+                except BadPage as error:
+                    return Rejected(row.line, self.columns[at], str(error))
+            shown.append((number, media, form))
+            size += len(form)
+        content = msgspec.json.encode(list(cells))
+        return Shaped(row, content, shown, size)
+
+    def _how(self, spec: Field) -> tuple[str, Show | None]:
+        """How the field is shown: as it is, masked, or as a crop."""
+        if spec.image_column is not None:
+            return IMAGE, self._cropper(self._at[spec.image_column], spec.image_box)
+        if not spec.redact:
+            return TEXT, None
+        at, tags = self._at[spec.name], spec.redact
+        return TEXT, lambda cells: redacted(cells[at], tags).encode()
+
+    def _cropper(self, page_at: int, box_name: str | None) -> Show:
+        pages = self._pages
+        if box_name is None:
+            return lambda cells: pages.crop(cells[page_at], None)
+        layout = self._entity.layout.get(box_name)
+        if layout is not None:
+            box = Box(
+                layout.x, layout.y, layout.width, layout.height, True, layout.page
+            )
+            return lambda cells: pages.crop(cells[page_at], box)
+        box_at = self._at[box_name]
+
+        def crop(cells: Sequence[str]) -> bytes:
+            if not cells[box_at].strip():
+                raise BadPage("the record has a page but no box for this field")
+            return pages.crop(cells[page_at], pixel_box(cells[box_at]))
+
+        return crop
+
+
+def _needs(policy: Policy) -> tuple[bool, bool, dict[str, str | None]]:
+    """Whether rules need the subject and the time; count column by vector column."""
+    rules = policy.properties.values()
+    subject = any(rule.scope in (Scope.SUBJECT, Scope.RELATION) for rule in rules)
+    time = any(rule.window is not None for rule in rules)
+    places = {
+        rule.disclosure.vector: rule.disclosure.count
+        for rule in rules
+        if rule.disclosure.vector is not None
+    }
+    return subject, time, places
+
+
+def _check_tags(policy: Policy) -> None:
+    for name, spec in policy.entity.fields.items():
+        unknown = [tag for tag in spec.redact if tag not in TAGS]
+        if unknown:
+            raise Invalid(
+                f"field {name} masks `{unknown[0]}`, which is not known",
+                why=f"`redact` takes: {', '.join(sorted(TAGS))}",
+                fix="mend the policy, apply it, and load again",
+            )
+
+
+def _check_columns(policy: Policy, columns: Sequence[str]) -> None:
+    """Refuse a file that lacks a column that the policy names.
+
+    Raises
+    ------
+    Invalid
+    """
+    missing = [name for name in _named_columns(policy) if name not in set(columns)]
+    if not missing:
+        return
+    near = get_close_matches(missing[0], [name.strip() for name in columns], 1, 0.75)
+    hint = f"; did you mean its column `{near[0]}`?" if near else ""
+    raise Invalid(
+        f"the file has no column `{missing[0]}`"
+        + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
+        why=f"the policy names it, and the file has {len(columns):,} other columns"
+        + hint,
+        fix="rename the column in the file or in the policy: "
+        "dispatcher records preview shows the file's columns",
+    )
+
+
+def _named_columns(policy: Policy) -> Iterator[str]:
+    entity = policy.entity
+    yield entity.key
+    for name in (entity.subject, entity.time):
+        if name is not None:
+            yield name
+    for spec in entity.fields.values():
+        yield spec.column
+        if spec.image_box is not None and spec.image_box not in entity.layout:
+            yield spec.image_box
+    for vector, count in _needs(policy)[2].items():
+        yield vector
+        if count is not None:
+            yield count
