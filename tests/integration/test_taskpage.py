@@ -7,10 +7,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from dispatcher.errors import StoreLocked
-from dispatcher.surfaces.taskpage import PageSettings, invite_link, task_app
-from dispatcher.surfaces.taskpage.pace import Rate
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
+from dispatcher.surfaces.taskpage import PageSettings, invite_link, task_app
+from dispatcher.surfaces.taskpage.pace import Rate
 from tests.integration.serving_house import House, png
 
 SAME = {"sec-fetch-site": "same-origin"}
@@ -421,15 +421,11 @@ ROUTES = [
 ]
 
 
-def test_the_walk_knows_every_route():
-    from dispatcher.surfaces.taskpage import app as module
-
-    source = module.__file__
-    with open(source, encoding="utf-8") as file:
-        count = file.read().count("            Route(")
-    known = {path for _, path in ROUTES}
-    known -= {"/none", "/static/none", "/static/task.js", "/static/icon.svg"}
-    assert len(known) == count
+def test_the_walk_knows_every_route(app):
+    walked = {path for _, path in ROUTES}
+    for route in app._app.routes:
+        path = route.path.replace("{crop_id}", "{crop}")
+        assert path.replace("{name}", "task.css") in walked
 
 
 @pytest.mark.parametrize("signed_in", [True, False])
