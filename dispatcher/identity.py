@@ -1,0 +1,285 @@
+"""Who is whom: accounts by name, their groups, blocks, and invites to the task page.
+
+Accounts are added by :func:`dispatcher.ledger.members.add_accounts`, since becoming an
+adversary is a line of the ledger.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dispatcher import keys
+from dispatcher.errors import Conflict, Invalid, NotFound, Usage
+from dispatcher.model import TRANSITIONS
+from dispatcher.store import accounts as rows
+from dispatcher.store import ledger
+from dispatcher.store.accounts import Account
+from dispatcher.store.transaction import Tx
+from policies.document.policy import Policy
+
+LONGEST_NAME: Final = 200
+_CONNECTOR: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_HIDDEN: Final = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})
+
+
+@dataclass(frozen=True)
+class GroupMembers:
+    """A declared group and the accounts that are in it."""
+
+    name: str
+    accounts: tuple[str, ...]
+    trusted: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What reading a file of accounts came to.
+
+    Attributes
+    ----------
+    names : tuple of (str, str)
+        Connector and name, in the order of the file, each once.
+    rejected : tuple of (int, str)
+        Line, and what is wrong with it.
+    """
+
+    names: tuple[tuple[str, str], ...]
+    rejected: tuple[tuple[int, str], ...]
+
+
+def account_of(text: str) -> tuple[str, str]:
+    """Split ``CONNECTOR/NAME``; the name may be any text, with slashes and emoji too.
+
+    Raises
+    ------
+    Usage
+        It has no connector, no name, or a character that can not be shown.
+    """
+    fault = _fault(text)
+    if fault is not None:
+        raise Usage(
+            f"{text[:60]!r} is no account: {fault}",
+            why="An account is CONNECTOR/NAME, the name as the connector writes it.",
+            fix="Write it like inhouse/ann or prolific/5f3a",
+        )
+    connector, _, name = text.partition("/")
+    return connector, name
+
+
+def _fault(text: str) -> str | None:
+    connector, found, name = text.partition("/")
+    hidden = any(unicodedata.category(char) in _HIDDEN for char in name)
+    faults = {
+        "it has no connector before a slash": not found,
+        "its connector is not lower-case letters, digits, - and _": (
+            not _CONNECTOR.fullmatch(connector)
+        ),
+        "it has no name after the slash": not name,
+        f"its name has more than {LONGEST_NAME} characters": len(name) > LONGEST_NAME,
+        "its name begins or ends with a space": name != name.strip(),
+        "its name has a character that can not be shown": hidden,
+    }
+    return next((words for words, true in faults.items() if true), None)
+
+
+def find(tx: Tx, text: str) -> Account:
+    """Find an account by its whole text.
+
+    Raises
+    ------
+    Usage, NotFound
+    """
+    account = rows.find(tx, *account_of(text))
+    if account is None:
+        raise NotFound(
+            f"there is no account {text}",
+            why="It was never added.",
+            fix=f"Add it with: dispatcher workers add {text}",
+        )
+    return account
+
+
+def list_accounts(tx: Tx, connector: str | None = None) -> list[Account]:
+    """Return all accounts, or those of a connector, by text."""
+    every = rows.all_accounts(tx)
+    chosen = (a for a in every if connector is None or a.connector == connector)
+    return sorted(chosen, key=lambda a: a.text)
+
+
+def list_groups(tx: Tx, policy: Policy) -> list[GroupMembers]:
+    """Return the declared groups with the accounts that are in them now."""
+    texts = sorted(account.text for account in rows.all_accounts(tx))
+    return [
+        GroupMembers(name, tuple(t for t in texts if group.matches(t)), group.trusted)
+        for name, group in sorted(policy.groups.items())
+    ]
+
+
+def block(tx: Tx, text: str) -> Account:
+    """Let an account be shown nothing more; what it was shown stays in the ledger.
+
+    Raises
+    ------
+    NotFound
+        There is no such account.
+    Conflict
+        It is blocked already.
+    """
+    return _move(tx, text, "blocked")
+
+
+def unblock(tx: Tx, text: str) -> Account:
+    """Let a blocked account work again.
+
+    Raises
+    ------
+    NotFound, Conflict
+    """
+    return _move(tx, text, "active")
+
+
+def _move(tx: Tx, text: str, state: str) -> Account:
+    account = find(tx, text)
+    ledger.lock_chains(tx, (account.adversary_id,))  # no booking is in between
+    allowed = [s for s, after in TRANSITIONS["account"].items() if state in after]
+    if not any(rows.set_state(tx, account.id, before, state) for before in allowed):
+        raise Conflict(
+            f"account {text} is {state} already",
+            why="Nothing has to be done.",
+            fix="See it with: dispatcher workers list",
+        )
+    return account._replace(state=state)
+
+
+def invite(key: bytes, account: Account, *, expires_at: int) -> str:
+    """Make the token of an invite link; it holds until then, or until revoked.
+
+    Parameters
+    ----------
+    key : bytes
+        The store's ``token-key``.
+    account : Account
+    expires_at : int
+        Microseconds UTC.
+    """
+    return keys.invite_token(key, keys.Invite(account.id, account.invite, expires_at))
+
+
+def revoke_invites(tx: Tx, text: str) -> Account:
+    """Let no invite that an account has count any more.
+
+    Raises
+    ------
+    NotFound
+    """
+    account = find(tx, text)
+    return account._replace(invite=rows.raise_invite(tx, account.id))
+
+
+def invited(tx: Tx, key: bytes, token: str, *, now: int) -> Account | None:
+    """Return the account that a token lets in.
+
+    None if the token is not ours, has expired or was revoked, or the account is
+    blocked: whoever holds it learns nothing of which.
+    """
+    found = keys.read_invite(key, token, now=now)
+    if found is None:
+        return None
+    account = rows.by_id(tx, found.account_id)
+    if account is None or account.state != "active" or account.invite != found.number:
+        return None
+    return account
+
+
+def read_accounts(data: bytes) -> Imported:
+    """Read accounts from a file.
+
+    CSV with a header naming a column ``worker`` or ``account`` (``CONNECTOR/NAME``), or
+    ``connector`` and ``name``; a plain list, one account a line; or JSONL of objects
+    with these keys.
+
+    Raises
+    ------
+    Invalid
+        The file is empty, is not UTF-8, or has no such column.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _unreadable(
+            f"byte {error.start} is not UTF-8", "Save the file as UTF-8."
+        ) from None
+    if not text.strip():
+        raise _unreadable("the file is empty", "Write one account a line.")
+    if text.lstrip().startswith("{"):
+        return _collect(_json_rows(text))
+    return _collect(_csv_rows(text))
+
+
+def _unreadable(why: str, fix: str) -> Invalid:
+    return Invalid("the file of accounts can not be read", why=why, fix=fix)
+
+
+def _collect(found: Iterable[tuple[int, str | None]]) -> Imported:
+    names: dict[tuple[str, str], None] = {}
+    rejected = []
+    for line, text in found:
+        fault = "it names no account" if text is None else _fault(text)
+        if fault is None and text is not None:
+            names[account_of(text)] = None
+        else:
+            rejected.append((line, fault or ""))
+    return Imported(tuple(names), tuple(rejected))
+
+
+def _json_rows(text: str) -> Iterable[tuple[int, str | None]]:
+    for line, part in enumerate(text.splitlines(), start=1):
+        if part.strip():
+            try:
+                row = json.loads(part)
+            except ValueError:
+                row = None
+            yield line, _named(row) if isinstance(row, dict) else None
+
+
+def _csv_rows(text: str) -> Iterable[tuple[int, str | None]]:
+    reader = csv.reader(io.StringIO(text, newline=""))
+    header = [name.strip().lower() for name in next(reader, [])]
+    plain = "/" in header[0] if header else False
+    if plain:
+        yield 1, text.splitlines()[0].split(",")[0].strip()
+    elif not _has_names(header):
+        raise _unreadable(
+            "its first line names no column worker, account, or connector and name",
+            "Add such a header, or write one CONNECTOR/NAME a line.",
+        )
+    for row in reader:
+        if any(cell.strip() for cell in row):
+            cells = [cell.strip() for cell in row]
+            named = (
+                cells[0] if plain else _named(dict(zip(header, cells, strict=False)))
+            )
+            yield reader.line_num, named
+
+
+def _has_names(header: Sequence[str]) -> bool:
+    return bool({"worker", "account"} & set(header)) or {"connector", "name"} <= set(
+        header
+    )
+
+
+def _named(row: dict[str, object]) -> str | None:
+    for key in ("worker", "account"):
+        if isinstance(row.get(key), str) and row[key]:
+            return str(row[key])
+    connector, name = row.get("connector"), row.get("name")
+    if isinstance(connector, str) and isinstance(name, str) and connector and name:
+        return f"{connector}/{name}"
+    return None
