@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 from policies.document.policy import Kind, Policy, Property, Scope
 from policies.rules import Held, Rule, by_field
 
+Counts = Mapping[str, int]
+
 PLANNED: Final = frozenset({Kind.STEP, Kind.LINEAR, Kind.QUADRATIC})
 
 
@@ -124,48 +126,48 @@ def judge_ask(
     """
     already = any(f == entry.field and n > 0 for (f, _), n in held_in_record.items())
     findings = []
+    counted: dict[Scope, tuple[Counts, Counts]] = {}  # once a scope, not once a rule
     for rule in rules.of_field(entry.field):
-        if rule.name not in trusted:
-            record = rule.scope is Scope.RECORD
-            held = held_in_record if record else held_in_subject
-            findings.append(_judge(rule, entry, held, already, whole_unit))
+        if rule.name in trusted:
+            continue
+        scope = rule.scope
+        held = held_in_record if scope is Scope.RECORD else held_in_subject
+        if rule.window is not None:
+            before, after = _in_windows(rule, entry, held, already, whole_unit)
+        else:
+            if scope not in counted:
+                counted[scope] = _joined(entry.field, held, already)
+            through = None if whole_unit else entry.field
+            before, after = (rule.score(c, through) for c in counted[scope])
+        findings.append(
+            Finding(
+                rule.name,
+                scope,
+                rule.fraction(before),
+                rule.fraction(after),
+                rule.tau,
+                rule.cap is not None and after > rule.cap,
+            )
+        )
     return tuple(findings)
 
 
-def _judge(
+def _joined(field: str, held: Held, already: bool) -> tuple[Counts, Counts]:
+    """Entries held by field, without and with the asked one."""
+    before = by_field(held)
+    return before, before if already else {**before, field: before.get(field, 0) + 1}
+
+
+def _in_windows(
     rule: Rule, entry: EntryFacts, held: Held, already: bool, whole_unit: bool
-) -> Finding:
-    """Judge one ask against the unit that the asked entry belongs to."""
-    key = (entry.field, entry.time)
-    if rule.window is None:
-        before, after = _scores(rule, entry.field, held, already, whole_unit)
-    else:
-        through = None if whole_unit else key
-        before = rule.highest(held, through)
-        joined = {**held, key: held.get(key, 0) + (0 if already else 1)}
-        after = rule.highest(joined, through)
-    refused = rule.cap is not None and after > rule.cap
-    return Finding(
-        rule.name,
-        rule.scope,
-        rule.fraction(before),
-        rule.fraction(after),
-        rule.tau,
-        refused,
-    )
-
-
-def _scores(
-    rule: Rule, field: str, held: Held, already: bool, whole_unit: bool
 ) -> tuple[int, int]:
-    """Scores before and after, without a window."""
-    counts = by_field(held)
-    through = None if whole_unit else field
-    before = rule.score(counts, through)
+    """Highest scores over the windows, without and with the asked entry."""
+    key = (entry.field, entry.time)
+    through = None if whole_unit else key
+    before = rule.highest(held, through)
     if already:
         return before, before
-    counts[field] = counts.get(field, 0) + 1
-    return before, rule.score(counts, through)
+    return before, rule.highest({**held, key: held.get(key, 0) + 1}, through)
 
 
 def unsupported(policy: Policy) -> tuple[str, ...]:
