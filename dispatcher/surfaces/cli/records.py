@@ -1,0 +1,342 @@
+"""``dispatcher records``: look into a file, load it, write records whole again."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+
+import typer
+
+from dispatcher.errors import EXIT_PARTLY, Usage
+from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
+
+if TYPE_CHECKING:
+    from dispatcher.stages.intake.preview import ColumnFacts, Preview
+    from dispatcher.stages.intake.table import Facts, Options
+
+app = typer.Typer(
+    help="Look into files, load them, write records whole again.", no_args_is_help=True
+)
+
+SHOWN_REJECTS: Final = 5
+UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+SEPARATORS: Final = {"\t": "tab"}
+
+
+class Format(StrEnum):
+    """The formats that can be loaded."""
+
+    CSV = "csv"
+    TSV = "tsv"
+    JSONL = "jsonl"
+    JSON = "json"
+    PARQUET = "parquet"
+    EXCEL = "excel"
+
+
+File = Annotated[
+    Path,
+    typer.Argument(help="CSV, TSV, JSON(L), Parquet or Excel, also gzip; - is stdin."),
+]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", help="Do not guess the format.")
+]
+EncodingOption = Annotated[
+    str | None, typer.Option(help="Do not guess the encoding, e.g. shift_jis.")
+]
+DelimiterOption = Annotated[
+    str | None, typer.Option(help="Do not guess the delimiter of CSV.")
+]
+MaxBytesOption = Annotated[
+    str, typer.Option("--max-bytes", help="Most that gzip and Parquet may unpack to.")
+]
+
+
+@app.command()
+def preview(
+    ctx: typer.Context,
+    file: File,
+    format: FormatOption = None,
+    encoding: EncodingOption = None,
+    delimiter: DelimiterOption = None,
+    max_bytes: MaxBytesOption = "2G",
+    show_values: Annotated[
+        bool, typer.Option("--show-values", help="Show the first 5 values too.")
+    ] = False,
+) -> None:
+    """Say what a file holds, column by column; values stay hidden, nothing is loaded."""
+    from dispatcher.stages.intake.opening import open_table
+    from dispatcher.stages.intake.preview import preview as look
+
+    context: CliContext = ctx.obj
+    options = _options(format, encoding, delimiter, max_bytes)
+    with open_table(_where(file), options) as opened:
+        found = look(opened)
+    context.show(
+        _preview_document(found, show_values), _preview_text(found, show_values)
+    )
+    context.say(
+        f"next: dispatcher policy init --from {file}    writes a first policy.toml "
+        "with these suggestions"
+    )
+
+
+@app.command()
+def load(
+    ctx: typer.Context,
+    file: File,
+    run: Annotated[str, typer.Option(help="The run that records go to.")] = "default",
+    format: FormatOption = None,
+    encoding: EncodingOption = None,
+    delimiter: DelimiterOption = None,
+    max_bytes: MaxBytesOption = "2G",
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the pages of images (default: the file's)."),
+    ] = None,
+    rejects: Annotated[
+        Path | None,
+        typer.Option(help="Where rejected rows go (default: FILE.rejected.csv)."),
+    ] = None,
+) -> None:
+    """Load a file under the policy in force; loading it twice changes nothing.
+
+    Rows that can not be loaded are listed by line, column and reason in a file, and
+    the exit status is 3.
+    """
+    from dispatcher.stages.intake.loading import load as bring
+    from dispatcher.stages.intake.rejects import rejects_path
+    from dispatcher.surfaces.cli.load_progress import LoadProgress
+
+    context: CliContext = ctx.obj
+    is_stream = str(file) == "-"
+    listed = rejects or rejects_path(Path("stdin.csv") if is_stream else file)
+    with context.open_store() as store, LoadProgress(context) as progress:
+        loaded = bring(
+            store,
+            _where(file),
+            clock=wall_clock,
+            run=run,
+            options=_options(format, encoding, delimiter, max_bytes),
+            folder=folder,
+            rejects=listed,
+            progress=progress.show,
+        )
+    counts = loaded.counts
+    document = {
+        "schema": "dispatcher.load/1",
+        "file": _facts_document(loaded.facts),
+        "run": run,
+        "records": counts.records,
+        "entries": counts.entries,
+        "skipped": counts.skipped,
+        "rejected": counts.rejected,
+        "rejects": str(loaded.rejects) if loaded.rejects else None,
+    }
+    context.say(_facts_line(loaded.facts))
+    words = [f"{counts.records:,} records loaded into run {run}"]
+    words.append(f"{counts.entries:,} fields")
+    if counts.skipped:
+        words.append(f"{counts.skipped:,} skipped: in the store already")
+    if counts.rejected:
+        words.append(
+            f"{counts.rejected:,} rejected -> {loaded.rejects} (line, column, reason)"
+        )
+    context.show(document, "  ".join(words))
+    if counts.rejected:
+        leave(EXIT_PARTLY)
+
+
+@app.command()
+def reassemble(
+    ctx: typer.Context,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="NAME.csv, .jsonl or .parquet; - is stdout."
+        ),
+    ],
+    run: Annotated[str, typer.Option(help="The run to write.")] = "default",
+    format: Annotated[
+        str, typer.Option(help="csv, jsonl or parquet (default: by the name).")
+    ] = "",
+    excel_guard: Annotated[
+        bool,
+        typer.Option(
+            "--excel-guard/--no-excel-guard",
+            help="CSV: put ' before cells that a spreadsheet would run.",
+        ),
+    ] = True,
+) -> None:
+    """Write records whole: the loaded columns, then answers, confidence and state."""
+    from dispatcher.stages.assembly import reassemble as write
+    from dispatcher.stages.assembly import write_records
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        if str(output) == "-":
+            form = format or "csv"
+            if form == "parquet":
+                raise Usage(
+                    "Parquet can not be written to stdout",
+                    why="its beginning is known only at its end",
+                    fix="name a file: -o records.parquet",
+                )
+            done = write_records(
+                store, run, sys.stdout.buffer, form, excel_guard=excel_guard
+            )
+            sys.stdout.buffer.flush()
+        else:
+            done = write(store, run, output, format, excel_guard=excel_guard)
+    states = ", ".join(f"{n:,} {state}" for state, n in done.states.items() if n)
+    text = f"{done.records:,} records, {done.whole:,} whole  ({states or 'no fields'})"
+    if str(output) == "-":
+        context.say(text)
+        return
+    context.show(
+        {
+            "schema": "dispatcher.reassembled/1",
+            "run": run,
+            "output": str(output),
+            "records": done.records,
+            "whole": done.whole,
+            "fields": done.states,
+        },
+        f"{text}  -> {output}",
+    )
+
+
+def _where(file: Path) -> Path | BinaryIO:
+    return sys.stdin.buffer if str(file) == "-" else file
+
+
+def _options(
+    format: Format | None, encoding: str | None, delimiter: str | None, max_bytes: str
+) -> Options:
+    from dispatcher.stages.intake.table import Format as TableFormat
+    from dispatcher.stages.intake.table import Options
+
+    known = {"\\t": "\t", "tab": "\t"}
+    return Options(
+        format=None if format is None else TableFormat(format.value),
+        encoding=encoding,
+        delimiter=known.get(delimiter, delimiter) if delimiter else delimiter,
+        max_bytes=_bytes(max_bytes),
+    )
+
+
+def _bytes(text: str) -> int:
+    """Read a size: ``500M``, ``4GiB``, ``1000000``."""
+    lower = text.strip().lower().removesuffix("b").removesuffix("i")
+    number, unit = (lower[:-1], lower[-1:]) if lower[-1:].isalpha() else (lower, "")
+    if unit in UNITS and number.isascii() and number.isdigit() and int(number):
+        return int(number) * UNITS[unit]
+    raise Usage(
+        "--max-bytes is no size",
+        why="it takes a whole number with or without k, M, G or T",
+        fix="for example --max-bytes 4G",
+    )
+
+
+def _facts_line(facts: Facts) -> str:
+    """How the file was understood, in one line."""
+    name = facts.format.value.upper() if facts.format != "excel" else "Excel"
+    parts = [f"{name}{', gzip' if facts.compressed else ''}"]
+    if facts.encoding:
+        parts.append(f"{facts.encoding} ({facts.encoding_reason})")
+    if facts.delimiter:
+        mark = SEPARATORS.get(facts.delimiter, f"'{facts.delimiter}'")
+        parts.append(f"{mark} separated")
+    if facts.sheet:
+        parts.append(f"sheet {facts.sheet}")
+    return f"{facts.name}  {', '.join([*parts, *facts.notes])}"
+
+
+def _preview_text(found: Preview, show_values: bool) -> str:
+    hint = "" if show_values else "  (values hidden; --show-values to see 5)"
+    head = (
+        f"{_facts_line(found.file)}, {found.rows:,} rows, "
+        f"{len(found.columns):,} columns{hint}"
+    )
+    header = ["column", "type", "empty", "distinct", "looks like", "suggestion"]
+    rows = [_column_cells(column, show_values) for column in found.columns]
+    lines = [head, table(rows, [*header, *(["values"] if show_values else [])])]
+    if not found.rows:
+        lines.append("the file has a header and no row: there is nothing to load")
+    if found.rejections:
+        lines.append(_rejects_line(found))
+    return "\n".join(lines)
+
+
+def _column_cells(column: ColumnFacts, show_values: bool) -> list[str]:
+    about = "" if column.exact else "~"
+    cells = [
+        _printable(column.name),
+        column.kind,
+        f"{column.empty:,}",
+        f"{about}{column.distinct:,}",
+        column.looks_like,
+        column.suggestion,
+    ]
+    if show_values:
+        cells.append(" | ".join(_printable(value)[:40] for value in column.examples))
+    return cells
+
+
+def _printable(text: str) -> str:
+    """Without what could move a terminal's cursor or break a table's line."""
+    return "".join(
+        sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text
+    )
+
+
+def _rejects_line(found: Preview) -> str:
+    told = [
+        f"line {r.line} ({f'{_printable(r.column)}: ' if r.column else ''}{r.reason})"
+        for r in found.rejected[:SHOWN_REJECTS]
+    ]
+    more = found.rejections - len(told)
+    rest = f", and {more:,} more" if more > 0 else ""
+    rows = "1 row" if found.rejections == 1 else f"{found.rejections:,} rows"
+    return f"{rows} would be rejected: {', '.join(told)}{rest}"
+
+
+def _facts_document(facts: Facts) -> dict[str, Any]:
+    return {
+        "name": facts.name,
+        "format": facts.format.value,
+        "gzip": facts.compressed,
+        "encoding": facts.encoding or None,
+        "encoding_reason": facts.encoding_reason or None,
+        "delimiter": facts.delimiter or None,
+        "sheet": facts.sheet or None,
+        "notes": facts.notes,
+    }
+
+
+def _preview_document(found: Preview, show_values: bool) -> dict[str, Any]:
+    return {
+        "schema": "dispatcher.preview/1",
+        "file": _facts_document(found.file),
+        "rows": found.rows,
+        "columns": [
+            {
+                "name": column.name,
+                "type": column.kind,
+                "empty": column.empty,
+                "distinct": column.distinct,
+                "distinct_exact": column.exact,
+                "looks_like": column.looks_like,
+                "suggestion": column.suggestion,
+                **({"values": column.examples} if show_values else {}),
+            }
+            for column in found.columns
+        ],
+        "rejections": found.rejections,
+        "rejected": [
+            {"line": r.line, "column": r.column, "reason": r.reason}
+            for r in found.rejected
+        ],
+    }
