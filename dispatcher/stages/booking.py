@@ -23,7 +23,6 @@ from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import booking as rows
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store.booking import LoadRow, PlannedRow
-from policies.capacity import allowance
 
 PIECE: Final = 20_000
 """Pairs booked in one transaction, about; others wait for it on SQLite."""
@@ -149,7 +148,7 @@ class Booking:
 
 def _room(force: InForce, row: PlannedRow, used: dict[int, LoadRow]) -> int | None:
     load = used.get(row.account_id, LoadRow(0, 0, 0, 0))
-    return allowance(force.policy, row.account).room(*load)
+    return force.policy.capacity(row.account).room(*load)
 
 
 def _use(used: dict[int, LoadRow], account_id: int, count: int) -> None:

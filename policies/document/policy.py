@@ -229,6 +229,28 @@ class Capacity:
     per_day: int | None = None
     per_hour: int | None = None
 
+    def room(self, given: int, live: int, day: int, hour: int) -> int | None:
+        """How many more tasks fit now.
+
+        Parameters
+        ----------
+        given, live, day, hour : int
+            Tasks ever given, in hand now, given in the last day, in the last hour.
+
+        Returns
+        -------
+        int or None
+            >= 0; None if nothing limits it.
+        """
+        caps = (
+            (self.total, given),
+            (self.open, live),
+            (self.per_day, day),
+            (self.per_hour, hour),
+        )
+        left = [max(0, cap - used) for cap, used in caps if cap is not None]
+        return min(left) if left else None
+
 
 @dataclass(frozen=True)
 class TestFacts:
