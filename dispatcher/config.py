@@ -53,6 +53,21 @@ class Tasks(_Section):
     attempts: Annotated[int, Field(ge=1, le=1000)] = 12
 
 
+def split_address(address: str, where: str) -> tuple[str, int]:
+    """Split ``HOST:PORT``.
+
+    Raises
+    ------
+    ValueError
+        If it is not of that form, or the port is not 0..65535.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        msg = f"{where} is {address!r}, expected HOST:PORT"
+        raise ValueError(msg)
+    return host.strip("[]"), int(port)
+
+
 class Surfaces(_Section):
     """Where the servers listen (``HOST:PORT``), all on loopback by default."""
 
@@ -84,21 +99,6 @@ class Config(_Section):
     connectors: Mapping[str, Mapping[str, str]] = Field(
         default_factory=lambda: {"folder": {"spool": "spool"}, "inhouse": {}}
     )
-
-
-def split_address(address: str, where: str) -> tuple[str, int]:
-    """Split ``HOST:PORT``.
-
-    Raises
-    ------
-    ValueError
-        If it is not of that form, or the port is not 0..65535.
-    """
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        msg = f"{where} is {address!r}, expected HOST:PORT"
-        raise ValueError(msg)
-    return host.strip("[]"), int(port)
 
 
 def load_config(
