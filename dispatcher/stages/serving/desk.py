@@ -20,7 +20,6 @@ from dispatcher.stages.serving.values import Present, Showing, Terms
 from dispatcher.store import Clock, Store, Tx
 from dispatcher.store import serving as rows
 from dispatcher.store.serving import AccountRow, TaskRow
-from policies.capacity import allowance
 
 SECOND: Final = 1_000_000
 HOUR: Final = 3600 * SECOND
@@ -265,7 +264,7 @@ def _lapsed(task: TaskRow | None, now: int) -> bool:
 
 def _full(tx: Tx, account: AccountRow, force: InForce, now: int) -> bool:
     """Whether a capacity of the policy stops the account for now."""
-    allowed = allowance(force.policy, f"{account.connector}/{account.name}")
+    allowed = force.policy.capacity(f"{account.connector}/{account.name}")
     given, day, hour = (
         0 if limit is None else rows.tasks_since(tx, account.id, since)
         for limit, since in (
