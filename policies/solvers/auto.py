@@ -31,6 +31,8 @@ from policies.solvers.tradeoff import sweep
 
 _REPEATED = 2_000  # copies of one shape from which it is solved once and dealt out
 _EXPLAINED = 12  # shapes of infeasible components that are explained one by one
+_CAPACITY = -1  # in place of a shape: the core that all capacities are too small
+_NAMED = 100  # entries that such a core names
 _EXACT = 200  # components that are searched exactly
 
 
@@ -49,26 +51,11 @@ class Auto:
         if problem.goal.objective is Objective.TRADEOFF:
             return sweep(self, problem, rng, limits)
         run = _Run(problem, rng, limits)
-        short = capacity(problem)
-        if short is not None:
-            return _short(problem, short)
         run.count()
         run.templates()
         run.direct()
         run.deal()
         return run.finish()
-
-
-def _short(problem: Problem, short: Clash) -> Solution:
-    """INFEASIBLE: all capacities together are too small."""
-    core = Core(
-        entries=tuple(int(d) for d in np.flatnonzero(problem.lo)[:100]),
-        clashes=(short,),
-        needed=None,
-        exact=False,
-        available=problem.n_adversaries,
-    )
-    return Solution(Verdict.INFEASIBLE, held=np.flatnonzero(problem.hi), cores=(core,))
 
 
 @dataclass
@@ -83,6 +70,7 @@ class _Run:
     open: Bools = field(init=False)  # components still to be planned
     given: Ints = field(init=False)
     fair: Ints | None = field(init=False)
+    short: Clash | None = field(init=False)  # all capacities are too small
     pieces: list[tuple[Ints, Ints]] = field(default_factory=list)
     ready: list[Template] = field(default_factory=list)
     cores: dict[int, Core] = field(default_factory=dict)  # by shape
@@ -98,6 +86,15 @@ class _Run:
         self.open[self.parts.label[self.problem.hi > 0]] = True
         self.given = np.zeros(self.problem.n_adversaries, np.int64)
         self.fair = soft_ceiling(self.problem, self.limits.spread)
+        self.short = capacity(self.problem)
+        if self.short is not None:
+            self.cores[_CAPACITY] = Core(
+                entries=tuple(np.flatnonzero(self.problem.lo)[:_NAMED].tolist()),
+                clashes=(self.short,),
+                needed=None,
+                exact=False,
+                available=self.problem.n_adversaries,
+            )
 
     def count(self) -> None:
         """Set components aside that counting proves infeasible."""
@@ -123,7 +120,7 @@ class _Run:
         self.open[component] = False
         self.refuted.append(component)
         shape = int(self.shape[component])
-        if shape in self.cores or len(self.cores) >= _EXPLAINED:
+        if shape in self.cores or len(self.cores) > _EXPLAINED:
             return
         alone = self._alone(component)
         core = explain(alone, self.rng, self.limits.part(0.2), proven=proven)
@@ -199,7 +196,7 @@ class _Run:
         part = replace(part, capacity=np.maximum(self.problem.room() - self.given, 0))
         hands = Hands(part)
         rank = Ranking(hands, self.rng, self.fair, self.given)
-        short = build(hands, rank, self.rng, self.limits)
+        short = build(hands, rank, self.rng, self.limits, repair=self.short is None)
         stuck = np.unique(self.parts.label[entries[np.array(sorted(short), np.int64)]])
         for number, component in enumerate(stuck.tolist()):
             self._exactly(hands, entries, component, number)
@@ -220,6 +217,9 @@ class _Run:
         for d in local:
             for a in sorted(hands.holders[d]):
                 hands.take(d, a)
+        if self.short is not None:
+            self._undecided(component, "the capacities are used up")
+            return
         alone = self._alone(component)
         if number >= _EXACT or self.over() or not CpSat().supports(alone):
             self._undecided(component, "greedy fell short; too large or too late")
@@ -285,7 +285,7 @@ class _Run:
         away = self.parts.entries_of(held)
         away = away[problem.hi[away] > 0]
         whole = not len(held) and self._small()
-        coupled = bool(self.unknown) and not self.refuted and not self.over()
+        coupled = bool(self.unknown) and not (self.cores or self.over())
         if whole or (coupled and CpSat().supports(problem)):
             answer = search(problem, self.rng, self.limits, hint=plan)
             if answer.verdict is Verdict.SOLVED:
@@ -315,7 +315,7 @@ class _Run:
         verdict = Verdict.SOLVED
         if self.unknown:
             verdict = Verdict.UNKNOWN
-        if self.refuted:
+        if self.refuted or self.short is not None:
             verdict = Verdict.INFEASIBLE
         tried = tuple(self.tried)
         if not judged.feasible:  # nothing leaves that the judge refuses
@@ -327,14 +327,27 @@ class _Run:
             verdict,
             plan,
             held=away,
+            reason=self._reasons(away),
             value=judged.objective,
             bound=problem.weights.best(problem.hi) * problem.weights.unit,
             cores=tuple(
-                replace(core, repeats=int(count[shape]))
+                core if shape < 0 else replace(core, repeats=int(count[shape]))
                 for shape, core in self.cores.items()
             ),
             tried=tried,
             judged=judged,
+        )
+
+    def _reasons(self, away: Ints) -> Ints:
+        """Place of the core of each held entry's component, or -1."""
+        place = {shape: i for i, shape in enumerate(self.cores)}
+        refuted = set(self.refuted)
+        return np.array(
+            [
+                place.get(int(self.shape[c]) if c in refuted else _CAPACITY, -1)
+                for c in self.parts.label[away].tolist()
+            ],
+            np.int64,
         )
 
 

@@ -127,9 +127,20 @@ def sequence(hands: Hands, rng: np.random.Generator) -> list[int]:
 
 
 def build(
-    hands: Hands, rank: Ranking, rng: np.random.Generator, limits: Limits
+    hands: Hands,
+    rank: Ranking,
+    rng: np.random.Generator,
+    limits: Limits,
+    *,
+    repair: bool = True,
 ) -> set[int]:
     """Give every entry its ``lo`` copies, with ejections where needed.
+
+    Parameters
+    ----------
+    hands, rank, rng, limits
+    repair : bool
+        Whether to move others on for entries that find nobody.
 
     Returns
     -------
@@ -140,8 +151,8 @@ def build(
     lo = hands.problem.lo
     order = sequence(hands, rng)
     short = [d for d in order if not _fill(hands, rank, d, int(lo[d]))]
-    if not short:
-        return set()
+    if not short or not repair:
+        return set(short)
     steps = int(limits.work * 200) + 10 * len(short)
     return eject(hands, rank, short, steps, over)
 

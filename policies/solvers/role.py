@@ -172,6 +172,9 @@ class Solution:
         could be planned; empty if none.
     held : int64 array
         Entries of the components without a plan, ascending.
+    reason : int64 array, shape as ``held``
+        Index into ``cores`` of the one that holds the entry back; -1 where it is not
+        explained.
     value : Fraction
         Objective of ``plan`` as the judge sees it.
     bound : Fraction
@@ -187,11 +190,16 @@ class Solution:
     verdict: Verdict
     plan: Plan = field(default_factory=Plan)
     held: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    reason: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     value: Fraction = Fraction(0)
     bound: Fraction = Fraction(0)
     cores: tuple[Core, ...] = ()
     tried: tuple[str, ...] = ()
     judged: Judgement | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.reason) != len(self.held):
+            object.__setattr__(self, "reason", np.full(len(self.held), -1))
 
     @property
     def core(self) -> Core | None:

@@ -1,0 +1,303 @@
+"""Planning: entries that miss answers become a plan of who is to be shown what.
+
+Reads ``entry``, ``result``, ``task``, ``account`` and the ledger; writes ``plan``,
+``assignment`` and ``held_back``. A plan is an intention: it books nothing. It covers
+whole units (records, subjects) with all that was ever shown of them, and adds to what
+applied plans still mean to show. There is one applied plan at a time: applying a plan
+takes over what the one before has left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dispatcher.errors import Conflict, NotFound
+from dispatcher.ledger.standing import InForce, current_policy, no_policy
+from dispatcher.log import get_logger
+from dispatcher.stages.planning import backlog as backlogs
+from dispatcher.stages.planning.telling import Summary, refusal, summary, told
+from dispatcher.stages.planning.translation import Translation, translate
+from dispatcher.store import Clock, Store, Tx, lease
+from dispatcher.store import ledger as gate_rows
+from dispatcher.store import planning as rows
+from dispatcher.store.planning import LeftRow, PlanRow
+from policies.solvers import SOLVERS, Limits, Solution, Verdict
+from policies.solvers.slots import evenly
+
+Ids = npt.NDArray[np.int64]
+
+SPREAD: Final = 2.0
+"""Nobody is planned more than so many times their fair share, while others have room."""
+
+SECOND: Final = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Drafted:
+    """A plan that was made.
+
+    Attributes
+    ----------
+    plan_id : int or None
+        None for a dry run, and where there was nothing to plan.
+    verdict : str
+        SOLVED, or (with ``partial``) INFEASIBLE or UNKNOWN: then some are held back.
+    summary : dict
+        See :func:`dispatcher.stages.planning.telling.summary`.
+    """
+
+    plan_id: int | None
+    verdict: str
+    summary: Summary
+
+
+class Planning:
+    """The stage; one object lives as long as the daemon, or for one command.
+
+    Parameters
+    ----------
+    store : Store
+    clock : Clock
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._pulse: tuple[int, ...] | None = None
+        self._log = get_logger("planning")
+
+    def draft(
+        self,
+        *,
+        partial: bool = False,
+        dry_run: bool = False,
+        seed: int | None = None,
+        algorithm: str = "auto",
+        limits: Limits | None = None,
+    ) -> Drafted:
+        """Plan the backlog: whatever misses answers and is in no plan and no hand yet.
+
+        Parameters
+        ----------
+        partial : bool
+            Plan what can be planned and hold the rest back, instead of refusing.
+        dry_run : bool
+            Write nothing.
+        seed : int, optional
+            The same seed and backlog give the same plan. None: by the clock.
+        algorithm : str
+            A name of ``policies.solvers.SOLVERS``.
+        limits : Limits, optional
+            Of the search; None: the stage's own.
+
+        Raises
+        ------
+        Conflict
+            No policy is in force.
+        Infeasible
+            No plan meets the policy; says why and how many workers would do.
+        Unfinished
+            The search ended without a verdict.
+        """
+        chosen = self._limits() if limits is None else limits
+        seed = self._clock() if seed is None else seed
+        with self._store.read() as tx:
+            force = current_policy(tx)
+            if force is None:
+                raise no_policy()
+            base = _last_applied(tx)
+            backlog = backlogs.read(tx, force)
+            made = translate(tx, force, backlog, self._clock())
+        solution = _solve(made, algorithm, seed, chosen)
+        if solution.verdict is not Verdict.SOLVED and not partial:
+            rng = np.random.default_rng(seed)
+            raise refusal(made, solution, rng, chosen)
+        numbers = summary(made, solution) | {"base": base}
+        if dry_run or not (len(solution.plan) or len(solution.held)):
+            return Drafted(None, solution.verdict, numbers)
+        plan_id = self._write(force, made, solution, numbers, algorithm, seed)
+        return Drafted(plan_id, solution.verdict, numbers)
+
+    def apply(self, plan_id: int, *, epoch: int | None = None) -> int:
+        """Let a draft take effect; what the plan before it has left goes with it.
+
+        Parameters
+        ----------
+        plan_id : int
+        epoch : int, optional
+            The daemon's fencing token.
+
+        Returns
+        -------
+        int
+            Pairs that are planned now.
+
+        Raises
+        ------
+        NotFound
+            There is no such plan.
+        Conflict
+            It is no draft, or the policy or another plan was applied since it was made.
+        """
+        with self._store.write() as tx:
+            if epoch is not None:
+                lease.check_epoch(tx, lease.SHARD, epoch)
+            version = gate_rows.hold_barrier(tx)
+            before = rows.lock_applied(tx)
+            _check_draft(rows.plan(tx, plan_id), plan_id, version, before)
+            merged = _merged(rows.lock_assignments(tx, [*before, plan_id]))
+            rows.replace_assignments(tx, plan_id, before, merged)
+            rows.end_plans(tx, before)
+            rows.mark_applied(tx, plan_id, self._clock())
+            rows.drop_drafts(tx, plan_id)
+        pairs = sum(len(packed) // 8 for *_, packed in merged)
+        self._log.info("plan-applied", plan=plan_id, pairs=pairs)
+        return pairs
+
+    def tick(self, epoch: int) -> int:
+        """Plan and apply what is new; hold back what has no plan.
+
+        Returns
+        -------
+        int
+            Pairs planned.
+        """
+        with self._store.read() as tx:
+            pulse = rows.pulse(tx)
+            if pulse == self._pulse or current_policy(tx) is None:
+                return 0
+        drafted = self.draft(partial=True)
+        planned = int(drafted.summary["pairs"])
+        if drafted.plan_id is not None and planned:
+            self.apply(drafted.plan_id, epoch=epoch)
+        if drafted.summary["held"]:
+            self._log.warning(
+                "fields-held-back",
+                fields=drafted.summary["held"],
+                verdict=drafted.verdict,
+            )
+        with self._store.read() as tx:
+            self._pulse = rows.pulse(tx) if planned else pulse
+        return planned
+
+    def _limits(self) -> Limits:
+        return Limits(clock=lambda: self._clock() / SECOND, spread=SPREAD, exact_size=1)
+
+    def _write(
+        self,
+        force: InForce,
+        made: Translation,
+        solution: Solution,
+        numbers: Summary,
+        algorithm: str,
+        seed: int,
+    ) -> int:
+        with self._store.write() as tx:
+            plan_id = tx.reserve("plan")
+            plan = PlanRow(
+                id=plan_id,
+                policy_version=force.version,
+                state="draft",
+                verdict=solution.verdict.value,
+                algorithm=algorithm,
+                seed=seed,
+                summary=json.dumps(numbers),
+                created_at=self._clock(),
+                applied_at=None,
+            )
+            rng = np.random.default_rng(seed)
+            rows.add_plan(tx, plan, _assignments(made, solution, rng))
+            rows.hold_back(tx, _held(made, solution, plan_id))
+        return plan_id
+
+
+def _solve(made: Translation, algorithm: str, seed: int, limits: Limits) -> Solution:
+    rng = np.random.default_rng(seed)
+    return SOLVERS[algorithm](made.problem, rng, limits)
+
+
+def _last_applied(tx: Tx) -> int:
+    return max((p.id for p in rows.plans(tx) if p.state == "applied"), default=0)
+
+
+def _check_draft(
+    plan: PlanRow | None, plan_id: int, version: int, before: list[int]
+) -> None:
+    """Raise unless the plan may be applied now."""
+    if plan is None:
+        raise NotFound(
+            f"there is no plan {plan_id}",
+            why="No plan of this number was ever made in this store.",
+            fix="See the plans with: dispatcher plan list",
+        )
+    if plan.state != "draft":
+        raise Conflict(
+            f"plan {plan_id} is {plan.state}",
+            why="Only a draft can be applied; another plan was applied since.",
+            fix="Make a new one with: dispatcher plan",
+        )
+    base = json.loads(plan.summary)["base"]
+    if plan.policy_version != version or base != max(before, default=0):
+        raise Conflict(
+            f"plan {plan_id} is out of date",
+            why="A policy or another plan was applied after it was made.",
+            fix="Make a new one with: dispatcher plan",
+        )
+
+
+def _merged(left: Iterable[LeftRow]) -> list[tuple[int, int, bytes]]:
+    """Rows of several plans as one: (account, adversary, packed entries)."""
+    entries: dict[tuple[int, int], list[Ids]] = defaultdict(list)
+    for row in left:
+        key = (row.account_id, row.adversary_id)
+        entries[key].append(np.frombuffer(row.entries, "<i8"))
+    return [
+        (*key, np.unique(np.concatenate(parts)).astype("<i8").tobytes())
+        for key, parts in sorted(entries.items())
+    ]
+
+
+def _assignments(
+    made: Translation, solution: Solution, rng: np.random.Generator
+) -> Iterator[tuple[int, int, bytes]]:
+    """Split each adversary's entries over its accounts, by the room that they have."""
+    plan, people = solution.plan, made.workforce
+    order = np.argsort(plan.adversary, kind="stable")
+    ids = made.backlog.entry[plan.entry[order]]
+    edges = np.searchsorted(plan.adversary[order], np.arange(len(people) + 1))
+    for a, adversary in enumerate(people.ids):
+        mine = rng.permutation(ids[edges[a] : edges[a + 1]])
+        rooms = [len(mine) if r is None else r for r in people.rooms[a]]
+        nothing = np.zeros(len(rooms), np.int64)
+        share = evenly(nothing, np.array(rooms, np.int64), len(mine))
+        parts = np.split(mine, np.cumsum(share)[:-1])
+        for account, part in zip(people.accounts[a], parts, strict=True):
+            if len(part):
+                yield account.id, adversary, np.sort(part).astype("<i8").tobytes()
+
+
+def _held(
+    made: Translation, solution: Solution, plan_id: int
+) -> Iterator[tuple[int, int, str]]:
+    """Entries that are held back, each with its reason."""
+    reasons = [_one_line(told(made, core)) for core in solution.cores]
+    otherwise = "; ".join(solution.tried) or "its unit has no plan"
+    for d, why in zip(solution.held.tolist(), solution.reason.tolist(), strict=True):
+        text = reasons[why] if why >= 0 else otherwise
+        yield int(made.backlog.entry[d]), plan_id, text
+
+
+def _one_line(core: Summary) -> str:
+    needed = core["needed"]
+    lead = "no number of workers would do" if needed is None else f"{needed} needed"
+    return f"{lead}: {core['why'][0]}" if core["why"] else lead
+
+
+__all__ = ["Drafted", "Planning"]

@@ -1,0 +1,228 @@
+"""The backlog as columns: which entries miss answers, and what was shown of their units.
+
+Ids and numbers only; a value is never read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dispatcher.ledger.standing import InForce
+from dispatcher.store import ledger as gate_rows
+from dispatcher.store import planning as rows
+from dispatcher.store.planning import LeftRow
+from dispatcher.store.transaction import Tx
+from policies.document.policy import Scope
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_ENTRY = np.dtype([(n, np.int64) for n in ("id", "record", "field", "subject", "time")])
+_HALF = 2  # above 1/2 of all entries one pass over the ledger is cheaper than look-ups
+
+
+@dataclass(frozen=True, eq=False)
+class Backlog:
+    """Entries of the units that miss answers, whole units, ordered by id.
+
+    Attributes
+    ----------
+    entry, record, field, subject, time : int64 array, shape (n,)
+        ``field`` is the field's number in the store; ``subject`` -1 if none.
+    copies : int64 array, shape (n,)
+        Copies to plan: answers still missing, less copies planned or in flight, as far
+        as t allows.
+    missing : int64 array, shape (n,)
+        The same, t aside.
+    shown_entry, shown_adversary : int64 array, shape (pairs,)
+        Who was shown what of these entries (places in the columns), or is planned to.
+    left : tuple of LeftRow
+        What applied plans still mean to show.
+    answers : int
+        Answers still wanted in all, those planned or in flight included.
+    """
+
+    entry: Ints
+    record: Ints
+    field: Ints
+    subject: Ints
+    time: Ints
+    copies: Ints
+    missing: Ints
+    shown_entry: Ints
+    shown_adversary: Ints
+    left: tuple[LeftRow, ...]
+    answers: int
+
+    def __len__(self) -> int:
+        return len(self.entry)
+
+    @property
+    def burnt(self) -> Ints:
+        """Places of entries that t keeps from getting all their answers."""
+        return np.flatnonzero(self.copies < self.missing)
+
+
+def read(tx: Tx, force: InForce) -> Backlog:
+    """Read what is to be planned under the policy in force.
+
+    Parameters
+    ----------
+    tx : Tx
+    force : InForce
+
+    Notes
+    -----
+    One pass over the entries; of the ledger only what concerns their units is read.
+    """
+    table = np.fromiter(rows.entries(tx), dtype=_ENTRY)
+    known = np.isin(table["field"], np.array(sorted(force.fields), np.int64))
+    table = table[known]
+    left = _unserved(tx, rows.left_of_plans(tx, force.version))
+    wanted = _wanted(tx, force, table)
+    planned = _counts(table["id"], _pairs(left))
+    missing = np.maximum(wanted - planned, 0)
+    scope = _whole_units(force, table, missing > 0)
+    table, wanted, missing = table[scope], wanted[scope], missing[scope]
+    entry = np.ascontiguousarray(table["id"])
+    seen, adversary, room = _history(tx, force, entry, table["field"], scope)
+    room = np.maximum(room - planned[scope], 0)
+    place, holder = _planned_pairs(entry, left)
+    return Backlog(
+        entry=entry,
+        record=np.ascontiguousarray(table["record"]),
+        field=np.ascontiguousarray(table["field"]),
+        subject=np.ascontiguousarray(table["subject"]),
+        time=np.ascontiguousarray(table["time"]),
+        copies=np.minimum(missing, room),
+        missing=missing,
+        shown_entry=np.concatenate([seen, place]),
+        shown_adversary=np.concatenate([adversary, holder]),
+        left=tuple(left),
+        answers=int(wanted.sum()),
+    )
+
+
+def _unserved(tx: Tx, left: list[LeftRow]) -> list[LeftRow]:
+    """Take out of the plans' pairs those that were shown since."""
+    if not left:
+        return []
+    done: dict[int, list[int]] = {}
+    for entry_id, account_id in rows.tasks(
+        tx, sorted({row.account_id for row in left})
+    ):
+        done.setdefault(account_id, []).append(entry_id)
+    out = []
+    for row in left:
+        entries = np.frombuffer(row.entries, "<i8")
+        if row.account_id in done:
+            entries = np.setdiff1d(entries, np.array(done[row.account_id], np.int64))
+        if len(entries):
+            out.append(row._replace(entries=entries.astype("<i8").tobytes()))
+    return out
+
+
+def _pairs(left: Iterable[LeftRow]) -> Ints:
+    """Entry ids of all pairs, one for each."""
+    parts = [np.frombuffer(row.entries, "<i8") for row in left]
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _places(ids: Ints, wanted: Ints) -> tuple[Ints, Flags]:
+    """Where ``wanted`` ids stand in the sorted ``ids``, and which of them do."""
+    if not len(ids):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    return place, np.asarray(ids[place] == wanted)
+
+
+def _counts(ids: Ints, found: Ints) -> Ints:
+    """How often each of the sorted ids is found."""
+    place, there = _places(ids, found)
+    return np.bincount(place[there], minlength=len(ids)).astype(np.int64)
+
+
+def _columns(found: Iterable[tuple[int, ...]], width: int) -> Ints:
+    """Rows of integers as an array of ``width`` columns."""
+    kind = np.dtype((np.int64, width))
+    return np.fromiter(found, dtype=kind)
+
+
+def _spread(ids: Ints, table: Ints) -> tuple[Ints, Ints]:
+    """Places of the rows whose first column is among the ids, and these rows."""
+    place, there = _places(ids, table[:, 0])
+    return place[there], table[there]
+
+
+def _wanted(tx: Tx, force: InForce, table: npt.NDArray[np.void]) -> Ints:
+    """Answers that each entry still misses, those planned not taken off."""
+    ids = table["id"]
+    asked = np.zeros(max(force.fields, default=0) + 1, np.int64)
+    for number, standing in force.fields.items():
+        field = force.policy.entity.fields[standing.name]
+        if standing.sent and field.ask is not None:
+            asked[number] = field.answers
+    base = asked[table["field"]]
+    wanted = base.copy()
+    place, result = _spread(ids, _columns(rows.results(tx), 3))
+    wanted[place] = np.maximum(wanted[place], result[:, 1])
+    for found in (rows.answered(tx), rows.live(tx)):
+        place, counted = _spread(ids, _columns(found, 2))
+        wanted[place] -= counted[:, 1]
+    place, result = _spread(ids, _columns(rows.results(tx), 3))
+    wanted[place[result[:, 2] == 1]] = 0
+    wanted[base == 0] = 0
+    place, _ = _spread(ids, _columns(rows.cancelled(tx), 1))
+    wanted[place] = 0
+    return np.asarray(np.maximum(wanted, 0), dtype=np.int64)
+
+
+def _whole_units(force: InForce, table: npt.NDArray[np.void], open_: Flags) -> Flags:
+    """Entries of every record, and subject, that has an open entry."""
+    if force.averages:  # means are taken over all sets
+        return np.full(len(table), bool(open_.any()))
+    scope = np.isin(table["record"], np.unique(table["record"][open_]))
+    by_subject = any(r.scope is Scope.SUBJECT for r in force.rules.all.values())
+    if by_subject and open_.any():
+        subjects = np.unique(table["subject"][open_])
+        scope |= np.isin(table["subject"], subjects[subjects >= 0])
+    return np.asarray(scope)
+
+
+def _history(
+    tx: Tx, force: InForce, entry: Ints, field: Ints, scope: Flags
+) -> tuple[Ints, Ints, Ints]:
+    """Who was shown what, and how many showings t leaves each entry."""
+    caps = np.zeros(max(force.fields, default=0) + 1, np.int64)
+    for number, standing in force.fields.items():
+        caps[number] = standing.showings
+    room = caps[field]
+    few = len(entry) * _HALF < len(scope)
+    place, adversary, extra = [], [], []
+    wanted = entry.tolist() if few else None
+    for entry_id, holder, showing, kind, body in rows.exposures(tx, wanted):
+        if kind == "unburn":
+            extra.append((entry_id, gate_rows.unburned(str(body))))
+        elif showing:
+            place.append(entry_id)
+            adversary.append(holder)
+    seen, there = _places(entry, np.array(place, np.int64))
+    holders = np.array(adversary, np.int64)[there]
+    seen = seen[there]
+    room = room - np.bincount(seen, minlength=len(entry))
+    for entry_id, more in extra:
+        at, found = _places(entry, np.array([entry_id], np.int64))
+        room[at[found]] += more
+    return seen, holders, room
+
+
+def _planned_pairs(entry: Ints, left: list[LeftRow]) -> tuple[Ints, Ints]:
+    """Places and adversaries of the pairs that plans still mean to show."""
+    sizes = [len(row.entries) // 8 for row in left]
+    adversary = np.repeat(np.array([row.adversary_id for row in left], np.int64), sizes)
+    place, there = _places(entry, _pairs(left))
+    return place[there], adversary[there]

@@ -1,0 +1,203 @@
+"""A plan in numbers and words: the summary that is kept, and why there is none.
+
+Names of rules and fields, counts and ids; never a value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from dispatcher.errors import DispatcherError, Infeasible, Unfinished
+from dispatcher.stages.planning.translation import Translation
+from policies.document.policy import Scope
+from policies.solvers import Cause, Clash, Core, Limits, Solution, Verdict
+from policies.solvers.minimum import Remedy, remedies
+
+TOLD: Final = 4  # clashes that one message tells
+
+Summary = dict[str, Any]
+
+
+def summary(made: Translation, solution: Solution) -> Summary:
+    """Numbers of a plan, ready for JSON.
+
+    Returns
+    -------
+    dict
+        ``records``, ``fields``, ``answers`` wanted; ``adversaries``; ``sets``;
+        ``pairs`` planned; ``held`` and ``burnt`` fields; ``utility`` and ``best``: of
+        the plan, and without any limit; ``worst``: the rule nearest to its limit, with
+        f and the limit as exact fractions and ``share`` as a number; ``complete`` sets;
+        ``cores`` and ``tried`` where something has no plan.
+    """
+    backlog, judged = made.backlog, solution.judged
+    open_ = backlog.missing > 0
+    return {
+        "records": len(np.unique(backlog.record[open_])),
+        "fields": int(open_.sum()),
+        "answers": int(backlog.missing.sum()),
+        "adversaries": len(made.workforce),
+        "sets": made.problem.sets.n_sets,
+        "pairs": len(solution.plan),
+        "held": len(solution.held),
+        "burnt": len(backlog.burnt),
+        "utility": str(solution.value),
+        "best": str(solution.bound),
+        "worst": worst(made, judged.by_property) if judged else None,
+        "complete": judged.complete if judged else 0,
+        "past": judged.past if judged else 0,
+        "cores": [told(made, core) for core in solution.cores],
+        "tried": list(solution.tried),
+    }
+
+
+def worst(made: Translation, by_property: Sequence[Fraction]) -> Summary | None:
+    """Return the rule whose worst f is nearest to its limit; None without limits."""
+    shares = [
+        (f / rule.tau, f, rule)
+        for f, rule in zip(by_property, made.expansion.rules, strict=True)
+        if rule.tau is not None
+    ]
+    if not shares:
+        return None
+    share, f, rule = max(shares, key=lambda s: s[0])
+    return {
+        "rule": rule.name,
+        "f": str(f),
+        "limit": str(rule.tau),
+        "share": round(float(share), 4),
+    }
+
+
+def told(made: Translation, core: Core) -> Summary:
+    """Put a core in words and numbers."""
+    return {
+        "needed": core.needed,
+        "exact": core.exact,
+        "available": core.available,
+        "repeats": core.repeats,
+        "why": [_reason(made, core, clash) for clash in core.clashes[:TOLD]],
+    }
+
+
+def _reason(made: Translation, core: Core, clash: Clash) -> str:
+    """One clash as a line: what is wanted, by which rule, how many workers."""
+    rules = ", ".join(made.expansion.rules[p].name for p in clash.properties)
+    answers = _answers(made, clash)
+    names = " and ".join(f"{n} ({c})" for n, c in answers)
+    where = _where(made, core, clash)
+    ending = f" -> {clash.needed}" if clash.needed is not None else ""
+    match clash.cause:
+        case Cause.ALONE:
+            field = answers[0][0] if answers else "a field"
+            return f"{field} alone reaches the limit of {rules} for whoever sees it"
+        case Cause.COPIES:
+            return f"{where}{names}: more answers than workers may see it{ending}"
+        case Cause.CAPACITY:
+            return (
+                f"{clash.answers} answers are wanted, and all capacities together "
+                f"leave room for {clash.per_adversary}"
+            )
+        case Cause.SET | Cause.CLASSES if clash.per_adversary == 1:
+            return f"{where}{names} may not share a worker ({rules}){ending}"
+        case Cause.SET | Cause.CLASSES:
+            return (
+                f"{where}{names} want {clash.answers} showings, and {rules} lets one "
+                f"worker see {clash.per_adversary} of them{ending}"
+            )
+        case Cause.SEARCH:
+            return f"{where}{rules} clash together (every assignment was searched)"
+
+
+def _answers(made: Translation, clash: Clash) -> list[tuple[str, str]]:
+    """Fields of a clash with what is wanted of them."""
+    entries = np.array(clash.entries, np.int64)
+    copies = made.problem.lo[entries]
+    found = Counter(
+        (made.fields[int(k)], int(c))
+        for k, c in zip(made.kind[entries], copies, strict=True)
+    )
+    return [
+        (name, f"{answers} answers" if n == 1 else f"{n} x {answers} answers")
+        for (name, answers), n in found.items()
+    ]
+
+
+def _where(made: Translation, core: Core, clash: Clash) -> str:
+    """How many units are like it."""
+    if not clash.properties:
+        return ""
+    scope = made.expansion.rules[clash.properties[0]].scope
+    word = "record" if scope is Scope.RECORD else "subject"
+    if core.repeats == 1:
+        return f"1 {word}: "
+    return f"{core.repeats} {word}s alike: "
+
+
+def refusal(
+    made: Translation, solution: Solution, rng: np.random.Generator, limits: Limits
+) -> DispatcherError:
+    """Make the error for a backlog that can not be planned whole."""
+    held, k = len(solution.held), len(made.workforce)
+    core = solution.core
+    if solution.verdict is Verdict.UNKNOWN or core is None:
+        return Unfinished(
+            f"{held} fields have no plan yet, and no proof that there is none",
+            why="; ".join(solution.tried) or "the search ended early",
+            fix="Give more time (--time-limit), or plan the rest with --partial.",
+            facts={"held": held, "adversaries": k},
+        )
+    why = "\n".join(told(made, core)["why"])
+    facts = {"held": held, "adversaries": k, "needed": core.needed or 0}
+    if core.needed is None:
+        return Infeasible(
+            f"no plan meets the policy: {held} fields can not be shown",
+            why=why,
+            fix=_mend(core),
+            facts=facts,
+        )
+    amount = f"{core.needed} are needed" if core.exact else f"{core.needed} would do"
+    return Infeasible(
+        f"no plan meets the policy with {k} adversaries; {amount}",
+        why=why,
+        fix=", or ".join(_fixes(made, core, rng, limits)) + ".",
+        facts=facts,
+    )
+
+
+def _mend(core: Core) -> str:
+    """Return the fix where no number of workers would do."""
+    if core.clashes[0].cause is Cause.CAPACITY:
+        return "Register more workers, raise [capacity] total, or use --partial."
+    return (
+        "Set send = false on the field, split it into smaller crops, trust a group with "
+        "the rule, or plan the rest with --partial."
+    )
+
+
+def _fixes(
+    made: Translation, core: Core, rng: np.random.Generator, limits: Limits
+) -> Iterator[str]:
+    """What would help: workers, answers, limits, or leaving these out."""
+    assert core.needed is not None
+    more = core.needed - len(made.workforce)
+    yield f"Register {more} more worker{'s' if more > 1 else ''} ({core.needed})"
+    for remedy in remedies(made.problem, core, rng, limits.part(0.2)):
+        yield _remedy(made, remedy)
+    yield "plan the rest with --partial"
+
+
+def _remedy(made: Translation, remedy: Remedy) -> str:
+    """Put a change of the policy in words."""
+    if remedy.kind == "limit":
+        name = made.expansion.rules[remedy.property].name
+        above = f"{float(remedy.above):.4g}"
+        return f"raise the tau of {name} above {above} ({remedy.needed} needed)"
+    kinds = dict.fromkeys(made.fields[int(made.kind[d])] for d in remedy.entries)
+    names = " and ".join(kinds)
+    return f"set answers = {remedy.answers} for {names} ({remedy.needed} needed)"

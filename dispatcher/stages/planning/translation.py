@@ -1,0 +1,283 @@
+"""From the store's ids to the solver's numbers: adversaries, weights, the Problem."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from dispatcher.ledger.standing import InForce
+from dispatcher.model import record_unit, subject_unit
+from dispatcher.stages.planning.backlog import Backlog
+from dispatcher.store import booking
+from dispatcher.store import planning as rows
+from dispatcher.store.accounts import Account, all_accounts
+from dispatcher.store.transaction import Tx
+from policies.document.policy import Policy, UtilityRow
+from policies.expand import EntryTable, Expansion, expand
+from policies.problem import Average, Goal, Pairs, Problem
+from policies.sets import NO_CAP
+from policies.utility import Weights
+
+Ints = npt.NDArray[np.int64]
+
+STEPS = 1_000  # utilities and factors are told apart to a thousandth
+
+
+@dataclass(frozen=True)
+class Workforce:
+    """Adversaries that can be given something now.
+
+    Attributes
+    ----------
+    ids : tuple of int
+        Adversary of each index of the problem.
+    accounts : tuple of tuple of Account
+        Their active accounts.
+    rooms : tuple of tuple of (int or None)
+        How many entries each of those accounts may still be given.
+    trusted : tuple of frozenset of str
+        Rules not judged for them.
+    """
+
+    ids: tuple[int, ...]
+    accounts: tuple[tuple[Account, ...], ...]
+    rooms: tuple[tuple[int | None, ...], ...]
+    trusted: tuple[frozenset[str], ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class Translation:
+    """A problem, and what its numbers mean.
+
+    Attributes
+    ----------
+    problem : Problem
+        Its entries are the places of the backlog.
+    expansion : Expansion
+    backlog : Backlog
+    workforce : Workforce
+    fields : tuple of str
+        Field of each kind of entry.
+    kind : int64 array, shape (n,)
+        Index into ``fields`` of each entry.
+    """
+
+    problem: Problem
+    expansion: Expansion
+    backlog: Backlog
+    workforce: Workforce
+    fields: tuple[str, ...]
+    kind: Ints
+
+
+def workforce(tx: Tx, force: InForce, backlog: Backlog, now: int) -> Workforce:
+    """Return the adversaries with an active account, and what they may still get."""
+    active: dict[int, list[Account]] = defaultdict(list)
+    groups: dict[int, list[str]] = defaultdict(list)
+    for account in all_accounts(tx):
+        if account.adversary_id:
+            groups[account.adversary_id].append(account.groups)
+            if account.state == "active":
+                active[account.adversary_id].append(account)
+    planned: dict[int, int] = defaultdict(int)
+    for row in backlog.left:
+        planned[row.account_id] += len(row.entries) // 8
+    loads = booking.loads(tx, [a.id for each in active.values() for a in each], now)
+
+    def room(account: Account) -> int | None:
+        total = force.policy.capacity(account.text).total
+        if total is None:
+            return None
+        given = loads[account.id].given if account.id in loads else 0
+        return max(0, total - given - planned[account.id])
+
+    ids = tuple(sorted(active))
+    return Workforce(
+        ids=ids,
+        accounts=tuple(tuple(active[i]) for i in ids),
+        rooms=tuple(tuple(room(a) for a in active[i]) for i in ids),
+        trusted=tuple(force.trusted(groups[i]) for i in ids),
+    )
+
+
+def translate(tx: Tx, force: InForce, backlog: Backlog, now: int) -> Translation:
+    """Make the problem of the backlog.
+
+    Raises
+    ------
+    ValueError
+        A rule is of a kind that no plan can judge (never for an applied version).
+    """
+    people = workforce(tx, force, backlog, now)
+    numbers = sorted(force.fields)
+    fields = tuple(force.fields[n].name for n in numbers)
+    kind = np.searchsorted(np.array(numbers, np.int64), backlog.field).astype(np.int64)
+    table = EntryTable(
+        fields=fields,
+        record=backlog.record,
+        subject=backlog.subject,
+        field=kind.astype(np.int32),
+        time=backlog.time,
+    )
+    expansion = expand(force.policy, table)
+    problem = Problem(
+        sets=expansion.sets,
+        lo=backlog.copies,
+        hi=backlog.copies,
+        weights=_weights(tx, force.policy, backlog, fields, kind, people),
+        capacity=_capacity(people),
+        forbidden=_forbidden(tx, backlog, people),
+        history=_shown(backlog, people),
+        trusted=_trusted(expansion, people),
+        goal=_goal(force.policy),
+        averages=tuple(_averages(force.policy, expansion)),
+    )
+    return Translation(problem, expansion, backlog, people, fields, kind)
+
+
+def _capacity(people: Workforce) -> Ints | None:
+    caps = [
+        NO_CAP if None in rooms else sum(r for r in rooms if r is not None)
+        for rooms in people.rooms
+    ]
+    if all(cap == NO_CAP for cap in caps):
+        return None
+    return np.array(caps, np.int64)
+
+
+def _shown(backlog: Backlog, people: Workforce) -> Pairs:
+    """Past and planned showings to the adversaries that are still there."""
+    ids = np.array(people.ids, np.int64)
+    if not len(ids):
+        return Pairs()
+    place = np.minimum(np.searchsorted(ids, backlog.shown_adversary), len(ids) - 1)
+    there = ids[place] == backlog.shown_adversary
+    return Pairs(backlog.shown_entry[there], place[there])
+
+
+def _forbidden(tx: Tx, backlog: Backlog, people: Workforce) -> Pairs:
+    """Nobody is asked the same again; nor about people whom they know."""
+    shown = _shown(backlog, people)
+    again = backlog.copies[shown.entry] > 0
+    entry = [shown.entry[again]]
+    adversary = [shown.adversary[again]]
+    index = {number: i for i, number in enumerate(people.ids)}
+    for holder, unit in rows.recused(tx):
+        if holder not in index:
+            continue
+        owner, column = unit // 2, backlog.record
+        if unit == subject_unit(owner):
+            column = backlog.subject
+        else:
+            assert unit == record_unit(owner)
+        places = np.flatnonzero((column == owner) & (backlog.copies > 0))
+        entry.append(places)
+        adversary.append(np.full(len(places), index[holder], np.int64))
+    return Pairs(np.concatenate(entry), np.concatenate(adversary))
+
+
+def _trusted(expansion: Expansion, people: Workforce) -> npt.NDArray[np.bool_] | None:
+    if not any(people.trusted):
+        return None
+    return np.array(
+        [[rule.name in names for names in people.trusted] for rule in expansion.rules],
+        np.bool_,
+    ).reshape(len(expansion.rules), len(people))
+
+
+def _goal(policy: Policy) -> Goal:
+    budget = policy.budget
+    return Goal(
+        objective=budget.objective,
+        lambda_=budget.lambda_,
+        tau=budget.tau if budget.tau is not None else Fraction(0),
+    )
+
+
+def _averages(policy: Policy, expansion: Expansion) -> Iterator[Average]:
+    if policy.budget.average is not None:
+        yield Average(tuple(range(len(expansion.rules))), policy.budget.average)
+    for number, rule in enumerate(expansion.rules):
+        if rule.average is not None:
+            yield Average((number,), rule.average)
+
+
+# -- weights -------------------------------------------------------------------
+
+
+def _weights(
+    tx: Tx,
+    policy: Policy,
+    backlog: Backlog,
+    fields: tuple[str, ...],
+    kind: Ints,
+    people: Workforce,
+) -> Weights:
+    """w_da = field utility x product of the rows that match, in thousandths.
+
+    Entries that the same rows with ``where`` match are of one kind.
+    """
+    wheres = [row for row in policy.utilities if row.where]
+    match = _matches(tx, backlog, wheres)
+    pairs, of_entry = np.unique(
+        np.column_stack([kind, match]), axis=0, return_inverse=True
+    )
+    factor = np.ones((len(people), max(1, len(pairs))))
+    for column, (number, mask) in enumerate(pairs.tolist()):
+        chosen = [r for i, r in enumerate(wheres) if mask >> i & 1]
+        chosen += [r for r in policy.utilities if not r.where]
+        for a, accounts in enumerate(people.accounts):
+            factor[a, column] = _mean_factor(chosen, accounts, fields[number])
+    utility = np.array([float(policy.entity.fields[f].utility) for f in fields])
+    return Weights.scaled(
+        of_entry.reshape(-1),
+        utility[kind] if len(kind) else np.empty(0),
+        factor,
+        steps=STEPS,
+    )
+
+
+def _mean_factor(
+    chosen: Sequence[UtilityRow], accounts: Sequence[Account], field: str
+) -> float:
+    """Worth of an adversary for a field: the mean over its active accounts."""
+    total = 0.0
+    for account in accounts:
+        product = 1.0
+        for row in chosen:
+            if (row.fields and field not in row.fields) or not fnmatchcase(
+                account.text, row.worker
+            ):
+                continue
+            product *= account.quality if row.from_ else float(row.weight or 0)
+        total += product
+    return total / len(accounts)
+
+
+def _matches(tx: Tx, backlog: Backlog, wheres: Sequence[UtilityRow]) -> Ints:
+    """Bit i of an entry is set if row i's ``where`` holds for its record.
+
+    The cells are compared here and forgotten: only the bits go on.
+    """
+    if not wheres:
+        return np.zeros(len(backlog), np.int64)
+    names = {load: json.loads(text) for load, text in rows.loaded_columns(tx).items()}
+    of_record: dict[int, int] = {}
+    for record, load, raw in rows.cells(tx):
+        cells = dict(zip(names[load], json.loads(bytes(raw)), strict=False))
+        of_record[record] = sum(
+            1 << i
+            for i, row in enumerate(wheres)
+            if all(cells.get(name) == value for name, value in row.where.items())
+        )
+    return np.array([of_record.get(r, 0) for r in backlog.record.tolist()], np.int64)
