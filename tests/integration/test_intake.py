@@ -10,10 +10,12 @@ import threading
 import pytest
 from PIL import Image
 
-from dispatcher.errors import Conflict, Invalid
+from dispatcher.errors import Conflict, Invalid, StaleLease
 from dispatcher.ledger.versions import apply_policy
-from dispatcher.stages.intake.loading import CHANGED, DOUBLED, load
+from dispatcher.stages.intake import Inbox, load
+from dispatcher.stages.intake.loading import CHANGED, DOUBLED
 from dispatcher.stages.intake.table import Options
+from dispatcher.store import lease
 
 POLICY = b"""
 version = 1
@@ -422,3 +424,68 @@ def test_a_tag_that_can_not_be_masked_stops_the_load(store, clock):
         apply_policy(tx, POLICY.replace(b'"phone"', b'"phonee"'), at=clock())
     with pytest.raises(Invalid, match="masks `phonee`"):
         loaded(store, FORMS, clock)
+
+
+@pytest.fixture
+def led(ready, clock):
+    """The store, and the epoch of the daemon that leads it."""
+    with ready.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "me", clock(), clock() + 60_000_000)
+    return ready, epoch
+
+
+def test_a_file_that_is_whole_is_taken_from_the_inbox(led, clock, tmp_path):
+    store, epoch = led
+    inbox = Inbox(store, tmp_path / "in", clock)
+    assert inbox.tick(epoch) == 0
+    file = tmp_path / "in" / "forms.csv"
+    file.write_text(FORMS + "broken,row\n")
+    assert inbox.tick(epoch) == 0  # seen for the first time: it may still grow
+    with file.open("a") as more:
+        more.write("rx-4,p4,,Late Row,,,,\n")
+    assert inbox.tick(epoch) == 0  # it grew
+    assert inbox.tick(epoch) == 4
+    assert not file.exists()
+    names = sorted(p.name for p in (tmp_path / "in" / "loaded").iterdir())
+    assert names == ["forms.csv", "forms.rejected.csv"]
+    assert inbox.tick(epoch) == inbox.tick(epoch) == 0
+
+
+def test_a_file_that_is_no_table_is_put_aside_with_the_reason(led, clock, tmp_path):
+    store, epoch = led
+    inbox = Inbox(store, tmp_path / "in", clock)
+    inbox.tick(epoch)
+    (tmp_path / "in" / "bad.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "in" / "page.png").write_bytes(b"x")
+    (tmp_path / "in" / ".hidden.csv").write_text(FORMS)
+    (tmp_path / "in" / "link.csv").symlink_to("page.png")
+    for _ in range(3):
+        assert inbox.tick(epoch) == 0
+    refused = tmp_path / "in" / "refused"
+    assert sorted(p.name for p in refused.iterdir()) == ["bad.csv", "bad.csv.txt"]
+    assert "the file has no column `rx_id`" in (refused / "bad.csv.txt").read_text()
+    left = sorted(p.name for p in (tmp_path / "in").iterdir() if not p.is_dir())
+    assert left == [".hidden.csv", "link.csv", "page.png"]
+
+
+def test_files_wait_until_a_policy_is_in_force(store, clock, tmp_path):
+    with store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "me", clock(), clock() + 60_000_000)
+    inbox = Inbox(store, tmp_path, clock)
+    (tmp_path / "forms.csv").write_text(FORMS)
+    assert [inbox.tick(epoch) for _ in range(3)] == [0, 0, 0]
+    with store.write() as tx:
+        apply_policy(tx, POLICY, at=clock())
+    assert sum(inbox.tick(epoch) for _ in range(3)) == 3
+
+
+def test_a_daemon_that_lost_its_lease_loads_nothing(led, clock, tmp_path):
+    store, epoch = led
+    inbox = Inbox(store, tmp_path, clock)
+    (tmp_path / "forms.csv").write_text(FORMS)
+    inbox.tick(epoch)
+    with store.write() as tx:
+        lease.take(tx, lease.SHARD, "other", clock() + 10**9, clock() + 2 * 10**9)
+    with pytest.raises(StaleLease):
+        inbox.tick(epoch)
+    assert number_of(store, "record") == 0

@@ -268,8 +268,10 @@ def _check_columns(policy: Policy, columns: Sequence[str]) -> None:
     missing = [name for name in _named_columns(policy) if name not in set(columns)]
     if not missing:
         return
-    near = get_close_matches(missing[0], [name.strip() for name in columns], 1, 0.75)
+    near = get_close_matches(missing[0], columns, 1, 0.75)
     hint = f"; did you mean its column `{near[0]}`?" if near else ""
+    if near and near[0].strip() == missing[0]:
+        hint = "; it has one of that name with spaces around it"
     raise Invalid(
         f"the file has no column `{missing[0]}`"
         + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),

@@ -1,0 +1,147 @@
+"""A folder whose files are loaded as they come.
+
+A file counts as whole when neither its size nor its time changed between two ticks
+(no notice is waited for: network disks give none). What is loaded goes to ``loaded/``,
+what can not be loaded to ``refused/`` with a note of why; pages of images stay.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from dispatcher.errors import DispatcherError, Invalid, StaleLease
+from dispatcher.log import get_logger
+from dispatcher.stages.intake.loading import load
+from dispatcher.stages.intake.opening import SUFFIXES
+from dispatcher.stages.intake.outcome import Loaded, Progress
+from dispatcher.stages.intake.rejects import rejects_path
+from dispatcher.store import Clock, Store, lease
+
+LOADED: Final = "loaded"
+REFUSED: Final = "refused"
+
+Mark = tuple[int, int]
+"""Size and time of change of a file."""
+
+
+class Inbox:
+    """The stage; one object lives as long as the daemon.
+
+    Parameters
+    ----------
+    store : Store
+    folder : Path
+        Made if it is not there.
+    clock : Clock
+    """
+
+    def __init__(self, store: Store, folder: Path, clock: Clock) -> None:
+        self._store = store
+        self._folder = folder
+        self._clock = clock
+        self._seen: dict[str, Mark] = {}
+        self._waiting: dict[str, Mark] = {}  # could not be loaded as the store is now
+        self._log = get_logger("intake")
+
+    def tick(self, epoch: int) -> int:
+        """Load the first file that is whole.
+
+        Parameters
+        ----------
+        epoch : int
+            Of the daemon's lease.
+
+        Returns
+        -------
+        int
+            Records loaded.
+
+        Raises
+        ------
+        StaleLease
+            This daemon does not lead any more.
+        """
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        before, self._seen = self._seen, self._files()
+        for name, mark in sorted(self._seen.items()):
+            if before.get(name) == mark and self._waiting.get(name) != mark:
+                return self._take(self._folder / name, mark, epoch)
+        self._waiting.clear()  # all were tried: from the next tick on once more
+        return 0
+
+    def _files(self) -> dict[str, Mark]:
+        found: dict[str, Mark] = {}
+        with os.scandir(self._folder) as items:
+            for item in items:
+                if _is_table(item.name) and item.is_file(follow_symlinks=False):
+                    facts = item.stat(follow_symlinks=False)
+                    found[item.name] = (facts.st_size, facts.st_mtime_ns)
+        return found
+
+    def _take(self, file: Path, mark: Mark, epoch: int) -> int:
+        def check(progress: Progress | None = None) -> None:
+            del progress
+            with self._store.write() as tx:
+                lease.check_epoch(tx, lease.SHARD, epoch)
+
+        check()
+        (self._folder / LOADED).mkdir(mode=0o700, exist_ok=True)
+        place = _free(self._folder / LOADED / file.name)
+        rejects = rejects_path(place)
+        try:
+            loaded = load(
+                self._store, file, clock=self._clock, rejects=rejects, progress=check
+            )
+        except StaleLease:
+            raise
+        except Invalid as error:
+            self._refuse(file, error)
+            return 0
+        except DispatcherError as error:
+            self._waiting[file.name] = mark
+            self._log.warning("load_waits", code=error.code, what=error.what)
+            return 0
+        file.replace(place)
+        self._tell(loaded)
+        return loaded.counts.records
+
+    def _tell(self, loaded: Loaded) -> None:
+        counts = loaded.counts
+        self._log.info(
+            "loaded",
+            load=loaded.load_id,
+            records=counts.records,
+            skipped=counts.skipped,
+            rejected=counts.rejected,
+        )
+
+    def _refuse(self, file: Path, error: Invalid) -> None:
+        (self._folder / REFUSED).mkdir(mode=0o700, exist_ok=True)
+        place = _free(self._folder / REFUSED / file.name)
+        note = place.with_name(f"{place.name}.txt")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(note, flags, 0o600), "w", encoding="utf-8") as text:
+            text.write(f"{error.what}\nwhy: {error.why}\nfix: {error.fix}\n")
+        file.replace(place)
+        self._log.warning("load_refused", code=error.code)
+
+
+def _free(path: Path) -> Path:
+    """Return the path, or one like it that no earlier file of that name has."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_name(f"{number}.{path.name}")
+    return free
+
+
+def _is_table(name: str) -> bool:
+    """Whether the name is one of a table: images lie in the folder too."""
+    if name.startswith(".") or name.endswith(".rejected.csv"):
+        return False
+    lower = name.lower()
+    for packed in (".gz", ".gzip"):
+        lower = lower.removesuffix(packed)
+    return Path(lower).suffix in SUFFIXES
