@@ -152,6 +152,8 @@ def singles(problem: Problem) -> Iterator[Clash]:
 
 def capacity(problem: Problem) -> Clash | None:
     """Return the clash if all capacities together are below the answers wanted."""
+    if problem.capacity is None:
+        return None
     wanted, room = int(problem.lo.sum()), int(problem.room().sum())
     if wanted <= room:
         return None

@@ -1,0 +1,381 @@
+"""Planning on both databases: what is planned can be booked, nothing is planned twice."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dispatcher.errors import Conflict, Infeasible, NotFound
+from dispatcher.ledger.book import Asks, Push, book
+from dispatcher.stages.planning import Planning
+from dispatcher.store import lease
+from tests.integration.ledger_cases import PAIR, Case, policy
+
+TWO = "\n".join(f'{f} = {{ ask = "transcribe", answers = 2 }}' for f in "abcd")
+PERSON = """
+[property.person]
+scope = "subject"
+of = ["a", "b"]
+"""
+
+
+@pytest.fixture
+def case(store):
+    return Case(store)
+
+
+def ready(case, rules=PAIR, accounts=("x/ann", "x/bob"), **kwargs):
+    case.apply(policy(rules, **kwargs))
+    case.add(*accounts)
+    return Planning(case.store, case.tick)
+
+
+def pairs(case, states=("applied",)):
+    """(account, entry) of all plans in one of the states."""
+    names = {number: name for name, number in case.accounts.items()}
+    entries = {number: name for name, number in case.entries.items()}
+    with case.store.read() as tx:
+        rows = tx.rows(
+            "SELECT s.account_id, s.entries FROM assignment s"
+            " JOIN plan p ON p.id = s.plan_id WHERE p.state = ANY(?)",
+            [list(states)],
+        )
+    return {
+        (names[account], entries[entry])
+        for account, packed in rows
+        for entry in np.frombuffer(bytes(packed), "<i8").tolist()
+    }
+
+
+def book_all(case):
+    """Book all that is planned, as the booking stage does; the gate refuses none."""
+    planned = pairs(case)
+    with case.store.write() as tx:
+        mine = {
+            number: [case.entries[e] for a, e in sorted(planned) if a == name]
+            for name, number in case.accounts.items()
+        }
+        book(
+            tx,
+            [Asks(number, entries) for number, entries in mine.items() if entries],
+            delivery=Push(),
+            at=case.tick(),
+            cause="test",
+        )
+        tx.execute("UPDATE assignment SET entries = ?", [b""])
+    return planned
+
+
+def test_what_is_planned_is_booked_without_a_refusal(case):
+    """Three records, name and disease apart: every copy is planned, none refused."""
+    planning = ready(case)
+    case.load(*((f"r{i}", "p", None, "ab") for i in range(3)))
+    drafted = planning.draft(seed=1)
+    assert drafted.verdict == "SOLVED"
+    assert planning.apply(drafted.plan_id) == 6
+    booked = book_all(case)
+    assert {entry for _, entry in booked} == set(case.entries)
+    assert case.count("task") == 6
+
+
+def test_the_summary_tells_numbers_and_no_value(case):
+    """Two records of two fields, two answers each: 8 answers, nothing disclosed."""
+    planning = ready(case, accounts=("x/1", "x/2", "x/3", "x/4"), fields=TWO)
+    case.load(("r1", "p", None, "ab"), ("r2", "q", None, "ab"))
+    told = planning.draft(dry_run=True, seed=1).summary
+    assert (told["records"], told["fields"], told["answers"]) == (2, 4, 8)
+    assert (told["pairs"], told["held"], told["complete"]) == (8, 0, 0)
+    assert told["worst"] == {"rule": "a-b", "f": "0", "limit": "1", "share": 0.0}
+    assert "shown" not in json.dumps(told)
+
+
+def test_a_dry_run_writes_nothing(case):
+    """No plan, no assignment, nothing held back."""
+    planning = ready(case)
+    case.load(("r1", "p", None, "ab"))
+    assert planning.draft(dry_run=True).plan_id is None
+    assert case.count("plan") == case.count("assignment") == 0
+
+
+def test_too_few_workers_are_told_how_many_would_do(case):
+    """One worker may not see both a and b: 2 are needed."""
+    planning = ready(case, accounts=("x/ann",))
+    case.load(("r1", "p", None, "ab"), ("r2", "q", None, "ab"))
+    with pytest.raises(Infeasible, match="with 1 adversaries; 2 are needed") as raised:
+        planning.draft()
+    assert raised.value.exit_status == 7
+    assert raised.value.why == (
+        "2 records alike: a (1 answers) and b (1 answers) may not share a worker"
+        " (a-b) -> 2"
+    )
+    assert "Register 1 more worker (2)" in raised.value.fix
+    assert case.count("plan") == 0
+
+
+def test_without_any_worker_the_need_is_told(case):
+    """Nobody there: the need is counted all the same."""
+    planning = ready(case, accounts=())
+    case.load(("r1", "p", None, "ab"))
+    with pytest.raises(Infeasible, match="with 0 adversaries; 2 are needed"):
+        planning.draft()
+
+
+def test_partial_plans_the_rest_and_says_what_is_held_back(case):
+    """With one worker only the record without b is planned."""
+    planning = ready(case, accounts=("x/ann",))
+    case.load(("r1", "p", None, "ab"), ("r2", "q", None, "ac"))
+    drafted = planning.draft(partial=True)
+    planning.apply(drafted.plan_id)
+    assert pairs(case) == {("x/ann", "r2.a"), ("x/ann", "r2.c")}
+    assert (drafted.verdict, drafted.summary["held"]) == ("INFEASIBLE", 2)
+    with case.store.read() as tx:
+        rows = tx.rows("SELECT entry_id, reason FROM held_back ORDER BY entry_id")
+    assert [row[0] for row in rows] == [case.entries["r1.a"], case.entries["r1.b"]]
+    assert rows[0][1].startswith("2 needed: 1 record: a (1 answers) and b")
+
+
+def test_new_records_are_planned_beside_what_is_planned(case):
+    """The second plan has the new record alone, and takes over the first one's rest."""
+    planning = ready(case)
+    case.load(("r1", "p", None, "ab"))
+    first = planning.draft(seed=1)
+    planning.apply(first.plan_id)
+    before = pairs(case)
+    case.load(("r2", "q", None, "ab"))
+    second = planning.draft(seed=2)
+    assert second.summary["pairs"] == 2
+    assert planning.apply(second.plan_id) == 4
+    assert pairs(case) > before
+    assert case.count("plan", "state = 'applied'") == 1
+    assert case.count("plan", "state = 'superseded'") == 1
+
+
+def test_nothing_new_makes_no_plan(case):
+    """All that is wanted is planned already."""
+    planning = ready(case)
+    case.load(("r1", "p", None, "ab"))
+    planning.apply(planning.draft().plan_id)
+    again = planning.draft()
+    assert (again.plan_id, again.summary["pairs"]) == (None, 0)
+
+
+def test_a_second_record_of_a_person_respects_what_was_planned(case):
+    """Ann is planned for one of a, b of the person: the other way round is not for her."""
+    planning = ready(case, PERSON)
+    case.load(("r1", "p", None, "ab"))
+    planning.apply(planning.draft(seed=3).plan_id)
+    sides = {entry[-1]: who for who, entry in pairs(case)}
+    case.load(("r2", "p", None, "ab"))
+    planning.apply(planning.draft(seed=4).plan_id)
+    assert all(who == sides[entry[-1]] for who, entry in pairs(case))
+
+
+def test_history_is_respected_whoever_booked_it(case):
+    """Ann saw r1.a: r1.b goes to Bob."""
+    planning = ready(case)
+    case.load(("r1", "p", None, "ab"))
+    case.book(("x/ann", "r1.a"))
+    planning.apply(planning.draft().plan_id)
+    assert pairs(case) == {("x/bob", "r1.b")}
+
+
+def test_a_returned_task_is_planned_for_somebody_else(case):
+    """Bob returned r1.a: only Ann is left for it; and he is not asked again."""
+    planning = ready(case)
+    case.load(("r1", "p", None, "a"))
+    case.book(("x/bob", "r1.a"))
+    assert planning.draft().summary["pairs"] == 0  # still in his hands
+    with case.store.write() as tx:
+        tx.execute("UPDATE task SET state = 'returned'")
+    planning.apply(planning.draft().plan_id)
+    assert pairs(case) == {("x/ann", "r1.a")}
+
+
+def test_answers_and_results_end_the_need(case):
+    """One of two answers is there: one copy is planned; settled: none."""
+    planning = ready(case, fields=TWO, accounts=("x/ann", "x/bob", "x/cat"))
+    case.load(("r1", "p", None, "a"))
+    case.book(("x/ann", "r1.a"))
+    with case.store.write() as tx:
+        tx.execute("UPDATE task SET state = 'answered'")
+        tx.execute(
+            "INSERT INTO answer (task_id, entry_id, account_id, raw, valid, at)"
+            " SELECT id, entry_id, account_id, ?, 1, 0 FROM task",
+            [b"raw"],
+        )
+    assert planning.draft(dry_run=True).summary["pairs"] == 1
+    with case.store.write() as tx:
+        tx.execute(
+            "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
+            " VALUES (?, 0.9, 1, 4, 'open', 0)",
+            [case.entries["r1.a"]],
+        )
+    # consensus wants 4 by now: 3 more, but t = answers + 2 = 4 leaves 3, and 2 workers
+    # are left who did not see it
+    with pytest.raises(Infeasible, match="with 3 adversaries; 4 are needed"):
+        planning.draft(dry_run=True)
+    with case.store.write() as tx:
+        tx.execute("UPDATE result SET state = 'answered'")
+    assert planning.draft(dry_run=True).summary["answers"] == 0
+
+
+def test_a_field_is_never_planned_past_t(case):
+    """t = 2 and two showings were returned: burnt, no copy is planned."""
+    planning = ready(case, budget="t = 2", accounts=("x/1", "x/2", "x/3"))
+    case.load(("r1", "p", None, "a"))
+    case.book(("x/1", "r1.a"), ("x/2", "r1.a"))
+    with case.store.write() as tx:
+        tx.execute("UPDATE task SET state = 'returned'")
+    told = planning.draft().summary
+    assert (told["pairs"], told["burnt"]) == (0, 1)
+
+
+def test_total_capacity_counts_what_was_given_and_planned(case):
+    """Ann may have 2 in all and has had 1: one more goes to her, the rest to Bob."""
+    rules = '[capacity]\n"x/ann" = { total = 2 }\n' + PAIR
+    planning = ready(case, rules)
+    case.load(("r0", "o", None, "a"))
+    case.book(("x/ann", "r0.a"))
+    case.load(*((f"r{i}", f"p{i}", None, "c") for i in range(1, 6)))
+    planning.apply(planning.draft().plan_id)
+    assert sum(who == "x/ann" for who, _ in pairs(case)) <= 1
+    assert len(pairs(case)) == 5
+
+
+def test_work_of_one_adversary_is_spread_over_its_accounts(case):
+    """A group of two accounts is one adversary: each entry goes to one of the two."""
+    groups = '[workers.groups.acme]\nmembers = ["x/acme-*"]'
+    planning = ready(case, groups=groups, accounts=("x/acme-1", "x/acme-2", "x/bob"))
+    case.load(*((f"r{i}", f"p{i}", None, "ab") for i in range(8)))
+    planning.apply(planning.draft().plan_id)
+    planned = pairs(case)
+    assert len(planned) == 16
+    given = [sum(a == f"x/acme-{i}" for a, _ in planned) for i in (1, 2)]
+    assert abs(given[0] - given[1]) <= 1
+    assert len(book_all(case)) == 16
+
+
+def test_the_trusted_may_hold_what_others_may_not(case):
+    """One nurse alone: she is trusted with the rule, so she may see both."""
+    groups = '[workers.groups.nurses]\nmembers = ["x/nurse"]\ntrusted = ["a-b"]'
+    planning = ready(case, groups=groups, accounts=("x/nurse",))
+    case.load(("r1", "p", None, "ab"))
+    planning.apply(planning.draft().plan_id)
+    assert len(book_all(case)) == 2
+
+
+def test_who_knows_the_person_gets_nothing_of_them(case):
+    """Ann recused herself from the record: both go to Bob, who may not have both."""
+    planning = ready(case)
+    case.load(("r1", "p", None, "ac"))
+    with case.store.write() as tx:
+        tx.execute(
+            "INSERT INTO recusal (adversary_id, unit_id, at)"
+            " SELECT adversary_id, ?, 0 FROM account WHERE name = 'ann'",
+            [2 * case.records["r1"]],
+        )
+    planning.apply(planning.draft().plan_id)
+    assert pairs(case) == {("x/bob", "r1.a"), ("x/bob", "r1.c")}
+
+
+def test_blocked_accounts_get_nothing(case):
+    """And what was planned for them is planned anew."""
+    planning = ready(case)
+    case.load(("r1", "p", None, "a"))
+    planning.apply(planning.draft().plan_id)
+    ((who, _),) = pairs(case)
+    with case.store.write() as tx:
+        tx.execute(
+            "UPDATE account SET state = 'blocked' WHERE id = ?", [case.accounts[who]]
+        )
+    planning.apply(planning.draft().plan_id)
+    other = {"x/ann": "x/bob", "x/bob": "x/ann"}[who]
+    assert pairs(case) == {(other, "r1.a")}
+
+
+def test_the_better_worker_is_preferred(case):
+    """Bob's quality is 0.9, Ann's 0.6: he gets the one field."""
+    planning = ready(case, '[[utility]]\nworker = "*"\nfrom = "quality"\n' + PAIR)
+    case.load(("r1", "p", None, "a"))
+    with case.store.write() as tx:
+        tx.execute("UPDATE account SET quality = 0.6 WHERE name = 'ann'")
+        tx.execute("UPDATE account SET quality = 0.9 WHERE name = 'bob'")
+    planning.apply(planning.draft().plan_id)
+    assert pairs(case) == {("x/bob", "r1.a")}
+
+
+def test_the_same_seed_gives_the_same_plan(case):
+    """A dry run of it, too."""
+    planning = ready(case, accounts=tuple(f"x/{i}" for i in range(5)))
+    case.load(*((f"r{i}", f"p{i}", None, "abcd") for i in range(20)))
+    planning.draft(seed=5)
+    one = pairs(case, ["draft"])
+    with case.store.write() as tx:
+        tx.execute("DELETE FROM assignment")
+        tx.execute("DELETE FROM plan")
+    planning.draft(seed=5)
+    assert pairs(case, ["draft"]) == one
+
+
+def test_a_draft_that_is_out_of_date_is_not_applied(case):
+    """Another was applied since; an unknown one is not found; one is applied once."""
+    planning = ready(case)
+    case.load(("r1", "p", None, "ab"))
+    old, new = planning.draft(), planning.draft()
+    planning.apply(new.plan_id)
+    with pytest.raises(Conflict, match=f"plan {old.plan_id} is dropped"):
+        planning.apply(old.plan_id)
+    with pytest.raises(Conflict, match=f"plan {new.plan_id} is applied"):
+        planning.apply(new.plan_id)
+    with pytest.raises(NotFound, match="there is no plan 999"):
+        planning.apply(999)
+
+
+def test_a_plan_under_an_older_policy_is_not_applied(case):
+    """A version came between: make a new plan."""
+    planning = ready(case)
+    case.load(("r1", "p", None, "ab"))
+    drafted = planning.draft()
+    case.apply(policy(PAIR, name="second"))
+    with pytest.raises(Conflict, match="out of date"):
+        planning.apply(drafted.plan_id)
+
+
+def test_without_a_policy_there_is_no_plan(case):
+    """The message says what to do."""
+    with pytest.raises(Conflict, match="no policy is in force"):
+        Planning(case.store, case.tick).draft()
+
+
+def test_a_tick_plans_what_is_new_once(case):
+    """New records are planned and applied; then there is nothing to do."""
+    planning = ready(case)
+    with case.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "test", case.now, case.now + 10**9)
+    assert planning.tick(epoch) == 0
+    case.load(("r1", "p", None, "ab"))
+    assert planning.tick(epoch) == 2
+    assert planning.tick(epoch) == 0
+    assert len(book_all(case)) == 2
+
+
+def test_a_tick_holds_back_what_has_no_plan_and_goes_on_when_workers_come(case):
+    """One worker: nothing of the record; a second one comes: all of it."""
+    planning = ready(case, accounts=("x/ann",))
+    with case.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "test", case.now, case.now + 10**9)
+    case.load(("r1", "p", None, "ab"))
+    assert planning.tick(epoch) == 0
+    assert case.count("held_back") == 2
+    case.add("x/bob")
+    assert planning.tick(epoch) == 2
+    assert case.count("held_back") == 0
+
+
+def test_cancelled_runs_are_not_planned(case):
+    """Their records still count for what others may see, but are not asked for."""
+    planning = ready(case)
+    case.load(("r1", "p", None, "ab"))
+    with case.store.write() as tx:
+        tx.execute("UPDATE run SET state = 'cancelled'")
+    assert planning.draft().summary["answers"] == 0
