@@ -444,13 +444,15 @@ class KeyLine(SQLModel, table=True):
     """Lines of ``keys.jsonl`` by load, so that evidence repeats them to the byte.
 
     A load's lines are kept as one blob of raw lines (pseudonyms and facts only, no
-    value); ``chain system`` holds their count and digest.
+    value); ``chain system`` holds their count and digest. ``repeats`` counts the lines
+    about entries that had one before (a later policy needed more facts).
     """
 
     __tablename__ = "key_lines"
     seq: int = Field(sa_column=_id())  # seq of the `keys` line in chain system
     keys: bytes = Field(sa_column=_bytes())
     relations: bytes = Field(sa_column=_bytes())
+    repeats: int = Field(default=0, sa_column=_big())
 
 
 # -- out and back --------------------------------------------------------------

@@ -263,8 +263,7 @@ def _ledger() -> None:
         _bytes("hash"),
         sa.PrimaryKeyConstraint("chain_id", "seq", name="pk_ledger_line"),
         sa.CheckConstraint(
-            "kind = 'exposure'"
-            " OR kind IN ('member','join','policy','keys','unburn','seal')",
+            "kind = 'exposure' OR kind IN ('member','join','policy','keys','unburn','seal')",
             name=op.f("ck_ledger_line_kind"),
         ),
         sa.CheckConstraint("seq >= 1", name=op.f("ck_ledger_line_seq")),
@@ -306,6 +305,7 @@ def _ledger() -> None:
         _id("seq"),
         _bytes("keys"),
         _bytes("relations"),
+        _big("repeats"),
         sa.PrimaryKeyConstraint("seq", name="pk_key_lines"),
     )
 
@@ -353,8 +353,7 @@ def _out_and_back() -> None:
         _big("key_id", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_task"),
         sa.CheckConstraint(
-            "state = 'booked' OR state IN"
-            " ('sent', 'shown', 'expired', 'returned', 'dead', 'answered')",
+            "state = 'booked' OR state IN ('sent', 'shown', 'expired', 'returned', 'dead', 'answered')",
             name=op.f("ck_task_state"),
         ),
     )
@@ -382,10 +381,9 @@ def _out_and_back() -> None:
         sa.Column("valid", sa.SmallInteger(), nullable=False),
         _text("reason", null=True),
         _big("at"),
-        sa.Column("counted", sa.SmallInteger(), server_default="0", nullable=False),
+        sa.Column("counted", sa.SmallInteger(), nullable=False),
         sa.PrimaryKeyConstraint("task_id", name="pk_answer"),
     )
-    op.create_index("ix_answer_entry_id", "answer", ["entry_id"])
     op.create_index(
         "ix_answer_uncounted",
         "answer",
@@ -393,6 +391,7 @@ def _out_and_back() -> None:
         postgresql_where=sa.text("counted = 0"),
         sqlite_where=sa.text("counted = 0"),
     )
+    op.create_index("ix_answer_entry_id", "answer", ["entry_id"])
 
     op.create_table(
         "result",

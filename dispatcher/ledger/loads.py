@@ -89,8 +89,11 @@ def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
     return write_keys(tx, key_lines(force, records), at=at)
 
 
-def write_keys(tx: Tx, lines: Iterable[str], *, at: int) -> int:
-    """Keep raw key lines and enter them in chain ``system``."""
+def write_keys(tx: Tx, lines: Iterable[str], *, at: int, repeated: bool = False) -> int:
+    """Keep raw key lines and enter them in chain ``system``.
+
+    ``repeated`` says that their entries are known: the lines only add facts.
+    """
     kept = list(lines)
     if not kept:
         return 0
@@ -102,7 +105,7 @@ def write_keys(tx: Tx, lines: Iterable[str], *, at: int) -> int:
         "relations_sha256": hashlib.sha256(b"").hexdigest(),
     }
     system = chains.append(tx, chains.lock_system(tx), "keys", body, at=at)
-    keylines.add(tx, system.seq, raw, b"")
+    keylines.add(tx, system.seq, raw, b"", len(kept) if repeated else 0)
     return len(kept)
 
 

@@ -166,7 +166,9 @@ def _write_missing_keys(tx: Tx, old: InForce | None, force: InForce, at: int) ->
             )
         if had is None or (need.subject > had.subject) or (need.time > had.time):
             more.append(number)
-    return write_keys(tx, key_lines(force, _facts(tx, more)), at=at) if more else 0
+    if not more:
+        return 0
+    return write_keys(tx, key_lines(force, _facts(tx, more)), at=at, repeated=True)
 
 
 def _facts(tx: Tx, field_ids: list[int]) -> Iterator[RecordKeys]:

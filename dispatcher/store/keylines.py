@@ -7,12 +7,18 @@ from collections.abc import Iterator
 from dispatcher.store.transaction import Row, Tx
 
 
-def add(tx: Tx, seq: int, keys: bytes, relations: bytes) -> None:
+def add(tx: Tx, seq: int, keys: bytes, relations: bytes, repeats: int) -> None:
     """Keep the raw lines of a load under the number of its line in chain system."""
     tx.execute(
-        "INSERT INTO key_lines (seq, keys, relations) VALUES (?, ?, ?)",
-        (seq, keys, relations),
+        "INSERT INTO key_lines (seq, keys, relations, repeats) VALUES (?, ?, ?, ?)",
+        (seq, keys, relations, repeats),
     )
+
+
+def repeats_up_to(tx: Tx, seq: int) -> int:
+    """Count key lines up to ``seq`` about entries that had one before."""
+    found = tx.value("SELECT SUM(repeats) FROM key_lines WHERE seq <= ?", (seq,))
+    return int(found or 0)
 
 
 def up_to(tx: Tx, seq: int, *, relations: bool = False) -> Iterator[bytes]:

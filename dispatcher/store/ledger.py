@@ -90,6 +90,16 @@ class HoldingRow(NamedTuple):
     entries: int
 
 
+class FactsRow(NamedTuple):
+    """What a replay asks of an entry."""
+
+    id: int
+    record_id: int
+    subject_id: int | None
+    field_id: int
+    time: int | None
+
+
 class SeenRow(NamedTuple):
     """One thing that an adversary was shown."""
 
@@ -242,25 +252,6 @@ LINE = (
 def add_lines(tx: Tx, lines: Iterable[Sequence[object]]) -> None:
     """Append lines, rows in the order of :data:`LINE`."""
     tx.insert_many("ledger_line", LINE, lines)
-
-
-def lines_up_to(tx: Tx, chain: int, seq: int) -> Iterator[tuple[object, ...]]:
-    """Read a chain's lines up to ``seq``, in order, as they stream in.
-
-    Columns: seq, kind, at, policy_version, account (text), record's pseudonym, field_id,
-    cause, body, hash, entry_id.
-    """
-    return tx.stream(
-        "SELECT l.seq, l.kind, l.at, l.policy_version,"
-        " a.connector || '/' || a.name, r.pseudonym, e.field_id, l.cause, l.body,"
-        " l.hash, l.entry_id"
-        " FROM ledger_line l"
-        " LEFT JOIN account a ON a.id = l.account_id"
-        " LEFT JOIN entry e ON e.id = l.entry_id"
-        " LEFT JOIN record r ON r.id = e.record_id"
-        " WHERE l.chain_id = ? AND l.seq <= ? ORDER BY l.seq",
-        (chain, seq),
-    )
 
 
 # -- what one decision asks ----------------------------------------------------

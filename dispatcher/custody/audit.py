@@ -1,0 +1,309 @@
+"""Evidence: the bundle that an auditor checks without us, and the check itself.
+
+The bundle is cut at a seal: everything up to it is in, nothing after it, so that
+bookings go on while it is written. No field value is in it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final, TextIO
+
+from dispatcher.errors import Conflict
+from dispatcher.keys import entry_name
+from dispatcher.ledger.chains import SYSTEM, whole_line
+from dispatcher.ledger.lines import NO_HASH, ExposureForm, canonical
+from dispatcher.ledger.replay import Replay, Standing
+from dispatcher.ledger.seals import Seal, seal
+from dispatcher.ledger.standing import version_of
+from dispatcher.model import SYSTEM_CHAIN
+from dispatcher.store import Clock, Store, audit, keylines, ledger
+from dispatcher.store.audit import LineRow
+from dispatcher.store.transaction import Tx
+
+VERIFIER: Final = Path(__file__).resolve().parent.parent / "verifier.py"
+"""The program that checks a bundle: one file, alone."""
+
+ASSUMED: Final = (
+    "accounts that are in no common group and were not joined do not collude",
+    "identities are as registered",
+)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What was exported.
+
+    Attributes
+    ----------
+    folder : Path
+    root : str
+        Root of the seal: note it down, and no later rewrite goes unseen.
+    lines : int
+        Ledger lines.
+    counts : dict of str to int
+        As in the certificate.
+    """
+
+    folder: Path
+    root: str
+    lines: int
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the verifier said.
+
+    Attributes
+    ----------
+    status : int
+        0 verified, 1 violated, 2 broken.
+    text : str
+        All that it printed.
+    """
+
+    status: int
+    text: str
+
+    @property
+    def first(self) -> str:
+        """The verdict itself."""
+        return self.text.partition("\n")[0]
+
+
+def export(store: Store, folder: Path, *, clock: Clock) -> Bundle:
+    """Write a seal, then the evidence up to it.
+
+    Parameters
+    ----------
+    store : Store
+    folder : Path
+        Made by this; it may be there, but empty.
+    clock : Clock
+
+    Raises
+    ------
+    Conflict
+        The folder is not empty, or another export is writing it.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Conflict(
+            f"{folder} is not empty",
+            why="Evidence is written whole into a folder of its own.",
+            fix="Name a new folder, or remove that one.",
+        )
+    now = clock()
+    with store.write() as tx:
+        sealed = seal(tx, at=now, always=True)
+        assert sealed is not None
+    partial = folder.with_name(f"{folder.name}.partial")
+    try:
+        partial.mkdir(parents=True, mode=0o700)
+    except FileExistsError:
+        raise Conflict(
+            f"{partial} is there already",
+            why="Another export is writing it, or one was cut off.",
+            fix="Remove it if no export is running.",
+        ) from None
+    try:
+        with store.read() as tx:
+            bundle = _Writer(tx, sealed, partial).write(now)
+        if folder.exists():
+            folder.rmdir()
+        partial.rename(folder)
+    except (KeyError, TypeError, ValueError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise Conflict(
+            "the ledger does not read as it was written",
+            why="A line was changed behind the program's back.",
+            fix="Compare it with a backup and with evidence exported earlier.",
+        ) from error
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return Bundle(folder, sealed.root, bundle.lines, bundle.counts)
+
+
+class _Writer:
+    """One bundle being written."""
+
+    def __init__(self, tx: Tx, sealed: Seal, folder: Path) -> None:
+        self.tx, self.sealed, self.folder = tx, sealed, folder
+        self.heads: dict[str, str] = {}
+        self.joins: dict[tuple[str, ...], dict[str, object]] = {}
+        self.kinds: Counter[str] = Counter()
+        self.keys_count = 0
+        self.policies: dict[int, str] = {}
+        self.members: set[str] = set()
+
+    def write(self, now: int) -> Bundle:
+        """Write all files; the certificate last."""
+        seq = self.sealed.seq
+        with (self.folder / "keys.jsonl").open("xb") as file:
+            file.writelines(keylines.up_to(self.tx, seq))
+        with (self.folder / "relations.jsonl").open("xb") as file:
+            file.writelines(keylines.up_to(self.tx, seq, relations=True))
+        path = self.folder / "ledger.jsonl"
+        with path.open("x", encoding="utf-8", newline="\n") as lines:
+            self._system(lines)
+            replay = Replay({n: version_of(self.tx, n) for n in self.policies})
+            for chain in audit.chains_in_order(self.tx):
+                if chain.id in self.sealed.heads:
+                    name, last, _ = self.sealed.heads[chain.id]
+                    self._chain(lines, replay, chain.id, name, last)
+        for number in self.policies:
+            row = ledger.policy_row(self.tx, number)
+            assert row is not None
+            (self.folder / f"policy-{number}.toml").write_bytes(row.source)
+        counts = self._counts()
+        certificate = {
+            "format": 1,
+            "heads": self.heads,
+            "seal": {"seq": seq, "root": self.sealed.root},
+            "policies": {str(n): sha256 for n, sha256 in self.policies.items()},
+            "counts": counts,
+            "joins": [self.joins[chains] for chains in sorted(self.joins)],
+            "not_checked": [],
+            "worst": replay.worst(),
+            "assumed": list(ASSUMED),
+            "engine": f"sparsi-dispatcher {_version()}",
+            "time": now,
+        }
+        text = canonical(certificate) + "\n"
+        (self.folder / "cert.json").write_text(text, encoding="utf-8", newline="\n")
+        return Bundle(self.folder, self.sealed.root, sum(self.kinds.values()), counts)
+
+    def _counts(self) -> dict[str, int]:
+        ended = sum(len(chains) - 1 for chains in self.joins)
+        repeats = keylines.repeats_up_to(self.tx, self.sealed.seq)
+        return {
+            "accepted": 0,
+            "accounts": len(self.members),
+            "adversaries": len(self.sealed.heads) - ended,
+            "entries": self.keys_count - repeats,
+            "exposures": self.kinds["exposure"],
+            "joins": len(self.joins),
+            "links": 0,
+            "seals": self.kinds["seal"],
+        }
+
+    def _lines(
+        self, chain_id: int, name: str, last: int
+    ) -> Iterator[tuple[LineRow, str, dict[str, object] | None]]:
+        """Go through a chain: row, text in evidence, members unless an exposure."""
+        prev = NO_HASH
+        form_of: tuple[object, ...] = ()
+        form = ExposureForm("", "")
+        for row in audit.lines_up_to(self.tx, chain_id, last):
+            own = row.hash.hex()
+            self.kinds[row.kind] += 1
+            if row.kind == "exposure":
+                key = row.account, row.at, row.cause, row.policy_version
+                if key != form_of:
+                    form, form_of = _form(row, name), key
+                assert row.record is not None
+                assert row.entry is not None
+                entry = entry_name(row.record, row.entry.field_id)
+                yield row, form.text(entry, prev=prev, seq=row.seq, own=own), None
+            else:
+                line = whole_line(
+                    name, row.seq, prev, row.kind, row.at, row.policy_version,
+                    row.body or "{}",
+                )  # fmt: skip
+                line["hash"] = own
+                yield row, canonical(line), line
+            prev = own
+        self.heads[name] = prev
+
+    def _system(self, file: TextIO) -> None:
+        for row, text, line in self._lines(SYSTEM_CHAIN, SYSTEM, self.sealed.seq):
+            file.write(text + "\n")
+            assert line is not None
+            if row.kind == "policy":
+                self.policies[int(str(line["version"]))] = str(line["sha256"])
+            elif row.kind == "keys":
+                self.keys_count += int(str(line["keys_count"]))
+
+    def _chain(
+        self, file: TextIO, replay: Replay, chain_id: int, name: str, last: int
+    ) -> None:
+        who = replay.begin()
+        for row, text, line in self._lines(chain_id, name, last):
+            file.write(text + "\n")
+            if line is None:
+                assert row.entry is not None
+                replay.expose(who, name, row.seq, row.policy_version, row.entry)
+            else:
+                self._change(replay, who, name, row, line)
+        if name not in replay.ended:
+            replay.advance(who, name, max(self.policies, default=0))
+
+    def _change(
+        self,
+        replay: Replay,
+        who: Standing,
+        chain: str,
+        row: LineRow,
+        line: dict[str, object],
+    ) -> None:
+        place = who, chain, row.seq, row.policy_version
+        if row.kind == "member":
+            groups = line["groups"]
+            assert isinstance(groups, list)
+            account = str(line["account"])
+            self.members.add(account)
+            replay.member(*place, account, groups)
+            return
+        names = line["chains"]
+        assert isinstance(names, list)
+        if chain == names[0]:
+            told = {member: line[member] for member in ("because", "cause", "chains")}
+            self.joins[tuple(names)] = told
+            replay.join(*place, names[1:])
+        else:
+            replay.end(*place)
+
+
+def _form(row: LineRow, chain: str) -> ExposureForm:
+    assert row.account is not None
+    assert row.cause is not None
+    return ExposureForm.of(
+        account=row.account,
+        at=row.at,
+        cause=row.cause,
+        chain=chain,
+        policy=row.policy_version,
+    )
+
+
+def _version() -> str:
+    try:
+        return version("sparsi-dispatcher")
+    except PackageNotFoundError:  # run from a checkout
+        return "unreleased"
+
+
+def verify(folder: Path, heads: Sequence[str] = ()) -> Verdict:
+    """Run the verifier on a bundle, as a process of its own.
+
+    Parameters
+    ----------
+    folder : Path
+    heads : Sequence of str
+        Roots of seals that were noted earlier.
+    """
+    words = [sys.executable, "-I", str(VERIFIER), str(folder.absolute())]
+    for head in heads:
+        words += ["--head", head]
+    done = subprocess.run(  # noqa: S603 (our own file, no shell)
+        words, check=False, capture_output=True, encoding="utf-8"
+    )
+    return Verdict(done.returncode, done.stdout or done.stderr)

@@ -1,0 +1,191 @@
+"""The ledger told again from its first line: how near each limit was ever come to.
+
+An adversary is replayed chain by chain: a chain that ended in a join goes before the one
+that goes on. The largest f of every property is found by the gate's own rules, and never
+from the gate's summaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dispatcher.ledger.standing import FieldStanding, InForce
+from dispatcher.store.ledger import FactsRow
+from policies.document.policy import Scope
+from policies.groups import trusted_rules
+from policies.rules import Held, Rule
+
+Place = tuple[str, int]
+
+
+@dataclass
+class Reached:
+    """The largest f of a rule so far, and where: the least (chain, seq)."""
+
+    f: Fraction = Fraction(0)
+    place: Place = ("", 0)
+
+    def reach(self, f: Fraction, place: Place) -> None:
+        """Take in one judged unit."""
+        if f > self.f or (f == self.f and place < self.place):
+            self.f, self.place = f, place
+
+
+@dataclass
+class Standing:
+    """What one adversary holds and who is in it, at one line of its chain."""
+
+    version: int = 0
+    seq: int = 0
+    groups: dict[str, Sequence[str]] = field(default_factory=dict)
+    entries: dict[int, FactsRow] = field(default_factory=dict)
+    units: dict[tuple[Scope, int], dict[tuple[str, int], int]] = field(
+        default_factory=dict
+    )
+    judged: frozenset[str] = frozenset()
+
+
+class Replay:
+    """All chains, told again.
+
+    Parameters
+    ----------
+    versions : Mapping[int, InForce]
+        Every applied version by number, from 1.
+    """
+
+    def __init__(self, versions: Mapping[int, InForce]) -> None:
+        self.versions = versions
+        self.ended: dict[str, Standing] = {}
+        self.reached = {
+            (number, name): Reached()
+            for number, force in versions.items()
+            for name in force.rules.all
+        }
+
+    def begin(self) -> Standing:
+        """Begin a chain."""
+        return Standing()
+
+    def expose(
+        self, who: Standing, chain: str, seq: int, version: int, entry: FactsRow
+    ) -> None:
+        """Take in an exposure."""
+        self.advance(who, chain, version)
+        who.seq = seq
+        if entry.id in who.entries:
+            return
+        who.entries[entry.id] = entry
+        force = self.versions[version]
+        standing = force.fields.get(entry.field_id)
+        if standing is None:
+            return
+        self._hold(who, standing, entry)
+        for rule in standing.rules:
+            if rule.name in who.judged:
+                held = who.units[rule.scope, _unit(rule.scope, entry)]
+                self._judge(version, rule, held, (chain, seq))
+
+    def member(
+        self,
+        who: Standing,
+        chain: str,
+        seq: int,
+        version: int,
+        account: str,
+        groups: Sequence[str],
+    ) -> None:
+        """Take in an account, or its new groups: trust may end by it."""
+        self.advance(who, chain, version)
+        who.seq = seq
+        who.groups[account] = groups
+        before = who.judged
+        self._trust(who)
+        self._judge_all(who, chain, who.judged - before)
+
+    def join(
+        self, who: Standing, chain: str, seq: int, version: int, others: Sequence[str]
+    ) -> None:
+        """Take in the chains that end in this one."""
+        self.advance(who, chain, version)
+        who.seq = seq
+        force = self.versions.get(version)
+        for other in others:
+            ended = self.ended.pop(other)
+            who.groups |= ended.groups
+            for number, entry in ended.entries.items():
+                if number not in who.entries:
+                    who.entries[number] = entry
+                    standing = force.fields.get(entry.field_id) if force else None
+                    if standing is not None:
+                        self._hold(who, standing, entry)
+        self._trust(who)
+        self._judge_all(who, chain, who.judged)
+
+    def end(self, who: Standing, chain: str, seq: int, version: int) -> None:
+        """End a chain in a join that another one goes on from."""
+        self.advance(who, chain, version)
+        who.seq = seq
+        self.ended[chain] = who
+
+    def advance(self, who: Standing, chain: str, version: int) -> None:
+        """Let the versions up to ``version`` judge what is held by then."""
+        while who.version < version:
+            who.version += 1
+            force = self.versions[who.version]
+            who.units = {}
+            for entry in who.entries.values():
+                standing = force.fields.get(entry.field_id)
+                if standing is not None:
+                    self._hold(who, standing, entry)
+            self._trust(who)
+            self._judge_all(who, chain, who.judged)
+
+    def worst(self) -> dict[str, dict[str, object]]:
+        """Return the member ``worst`` of the certificate."""
+        best: dict[str, tuple[Fraction, Place]] = {}
+        for (number, name), reached in self.reached.items():
+            tau = self.versions[number].rules.all[name].tau
+            if tau is not None:
+                found = -reached.f / tau, reached.place
+                best[name] = min(found, best.get(name, found))
+        return {
+            name: {"share": str(-share)}
+            | ({"chain": place[0], "seq": place[1]} if share else {})
+            for name, (share, place) in best.items()
+        }
+
+    def _hold(self, who: Standing, standing: FieldStanding, entry: FactsRow) -> None:
+        time = (entry.time or 0) if standing.timed else 0
+        for scope in {rule.scope for rule in standing.rules}:
+            held = who.units.setdefault((scope, _unit(scope, entry)), {})
+            key = standing.name, time
+            held[key] = held.get(key, 0) + 1
+
+    def _trust(self, who: Standing) -> None:
+        if who.version:
+            force = self.versions[who.version]
+            trusted = trusted_rules(force.policy, who.groups.values())
+            who.judged = frozenset(force.rules.all) - trusted
+
+    def _judge_all(self, who: Standing, chain: str, names: frozenset[str]) -> None:
+        if not who.version or not names:
+            return
+        force = self.versions[who.version]
+        rules = [rule for name, rule in force.rules.all.items() if name in names]
+        for (scope, _), held in who.units.items():
+            for rule in rules:
+                if rule.scope is scope:
+                    self._judge(who.version, rule, held, (chain, who.seq))
+
+    def _judge(self, version: int, rule: Rule, held: Held, place: Place) -> None:
+        self.reached[version, rule.name].reach(rule.value(held), place)
+
+
+def _unit(scope: Scope, entry: FactsRow) -> int:
+    if scope is Scope.RECORD:
+        return entry.record_id
+    assert entry.subject_id is not None
+    return entry.subject_id
