@@ -19,21 +19,25 @@ def export(
     directory: Annotated[
         Path, typer.Argument(help="A new directory.", file_okay=False)
     ],
-    run: Annotated[
-        str | None, typer.Option(help="Narrows the numbers on screen only.")
-    ] = None,
 ) -> None:
     """Write a seal and the evidence bundle: ids, facts and lines, no field value."""
     from dispatcher.custody import audit
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        summary = audit.export(store, directory, wall_clock, run=run)
+        bundle = audit.export(store, directory, clock=wall_clock)
     context.show(
-        {"schema": "dispatcher.evidence/1", "directory": str(directory), **summary},
-        f"wrote {directory}: "
-        + ", ".join(f"{count} {name}" for name, count in summary.items())
-        + f"\nnext: dispatcher audit verify {directory}",
+        {
+            "schema": "dispatcher.evidence/1",
+            "directory": str(directory),
+            "root": bundle.root,
+            "lines": bundle.lines,
+            **bundle.counts,
+        },
+        f"wrote {directory}: {bundle.lines:,} ledger lines, "
+        + ", ".join(f"{count:,} {name}" for name, count in bundle.counts.items())
+        + f"\nroot {bundle.root}   note it down: no later rewrite goes unseen"
+        f"\nnext: dispatcher audit verify {directory} --head {bundle.root}",
     )
 
 
@@ -48,7 +52,6 @@ def verify(
     """Check a bundle with the verifier, in a process of its own."""
     from dispatcher.custody import audit
 
-    done = audit.verify(directory, heads=head or [])
-    sys.stdout.write(done.stdout)
-    sys.stderr.write(done.stderr)
-    leave(done.returncode)
+    verdict = audit.verify(directory, heads=head or [])
+    sys.stdout.write(verdict.text)
+    leave(verdict.status)

@@ -122,9 +122,7 @@ def _ticks(
         Tick("sealing", every.sealing, seal_now),
     ]
     if config.plans == "auto":
-        planning = Planning(
-            store, wall_clock, seed=config.seed, seconds=config.plan_seconds
-        )
+        planning = Planning(store, wall_clock)
         ticks.insert(0, Tick("planning", every.planning, planning.tick))
     if config.inbox is not None:
         inbox = Inbox(store, context.directory / config.inbox, wall_clock)

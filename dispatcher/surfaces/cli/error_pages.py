@@ -65,6 +65,6 @@ Register more workers, want fewer answers, or loosen the rule; or plan the rest 
     "E702": """E702: no verdict within the limits of time or work
 
 Neither a plan nor a proof that there is none was found in time. Nothing was shown. Give
-it more time (plan_seconds), or more workers.""",
+it more workers, or fewer entries at a time.""",
 }
 """Text of each code's page."""

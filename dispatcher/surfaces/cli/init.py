@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from dispatcher.errors import Conflict
-from dispatcher.surfaces.cli.context import CliContext, wall_clock
+from dispatcher.surfaces.cli.context import CliContext
 
 
 class Template(StrEnum):
@@ -37,7 +37,7 @@ def init(
 ) -> None:
     """Write dispatcher.toml, policy.toml, an empty store and .gitignore."""
     from dispatcher.config import CONFIG_NAME, STARTER
-    from dispatcher.store import create_store
+    from dispatcher.store import open_store
 
     context: CliContext = ctx.obj
     directory = context.directory
@@ -55,7 +55,9 @@ def init(
     ignore = directory / ".gitignore"
     if not ignore.exists():
         written.append(_write(ignore, "*.db*\nspool/\n*.rejected.csv\n"))
-    create_store(context.store_url, wall_clock)
+    open_store(
+        context.store_url, create=True, password_allowed=context.store_is_private
+    ).close()
     context.say(
         "wrote "
         + ", ".join(str(path) for path in written)

@@ -124,6 +124,16 @@ class Prescription:
     truth: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class Written:
+    """What is written in one box: all that a simulated worker can read there."""
+
+    rx_id: str
+    patient_id: str
+    field: str
+    text: str
+
+
 def invent(count: int, rng: np.random.Generator) -> tuple[Prescription, ...]:
     """Invent prescriptions, one to three for each patient.
 
@@ -190,18 +200,18 @@ def digest(picture: Image.Image) -> str:
 
 def write_forms(
     prescriptions: tuple[Prescription, ...], folder: Path, rng: np.random.Generator
-) -> dict[str, str]:
+) -> dict[str, Written]:
     """Write the scans and the CSV that is loaded, ``prescriptions.csv``.
 
     Returns
     -------
     dict
-        Digest of each crop -> what is written on it: all that a simulated worker
-        knows. The CSV holds no truth, only keys and the paths of the scans.
+        Digest of each crop -> what is written on it. The CSV holds no truth, only keys
+        and the paths of the scans.
     """
     scans = folder / "scans"
     scans.mkdir(parents=True, exist_ok=True)
-    known: dict[str, str] = {}
+    known: dict[str, Written] = {}
     with (folder / "prescriptions.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("rx_id", "patient_id", "scan"))
@@ -212,7 +222,12 @@ def write_forms(
             writer.writerow((prescription.rx_id, prescription.patient_id, name))
             for field, (x, y, width, height) in BOXES.items():
                 crop = page.crop((x, y, x + width, y + height))
-                known[digest(crop)] = prescription.truth[field]
+                known[digest(crop)] = Written(
+                    prescription.rx_id,
+                    prescription.patient_id,
+                    field,
+                    prescription.truth[field],
+                )
     return known
 
 

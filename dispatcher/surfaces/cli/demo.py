@@ -1,0 +1,41 @@
+"""``dispatcher demo``: the main job, end to end, on invented prescriptions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dispatcher.surfaces.cli.context import CliContext, leave
+
+
+def demo(
+    ctx: typer.Context,
+    directory: Annotated[
+        Path, typer.Option("--dir", help="A new directory to run in.", file_okay=False)
+    ] = Path("demo"),
+    records: Annotated[int, typer.Option(min=1, max=10_000)] = 100,
+    workers: Annotated[
+        int, typer.Option(min=5, max=200, help="A fifth of them work by folder.")
+    ] = 20,
+    seed: Annotated[int, typer.Option(min=0)] = 7,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Give up after.")] = 10.0,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the daemon running at the end.")
+    ] = False,
+) -> None:
+    """Run it all: drawn forms, simulated workers over HTTP and files, the proof."""
+    from dispatcher.surfaces.demo.show import Scenario, run
+
+    context: CliContext = ctx.obj
+    scenario = Scenario(
+        directory=directory.absolute(),
+        records=records,
+        workers=workers,
+        seed=seed,
+        seconds=minutes * 60,
+        keep=keep,
+    )
+    if not run(scenario, context.say):
+        leave(1)

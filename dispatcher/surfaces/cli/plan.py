@@ -1,0 +1,182 @@
+"""``dispatcher plan``: who is to be shown what, judged before anything is shown."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dispatcher.errors import EXIT_INFEASIBLE, NotFound
+from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
+
+if TYPE_CHECKING:
+    from dispatcher.stages.planning import Drafted
+
+app = typer.Typer(
+    help="Plan who is to be shown what.",
+    invoke_without_command=True,
+    no_args_is_help=False,
+)
+
+
+@app.callback()
+def plan(
+    ctx: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Keep nothing.")
+    ] = False,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Plan the rest where something has none.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The same seed gives the same plan.")
+    ] = None,
+    algorithm: Annotated[str, typer.Option(help="A solver's name.")] = "auto",
+) -> None:
+    """Plan whatever misses answers; nothing is sent before the plan is applied."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from dispatcher.errors import Usage
+    from dispatcher.stages.planning import Planning
+    from policies.solvers import SOLVERS
+
+    context: CliContext = ctx.obj
+    if algorithm not in SOLVERS:
+        raise Usage(
+            f"there is no algorithm {algorithm[:40]!r}",
+            why=f"known: {', '.join(sorted(SOLVERS))}",
+            fix="leave --algorithm out: auto picks by structure",
+        )
+    with context.open_store() as store:
+        drafted = Planning(store, wall_clock).draft(
+            partial=partial,
+            dry_run=dry_run,
+            seed=context.config.seed if seed is None else seed,
+            algorithm=algorithm,
+        )
+    document = {
+        "schema": "dispatcher.plan/1",
+        "plan": drafted.plan_id,
+        "verdict": drafted.verdict,
+        **drafted.summary,
+    }
+    context.show(document, lay_out(drafted, dry_run=dry_run))
+    if drafted.verdict == "INFEASIBLE":
+        leave(EXIT_INFEASIBLE)
+
+
+@app.command("apply")
+def apply_plan(ctx: typer.Context, number: int) -> None:
+    """Let a plan take effect: `up` books and sends it, the task page serves it."""
+    from dispatcher.stages.planning import Planning
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        pairs = Planning(store, wall_clock).apply(number)
+    context.show(
+        {"schema": "dispatcher.plan/1", "plan": number, "pairs": pairs},
+        f"plan {number} is applied: {pairs:,} showings are planned now",
+    )
+
+
+@app.command("list")
+def list_plans(ctx: typer.Context) -> None:
+    """List plans, newest first."""
+    from dispatcher.store import planning as rows
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store, store.read() as tx:
+        found = rows.plans(tx)
+    header = ("plan", "state", "verdict", "policy", "pairs", "held")
+    lines = []
+    for row in sorted(found, key=lambda p: -p.id):
+        numbers = json.loads(row.summary)
+        lines.append(
+            (
+                row.id,
+                row.state,
+                row.verdict,
+                row.policy_version,
+                numbers["pairs"],
+                numbers["held"],
+            )
+        )
+    context.show(
+        {
+            "schema": "dispatcher.plans/1",
+            "plans": [dict(zip(header, line, strict=True)) for line in lines],
+        },
+        table(lines, header),
+    )
+
+
+@app.command("show")
+def show_plan(ctx: typer.Context, number: int) -> None:
+    """Show a plan's numbers."""
+    from dispatcher.store import planning as rows
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store, store.read() as tx:
+        found = rows.plan(tx, number)
+    if found is None:
+        raise NotFound(
+            f"there is no plan {number}",
+            why="no plan of this number was ever made in this store",
+            fix="dispatcher plan list",
+        )
+    numbers = json.loads(found.summary)
+    head = f"plan {found.id}: {found.state}, {found.verdict}, by {found.algorithm}\n"
+    context.show(
+        {
+            "schema": "dispatcher.plan/1",
+            "plan": number,
+            "state": found.state,
+            "verdict": found.verdict,
+            "seed": found.seed,
+            **numbers,
+        },
+        head + numbers_of(numbers),
+    )
+
+
+def lay_out(drafted: Drafted, *, dry_run: bool) -> str:
+    """Lay a new plan out for people."""
+    lines = ["DRY RUN - nothing was changed"] if dry_run else []
+    lines.append(numbers_of(drafted.summary))
+    for core in drafted.summary["cores"]:
+        lines.append(f"  held back: {core['needed'] or 'no number of'} workers needed")
+        lines += [f"    {why}" for why in core["why"]]
+    if drafted.plan_id is None:
+        lines.append("  nothing was kept" if dry_run else "  nothing is left to plan")
+    else:
+        lines.append(
+            f"  next: dispatcher plan apply {drafted.plan_id}   (nothing has been sent)"
+        )
+    return "\n".join(lines)
+
+
+def numbers_of(numbers: dict[str, Any]) -> str:
+    """Lay the numbers of a plan out for people."""
+    best = Fraction(numbers["best"])
+    share = float(Fraction(numbers["utility"]) / best) if best else 1.0
+    worst = numbers["worst"]
+    nearest = (
+        f"{worst['share']:.2f} of a limit ({worst['rule']}: f = {worst['f']}, "
+        f"limit f < {worst['limit']})"
+        if worst
+        else "no rule has a limit"
+    )
+    return "\n".join(
+        [
+            f"  {numbers['records']:,} records · {numbers['fields']:,} fields · "
+            f"{numbers['answers']:,} answers wanted · "
+            f"{numbers['adversaries']:,} adversaries · "
+            f"{numbers['sets']:,} sensitive sets",
+            f"  planned      {numbers['pairs']:,} showings · {numbers['held']:,} fields "
+            "held back",
+            f"  utility      {share:.3f} of the best without limits",
+            f"  worst share  {nearest}   complete sets: {numbers['complete']}",
+        ]
+    )

@@ -1,0 +1,310 @@
+"""The demo's course: set up by commands, run `up` beside simulated workers, prove."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from dispatcher.errors import Conflict
+from dispatcher.surfaces.demo.forms import FIELDS, Written, invent, write_forms
+from dispatcher.surfaces.demo.people import (
+    Character,
+    Diary,
+    FolderWorker,
+    Habits,
+    PageWorker,
+    Reader,
+)
+from dispatcher.surfaces.demo.report import Report, report
+
+SETTINGS: Final = """\
+store  = "dispatcher.db"
+policy = "policy.toml"
+
+[surfaces]
+operators = "127.0.0.1:{operators}"
+workers   = "127.0.0.1:{workers}"
+admin     = "127.0.0.1:{admin}"
+
+[ticks]
+planning   = 0.5
+booking    = 0.5
+sending    = 0.3
+serving    = 1.0
+collecting = 0.5
+assembly   = 0.5
+sealing    = 10.0
+
+[connectors.folder]
+spool  = "spool"
+settle_seconds = "0"
+
+[connectors.inhouse]
+"""
+"""As `init` writes it, but with free ports and a quicker rhythm than a real day's."""
+
+STALLED: Final = 30.0  # seconds without an answer after which nothing more will come
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is run: sizes, seed, where, and for how long at most."""
+
+    directory: Path
+    records: int = 100
+    workers: int = 20
+    seed: int = 7
+    seconds: float = 600.0
+    keep: bool = False
+
+    @property
+    def by_folder(self) -> int:
+        """How many of the workers work by folder."""
+        return max(1, self.workers // 5)
+
+
+class Stage:
+    """The demo's directory and the program run in it, as an operator would."""
+
+    def __init__(self, directory: Path, say: Callable[[str], None]) -> None:
+        self.directory = directory
+        self.say = say
+
+    def command(self, *words: str, echo: bool = True) -> str:
+        """Run one command of ours as a process; return its output.
+
+        Raises
+        ------
+        Conflict
+            If it fails; what it said is passed on.
+        """
+        if echo:
+            self.say(f"$ dispatcher {' '.join(words)}")
+        done = subprocess.run(  # noqa: S603 - our own program
+            [*self._program(), *words], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise Conflict(
+                f"the demo's step `dispatcher {' '.join(words)}` failed "
+                f"(exit {done.returncode})",
+                why=done.stderr.strip()[-2000:],
+                fix="run it by hand in the demo's directory",
+            )
+        return done.stdout
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start ``dispatcher up``; its log goes to ``up.log``."""
+        self.say("$ dispatcher up &")
+        with (self.directory / "up.log").open("ab") as log:
+            return subprocess.Popen(  # noqa: S603 - our own program
+                [*self._program(), "up", "--drain", "5"], stdout=log, stderr=log
+            )
+
+    def _program(self) -> list[str]:
+        return [sys.executable, "-m", "dispatcher", "--dir", str(self.directory)]
+
+
+def run(scenario: Scenario, say: Callable[[str], None]) -> bool:
+    """Run the demo.
+
+    Returns
+    -------
+    bool
+        Whether every record came back whole and the verifier said VERIFIED.
+    """
+    began = time.monotonic()
+    stage = Stage(scenario.directory, say)
+    known, invites, folder_names = set_up(stage, scenario)
+    stop = threading.Event()
+    people = make_people(stage, scenario, known, invites, folder_names, stop)
+    daemon = stage.start()
+    try:
+        for person in people:
+            person.start()
+        say(
+            f"{len(people)} simulated workers are answering: "
+            f"{scenario.workers - scenario.by_folder} at the task page, "
+            f"{scenario.by_folder} by folder"
+        )
+        finished = watch(stage, daemon, scenario.seconds, began)
+    finally:
+        stop.set()
+        if not scenario.keep:
+            end(daemon)
+    for person in people:
+        person.join(timeout=10)
+    found = report(stage, scenario.records, known, [p.diary for p in people])
+    say(found.text(time.monotonic() - began))
+    for person in people:
+        if person.fault is not None:
+            say(f"a simulated worker failed: {type(person.fault).__name__}")
+    if scenario.keep:
+        say("\nthe daemon is still running; sign in as a worker with one of these:")
+        for account, link in list(invites.items())[:3]:
+            say(f"  {account}  {link}")
+        say(f"  stop it with: kill {daemon.pid}")
+    return finished and found.good and not any(p.fault for p in people)
+
+
+def set_up(
+    stage: Stage, scenario: Scenario
+) -> tuple[dict[str, Written], dict[str, str], list[str]]:
+    """Make the directory, the forms, the store, the workers; load the records.
+
+    Returns
+    -------
+    tuple
+        What is written on each crop, invite links by account, folder accounts.
+    """
+    directory = scenario.directory
+    if (directory / "dispatcher.toml").exists():
+        if not (directory / "truth.csv").exists():
+            raise Conflict(
+                f"{directory} is in use, and not by a demo",
+                why="the demo runs in a directory of its own",
+                fix="name a new one with --dir",
+            )
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    stage.say(f"drawing {scenario.records} prescriptions in {directory}")
+    rng = np.random.default_rng(scenario.seed)
+    prescriptions = invent(scenario.records, rng)
+    known = write_forms(prescriptions, directory, rng)
+    with (directory / "truth.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("rx_id", *FIELDS))
+        for one in prescriptions:
+            writer.writerow((one.rx_id, *(one.truth[name] for name in FIELDS)))
+    stage.command("init", "--template", "prescriptions")
+    ports = free_ports(3)
+    settings = SETTINGS.format(operators=ports[0], workers=ports[1], admin=ports[2])
+    (directory / "dispatcher.toml").write_text(settings, encoding="utf-8")
+    stage.command("policy", "apply")
+    page = [f"inhouse/w{i + 1:02d}" for i in range(scenario.workers)]
+    folder = [f"folder/agency-{i + 1}" for i in range(scenario.by_folder)]
+    del page[scenario.workers - scenario.by_folder :]
+    stage.command("workers", "add", *folder, echo=False)
+    listed = stage.command("--json", "workers", "add", *page, "--invite", echo=False)
+    stage.say(
+        f"$ dispatcher workers add {page[0]} ... {folder[-1]} --invite"
+        f"   ({len(page) + len(folder)})"
+    )
+    invites = json.loads(listed)["invites"]
+    stage.command("records", "load", str(directory / "prescriptions.csv"))
+    return known, invites, folder
+
+
+def make_people(
+    stage: Stage,
+    scenario: Scenario,
+    known: Mapping[str, Written],
+    invites: Mapping[str, str],
+    folder_accounts: Sequence[str],
+    stop: threading.Event,
+) -> list[PageWorker | FolderWorker]:
+    """Make the simulated workers, two of whom try what they should not."""
+    seeds = np.random.SeedSequence(scenario.seed).spawn(scenario.workers)
+    board: list[str] = []
+    people: list[PageWorker | FolderWorker] = []
+    tricks = {0: Character.CURIOUS, 1: Character.FORGER}
+    for i, (account, link) in enumerate(invites.items()):
+        habits = Habits(character=tricks.get(i, Character.HONEST))
+        reader = Reader(known, habits, Diary(account), np.random.default_rng(seeds[i]))
+        url = link.partition("/#")[0]
+        people.append(PageWorker(url, link, reader, stop, board))
+    for i, account in enumerate(folder_accounts, start=len(people)):
+        rng = np.random.default_rng(seeds[i])
+        reader = Reader(known, Habits(), Diary(account), rng)
+        home = stage.directory / "spool" / account.partition("/")[2]
+        people.append(FolderWorker(home, reader, stop))
+    return people
+
+
+def watch(
+    stage: Stage, daemon: subprocess.Popen[bytes], seconds: float, began: float
+) -> bool:
+    """Wait until every field is settled; say how far it is now and then."""
+    from dispatcher.store import open_store
+    from dispatcher.surfaces.cli.context import wall_clock
+    from dispatcher.surfaces.cli.status import collect
+
+    last, moved, told = -1, time.monotonic(), 0.0
+    with open_store(str(stage.directory / "dispatcher.db")) as store:
+        while time.monotonic() - began < seconds:
+            if daemon.poll() is not None:
+                raise Conflict(
+                    "the demo's daemon ended by itself",
+                    why=f"exit {daemon.returncode}",
+                    fix=f"look into {stage.directory / 'up.log'}",
+                )
+            found = collect(store, wall_clock())
+            answers = found["counts"]["answers"]
+            if answers != last:
+                last, moved = answers, time.monotonic()
+            if settled(found):
+                return True
+            if time.monotonic() - moved > STALLED:
+                stage.say("no answer has come for a while: the rest can not be done")
+                return False
+            if time.monotonic() - told > 5:
+                told = time.monotonic()
+                stage.say(progress(found))
+            time.sleep(0.5)
+    return False
+
+
+def settled(found: Mapping[str, Any]) -> bool:
+    """Whether every field that is asked has its answer."""
+    results = found["results"]
+    return bool(found["counts"]["entries"]) and (
+        results.get("answered", 0) == found["counts"]["entries"]
+    )
+
+
+def progress(found: Mapping[str, Any]) -> str:
+    """One line about how far it is."""
+    done = found["results"].get("answered", 0)
+    entries = found["counts"]["entries"]
+    return (
+        f"  {done:,} of {entries:,} fields settled · {found['counts']['answers']:,} "
+        f"answers · {found['counts']['exposures']:,} exposures booked"
+    )
+
+
+def end(daemon: subprocess.Popen[bytes]) -> None:
+    """Stop the daemon as an operator would; kill it only if that does not help."""
+    if daemon.poll() is None:
+        daemon.send_signal(signal.SIGTERM)
+        try:
+            daemon.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+__all__ = ["Report", "Scenario", "run"]
