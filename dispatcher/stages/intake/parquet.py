@@ -128,6 +128,8 @@ class ParquetReader:
             values = series.to_list()
             if series.dtype == self._pl.String:
                 columns.append(["" if v is None else v for v in values])
+            elif series.dtype.is_integer():
+                columns.append(["" if v is None else str(v) for v in values])
             else:
                 columns.append([_text(value) for value in values])
         batch = Batch(self.columns)

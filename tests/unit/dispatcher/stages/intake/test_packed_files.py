@@ -70,10 +70,10 @@ def test_a_gzip_bomb_is_refused_at_once_and_in_little_memory():
     bomb = b"".join(packer.compress(block) for _ in range(200)) + packer.flush()
     assert len(bomb) < 250_000
     before = psutil.Process().memory_info().rss
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(Invalid, match="200 times its size"):
         rows(io.BytesIO(bomb), "a.csv.gz")
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert psutil.Process().memory_info().rss - before < 200 << 20
 
 

@@ -78,9 +78,9 @@ def test_no_tag_changes_nothing():
     "unit", ["1 ", "a", "a.", "DE12 ", "1.", "+1(", "@a", ":1", "0-"]
 )
 def test_masking_takes_linear_time(tag, unit):
-    start = time.perf_counter()
+    start = time.process_time()
     redacted(unit * 50_000, [tag])
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @settings(max_examples=80, deadline=None)

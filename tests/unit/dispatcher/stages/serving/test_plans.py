@@ -12,12 +12,6 @@ def pack(*ids: int) -> bytes:
 INDEX = PlanIndex(1, 0, [(10, pack(1, 2, 3)), (11, pack(2, 5)), (12, b"")])
 
 
-def test_an_account_finds_its_entries():
-    assert INDEX.of_account(10).tolist() == [1, 2, 3]
-    assert INDEX.of_account(12).tolist() == []
-    assert INDEX.of_account(99).tolist() == []
-
-
 def test_an_entry_finds_its_accounts():
     assert INDEX.accounts_of(2) == {10, 11}
     assert INDEX.accounts_of(5) == {11}
@@ -34,3 +28,10 @@ def test_an_empty_plan_has_nothing_for_anybody(rng):
     empty = PlanIndex(2, 0, [])
     assert empty.sample(rng, 5) == []
     assert empty.accounts_of(1) == frozenset()
+
+
+def test_a_pair_that_left_the_plan_is_forgotten():
+    index = PlanIndex(1, 0, [(10, pack(1, 2)), (11, pack(2))])
+    index.drop(10, [2])
+    assert index.accounts_of(2) == {11}
+    assert index.accounts_of(1) == {10}

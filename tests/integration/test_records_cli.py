@@ -1,0 +1,172 @@
+"""``dispatcher records``: what is printed, where, and the exit statuses."""
+
+import csv
+import io
+import json
+import stat
+
+import pytest
+from typer.testing import CliRunner
+
+from dispatcher.errors import EXIT_PARTLY, Conflict, Invalid, Usage
+from dispatcher.ledger.versions import apply_policy
+from dispatcher.stages.intake.suggest import suggest_policy
+from dispatcher.store import open_store
+from dispatcher.surfaces.cli import records
+from dispatcher.surfaces.cli.context import CliContext
+from policies.document import parse
+
+POLICY = b"""
+version = 1
+name = "forms"
+[entity.form]
+key = "rx_id"
+[entity.form.fields]
+patient_name = { ask = "transcribe" }
+zip = { ask = "transcribe" }
+[property.both]
+of = ["patient_name", "zip"]
+"""
+FORMS = "rx_id;patient_name;zip\n" + "".join(
+    f"rx-{i};Canary{i} Secretson;0{4000 + i}\n" for i in range(9)
+)
+
+
+@pytest.fixture
+def run(sqlite_path, clock):
+    """Run a command of ``records`` on a store with a policy in force."""
+    with open_store(sqlite_path) as store, store.write() as tx:
+        apply_policy(tx, POLICY, at=clock())
+
+    def invoke(*words, stdin=None, as_json=False):
+        context = CliContext(
+            directory=sqlite_path.parent, store=str(sqlite_path), json=as_json
+        )
+        done = CliRunner().invoke(
+            records.app, [str(word) for word in words], input=stdin, obj=context
+        )
+        if done.exception and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done
+
+    return invoke
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "scans.csv"
+    path.write_text(FORMS)
+    return path
+
+
+def test_preview_says_what_is_in_a_file_and_no_value(run, file):
+    file.write_text(FORMS + "rx-9;too;many;cells\nrx-1;again;1\n")
+    done = run("preview", file)
+    assert done.exit_code == 0
+    head, *rows = done.stdout.splitlines()
+    assert head.startswith(
+        "scans.csv  CSV, utf-8 (valid UTF-8), ';' separated, 11 rows"
+    )
+    assert rows[0].split("\t") == ["rx_id", "text", "0", "9", "-", "field"]
+    assert rows[2].startswith("zip\ttext\t0\t10\tUS_ZIP")
+    assert "1 row would be rejected: line 11 (4 columns, expected 3)" in rows[-1]
+    assert "Canary" not in done.output
+    assert "Canary0" in run("preview", file, "--show-values").stdout
+
+
+def test_preview_as_json_is_one_document(run, file):
+    found = json.loads(run("preview", file, as_json=True).stdout)
+    assert found["schema"] == "dispatcher.preview/1"
+    assert found["columns"][0]["suggestion"] == "key"
+    assert all("values" not in column for column in found["columns"])
+
+
+def test_values_can_not_move_the_cursor(run, file):
+    file.write_text("a,b\x1b[2J\n1,\x1b]0;x\x07\n")
+    assert "\x1b" not in run("preview", file, "--show-values").output
+
+
+def test_load_counts_and_loading_twice_skips(run, file):
+    done = run("load", file)
+    assert (done.exit_code, done.stdout) == (
+        0,
+        "9 records loaded into run default  18 fields\n",
+    )
+    assert "9 skipped: in the store already" in run("load", file).stdout
+
+
+def test_load_with_rejects_exits_3_and_names_the_file(run, file):
+    file.write_text(FORMS + "rx-9;one\n")
+    done = run("load", file, "--run", "nov")
+    assert done.exit_code == EXIT_PARTLY
+    rejects = file.with_name("scans.rejected.csv")
+    assert f"1 rejected -> {rejects}" in done.stdout
+    assert stat.S_IMODE(rejects.stat().st_mode) == 0o600
+    assert rejects.read_text() == 'line,column,reason\n11,,"2 columns, expected 3"\n'
+    assert "Canary" not in done.output
+
+
+def test_load_from_stdin_and_with_what_the_operator_says(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = "rx_id|patient_name|zip\n1|Zoë|2\n".encode("cp437")
+    done = run("load", "-", "--encoding", "cp437", "--delimiter", "|", stdin=data)
+    assert done.exit_code == 0
+    out = run("reassemble", "-o", "-", "--format", "jsonl")
+    assert json.loads(out.stdout)["patient_name"] == "Zoë"
+
+
+def test_reassemble_brings_the_loaded_columns_back_exactly(run, file, tmp_path):
+    tricky = [["rx_id", "patient_name", "zip"], ["1", 'a "b"\r\nc', "00501"]]
+    tricky += [["2", " x ", "=1+1"], ["3", "漢字", ""]]
+    out = io.StringIO(newline="")
+    csv.writer(out).writerows(tricky)
+    file.write_bytes(out.getvalue().encode())
+    run("load", file)
+    target = tmp_path / "whole.csv"
+    done = run("reassemble", "-o", target, "--no-excel-guard")
+    assert "3 records, 0 whole" in done.stdout
+    with target.open(newline="", encoding="utf-8-sig") as stream:
+        assert [row[:3] for row in csv.reader(stream)] == tricky
+
+
+@pytest.mark.parametrize("size", ["", "x", "-1", "0", "1.5G", "9P"])
+def test_a_size_that_is_none_is_wrong_usage(run, file, size):
+    with pytest.raises(Usage, match="no size"):
+        run("load", file, "--max-bytes", size)
+
+
+def test_a_file_that_is_not_there_is_told(run, tmp_path):
+    with pytest.raises(Invalid, match="no file"):
+        run("load", tmp_path / "none.csv")
+
+
+def test_nothing_is_loaded_without_a_policy(sqlite_path, file):
+    context = CliContext(directory=sqlite_path.parent, store=str(sqlite_path))
+    done = CliRunner().invoke(records.app, ["load", str(file)], obj=context)
+    assert isinstance(done.exception, Conflict)
+
+
+def test_the_policy_that_is_suggested_passes_every_check(file):
+    file.write_text(
+        "rx_id,patient_id,patient_name,birth_date,zip,disease,scan\n"
+        + "".join(
+            f"r{i},p{i // 3},A{i} B,1960-01-{10 + i},0{1000 + i},d{i % 4},s/{i}.png\n"
+            for i in range(12)
+        )
+    )
+    policy = parse(suggest_policy(file).encode()).policy
+    assert policy is not None
+    assert (policy.entity.key, policy.entity.subject) == ("rx_id", "patient_id")
+    assert set(policy.entity.fields) == {
+        "patient_name",
+        "birth_date",
+        "zip",
+        "disease",
+    }
+    assert policy.entity.fields["birth_date"].ask == "date"
+
+
+def test_no_policy_is_suggested_without_a_key(file):
+    file.write_text("a,b\n1,2\n1,2\n1,2\n")
+    with pytest.raises(Invalid, match="can be the key"):
+        suggest_policy(file)
