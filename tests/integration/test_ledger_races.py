@@ -1,0 +1,116 @@
+"""Two at the same time: what one alone may not do, two together may not do either."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from ledger_cases import PAIR, Case, policy
+
+from dispatcher.errors import DispatcherError, Refused
+from dispatcher.ledger.seals import seal
+from dispatcher.ledger.summaries import differences
+
+GROUP = '[workers.groups.g]\nmembers = ["x/g*"]'
+
+
+def together(*actions):
+    """Run actions at the same moment; return what each came to."""
+    start = threading.Barrier(len(actions))
+
+    def run(action):
+        start.wait()
+        try:
+            return action()
+        except DispatcherError as error:
+            return error
+
+    with ThreadPoolExecutor(len(actions)) as pool:
+        return [
+            job.result(timeout=60) for job in [pool.submit(run, a) for a in actions]
+        ]
+
+
+@pytest.fixture
+def case(store):
+    made = Case(store)
+    made.apply(policy(PAIR, budget="t = 2", groups=GROUP))
+    made.add("x/g1", "x/g2", *(f"x/{i}" for i in range(6)))
+    made.load(*((f"r{i}", None, None, "abcd") for i in range(20)))
+    return made
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_two_never_take_the_two_halves_of_a_pair(case, size):
+    # Two accounts of one adversary ask for the halves at once: one of them may have it.
+    for i in range(10):
+        more = " ".join(f"r{i}.{letter}" for letter in "c"[: size - 1])
+        said = together(
+            lambda i=i, more=more: case.book(("x/g1", f"r{i}.a {more}")),
+            lambda i=i, more=more: case.book(("x/g2", f"r{i}.b {more}")),
+        )
+        refused = [one for one in said if isinstance(one, Refused)]
+        assert len(refused) == 1, said
+        assert refused[0].facts["property"] == "a-b"
+
+
+def test_t_is_never_exceeded(case):
+    for i in range(6):
+        said = together(
+            *(lambda n=n, i=i: case.book((f"x/{n}", f"r{i}.a")) for n in range(4))
+        )
+        refused = [one for one in said if isinstance(one, Refused)]
+        assert [one.facts["property"] for one in refused] == ["budget.t"] * 2, said
+
+
+def test_batches_that_cross_end_without_a_deadlock_and_within_t(case):
+    entries = [f"r{i}.a" for i in range(20)]
+    said = together(
+        lambda: case.book(("x/0", " ".join(entries)), ("x/1", entries[0]), skip=True),
+        lambda: case.book(("x/1", " ".join(entries[::-1])), skip=True),
+        lambda: case.book(("x/2", " ".join(entries)), skip=True),
+        lambda: case.book(("x/3", " ".join(entries[::-1])), skip=True),
+    )
+    assert sum(booked.new for booked in said) == 2 * 20, said
+    assert case.count("ledger_line", "showing = 1") == 40
+    with case.store.read() as tx:
+        assert differences(tx) == 0
+
+
+def test_a_new_version_waits_for_bookings_and_they_for_it(case):
+    stricter = PAIR + '\n[property.c-d]\nof = ["c", "d"]\n'
+
+    def books():
+        return [case.book(("x/0", f"r{i}.c r{i}.a"), skip=True).new for i in range(20)]
+
+    def applies():
+        return case.apply(policy(stricter, budget="t = 2", groups=GROUP))
+
+    def seals():
+        for _ in range(5):
+            with case.store.write() as tx:
+                seal(tx, at=case.tick())
+
+    said = together(books, applies, seals)
+    assert not [one for one in said if isinstance(one, DispatcherError)], said
+    with case.store.read() as tx:
+        falls = tx.value(
+            "SELECT COUNT(*) FROM ledger_line a JOIN ledger_line b"
+            " ON a.chain_id = b.chain_id AND a.seq < b.seq"
+            " AND a.policy_version > b.policy_version WHERE a.chain_id <> 0"
+        )
+        assert falls == 0
+        assert differences(tx) == 0
+
+
+def test_accounts_come_while_others_work(case):
+    said = together(
+        lambda: [case.book(("x/0", f"r{i}.a")).new for i in range(20)],
+        lambda: [case.add(f"x/g{i}") for i in range(3, 10)],
+        lambda: [case.add(f"x/h{i}") for i in range(3, 10)],
+    )
+    assert not [one for one in said if isinstance(one, DispatcherError)], said
+    with case.store.read() as tx:
+        found = tx.rows(
+            "SELECT COUNT(DISTINCT adversary_id) FROM account WHERE name LIKE 'g%'"
+        )
+    assert found == [(1,)]
