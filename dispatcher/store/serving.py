@@ -17,6 +17,7 @@ _TASK: Final = (
     " draft FROM task"
 )
 _ACCOUNT: Final = "SELECT id, adversary_id, connector, name, state, invite FROM account"
+_PLANNED: Final = "SELECT entries FROM assignment WHERE plan_id = ? AND account_id = ?"
 
 
 class AccountRow(NamedTuple):
@@ -191,11 +192,12 @@ def idle_runs(tx: Tx, scopes: frozenset[str]) -> frozenset[int]:
 # -- the plan and other places to look for work ------------------------------------
 
 
-def plan_in_force(tx: Tx) -> PlanRow | None:
-    """Return the plan that was applied last, if it still stands."""
+def plan_in_force(tx: Tx, version: int) -> PlanRow | None:
+    """Return the plan that is applied, if it was made for this version of the policy."""
     row = tx.one(
         "SELECT id, applied_at FROM plan WHERE state = 'applied'"
-        " ORDER BY id DESC LIMIT 1"
+        " AND policy_version = ? ORDER BY id DESC LIMIT 1",
+        [version],
     )
     return None if row is None else PlanRow(row[0], row[1] or 0)
 
@@ -206,6 +208,26 @@ def planned_rows(tx: Tx, plan_id: int) -> list[tuple[int, bytes]]:
         "SELECT account_id, entries FROM assignment WHERE plan_id = ?", [plan_id]
     )
     return [(account_id, bytes(packed)) for account_id, packed in rows]
+
+
+def planned_entries(tx: Tx, plan_id: int, account_id: int) -> bytes:
+    """Packed entries that a plan still means for an account, as they are now."""
+    found = tx.value(_PLANNED, [plan_id, account_id])
+    return bytes(found or b"")
+
+
+def lock_planned(tx: Tx, plan_id: int, account_id: int) -> bytes:
+    """Return the same, locked until the end of the transaction."""
+    found = tx.value(_PLANNED + " FOR UPDATE", [plan_id, account_id])
+    return bytes(found or b"")
+
+
+def keep_planned(tx: Tx, plan_id: int, account_id: int, packed: bytes) -> None:
+    """Let a plan mean these entries for an account, and no others."""
+    tx.execute(
+        "UPDATE assignment SET entries = ? WHERE plan_id = ? AND account_id = ?",
+        [packed, plan_id, account_id],
+    )
 
 
 def entries_touched_lately(tx: Tx, tasks: int) -> list[int]:
@@ -323,6 +345,7 @@ class AnswerRow(NamedTuple):
     valid: int
     reason: str | None
     at: int
+    counted: int = 0  # assembly has not looked at it
 
 
 def add_answer(tx: Tx, row: AnswerRow) -> None:

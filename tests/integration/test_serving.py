@@ -3,11 +3,20 @@
 import itertools
 import threading
 
+import numpy as np
 import pytest
 
-from dispatcher.errors import Refused
+from dispatcher.errors import Refused, StaleLease
 from dispatcher.ledger.book import Asks, Pull, book
-from dispatcher.stages.serving import Given, Present, Saved, Wrong, expire
+from dispatcher.stages.serving import (
+    Given,
+    Present,
+    Saved,
+    Serving,
+    Terms,
+    Wrong,
+    expire,
+)
 from dispatcher.store import Store
 from policies.answers import Mark
 from tests.integration.serving_house import POLICY, House, png
@@ -72,6 +81,64 @@ def test_a_planned_pair_that_is_unsafe_by_now_is_not_shown(house):
     with pytest.raises(Refused), house.store.write() as tx:
         book(tx, [Asks(ann.account_id, [entries["disease"]])], delivery=Pull(1), at=1,
              cause="test")  # fmt: skip
+
+
+def test_a_pair_that_the_gate_refuses_leaves_the_plan_and_is_free_for_others(house):
+    entries = house.record(1, name="Ada", disease="flu")
+    ann, bob = house.account("ann"), house.account("bob")
+    house.plan((ann, [entries["disease"]]), (bob, []))
+    with house.store.write() as tx:
+        book(tx, [Asks(ann.account_id, [entries["name"]])], delivery=Pull(1), at=1,
+             cause="test")  # fmt: skip
+    house.do("UPDATE task SET state = 'answered'")
+    serving = house.serving()
+
+    assert serving.start(ann) is None
+    left = house.ask(
+        "SELECT entries FROM assignment WHERE account_id = ?", ann.account_id
+    )
+    assert bytes(left) == b""
+    assert serving.start(bob).content == b"flu"
+
+
+def test_a_pause_leaves_the_plan_as_it_is(house):
+    entries = house.record(1, name="Ada")
+    ann = house.account("ann")
+    house.plan((ann, [entries["name"]]))
+    serving = house.serving()
+    house.do("INSERT INTO pause (scope, reason, at) VALUES ('all', 'x', 1)")
+    assert serving.start(ann) is None
+    house.do("DELETE FROM pause")
+    assert serving.start(ann).content == b"Ada"
+
+
+def test_a_plan_for_another_version_of_the_policy_is_not_served(house):
+    entries = house.record(1, name="Ada")
+    ann = house.account("ann")
+    house.plan((ann, [entries["name"]]))
+    house.do("UPDATE plan SET policy_version = 2")
+    assert house.serving().start(ann) is None
+
+
+def test_a_daemon_that_leads_no_more_shows_nothing_new(house):
+    entries = house.record(1, name="Ada")
+    ann = house.account("ann")
+    house.plan((ann, [entries["name"]]))
+
+    def stale() -> int:
+        raise StaleLease("nothing new is shown by this daemon")
+
+    for epoch in (stale, lambda: 4):  # 4 is not the epoch of any lease
+        serving = Serving(
+            house.store,
+            clock=house.clock,
+            rng=np.random.default_rng(1),
+            terms=Terms(),
+            epoch=epoch,
+        )
+        assert serving.start(ann) is None
+    assert house.exposures() == 0
+    assert house.count("task") == 0
 
 
 def test_without_a_plan_nothing_is_shown(house):

@@ -6,6 +6,7 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
+from dispatcher import identity
 from dispatcher.errors import StoreLocked
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
@@ -128,6 +129,31 @@ def test_a_pasted_link_opens_the_page_without_scripts(app, house):
         "/arrive", data={"invite": f" {link} ", "form_token": form_token(first)}
     )
     assert page_of(page) == "ready"
+
+
+def test_an_invite_of_the_store_itself_opens_the_page_until_it_is_revoked(app, house):
+    house.account("ann")
+    key, until = house.store.key("token-key"), house.clock() + 3600 * 1_000_000
+    with house.store.read() as tx:
+        account = identity.find(tx, "inhouse/ann")
+    client = browser(app)
+    client.headers.update(SAME)
+    code = identity.invite(key, account, expires_at=until)
+    assert page_of(client.post("/arrive", data={"invite": code})) == "ready"
+    house.do("UPDATE account SET invite = 2")
+    assert page_of(client.get("/")) == "arrive"
+    assert page_of(client.post("/arrive", data={"invite": code})) == "arrive"
+
+
+def test_an_invite_for_another_connectors_account_opens_nothing(app, house):
+    house.account("ann", connector="folder")
+    key, until = house.store.key("token-key"), house.clock() + 3600 * 1_000_000
+    with house.store.read() as tx:
+        account = identity.find(tx, "folder/ann")
+    client = browser(app)
+    client.headers.update(SAME)
+    code = identity.invite(key, account, expires_at=until)
+    assert client.post("/arrive", data={"invite": code}).status_code == 403
 
 
 @pytest.mark.parametrize("case", ["forged", "expired", "revoked", "blocked", "unknown"])
@@ -551,8 +577,8 @@ def test_nothing_to_do_and_refused_and_paused_and_full_look_the_same(app, house)
     client = arrived(app, house, "ann")
     first = client.post("/start")
     client.post(f"/task/{token_of(first)}/answer", data={"outcome": "illegible"})
-    refused = client.post("/start")
     nothing = arrived(app, house, "bob").post("/start")
+    refused = client.post("/start")
     house.do("INSERT INTO pause (scope, reason, at) VALUES ('all', 'x', 1)")
     paused = client.post("/start")
     pages = {(p.status_code, _plain(p.text)) for p in (refused, nothing, paused)}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
 
-from connectors.base import Arrival
+from connectors.base import Arrival, Identity
 from dispatcher import keys
-from dispatcher.errors import Refused
+from dispatcher.errors import Refused, StaleLease
+from dispatcher.ledger import refusals
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.standing import InForce, current_policy
@@ -31,6 +34,9 @@ DECISIONS: Final = 48
 TRIES: Final = 4
 """Allowed candidates that are kept in case another worker is quicker."""
 
+PASSING: Final = frozenset({refusals.PAUSE, refusals.ACCOUNT})
+"""Refusals that pass: the pair stays in the plan."""
+
 
 class _Taken(Exception):
     """Another worker was quicker; nothing was booked."""
@@ -46,15 +52,25 @@ class Desk:
     rng : Generator
         Shuffles what is shown.
     terms : Terms
+    epoch : callable, optional
+        Fencing token of the daemon that serves; raises StaleLease when it shows
+        nothing new any more. None: no daemon leads (tests, tools).
     """
 
     def __init__(
-        self, store: Store, *, clock: Clock, rng: np.random.Generator, terms: Terms
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        rng: np.random.Generator,
+        terms: Terms,
+        epoch: Callable[[], int] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._terms = terms
-        self._plans = Plans()
+        self._epoch = epoch
+        self._plans = Plans(store)
         self._rng = rng
         self._rng_lock = threading.Lock()
         self._task_key = store.key("task-key")
@@ -70,6 +86,29 @@ class Desk:
         if arrival.ticket != str(account.invite):
             return None
         return Present(account.id, account.invite)
+
+    def invited(self, token: str) -> tuple[str, Arrival] | None:
+        """Read an invite of our own (:func:`dispatcher.identity.invite`).
+
+        Returns
+        -------
+        (str, Arrival) or None
+            The account's connector, and who comes; None if it is no valid invite.
+        """
+        key = self._store.key("token-key")
+        invite = keys.read_invite(key, token, now=self._clock())
+        if invite is None:
+            return None
+        with self._store.read() as tx:
+            account = rows.account(tx, invite.account_id)
+        if account is None:
+            return None
+        return account.connector, Arrival(
+            account=account.name,
+            identity=Identity.SIGNED,
+            ticket=str(invite.number),
+            expires=datetime.fromtimestamp(invite.expires_at / SECOND, UTC),
+        )
 
     def present(self, account_id: int, number: int) -> Present | None:
         """Ask whether a session still holds."""
@@ -107,22 +146,30 @@ class Desk:
                 return self._book(who, entry_id)
             except (Refused, _Taken):
                 continue
+            except StaleLease:
+                return None
         return None
 
     def _choices(self, who: Present) -> list[int]:
         """Pick a few entries that the gate allows now, best first."""
         allowed: list[int] = []
+        refused: list[int] = []
         with self._store.read() as tx:
             question = self._question(tx, who)
             if question is None:
                 return []
             found = candidates(tx, question, self._shuffler())
             for entry_id, _ in zip(found, range(DECISIONS), strict=False):
-                decision = decide(tx, question.force, entry_id, who.account_id)
-                if decision.refusal is None:
+                refusal = decide(tx, question.force, entry_id, who.account_id).refusal
+                if refusal is None:
                     allowed.append(entry_id)
+                elif refusal.rule not in PASSING:
+                    refused.append(entry_id)
                 if len(allowed) == TRIES:
                     break
+        never = np.intersect1d(np.array(refused, np.int64), question.own)
+        if len(never):
+            self._plans.take_out(question.plan.plan_id, who.account_id, never)
         return allowed
 
     def _question(self, tx: Tx, who: Present) -> Question | None:
@@ -133,9 +180,12 @@ class Desk:
             return None
         if not scopes.isdisjoint(("all", f"connector:{account.connector}")):
             return None
-        force, plan = current_policy(tx), self._plans.in_force(tx)
+        force = current_policy(tx)
+        plan = None if force is None else self._plans.in_force(tx, force.version)
         if force is None or plan is None or _full(tx, account, force, now):
             return None
+        planned = rows.planned_entries(tx, plan.plan_id, account.id)
+        given = np.array(rows.entries_given(tx, account.id), np.int64)
         last = rows.last_task(tx, account.id)
         apart = round(self._terms.apart * SECOND)
         last_record = None
@@ -146,6 +196,7 @@ class Desk:
             account=account,
             force=force,
             plan=plan,
+            own=np.setdiff1d(np.frombuffer(planned, "<i8"), given).astype(np.int64),
             idle_runs=rows.idle_runs(tx, scopes),
             last_record=last_record,
             taking=plan.applied_at + round(self._terms.patience * SECOND) <= now,
@@ -180,6 +231,7 @@ class Desk:
             delivery=Pull(leased_until=until),
             at=now,
             cause="served",
+            epoch=None if self._epoch is None else self._epoch(),
         )
         task = rows.task_of(tx, booked.tasks[0])
         assert task is not None

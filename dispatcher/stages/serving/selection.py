@@ -19,7 +19,7 @@ import numpy as np
 
 from dispatcher.ledger.standing import InForce
 from dispatcher.model import LIVE_TASK_STATES
-from dispatcher.stages.serving.plans import PlanIndex
+from dispatcher.stages.serving.plans import Ids, PlanIndex
 from dispatcher.store import serving as rows
 from dispatcher.store.serving import AccountRow, EntryRow, Standing
 from dispatcher.store.transaction import Tx
@@ -46,7 +46,9 @@ class Question:
     account : AccountRow
     force : InForce
         The policy in force.
-    plan : PlanIndex or None
+    plan : PlanIndex
+    own : int64 array
+        Entries planned for the account and not given to it yet.
     idle_runs : frozenset of int
         Runs from which nothing is shown now.
     last_record : int or None
@@ -58,6 +60,7 @@ class Question:
     account: AccountRow
     force: InForce
     plan: PlanIndex
+    own: Ids
     idle_runs: frozenset[int]
     last_record: int | None
     taking: bool
@@ -92,9 +95,7 @@ def candidates(tx: Tx, question: Question, rng: np.random.Generator) -> Iterator
     int
         Entry ids without repeats.
     """
-    given = np.array(rows.entries_given(tx, question.account.id), dtype=np.int64)
-    own = np.setdiff1d(question.plan.of_account(question.account.id), given)
-    own = rng.permutation(own)[: CHUNK * CHUNKS]
+    own = rng.permutation(question.own)[: CHUNK * CHUNKS]
     for chunk in _chunks(own.tolist()):
         for entry, standing in _open(tx, question, chunk):
             if missing(question.force, entry.field_id, standing) > 0:

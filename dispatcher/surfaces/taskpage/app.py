@@ -39,6 +39,7 @@ def task_app(
     *,
     clock: Clock,
     rng: np.random.Generator,
+    epoch: Callable[[], int] | None = None,
     terms: Terms = Terms(),
     settings: PageSettings = PageSettings(),
 ) -> Callable[..., Any]:
@@ -53,11 +54,14 @@ def task_app(
     clock : Clock
     rng : Generator
         Shuffles what is shown.
+    epoch : callable, optional
+        Fencing token of the daemon that serves; raises StaleLease when nothing new is
+        to be shown.
     terms : Terms
         Leases and limits of serving.
     settings : PageSettings
     """
-    serving = Serving(store, clock=clock, rng=rng, terms=terms)
+    serving = Serving(store, clock=clock, rng=rng, terms=terms, epoch=epoch)
     pages = Pages(contact=settings.contact, lease=terms.lease)
     seals = Seals(store.key("task-key"))
     door = Door(serving, pages, seals, markets, clock=clock, settings=settings)
@@ -95,8 +99,9 @@ def invite_link(base: str, token: str) -> str:
     base : str
         Where workers reach the page: ``https://tasks.example.org``.
     token : str
-        As the connector's ``arrive`` reads it (:func:`connectors.inhouse.sign`; its
-        ticket's id is the account's invite number).
+        From :func:`dispatcher.identity.invite` with the store's ``token-key``, or as
+        the connector's ``arrive`` reads it (:func:`connectors.inhouse.sign`; its
+        ticket's id is then the account's invite number).
     """
     return f"{base.rstrip('/')}/#k={token}"
 

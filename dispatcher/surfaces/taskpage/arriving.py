@@ -109,11 +109,12 @@ class Door:
         wait = self._arrivals.wait(host, self._clock())
         if wait:
             raise HTTPException(429, headers={"retry-after": str(wait)})
-        arrival, connector = self._resolve(request, form)
-        worker = None
-        if arrival is not None:
-            worker = await run_in_threadpool(self._serving.arrive, connector, arrival)
-        if worker is None or arrival is None:
+        found = await run_in_threadpool(self._resolve, request, form)
+        if found is None:
+            return self.closed(request, refused=True)
+        connector, arrival = found
+        worker = await run_in_threadpool(self._serving.arrive, connector, arrival)
+        if worker is None:
             return self.closed(request, refused=True)
         ends_at = self._clock() + round(self._settings.session * _SECOND)
         if arrival.expires is not None:
@@ -173,25 +174,26 @@ class Door:
 
     def _resolve(
         self, request: Request, form: Mapping[str, str]
-    ) -> tuple[Arrival | None, str]:
+    ) -> tuple[str, Arrival] | None:
+        """Find out who comes: by an invite of our own, or by what the market says."""
+        # Without a script the whole link is pasted; the code stands behind its "#".
+        token = form.get("invite", "").strip().rpartition("#k=")[2]
+        invited = self._serving.invited(token)
+        if invited is not None:
+            return invited if invited[0] in self._markets else None
         connector = form.get("market", "inhouse")
         market = self._markets.get(connector)
         if market is None:
-            return None, connector
-        parameters = {
-            name: text
-            for name, text in form.items()
-            if name not in ("form_token", "market", "invite")
-        }
-        # Without a script the whole link is pasted; the code stands behind its "#".
-        parameters["token"] = form.get("invite", "").strip().rpartition("#k=")[2]
-        visit = Visit(parameters, dict(request.headers))
+            return None
+        ours = ("form_token", "market", "invite")
+        parameters = {name: text for name, text in form.items() if name not in ours}
+        visit = Visit({**parameters, "token": token}, dict(request.headers))
         now = datetime.fromtimestamp(self._clock() / _SECOND, UTC)
         try:
             arrival = market.arrive(visit, now)
         except ConnectorError:
-            return None, connector
-        return (None if arrival.preview else arrival), connector
+            return None
+        return None if arrival.preview else (connector, arrival)
 
 
 async def _form(request: Request) -> dict[str, str]:
