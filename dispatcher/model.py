@@ -543,9 +543,7 @@ class Answer(SQLModel, table=True):
     valid: int = Field(sa_column=Column(SmallInteger, nullable=False))
     reason: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     at: int = Field(sa_column=_big())
-    counted: int = Field(
-        default=0, sa_column=Column(SmallInteger, nullable=False, server_default="0")
-    )
+    counted: int = Field(default=0, sa_column=Column(SmallInteger, nullable=False))
 
 
 class Result(SQLModel, table=True):

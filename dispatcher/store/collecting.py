@@ -14,7 +14,6 @@ __all__ = [
     "TaskRow",
     "add_event",
     "add_strange",
-    "answered_anew",
     "cursor",
     "end_tasks",
     "lock_tasks",
@@ -77,12 +76,6 @@ def lock_tasks(tx: Tx, ids: Sequence[int]) -> dict[int, TaskRow]:
 def put_answers(tx: Tx, answers: Sequence[AnswerRow]) -> None:
     """Keep answers; one that corrects an invalid one takes its place."""
     tx.upsert_many("answer", ["task_id"], _ANSWER, answers)
-    answered_anew(tx, [row.task_id for row in answers])
-
-
-def answered_anew(tx: Tx, task_ids: Sequence[int]) -> None:
-    """Have assembly look at the answers of these tasks."""
-    tx.execute("UPDATE answer SET counted = 0 WHERE task_id = ANY(?)", [task_ids])
 
 
 def end_tasks(tx: Tx, task_ids: Sequence[int], state: str) -> None:

@@ -31,17 +31,6 @@ class CargoRow(NamedTuple):
     media: str
 
 
-class DeadRow(NamedTuple):
-    """A message that was given up, for ``queue dead``."""
-
-    id: int
-    connector: str
-    kind: str
-    attempts: int
-    created_at: int
-    error: str | None
-
-
 def release_expired(tx: Tx, epoch: int, now: int) -> int:
     """Put back what a daemon leased that is gone: its outcome is unknown."""
     return tx.execute(
@@ -144,46 +133,4 @@ def end_tasks(tx: Tx, task_ids: Sequence[int]) -> None:
         "UPDATE task SET state = 'dead' WHERE id = ANY(?)"
         " AND state IN ('booked', 'sent')",
         [task_ids],
-    )
-
-
-# -- for people --------------------------------------------------------------------
-
-
-def counts(tx: Tx) -> list[tuple[str, str, int, int]]:
-    """Messages by connector and state: (connector, state, number, oldest created)."""
-    return tx.rows(
-        "SELECT connector, state, count(*), min(created_at) FROM outbox"
-        " GROUP BY connector, state ORDER BY connector, state"
-    )
-
-
-def listed(tx: Tx, state: str, limit: int) -> list[DeadRow]:
-    """Messages in a state, oldest first."""
-    rows = tx.rows(
-        "SELECT id, connector, kind, attempts, created_at, error FROM outbox"
-        " WHERE state = ? ORDER BY id LIMIT ?",
-        [state, limit],
-    )
-    return [DeadRow(*row) for row in rows]
-
-
-def retry(tx: Tx, ids: Sequence[int], now: int) -> int:
-    """Make dead messages due again, with all their attempts before them.
-
-    Their error stays, so that the outside is asked before anything is sent twice.
-    """
-    return tx.execute(
-        "UPDATE outbox SET state = 'ready', due = ?, attempts = 0"
-        " WHERE id = ANY(?) AND state = 'dead'",
-        [now, ids],
-    )
-
-
-def retry_connector(tx: Tx, connector: str, now: int) -> int:
-    """Make all dead messages of a connector due again, as :func:`retry` does."""
-    return tx.execute(
-        "UPDATE outbox SET state = 'ready', due = ?, attempts = 0"
-        " WHERE connector = ? AND state = 'dead'",
-        [now, connector],
     )

@@ -13,7 +13,7 @@ from connectors.hostile import MEMORY, Fault, Hostile, Memory
 from connectors.inhouse import Inhouse
 from dispatcher.errors import StaleLease
 from dispatcher.stages.sending import Terms, backoff
-from dispatcher.store import lease
+from dispatcher.store import lease, queue
 from dispatcher.store import sending as rows
 from tests.integration.exchange_house import Exchange, logs
 from tests.integration.ledger_cases import Case, policy
@@ -172,8 +172,7 @@ def test_after_its_last_attempt_a_message_is_dead_and_a_retry_asks_first(
     assert exchange.states("task") == ["dead"]
     del exchange.market.find
     with exchange.store.write() as tx:
-        [dead] = rows.listed(tx, "dead", 10)
-        assert rows.retry(tx, [dead.id], clock()) == 1
+        assert queue.revive(tx, queue.dead(tx, [], None), clock()) == 1
     assert sending.tick(exchange.epoch) == 1
     assert exchange.market.calls == 3
     assert exchange.states("task") == ["sent"]
@@ -197,7 +196,7 @@ def test_a_connector_that_can_not_tell_is_never_asked_to_repeat(exchange, clock)
     assert exchange.states() == ["dead"]
     assert exchange.market.calls == 1
     with exchange.store.write() as tx:  # the operator looked there and says: again
-        rows.retry_connector(tx, "memory", clock())
+        queue.revive(tx, queue.dead(tx, [], "memory"), clock())
     assert sending.tick(exchange.epoch) == 1
 
 

@@ -117,6 +117,12 @@ def write_records(
     store: Store, run: str, stream: BinaryIO, form: str, *, excel_guard: bool = True
 ) -> Reassembled:
     """Write the records of a run to a stream as ``csv`` or ``jsonl``; see above."""
+    if form not in FORMS[:2]:
+        raise Invalid(
+            f"records are streamed as csv or jsonl, not as {form!r}",
+            why="only these can be written from the first byte on",
+            fix="use --format csv or jsonl, or name a file",
+        )
     done = Reassembled(states=dict.fromkeys(STATES, 0))
     with store.read() as tx:
         layout = _layout(tx, run)
