@@ -15,7 +15,7 @@ import numpy as np
 from policies.problem import Pairs
 from policies.sets import Bools, Ints, Measure, SetSystem
 
-_ROWS = 2_000_000  # member rows looked at in one go; bounds memory
+_ROWS = 400_000  # member rows looked at in one go; bounds memory
 
 
 @dataclass(frozen=True, eq=False)

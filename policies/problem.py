@@ -34,7 +34,8 @@ class Pairs:
     def __post_init__(self) -> None:
         entry = column("pairs.entry", self.entry)
         adversary = column("pairs.adversary", self.adversary, len(entry))
-        order = np.lexsort((adversary, entry))
+        width = int(adversary.max(initial=0)) + 1
+        order = np.argsort(entry * width + adversary, kind="stable")
         entry, adversary = entry[order], adversary[order]
         same = (entry[1:] == entry[:-1]) & (adversary[1:] == adversary[:-1])
         if same.any():

@@ -80,8 +80,10 @@ def read(tx: Tx, force: InForce) -> Backlog:
     One pass over the entries; of the ledger only what concerns their units is read.
     """
     table = np.fromiter(rows.entries(tx), dtype=_ENTRY)
-    known = np.isin(table["field"], np.array(sorted(force.fields), np.int64))
-    table = table[known]
+    named = np.zeros(int(table["field"].max(initial=0)) + 1, np.bool_)
+    named[[number for number in force.fields if number < len(named)]] = True
+    if not named[table["field"]].all():
+        table = table[named[table["field"]]]
     left = _unserved(tx, rows.left_of_plans(tx, force.version))
     wanted = _wanted(tx, force, table)
     planned = _counts(table["id"], _pairs(left))
@@ -185,12 +187,17 @@ def _whole_units(force: InForce, table: npt.NDArray[np.void], open_: Flags) -> F
     """Entries of every record, and subject, that has an open entry."""
     if force.averages:  # means are taken over all sets
         return np.full(len(table), bool(open_.any()))
-    scope = np.isin(table["record"], np.unique(table["record"][open_]))
-    by_subject = any(r.scope is Scope.SUBJECT for r in force.rules.all.values())
-    if by_subject and open_.any():
-        subjects = np.unique(table["subject"][open_])
-        scope |= np.isin(table["subject"], subjects[subjects >= 0])
-    return np.asarray(scope)
+    scope = _shared(table["record"], open_)
+    if any(r.scope is Scope.SUBJECT for r in force.rules.all.values()):
+        scope |= _shared(table["subject"], open_)
+    return scope
+
+
+def _shared(unit: Ints, chosen: Flags) -> Flags:
+    """Rows whose unit has a chosen row; units are small numbers, -1 is none."""
+    has = np.zeros(int(unit.max(initial=0)) + 1, np.bool_)
+    has[unit[chosen & (unit >= 0)]] = True
+    return np.asarray(has[np.maximum(unit, 0)] & (unit >= 0))
 
 
 def _history(
