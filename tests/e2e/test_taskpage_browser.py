@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import socket
 import threading
 import time
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import uvicorn
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
 
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
@@ -23,7 +24,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 
 
 class Running:
@@ -81,6 +82,12 @@ def running(house) -> Iterator[Running]:
     served.stop()
 
 
+def complaints(message: ConsoleMessage) -> list[str]:
+    """What the browser complains of; a reply that is meant to refuse is no fault."""
+    refused = message.text.startswith("Failed to load resource")
+    return [message.text] if message.type == "error" and not refused else []
+
+
 @pytest.fixture
 def page(chromium) -> Iterator[Page]:
     context = chromium.new_context()
@@ -88,14 +95,7 @@ def page(chromium) -> Iterator[Page]:
     opened = context.new_page()
     faults: list[str] = []
     opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on(
-        "console",
-        lambda message: (
-            faults.append(message.text)
-            if message.type == "error" and "422" not in message.text
-            else None
-        ),
-    )
+    opened.on("console", lambda message: faults.extend(complaints(message)))
     yield opened
     context.close()
     assert faults == []
@@ -164,6 +164,28 @@ def test_marks_by_one_key_outside_the_box(running, house, page, key, raw):
     page.keyboard.press(key)
     expect(page.locator("[data-page=nothing]")).to_be_visible()
     assert bytes(house.ask("SELECT raw FROM answer")) == raw
+
+
+def test_a_marked_passage_becomes_a_line_and_then_a_range(running, house, page):
+    fill(house, parts="aspirin and zinc")
+    start(page, running)
+    page.locator("#text").dblclick(position={"x": 30, "y": 30})  # the first word
+    page.get_by_role("button", name="Add what is marked above").click()
+    expect(page.locator("#answer")).to_have_value("aspirin\n")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator("[data-page=nothing]")).to_be_visible()
+    assert bytes(house.ask("SELECT normal FROM answer")) == b"[[0, 7]]"
+
+
+def test_enter_in_a_table_goes_to_the_next_cell(running, house, page):
+    fill(house, lines="zinc 2")
+    start(page, running)
+    page.keyboard.type("zinc")
+    page.keyboard.press("Enter")
+    page.keyboard.type("2")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("[data-page=nothing]")).to_be_visible()
+    assert bytes(house.ask("SELECT normal FROM answer")) == b'[["zinc", "2"]]'
 
 
 def test_skipping_by_key_hands_the_task_back(running, house, page):

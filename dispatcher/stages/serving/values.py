@@ -33,12 +33,13 @@ class Terms:
     apart : float
         Seconds that must lie between two tasks of one record for one worker, unless
         another task lay between them: in a row they could be told to belong together.
+        Not for ever: the last fields of a record would else never be asked.
     """
 
     lease: float = 600.0
     extensions: int = 10
     patience: float = 900.0
-    apart: float = 300.0
+    apart: float = 15.0
 
     def __post_init__(self) -> None:
         if not self.lease > 0:

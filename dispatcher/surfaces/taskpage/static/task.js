@@ -107,6 +107,16 @@
   for (const button of document.querySelectorAll("[data-zoom]"))
     button.addEventListener("click", () => zoomBy[button.dataset.zoom]());
 
+  // -- passages: what is marked in the text becomes a line of the answer --------------
+  $("add")?.addEventListener("click", () => {
+    const marked = getSelection(), box = $("answer");
+    const passage = $("text")?.contains(marked.anchorNode) ? marked.toString().trim() : "";
+    if (!passage) { say("Mark a passage in the text first."); return; }
+    box.value = [box.value.trimEnd(), passage].filter(Boolean).join("\n") + "\n";
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+    marked.removeAllRanges();
+  });
+
   // -- keys ----------------------------------------------------------------------------
   const keys = $("keys");
   $("keys-open").addEventListener("click", () => keys.showModal());
@@ -127,6 +137,9 @@
       if (event.code === "Space") act = () => press("[formaction$='/return']");
     } else if (event.key === "Enter" && !event.shiftKey && node.dataset?.enter === "submit") {
       act = () => press("#submit");
+    } else if (event.key === "Enter" && node.closest?.(".grid")) {
+      const cells = [...form.querySelectorAll(".grid input")];
+      act = () => cells[cells.indexOf(node) + 1]?.focus(); // a table is not over yet
     } else if (event.key === "Escape" && writes(node)) {
       act = () => node.blur();
     } else if (!writes(node)) {
