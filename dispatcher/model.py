@@ -381,7 +381,8 @@ class LedgerLine(SQLModel, table=True):
             name="kind",
         ),
         CheckConstraint("seq >= 1", name="seq"),
-        Index(None, "entry_id"),
+        # With ``showing``, so that counting an entry's showings reads the index alone.
+        Index(None, "entry_id", "showing"),
         {"sqlite_with_rowid": False},
     )
     chain_id: int = Field(sa_column=_id())

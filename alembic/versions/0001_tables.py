@@ -269,7 +269,11 @@ def _ledger() -> None:
         sa.CheckConstraint("seq >= 1", name=op.f("ck_ledger_line_seq")),
         sqlite_with_rowid=False,
     )
-    op.create_index("ix_ledger_line_entry_id", "ledger_line", ["entry_id"])
+    op.create_index(
+        "ix_ledger_line_entry_id_ledger_line_showing",
+        "ledger_line",
+        ["entry_id", "showing"],
+    )
 
     op.create_table(
         "holding",

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatcher.ledger import refusals
-from dispatcher.ledger.decision import Held, facts, refuse, stopped, trust
+from dispatcher.ledger.decision import Held, facts, refuse, stopped, trust, units_of
 from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.standing import InForce
 from dispatcher.ledger.units import Rows, over_limit
@@ -298,11 +298,3 @@ class Batch:
             mine = held[adversary, unit]
             key = field.name, time if unit & 1 else 0
             mine[key] = mine.get(key, 0) + 1
-
-
-def units_of(entry: EntryRow) -> list[int]:
-    """Return the units that an entry belongs to: its record, and its subject if any."""
-    units = [record_unit(entry.record_id)]
-    if entry.subject_id is not None:
-        units.append(subject_unit(entry.subject_id))
-    return units

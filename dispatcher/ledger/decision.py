@@ -16,9 +16,10 @@ from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import ledger as rows
-from dispatcher.store.ledger import AccountRow, EntryRow
+from dispatcher.store.ledger import AccountRow, AskRow, EntryRow
 from dispatcher.store.transaction import Tx
 from policies.asks import EntryFacts, Finding, judge_ask
+from policies.document.policy import Scope
 
 Held = dict[tuple[str, int], int]
 
@@ -36,7 +37,8 @@ class Decision:
     showings, limit : int
         How many adversaries it was shown to, and t with what ``unburn`` added.
     findings : tuple of Finding
-        What every rule says that touches the field; empty if the field is not sent.
+        What every rule says that touches the field, if that was asked for or one of
+        them refuses; empty if the field is not sent.
     refusal : Refusal or None
         Why not; None allows it.
     sums : tuple of (str, Fraction)
@@ -53,47 +55,94 @@ class Decision:
     sums: tuple[tuple[str, Fraction], ...] = ()
 
 
-def decide(tx: Tx, force: InForce, entry_id: int, account_id: int) -> Decision:
+def decide(
+    tx: Tx, force: InForce, entry_id: int, account_id: int, *, told: bool = False
+) -> Decision:
     """Decide one ask; nothing is written.
 
     A booking calls this after it has locked the barrier, the adversary and the entry;
     without locks the answer is good for looking only.
+
+    Parameters
+    ----------
+    tx : Tx
+    force : InForce
+    entry_id, account_id : int
+    told : bool
+        Fill ``findings`` in any case; else only when a rule refuses.
 
     Raises
     ------
     NotFound
         There is no such entry or account.
     """
-    account = rows.account(tx, account_id)
-    if account is None:
+    ask = rows.ask(tx, entry_id, account_id)
+    if ask is None:
+        if rows.account_exists(tx, account_id):
+            raise refusals.unknown("entry", entry_id)
         raise refusals.unknown("account", account_id)
-    entry = rows.entry(tx, entry_id)
-    if entry is None:
-        raise refusals.unknown("entry", entry_id)
-    shown = rows.showings(tx, entry_id)
-    held = any(row.adversary_id == account.adversary_id for row in shown)
-    showings = sum(row.showing for row in shown)
+    account, entry = ask.account, ask.entry
     field = force.fields.get(entry.field_id)
-    limit = sum(row.extra for row in shown) + (field.showings if field else 0)
+    held, showings, limit = _showings(tx, ask, field)
     known = (entry, account, held, showings, limit)
     if field is None or not field.sent:
         return Decision(*known, (), refuse(entry, account, refusals.FIELDS_SEND))
-    in_record, in_subject, recused = _holdings(tx, force, entry, account.adversary_id)
-    if held:
-        in_record.setdefault((field.name, 0), 1)
+    refusal = _standing(tx, ask)
+    if not told and (held or refusal is not None):
+        return Decision(*known, (), refusal)
+    of_record, of_subject = _holdings(tx, force, entry, account.adversary_id)
     trusted = trust(tx, force, account.adversary_id)
-    findings = judge_ask(
-        force.rules, facts(entry, field), in_record, in_subject, trusted
-    )
-    refusal = _standing(tx, entry, account) or (
-        refuse(entry, account, refusals.RECUSAL) if recused else None
-    )
+    findings: tuple[Finding, ...] = ()
+    if told or _past(field, entry, of_record, of_subject, trusted):
+        if held:
+            of_record.setdefault((field.name, 0), 1)
+        facts_ = facts(entry, field)
+        findings = judge_ask(force.rules, facts_, of_record, of_subject, trusted)
     sums: tuple[tuple[str, Fraction], ...] = ()
-    if not held:
-        refusal = refusal or _judged(entry, account, showings, limit, findings)
+    if refusal is None and not held:
+        refusal = _judged(entry, account, showings, limit, findings)
         if refusal is None and force.averages:
             refusal, sums = averages.judge(tx, force, entry, account, trusted)
     return Decision(*known, findings, refusal, sums)
+
+
+def _showings(
+    tx: Tx, ask: AskRow, field: FieldStanding | None
+) -> tuple[bool, int, int]:
+    """Whether the entry is held already, how often it was shown, and its limit."""
+    adversary = ask.account.adversary_id
+    limit = field.showings if field else 0
+    shown = rows.chains_shown(tx, ask.entry.id)
+    if ask.joined or any(showing is None for _, showing in shown):
+        lines = rows.showings(tx, ask.entry.id)
+        shown = [(line.adversary_id, line.showing) for line in lines]
+        limit += sum(line.extra for line in lines)
+    held, count = False, 0
+    for chain, showing in shown:
+        held = held or chain == adversary
+        count += showing or 0
+    return held, count, limit
+
+
+def _past(
+    field: FieldStanding,
+    entry: EntryRow,
+    of_record: Held,
+    of_subject: Held,
+    trusted: frozenset[str],
+) -> bool:
+    """Whether a rule refuses one more entry of these two units."""
+    time = (entry.time or 0) if field.timed else 0
+    more: dict[Scope, Held] = {}
+    for scope, held, key in (
+        (Scope.RECORD, of_record, (field.name, 0)),
+        (Scope.SUBJECT, of_subject, (field.name, time)),
+    ):
+        more[scope] = {**held, key: held.get(key, 0) + 1}
+    for rule in field.rules:
+        if rule.name not in trusted and rule.past(more[rule.scope]):
+            return True
+    return False
 
 
 def facts(entry: EntryRow, field: FieldStanding) -> EntryFacts:
@@ -140,12 +189,25 @@ def stopped(scopes: set[str], entry: EntryRow, account: AccountRow) -> bool:
     )
 
 
-def _standing(tx: Tx, entry: EntryRow, account: AccountRow) -> Refusal | None:
+def _standing(tx: Tx, ask: AskRow) -> Refusal | None:
+    account, entry = ask.account, ask.entry
     if account.state != "active":
         return refuse(entry, account, refusals.ACCOUNT)
-    if stopped(rows.stopped_scopes(tx), entry, account):
+    if ask.stopped and stopped(rows.stopped_scopes(tx), entry, account):
         return refuse(entry, account, refusals.PAUSE)
+    if ask.recused:
+        units = {(account.adversary_id, unit) for unit in units_of(entry)}
+        if not units.isdisjoint(rows.recusals(tx, [account.adversary_id])):
+            return refuse(entry, account, refusals.RECUSAL)
     return None
+
+
+def units_of(entry: EntryRow) -> list[int]:
+    """Return the units that an entry belongs to: its record, and its subject if any."""
+    units = [record_unit(entry.record_id)]
+    if entry.subject_id is not None:
+        units.append(subject_unit(entry.subject_id))
+    return units
 
 
 def _judged(
@@ -166,17 +228,16 @@ def _judged(
 
 def _holdings(
     tx: Tx, force: InForce, entry: EntryRow, adversary_id: int
-) -> tuple[Held, Held, bool]:
-    """What the adversary holds of the entry's record and subject; whether it recused."""
-    units = [record_unit(entry.record_id)]
-    if entry.subject_id is not None:
-        units.append(subject_unit(entry.subject_id))
-    held: tuple[Held, Held] = ({}, {})
-    recused = False
+) -> tuple[Held, Held]:
+    """What the adversary holds of the entry's record, and of its subject."""
+    units = units_of(entry)
+    of_record: Held = {}
+    of_subject: Held = {}
     fields = force.fields
-    for unit, field_id, time, count in rows.held_units(tx, adversary_id, units):
-        if field_id < 0:
-            recused = True
-        elif field_id in fields:
-            held[unit & 1][fields[field_id].name, time] = count
-    return held[0], held[1], recused
+    for unit, number, time, count in rows.held_units(
+        tx, adversary_id, units[0], units[-1]
+    ):
+        if number in fields:
+            held = of_subject if unit & 1 else of_record
+            held[fields[number].name, time] = count
+    return of_record, of_subject

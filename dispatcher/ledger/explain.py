@@ -63,7 +63,7 @@ def explain(tx: Tx, entry_id: int, account_id: int) -> Explanation:
     force = current_policy(tx)
     if force is None:
         raise no_policy()
-    decision = decide(tx, force, entry_id, account_id)
+    decision = decide(tx, force, entry_id, account_id, told=True)
     field = force.fields.get(decision.entry.field_id)
     names = {name for rule in (field.rules if field else ()) for name in rule.fields}
     seen = ledger.seen_of_unit(

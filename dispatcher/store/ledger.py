@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store.sql import Value
@@ -75,7 +75,6 @@ class ShowingRow(NamedTuple):
 
     entry_id: int
     adversary_id: int  # the one that goes on, if the line's own has ended
-    account_id: int | None
     showing: int
     extra: int
 
@@ -259,13 +258,40 @@ def add_lines(tx: Tx, lines: Iterable[Sequence[object]]) -> None:
 _ACCOUNT = "id, connector, name, adversary_id, state, groups"
 
 
-def account(tx: Tx, account_id: int) -> AccountRow | None:
-    """One account."""
-    row = tx.one(
-        f"SELECT {_ACCOUNT} FROM account WHERE id = ?",
-        (account_id,),
-    )
-    return AccountRow(*row) if row else None
+class AskRow(NamedTuple):
+    """One account and one entry, and whether there is more to look up."""
+
+    account: AccountRow
+    entry: EntryRow
+    stopped: bool  # something is paused
+    recused: bool  # the adversary recused itself from someone
+    joined: bool  # other chains ended in the adversary's
+
+
+_ASK = (
+    "SELECT a.id, a.connector, a.name, a.adversary_id, a.state, a.groups,"
+    " e.id, e.record_id, e.field_id, e.subject_id, e.time, r.pseudonym, r.run_id,"
+    " EXISTS (SELECT 1 FROM pause)"
+    " OR EXISTS (SELECT 1 FROM run WHERE state <> 'active'),"
+    " EXISTS (SELECT 1 FROM recusal WHERE adversary_id = a.adversary_id),"
+    " EXISTS (SELECT 1 FROM chain WHERE survivor_id = a.adversary_id)"
+    " FROM account a, entry e JOIN record r ON r.id = e.record_id"
+    " WHERE a.id = ? AND e.id = ?"
+)
+
+
+def ask(tx: Tx, entry_id: int, account_id: int) -> AskRow | None:
+    """One account and one entry; None unless both are there."""
+    row = tx.one(_ASK, (account_id, entry_id))
+    if row is None:
+        return None
+    account_row, entry_row = AccountRow._make(row[:6]), EntryRow._make(row[6:13])
+    return AskRow(account_row, entry_row, *map(bool, row[13:]))
+
+
+def account_exists(tx: Tx, account_id: int) -> bool:
+    """Whether there is such an account."""
+    return tx.one("SELECT 1 FROM account WHERE id = ?", (account_id,)) is not None
 
 
 def accounts(tx: Tx, ids: Sequence[int]) -> dict[int, AccountRow]:
@@ -297,12 +323,6 @@ _ENTRY = (
 )
 
 
-def entry(tx: Tx, entry_id: int) -> EntryRow | None:
-    """One entry's facts."""
-    row = tx.one(_ENTRY + " = ?", (entry_id,))
-    return EntryRow(*row) if row else None
-
-
 def entries(tx: Tx, ids: Sequence[int]) -> Iterator[EntryRow]:
     """Many entries' facts, in no order; none for an unknown id."""
     for part in _parts(ids):
@@ -321,14 +341,23 @@ def lock_entries(tx: Tx, ids: Sequence[int]) -> None:
 
 
 _SHOWINGS = (
-    "SELECT l.entry_id, COALESCE(c.survivor_id, c.id), l.account_id, l.showing,"
-    " l.kind, l.body"
+    "SELECT l.entry_id, COALESCE(c.survivor_id, c.id), l.showing, l.kind, l.body"
     " FROM ledger_line l JOIN chain c ON c.id = l.chain_id WHERE l.entry_id"
 )
 
 
+def chains_shown(tx: Tx, entry_id: int) -> list[tuple[int, int | None]]:
+    """Chains with a line about an entry: (chain, showing), from the index alone.
+
+    ``showing`` is None for an ``unburn``. At most t showings, and what came again.
+    """
+    return tx.rows(
+        "SELECT chain_id, showing FROM ledger_line WHERE entry_id = ?", (entry_id,)
+    )
+
+
 def showings(tx: Tx, entry_id: int) -> list[ShowingRow]:
-    """Return all lines about one entry: at most its showings and what came again."""
+    """Return all lines about one entry, told as :func:`showings_of`."""
     return [_showing(row) for row in tx.rows(_SHOWINGS + " = ?", (entry_id,))]
 
 
@@ -338,12 +367,10 @@ def showings_of(tx: Tx, ids: Sequence[int]) -> Iterator[ShowingRow]:
         yield from map(_showing, tx.rows(_SHOWINGS + " = ANY(?)", (part,)))
 
 
-def _showing(row: Sequence[object]) -> ShowingRow:
-    entry_id, adversary, account_id, showing, kind, body = row
-    extra = 0
-    if kind == "unburn":
-        extra = unburned(str(body))
-    return ShowingRow(entry_id, adversary, account_id, showing or 0, extra)  # type: ignore[arg-type]
+def _showing(row: Sequence[Any]) -> ShowingRow:
+    entry_id, adversary, showing, kind, body = row
+    extra = unburned(body) if kind == "unburn" else 0
+    return ShowingRow(entry_id, adversary, showing or 0, extra)
 
 
 def unburned(body: str) -> int:
@@ -352,19 +379,13 @@ def unburned(body: str) -> int:
 
 
 def held_units(
-    tx: Tx, adversary_id: int, units: Sequence[int]
+    tx: Tx, adversary_id: int, one: int, other: int
 ) -> list[tuple[int, int, int, int]]:
-    """What an adversary holds of a few units: (unit, field, time, entries).
-
-    A unit that it recused itself from has a row of field -1.
-    """
-    one, two = units[0], units[-1]
+    """What an adversary holds of two units: (unit, field, time, entries)."""
     return tx.rows(
         "SELECT unit_id, field_id, time, entries FROM holding"
-        " WHERE adversary_id = ? AND unit_id IN (?, ?)"
-        " UNION ALL SELECT unit_id, -1, 0, 1 FROM recusal"
         " WHERE adversary_id = ? AND unit_id IN (?, ?)",
-        (adversary_id, one, two, adversary_id, one, two),
+        (adversary_id, one, other),
     )
 
 
