@@ -45,11 +45,17 @@ class Tasks(_Section):
     """How tasks are leased and repeated.
 
     ``lease`` is how long a worker of the task page has for one task (seconds);
-    ``extensions`` how often the worker may ask for as much time again.
+    ``extensions`` how often the worker may ask for as much time again. ``apart`` is the
+    time that must lie between two tasks of one record for one worker, unless another
+    task lay between; for ``patience`` seconds a new plan's tasks are kept for the
+    workers they were planned for. ``attempts`` is how often a message is sent before it
+    is given up.
     """
 
     lease: Seconds = 600.0
     extensions: Annotated[int, Field(ge=0, le=1000)] = 10
+    apart: Annotated[float, Field(ge=0, le=10**9)] = 300.0
+    patience: Annotated[float, Field(ge=0, le=10**9)] = 900.0
     attempts: Annotated[int, Field(ge=1, le=1000)] = 12
 
 
@@ -92,7 +98,6 @@ class Config(_Section):
     plans: Literal["auto", "manual"] = "auto"
     inbox: str | None = None  # a folder whose files are loaded by the daemon
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    plan_seconds: Seconds = 60.0
     ticks: Ticks = Ticks()
     tasks: Tasks = Tasks()
     surfaces: Surfaces = Surfaces()

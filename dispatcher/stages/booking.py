@@ -33,6 +33,9 @@ TURN: Final = 50
 MESSAGE: Final = 500
 """Tasks that go in one message, at most."""
 
+OFFER_EVERY: Final = 3600 * 1_000_000
+"""Microseconds in which an account is told at most once that there is work."""
+
 Ids = npt.NDArray[np.int64]
 PASSING: Final = frozenset({refusals.PAUSE, refusals.ACCOUNT})
 
@@ -136,12 +139,13 @@ class Booking:
         return booked
 
     def _offer(self, epoch: int) -> int:
+        since = self._clock() - OFFER_EVERY
         with self._store.read() as tx:
-            if not rows.without_offer(tx, self._pulled):
+            if not rows.without_offer(tx, self._pulled, since):
                 return 0
         with self._store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            accounts = rows.without_offer(tx, self._pulled)
+            accounts = rows.without_offer(tx, self._pulled, since)
             rows.add_offers(tx, accounts, self._clock())
         return len(accounts)
 

@@ -82,20 +82,21 @@ def keep_planned(tx: Tx, kept: Iterable[tuple[int, int, bytes]]) -> None:
     tx.update_many("assignment", ["plan_id", "account_id"], ["entries"], kept)
 
 
-def without_offer(tx: Tx, connectors: Sequence[str]) -> list[tuple[int, str]]:
+def without_offer(
+    tx: Tx, connectors: Sequence[str], since: int
+) -> list[tuple[int, str]]:
     """Accounts with planned work that were told of none since: (account, connector)."""
     return [
         (row[0], row[1])
         for row in tx.rows(
-            "SELECT a.id, a.connector FROM account a JOIN ("
-            " SELECT s.account_id, max(p.applied_at) AS applied_at"
-            " FROM assignment s JOIN plan p ON p.id = s.plan_id"
-            " WHERE p.state = 'applied' AND length(s.entries) > 0 GROUP BY s.account_id"
-            ") w ON w.account_id = a.id"
-            " WHERE a.state = 'active' AND a.connector = ANY(?) AND NOT EXISTS ("
+            "SELECT DISTINCT a.id, a.connector FROM account a"
+            " JOIN assignment s ON s.account_id = a.id"
+            " JOIN plan p ON p.id = s.plan_id"
+            " WHERE p.state = 'applied' AND length(s.entries) > 0"
+            " AND a.state = 'active' AND a.connector = ANY(?) AND NOT EXISTS ("
             " SELECT 1 FROM outbox o WHERE o.account_id = a.id AND o.kind = 'offer'"
-            " AND o.created_at >= w.applied_at) ORDER BY a.id",
-            [connectors],
+            " AND o.created_at > ?) ORDER BY a.id",
+            [connectors, since],
         )
     ]
 

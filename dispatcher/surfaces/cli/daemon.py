@@ -157,7 +157,12 @@ def _listeners(
         clock=wall_clock,
         rng=np.random.default_rng(),
         epoch=daemon.epoch_to_show,
-        terms=Terms(lease=config.tasks.lease, extensions=config.tasks.extensions),
+        terms=Terms(
+            lease=config.tasks.lease,
+            extensions=config.tasks.extensions,
+            apart=config.tasks.apart,
+            patience=config.tasks.patience,
+        ),
         settings=PageSettings(
             https=(config.surfaces.worker_url or "").startswith("https://")
         ),

@@ -41,6 +41,8 @@ class Report:
         Records put together again, and loaded.
     matching, fields : int
         Fields whose consensus is what is written on the form, and all fields.
+    conflicts : int
+        Fields on which the workers did not agree within the showings that they may have.
     answers : int
         Answers that the simulated workers gave.
     worst : Fraction
@@ -60,6 +62,7 @@ class Report:
     wanted: int
     matching: int
     fields: int
+    conflicts: int
     answers: int
     worst: Fraction
     complete: int
@@ -85,7 +88,7 @@ class Report:
         return f"""
 what happened, in {seconds:.0f} s
   records reassembled   {self.records} of {self.wanted}   -> {where / "whole.csv"}
-  fields as written     {self.matching} of {self.fields} ({share:.1%})
+  fields as written     {self.matching} of {self.fields} ({share:.1%}), {self.conflicts} in conflict
   answers used          {self.answers}
   worst share           {float(self.worst):.2f} of a limit
   complete sets         {self.complete}   (from the pixels that each worker really saw)
@@ -119,17 +122,17 @@ def report(
     )
     rows = _rows(whole)
     truth = {row["rx_id"]: row for row in _rows(directory / "truth.csv")}
-    complete_rows = [
-        row for row in rows if all(row[f"{f}_state"] == "answered" for f in FIELDS)
-    ]
+    states = [[row[f"{field}_state"] for field in FIELDS] for row in rows]
+    settled = sum(set(mine) <= {"answered", "conflict"} for mine in states)
     matching = sum(row[f] == truth[row["rx_id"]][f] for row in rows for f in FIELDS)
     cert = json.loads((evidence / "cert.json").read_text(encoding="utf-8"))
     shares = [Fraction(one["share"]) for one in cert["worst"].values()]
     return Report(
-        records=len(complete_rows),
+        records=settled,
         wanted=wanted,
         matching=matching,
         fields=len(known),
+        conflicts=sum(mine.count("conflict") for mine in states),
         answers=sum(diary.answered for diary in diaries),
         worst=max(shares, default=Fraction(0)),
         complete=sum(complete_sets(diary.seen) for diary in diaries),

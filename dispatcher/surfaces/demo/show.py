@@ -39,6 +39,10 @@ operators = "127.0.0.1:{operators}"
 workers   = "127.0.0.1:{workers}"
 admin     = "127.0.0.1:{admin}"
 
+[tasks]
+apart    = 2.0
+patience = 10.0
+
 [ticks]
 planning   = 0.5
 booking    = 0.5
@@ -269,9 +273,8 @@ def watch(
 def settled(found: Mapping[str, Any]) -> bool:
     """Whether every field that is asked has its answer."""
     results = found["results"]
-    return bool(found["counts"]["entries"]) and (
-        results.get("answered", 0) == found["counts"]["entries"]
-    )
+    done = results.get("answered", 0) + results.get("conflict", 0)
+    return bool(found["counts"]["entries"]) and done == found["counts"]["entries"]
 
 
 def progress(found: Mapping[str, Any]) -> str:
