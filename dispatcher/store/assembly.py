@@ -77,12 +77,15 @@ def stalled(tx: Tx, after: int, limit: int, live_states: Sequence[str]) -> list[
     return [row[0] for row in rows]
 
 
-def answers_of(tx: Tx, entry_ids: Sequence[int]) -> list[AnswerRow]:
-    """All answers to the entries, locked, by entry and task."""
+def answers_of(
+    tx: Tx, entry_ids: Sequence[int], *, lock: bool = False
+) -> list[AnswerRow]:
+    """All answers to the entries, by entry and task."""
     rows = tx.rows(
         "SELECT x.entry_id, x.task_id, x.account_id, x.raw, x.valid, a.quality"
         " FROM answer x JOIN account a ON a.id = x.account_id"
-        " WHERE x.entry_id = ANY(?) ORDER BY x.entry_id, x.task_id FOR UPDATE OF x",
+        " WHERE x.entry_id = ANY(?) ORDER BY x.entry_id, x.task_id"
+        + (" FOR UPDATE OF x" if lock else ""),
         [entry_ids],
     )
     return [AnswerRow._make((*row[:3], bytes(row[3]), *row[4:])) for row in rows]

@@ -144,6 +144,19 @@ def test_workers_who_agree_are_trusted_more_than_the_one_who_does_not(exchange):
     assert quality["dan"] == 0.8
 
 
+def test_looking_again_at_what_is_open_teaches_nothing_and_writes_nothing(exchange):
+    answer(exchange, "ann", "r1.a", "Anna")
+    answer(exchange, "bob", "r1.a", "Berta")
+    assembly = exchange.assembly()
+    assembly.tick(exchange.epoch)
+    before = exchange.rows("SELECT name, quality FROM account ORDER BY id")
+    exchange.do("UPDATE result SET at = 5")
+    for _ in range(5):
+        assembly.tick(exchange.epoch)
+    assert exchange.rows("SELECT name, quality FROM account ORDER BY id") == before
+    assert exchange.ask("SELECT at FROM result") == 5
+
+
 # -- records, whole again --------------------------------------------------------
 
 

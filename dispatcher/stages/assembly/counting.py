@@ -71,21 +71,41 @@ class Assembly:
             looked += len(ids)
             if len(ids) < BATCH:
                 break
+        self._sweep(epoch)
+        return looked
+
+    def _sweep(self, epoch: int) -> None:
+        """Find open entries that wait for nothing any more: a conflict, late.
+
+        No answer came of it, so nothing else would notice when the last task of an
+        entry is returned or expires. Only looks, unless there is something to write.
+        """
         with self._store.read() as tx:
             waiting = rows.stalled(tx, self._swept, BATCH, LIVE_TASK_STATES)
+            found, _ = self._decide(tx, rows.answers_of(tx, waiting), waiting)
         self._swept = waiting[-1] if len(waiting) == BATCH else 0
-        if waiting:
+        ended = [result.entry_id for result in found if result.state == "conflict"]
+        if ended:
             with self._store.write() as tx:
                 lease.check_epoch(tx, lease.SHARD, epoch)
-                self._count(tx, waiting)
-        return looked
+                self._count(tx, ended)
 
     def _count(self, tx: Tx, ids: Sequence[int]) -> None:
         """Decide on entries and write what was decided, in the caller's transaction."""
         if not ids:
             return
+        answers = rows.answers_of(tx, ids, lock=True)
+        results, right = self._decide(tx, answers, ids)
+        rows.save(tx, results, [row.task_id for row in answers], right)
+        conflicts = sum(result.state == "conflict" for result in results)
+        if conflicts:
+            self._log.info("conflicts", entries=conflicts)
+
+    def _decide(
+        self, tx: Tx, answers: Sequence[AnswerRow], ids: Sequence[int]
+    ) -> tuple[list[ResultRow], dict[int, float]]:
+        """Decide on entries; also tell how good the accounts are."""
         force = current_policy(tx)
-        answers = rows.answers_of(tx, ids)
         asked = self._asked(tx, ids, force)
         given: dict[int, list[Given]] = {entry_id: [] for entry_id in asked}
         for row in answers:
@@ -101,11 +121,7 @@ class Assembly:
             field, own = asked[entry_id], given[entry_id]
             found = decide(field, own, confidence, left[entry_id])
             results.append(self._result(entry_id, field, len(own), found))
-        qualities = {int(name): right for name, right in weighed.right.items()}
-        rows.save(tx, results, [row.task_id for row in answers], qualities)
-        conflicts = sum(result.state == "conflict" for result in results)
-        if conflicts:
-            self._log.info("conflicts", entries=conflicts)
+        return results, {int(name): right for name, right in weighed.right.items()}
 
     def _asked(
         self, tx: Tx, ids: Sequence[int], force: InForce | None
