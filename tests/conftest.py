@@ -144,7 +144,7 @@ def postgres_cluster() -> Iterator[Cluster]:
         )  # fmt: skip
         options = (
             f"-k {place} -c listen_addresses= -c fsync=off -c full_page_writes=off"
-            " -c max_connections=60 -c shared_buffers=64MB"
+            " -c max_connections=60 -c shared_buffers=64MB -c autovacuum=off"
         )
         _run(
             [*prefix, str(binaries / "pg_ctl"), "-D", str(data), "-w", "-s",
@@ -183,12 +183,57 @@ def postgres_database(postgres_cluster: Cluster) -> Iterator[str]:
     postgres_cluster.administer("DROP DATABASE {name} WITH (FORCE)", name=name)
 
 
+@pytest.fixture(scope="session")
+def postgres_shared(postgres_cluster: Cluster, postgres_template: str) -> str:
+    """A store that all tests use in turn, with what puts it back to its first rows."""
+    postgres_cluster.administer(
+        "CREATE DATABASE store_shared TEMPLATE {template}", template=postgres_template
+    )
+    url = postgres_cluster.url("store_shared")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA pristine")
+        tables = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+        ).fetchall()
+        steps = [
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+            "SET session_replication_role = replica",  # the append-only guards sleep
+        ]
+        for (table,) in tables:
+            connection.execute(f"CREATE TABLE pristine.{table} AS TABLE {table}")
+            steps += [
+                f"DELETE FROM {table}",
+                f"INSERT INTO {table} SELECT * FROM pristine.{table}",
+            ]
+        connection.execute(
+            "CREATE TABLE pristine.reset AS SELECT %s::text AS steps",
+            ["; ".join(steps)],
+        )
+    return url
+
+
 @pytest.fixture
-def postgres_url(postgres_cluster: Cluster, postgres_template: str) -> Iterator[str]:
-    """URL of a database that holds a fresh store."""
+def postgres_url(postgres_shared: str) -> Iterator[str]:
+    """URL of a database that holds a fresh store; its schema must stay as it is.
+
+    Rows are put back after each test: a clone would take ten times as long.
+    """
+    yield postgres_shared
+    with psycopg.connect(postgres_shared, autocommit=True) as connection:
+        row = connection.execute("SELECT steps FROM pristine.reset").fetchone()
+        assert row is not None
+        connection.execute(row[0])
+
+
+@pytest.fixture
+def postgres_own_url(
+    postgres_cluster: Cluster, postgres_template: str
+) -> Iterator[str]:
+    """URL of a store in a database of the test's own, to be changed at will."""
     name = f"store_{next(_databases)}"
     postgres_cluster.administer(
-        "CREATE DATABASE {name} TEMPLATE {template}",
+        "CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY",
         name=name,
         template=postgres_template,
     )

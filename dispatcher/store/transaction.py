@@ -39,6 +39,7 @@ class Tx:
         "_errors",
         "_failed",
         "_ids",
+        "_streams",
         "dialect",
     )
 
@@ -55,6 +56,7 @@ class Tx:
         self._errors = (backend.driver.Error, OverflowError, UnicodeEncodeError)
         self._bulk = BulkWriter(backend, self._cursor, self._watch)
         self._busy = self._failed = False
+        self._streams: list[Any] = []
         self._ids = ids
 
     def execute(self, statement: str, parameters: Sequence[Value] = ()) -> int:
@@ -89,9 +91,10 @@ class Tx:
         Other statements may run in between, but none that changes what is read.
         """
         text, parameters = self._backend.statement(statement, parameters)
+        self._check_free()
         cursor = self._backend.streaming_cursor(self._connection)
+        self._streams.append(cursor)
         try:
-            self._check_free()
             cursor.execute(text, parameters)
             for row in cursor:
                 self._check_free()
@@ -99,7 +102,8 @@ class Tx:
         except self._errors as error:
             raise self._fault(error) from None
         finally:
-            cursor.close()
+            if not self._busy:  # else close() will, when the connection is free
+                cursor.close()
 
     def insert_many(self, table: str, columns: Sequence[str], rows: Rows) -> int:
         """Insert rows in bulk; see :meth:`BulkWriter.insert_many`."""
@@ -167,8 +171,13 @@ class Tx:
             raise RuntimeError(message)
 
     def close(self) -> None:
-        """Take no more statements."""
-        self._cursor.close()
+        """Take no more statements.
+
+        A stream that nobody read to its end would otherwise be closed at any time, in
+        the midst of the connection's next transaction.
+        """
+        for cursor in (*self._streams, self._cursor):
+            cursor.close()
 
     @contextmanager
     def _watch(self) -> Iterator[None]:

@@ -1,26 +1,491 @@
-"""The store keeps its promises on both databases."""
+"""The store keeps its promises, on both databases."""
 
-from dispatcher.store import Store
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dispatcher.errors import (
+    Conflict,
+    Invalid,
+    NeedsMigration,
+    NoStore,
+    StoreLocked,
+    StoreUnreachable,
+    StoreUnusable,
+)
+from dispatcher.store import Clash, Store, Tx, open_store
+from dispatcher.store.settings import KEYS, set_setting, setting
+
+
+def add_pause(tx: Tx, scope: str) -> None:
+    tx.execute("INSERT INTO pause (scope, reason, at) VALUES (?, 'why', 1)", [scope])
+
+
+def scopes(store: Store) -> list[str]:
+    with store.read() as tx:
+        return [row[0] for row in tx.rows("SELECT scope FROM pause ORDER BY scope")]
+
+
+# -- transactions ----------------------------------------------------------------------
 
 
 def test_a_write_is_seen_by_the_next_read(store: Store) -> None:
     with store.write() as tx:
-        tx.execute("INSERT INTO pause VALUES (?, ?, ?)", ["all", "why", 1])
+        add_pause(tx, "all")
     with store.read() as tx:
-        assert tx.rows("SELECT * FROM pause") == [("all", "why", 1)]
+        assert tx.rows("SELECT scope, reason, at FROM pause") == [("all", "why", 1)]
+        assert tx.one("SELECT scope FROM pause WHERE at > ?", [1]) is None
+        assert tx.value("SELECT at FROM pause") == 1
+        assert tx.value("SELECT at FROM pause WHERE at = ?", [2]) is None
+
+
+def test_a_failed_block_leaves_nothing_behind(store: Store) -> None:
+    def fail() -> None:
+        with store.write() as tx:
+            add_pause(tx, "all")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert scopes(store) == []
+
+
+def test_a_read_sees_one_snapshot(store: Store) -> None:
+    with store.read() as reader:
+        assert reader.value("SELECT count(*) FROM pause") == 0
+        with store.write() as tx:
+            add_pause(tx, "all")
+        assert reader.value("SELECT count(*) FROM pause") == 0
+    assert scopes(store) == ["all"]
+
+
+def test_a_read_can_not_write(store: Store) -> None:
+    with pytest.raises(StoreUnusable), store.read() as tx:
+        add_pause(tx, "all")
+    assert scopes(store) == []
+
+
+def test_a_write_inside_a_write_is_refused_at_once(store: Store) -> None:
+    with (
+        store.write(),
+        pytest.raises(RuntimeError, match="write inside a write"),
+        store.write(),
+    ):
+        pass
+    with store.write() as tx:  # and the thread may write again afterwards
+        add_pause(tx, "all")
+
+
+def test_a_swallowed_error_can_not_be_committed(store: Store) -> None:
+    def swallow() -> None:
+        with store.write() as tx:
+            add_pause(tx, "run:a")
+            with pytest.raises(Clash):
+                add_pause(tx, "run:a")
+
+    with pytest.raises(RuntimeError, match="a statement failed"):
+        swallow()
+    assert scopes(store) == []
+
+
+def test_row_counts_and_returned_rows_come_back(store: Store) -> None:
+    with store.write() as tx:
+        for name in "abc":
+            add_pause(tx, f"run:{name}")
+        assert tx.execute("UPDATE pause SET at = 2 WHERE scope <> ?", ["run:b"]) == 2
+        gone = tx.rows("DELETE FROM pause WHERE at = ? RETURNING scope", [2])
+        assert sorted(gone) == [("run:a",), ("run:c",)]
 
 
 def test_a_list_parameter_finds_all_its_members(store: Store) -> None:
     rows = [(i, f"f{i}") for i in range(1000)]
     with store.write() as tx:
-        assert tx.insert_many("field", ["id", "name"], rows) == 1000
-        assert tx.rows(
-            "SELECT id FROM field WHERE id = ANY(?) ORDER BY id", [[3, 5, 7000]]
-        ) == [(3,), (5,)]
-        assert (
-            tx.value("SELECT count(*) FROM field WHERE name = ANY(?)", [["f1", "f2"]])
-            == 2
+        tx.insert_many("field", ["id", "name"], rows)
+        found = tx.rows(
+            "SELECT id FROM field WHERE id = ANY(?) ORDER BY id", [[3, 5, 10**12]]
         )
-        assert (
-            tx.value("SELECT count(*) FROM field WHERE id <> ALL(?)", [[1, 2]]) == 998
+        assert found == [(3,), (5,)]
+        named = "SELECT count(*) FROM field WHERE name = ANY(?)"
+        assert tx.value(named, [("f1", "f2")]) == 2
+        assert tx.value(named, [[]]) == 0
+        assert tx.value("SELECT count(*) FROM field WHERE id <> ALL(?)", [[1]]) == 999
+
+
+def test_a_stream_gives_all_rows_while_others_are_written(store: Store) -> None:
+    with store.write() as tx:
+        tx.insert_many("field", ["id", "name"], ((i, f"f{i}") for i in range(25_000)))
+        seen = 0
+        for number, name in tx.stream("SELECT id, name FROM field ORDER BY id"):
+            assert name == f"f{number}"
+            if number % 5000 == 0:
+                add_pause(tx, f"run:{number}")
+            seen += 1
+    assert seen == 25_000
+    assert len(scopes(store)) == 5
+
+
+def test_threads_write_one_after_the_other_and_lose_nothing(store: Store) -> None:
+    def count() -> None:
+        for _ in range(20):
+            with store.write() as tx:
+                found = tx.value(
+                    "SELECT policy_version FROM barrier WHERE id = 1 FOR UPDATE"
+                )
+                tx.execute("UPDATE barrier SET policy_version = ?", [found + 1])
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with store.read() as tx:
+        assert tx.value("SELECT policy_version FROM barrier") == 80
+
+
+def test_a_lock_that_does_not_come_is_told_as_locked(store_url: str) -> None:
+    with (
+        open_store(store_url) as first,
+        open_store(store_url, wait_ms=50) as second,
+        first.write() as tx,
+    ):
+        tx.execute("UPDATE barrier SET policy_version = 1")
+        with pytest.raises(StoreLocked) as refused, second.write() as late:
+            late.execute("UPDATE barrier SET policy_version = 2")
+    assert refused.value.exit_status == 11
+    assert refused.value.retryable
+
+
+def test_the_write_lock_of_another_thread_is_waited_for_only_so_long(
+    sqlite_path: Path,
+) -> None:
+    held, done = threading.Event(), threading.Event()
+    with open_store(sqlite_path, wait_ms=50) as store:
+
+        def hold() -> None:
+            with store.write():
+                held.set()
+                done.wait(10)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait(10)
+        try:
+            with pytest.raises(StoreLocked), store.write():
+                pass
+        finally:
+            done.set()
+            thread.join()
+        with store.write() as tx:
+            add_pause(tx, "all")
+
+
+def test_a_child_process_does_not_touch_its_parents_connections(store: Store) -> None:
+    with store.write() as tx:
+        add_pause(tx, "run:parent")
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        status = 1
+        try:
+            with store.write() as tx:
+                add_pause(tx, "run:child")
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with store.write() as tx:
+        add_pause(tx, "run:parent again")
+    assert scopes(store) == ["run:child", "run:parent", "run:parent again"]
+
+
+# -- errors ----------------------------------------------------------------------------
+
+
+def test_a_row_that_exists_is_a_clash_without_its_value(store: Store) -> None:
+    with store.write() as tx:
+        tx.execute("INSERT INTO field (id, name) VALUES (1, 'Anna Muster')")
+    with pytest.raises(Clash) as refused, store.write() as tx:
+        tx.execute("INSERT INTO field (id, name) VALUES (2, 'Anna Muster')")
+    told = f"{refused.value.what}{refused.value.why}{refused.value.constraint}"
+    assert "name" in refused.value.constraint
+    assert "Anna" not in told
+    assert refused.value.__cause__ is None
+    assert refused.value.__suppress_context__
+
+
+def test_a_state_that_is_none_is_a_clash(store: Store) -> None:
+    with pytest.raises(Clash, match="ck_run_state"), store.write() as tx:
+        tx.execute(
+            "INSERT INTO run (id, name, state, created_at) VALUES (1, 'x', 'odd', 0)"
         )
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
+def test_a_number_beyond_64_bits_is_invalid(store: Store, value: int) -> None:
+    with pytest.raises(Invalid, match="does not fit"), store.write() as tx:
+        tx.execute("UPDATE barrier SET policy_version = ?", [value])
+
+
+def test_a_lone_surrogate_is_invalid(store: Store) -> None:
+    with pytest.raises(Invalid, match="does not fit"), store.write() as tx:
+        add_pause(tx, "run:\ud800")
+
+
+@pytest.mark.parametrize("table", ["ledger_line", "key_lines", "policy"])
+@pytest.mark.parametrize("verb", ["UPDATE", "DELETE", "REPLACE"])
+def test_lines_once_written_stay(store: Store, table: str, verb: str) -> None:
+    fill = {
+        "ledger_line": "INSERT INTO ledger_line (chain_id, seq, kind, at,"
+        " policy_version, hash) VALUES (1, 1, 'seal', 1, 1, ?)",
+        "key_lines": "INSERT INTO key_lines (seq, keys, relations, repeats)"
+        " VALUES (1, ?, '', 0)",
+        "policy": "INSERT INTO policy (version, name, source, sha256, applied_at)"
+        " VALUES (1, 'p', ?, 'x', 1)",
+    }[table]
+    column = {"ledger_line": "seq", "key_lines": "seq", "policy": "version"}[table]
+    with store.write() as tx:
+        tx.execute(fill, [b"\x01"])
+    change = {
+        "UPDATE": f"UPDATE {table} SET {column} = {column} + 1",
+        "DELETE": f"DELETE FROM {table}",
+        "REPLACE": fill.replace("INSERT", "REPLACE"),
+    }[verb]
+    if verb == "REPLACE" and store.dialect == "postgresql":
+        change = f"TRUNCATE {table}"
+    with pytest.raises(Conflict, match="once written"), store.write() as tx:
+        tx.execute(change, [b"\x02"] if "?" in change else [])
+    with store.read() as tx:
+        assert tx.value(f"SELECT count(*) FROM {table}") == 1
+
+
+# -- opening ---------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where no store is yet, on each database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "new.db")
+    return str(request.getfixturevalue("postgres_database"))
+
+
+def test_no_store_is_told_with_the_command_that_makes_one(empty_location: str) -> None:
+    with pytest.raises(NoStore) as missing:
+        open_store(empty_location)
+    assert missing.value.exit_status == 10
+    assert "dispatcher init" in missing.value.fix
+
+
+def test_a_created_store_has_keys_of_its_own_and_keeps_them(
+    empty_location: str,
+) -> None:
+    with open_store(empty_location, create=True) as store:
+        keys = [store.key(name) for name in KEYS]
+    assert len(set(keys)) == len(KEYS)
+    assert {len(key) for key in keys} == {32}
+    with open_store(empty_location, create=True) as again:
+        assert [again.key(name) for name in KEYS] == keys
+        with pytest.raises(KeyError):
+            again.key("no-such-key")
+
+
+def test_two_creators_at_once_make_one_store(empty_location: str) -> None:
+    found: list[bytes] = []
+
+    def create() -> None:
+        with open_store(empty_location, create=True) as store:
+            found.append(store.key("task-key"))
+
+    threads = [threading.Thread(target=create) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "fix"), [("0000", "dispatcher db upgrade"), ("9999", "pip install")]
+)
+def test_another_schema_is_refused_with_the_way_out(
+    store_url: str, version: str, fix: str
+) -> None:
+    with open_store(store_url) as store, store.write() as tx:
+        tx.execute("UPDATE alembic_version SET version_num = ?", [version])
+    with pytest.raises(NeedsMigration) as refused:
+        open_store(store_url)
+    assert refused.value.exit_status == 13
+    assert fix in refused.value.fix
+
+
+def test_a_store_without_keys_is_refused(store_url: str) -> None:
+    with open_store(store_url) as store, store.write() as tx:
+        tx.execute("DELETE FROM setting WHERE name = 'task-key'")
+    with pytest.raises(NeedsMigration, match="no task-key"):
+        open_store(store_url)
+
+
+def test_settings_are_written_and_overwritten(store: Store) -> None:
+    with store.write() as tx:
+        assert setting(tx, "colour") is None
+        set_setting(tx, "colour", b"\x00red")
+        set_setting(tx, "colour", b"\xffblue")
+        assert setting(tx, "colour") == b"\xffblue"
+
+
+# -- SQLite's file ---------------------------------------------------------------------
+
+
+def test_all_files_are_private_even_under_a_loose_umask(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with (
+            open_store(tmp_path / "dispatcher.db", create=True) as store,
+            store.write() as tx,
+        ):
+            add_pause(tx, "all")
+            modes = {
+                path.name: stat.S_IMODE(path.stat().st_mode)
+                for path in tmp_path.iterdir()
+            }
+    finally:
+        os.umask(before)
+    assert modes == {
+        "dispatcher.db": 0o600,
+        "dispatcher.db-wal": 0o600,
+        "dispatcher.db-shm": 0o600,
+    }
+
+
+@pytest.mark.parametrize(
+    ("pragma", "value"),
+    [
+        ("journal_mode", "wal"),
+        ("synchronous", 2),  # FULL
+        ("foreign_keys", 1),
+        ("secure_delete", 1),
+        ("recursive_triggers", 1),
+        ("trusted_schema", 0),
+    ],
+)
+def test_every_connection_is_durable_and_careful(
+    sqlite_store: Store, pragma: str, value: object
+) -> None:
+    for transaction in (sqlite_store.read, sqlite_store.write):
+        with transaction() as tx:
+            assert tx.value(f"PRAGMA {pragma}") == value
+
+
+def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "dispatcher.db"
+    path.write_bytes(b"not a database at all, just some text " * 50)
+    before = path.read_bytes()
+    with pytest.raises(StoreUnusable, match="can not be read"):
+        open_store(path, create=True)
+    assert path.read_bytes() == before
+
+
+def test_another_programs_database_is_no_store(tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    path.touch()
+    with pytest.raises(NoStore, match="no store"):
+        open_store(path)
+
+
+@pytest.mark.parametrize("url", ["mysql://host/name", "sqlite://host/name", "http://x"])
+def test_an_unknown_kind_of_database_is_refused(url: str) -> None:
+    with pytest.raises(Invalid, match="no store can be kept"):
+        open_store(url)
+
+
+def test_a_sqlite_url_is_a_path(sqlite_path: Path) -> None:
+    with open_store(f"sqlite:///{sqlite_path}") as store:
+        assert store.path == sqlite_path
+
+
+def test_a_checkpoint_empties_the_log(sqlite_store: Store) -> None:
+    with sqlite_store.write() as tx:
+        add_pause(tx, "run:canary-5417")
+    assert sqlite_store.path is not None
+    log = sqlite_store.path.with_name("dispatcher.db-wal")
+    assert b"canary-5417" in log.read_bytes()
+    sqlite_store.checkpoint()
+    assert log.read_bytes() == b""
+
+
+def test_what_was_deleted_is_in_no_file_of_the_store(sqlite_store: Store) -> None:
+    with sqlite_store.write() as tx:
+        add_pause(tx, "run:canary-5417")
+    with sqlite_store.write() as tx:
+        tx.execute("DELETE FROM pause")
+    sqlite_store.checkpoint()
+    assert sqlite_store.path is not None
+    for path in sqlite_store.path.parent.iterdir():
+        assert b"canary-5417" not in path.read_bytes()
+
+
+# -- PostgreSQL's server ---------------------------------------------------------------
+
+
+def test_a_server_that_does_not_answer_is_told(tmp_path: Path) -> None:
+    host = str(tmp_path).replace("/", "%2F")
+    with pytest.raises(StoreUnreachable) as refused:
+        open_store(f"postgresql://ann@{host}/work")
+    assert refused.value.retryable
+    assert refused.value.exit_status == 75
+
+
+def test_a_database_that_is_not_there_is_told(postgres_url: str) -> None:
+    with pytest.raises(NoStore, match="no such database"):
+        open_store(postgres_url + "_not_there")
+
+
+def terminate(store: Store) -> Iterator[int]:
+    """Have the server end every other connection to this store's database."""
+    with store.write() as tx:
+        yield from (
+            row[0]
+            for row in tx.rows(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        )
+
+
+def test_a_lost_connection_is_told_and_replaced(postgres_url: str) -> None:
+    with open_store(postgres_url) as store, open_store(postgres_url) as other:
+
+        def lose() -> None:
+            with store.write() as tx:
+                add_pause(tx, "run:lost")
+                assert sum(terminate(other)) >= 1
+                add_pause(tx, "run:lost too")
+
+        with pytest.raises(StoreUnreachable):
+            lose()
+        with store.write() as tx:
+            add_pause(tx, "run:kept")
+        assert scopes(store) == ["run:kept"]
+
+
+def test_a_connection_lost_while_idle_is_replaced_unseen(postgres_url: str) -> None:
+    with open_store(postgres_url) as store, open_store(postgres_url) as other:
+        assert scopes(store) == []
+        assert sum(terminate(other)) >= 1
+        assert scopes(store) == []
+
+
+def test_commits_are_durable_whatever_the_servers_default(
+    postgres_own_url: str, postgres_cluster: object
+) -> None:
+    administer: Callable[..., None] = postgres_cluster.administer  # type: ignore[attr-defined]
+    administer(
+        "ALTER DATABASE {name} SET synchronous_commit = off",
+        name=postgres_own_url.rpartition("/")[2],
+    )
+    with open_store(postgres_own_url) as store, store.write() as tx:
+        assert tx.value("SHOW synchronous_commit") == "on"

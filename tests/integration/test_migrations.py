@@ -1,0 +1,238 @@
+"""Migrations make exactly the model's tables, in one step or not at all."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.script import ScriptDirectory
+
+import dispatcher
+from dispatcher.errors import NeedsMigration, NoStore
+from dispatcher.model import metadata
+from dispatcher.store import migrations, open_store, schema, upgrades
+from dispatcher.store.engine import make_backend
+
+
+def engine_of(location: str) -> sa.Engine:
+    return migrations._engine(make_backend(location, create=True))
+
+
+@pytest.fixture
+def sqlite_path_of_none(tmp_path: Path) -> Path:
+    """Path of an empty file."""
+    path = tmp_path / "new.db"
+    path.touch()
+    return path
+
+
+@pytest.fixture(params=["sqlite_path_of_none", "postgres_database"])
+def empty_location(request: pytest.FixtureRequest) -> str:
+    """Where no store is yet, on each database."""
+    return str(request.getfixturevalue(request.param))
+
+
+def facts(location: str) -> dict[str, Any]:
+    """Everything that the database says of its tables, in comparable form."""
+    engine = engine_of(location)
+    found: dict[str, Any] = {}
+    with engine.connect() as connection:
+        inspector = sa.inspect(connection)
+        for table in sorted(set(inspector.get_table_names()) - {"alembic_version"}):
+            found[table] = {
+                "columns": [
+                    (c["name"], str(c["type"]), c["nullable"], c["default"])
+                    for c in inspector.get_columns(table)
+                ],
+                "key": inspector.get_pk_constraint(table),
+                "unique": sorted(
+                    (str(u["name"]), u["column_names"])
+                    for u in inspector.get_unique_constraints(table)
+                ),
+                "checks": sorted(
+                    (str(c["name"]), c["sqltext"])
+                    for c in inspector.get_check_constraints(table)
+                ),
+                "indexes": sorted(
+                    (
+                        str(i["name"]),
+                        i["column_names"],
+                        [f"{k} {v}" for k, v in i.get("dialect_options", {}).items()],
+                    )
+                    for i in inspector.get_indexes(table)
+                ),
+                "options": str(inspector.get_table_options(table)),
+            }
+    engine.dispose()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("empty", "fresh"),
+    [("sqlite_path_of_none", "sqlite_path"), ("postgres_database", "postgres_url")],
+)
+def test_migrations_make_the_models_tables(
+    empty: str, fresh: str, request: pytest.FixtureRequest
+) -> None:
+    empty_location = str(request.getfixturevalue(empty))
+    engine = engine_of(empty_location)
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+    engine.dispose()
+    modelled = facts(empty_location)
+    migrated = facts(str(request.getfixturevalue(fresh)))
+    assert migrated.keys() == modelled.keys() == metadata.tables.keys()
+    for table, expected in modelled.items():
+        assert migrated[table] == expected
+
+
+def test_alembic_finds_nothing_to_do(store_url: str) -> None:
+    assert migrations.differences(make_backend(store_url)) == []
+    upgrades.check(store_url)
+
+
+@pytest.mark.parametrize("own", ["sqlite_path", "postgres_own_url"])
+def test_a_table_changed_by_hand_is_found(
+    own: str, request: pytest.FixtureRequest
+) -> None:
+    store_url = str(request.getfixturevalue(own))
+    with open_store(store_url) as store, store.write() as tx:
+        tx.execute("ALTER TABLE run ADD COLUMN odd integer")
+    with pytest.raises(NeedsMigration, match="differ from the model in 1 places"):
+        upgrades.check(store_url)
+
+
+def test_migrations_are_one_line_and_end_at_the_head() -> None:
+    scripts = ScriptDirectory.from_config(migrations.configuration())
+    steps = list(scripts.walk_revisions())[::-1]
+    assert scripts.get_heads() == [schema.HEAD]
+    assert [step.revision for step in steps] == [
+        f"{number:04}" for number in range(1, len(steps) + 1)
+    ]
+    for step in steps:
+        assert Path(step.path).name.startswith(f"{step.revision}_")
+
+
+def test_an_upgrade_from_nothing_makes_a_store_and_doing_it_again_changes_nothing(
+    empty_location: str,
+) -> None:
+    before = upgrades.state(empty_location)
+    assert (before.found, before.ready, before.newer) == (None, False, False)
+    with pytest.raises(NoStore):
+        open_store(empty_location)
+    assert upgrades.upgrade(empty_location).steps == ("0001",)
+    with open_store(empty_location) as store:
+        keys = [store.key(name) for name in ("pseudonym-key", "task-key")]
+        with store.read() as tx:
+            assert tx.rows("SELECT id, policy_version FROM barrier") == [(1, 0)]
+            assert tx.rows("SELECT id, name, head FROM chain") == [
+                (0, "system", "0" * 64)
+            ]
+    assert upgrades.state(empty_location).ready
+    assert upgrades.upgrade(empty_location).steps == ()
+    with open_store(empty_location) as store:
+        assert [store.key(name) for name in ("pseudonym-key", "task-key")] == keys
+
+
+def test_an_upgrade_of_a_populated_store_keeps_its_rows(store_url: str) -> None:
+    with open_store(store_url) as store, store.write() as tx:
+        tx.insert_many("field", ["id", "name"], ((n, f"f{n}") for n in range(100)))
+        tx.execute(
+            "INSERT INTO run (id, name, state, created_at) VALUES (1,'r','active',1)"
+        )
+    upgrades.upgrade(store_url)
+    upgrades.check(store_url)
+    with open_store(store_url) as store, store.read() as tx:
+        assert tx.value("SELECT count(*) FROM field") == 100
+        assert tx.rows("SELECT id, name FROM run") == [(1, "r")]
+
+
+def test_a_newer_store_is_not_touched(store_url: str) -> None:
+    with open_store(store_url) as store, store.write() as tx:
+        tx.execute("UPDATE alembic_version SET version_num = '9999'")
+    assert upgrades.state(store_url).newer
+    with pytest.raises(NeedsMigration, match="9999"):
+        upgrades.upgrade(store_url)
+    with pytest.raises(NeedsMigration, match="9999"):
+        upgrades.script(store_url)
+
+
+def test_an_upgrade_that_fails_half_way_leaves_nothing(empty_location: str) -> None:
+    # A table of somebody else's is in the way of one of the last to be made.
+    engine = engine_of(empty_location)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE event (id integer)"))
+    engine.dispose()
+    with pytest.raises(Exception, match=r"event|store"):
+        upgrades.upgrade(empty_location)
+    engine = engine_of(empty_location)
+    with engine.connect() as connection:
+        assert sa.inspect(connection).get_table_names() == ["event"]
+    engine.dispose()
+
+
+def test_the_script_makes_the_same_store(empty_location: str) -> None:
+    script = upgrades.script(empty_location)
+    assert "alembic_version" in script
+    if empty_location.startswith("postgres"):
+        done = subprocess.run(
+            ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", empty_location],
+            input=script,
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    else:
+        backend = make_backend(empty_location)
+        connection = backend.connect(writes=True)
+        connection.executescript(script)
+        connection.close()
+    with pytest.raises(NeedsMigration, match="no pseudonym-key"):
+        open_store(empty_location)  # its keys are still to be made
+    assert upgrades.upgrade(empty_location).steps == ()
+    upgrades.check(empty_location)
+
+
+# -- where the scripts lie -------------------------------------------------------------
+
+
+def test_the_directory_of_scripts_is_no_package() -> None:
+    # With an __init__.py it would hide the alembic library from whoever starts here.
+    directory = migrations.script_directory()
+    assert (directory / "env.py").is_file()
+    assert list(directory.rglob("__init__.py")) == []
+
+
+def test_an_installed_package_brings_its_scripts(tmp_path: Path) -> None:
+    # As a wheel lays it out: the scripts inside the package, and the alembic library
+    # beside it, whose directory must not be taken for the scripts.
+    site = tmp_path / "site-packages"
+    source = Path(dispatcher.__file__).parent
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(source, site / "dispatcher", ignore=ignore)
+    shutil.copytree(
+        source.parent / "alembic", site / "dispatcher/_alembic", ignore=ignore
+    )
+    import alembic
+
+    shutil.copytree(Path(alembic.__file__).parent, site / "alembic", ignore=ignore)
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from dispatcher.store import migrations, open_store, upgrades\n"
+        "print(migrations.script_directory())\n"
+        "open_store(sys.argv[2], create=True).close()\n"
+        "upgrades.check(sys.argv[2])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(site), str(tmp_path / "dispatcher.db")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(site / "dispatcher/_alembic")

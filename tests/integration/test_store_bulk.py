@@ -1,0 +1,252 @@
+"""The bulk writer does on both databases what single statements would."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dispatcher.errors import Invalid
+from dispatcher.store import Clash, Store, Tx
+from dispatcher.store.bulk import FEW
+
+SIZES = [0, 1, FEW - 1, FEW, FEW + 1, 5 * FEW]
+"""Numbers of rows on both sides of where PostgreSQL changes its way."""
+
+HOLDING = ("adversary_id", "unit_id", "field_id", "time")
+
+
+def fields(count: int) -> Iterator[tuple[int, str]]:
+    return ((number, f"name {number}") for number in range(count))
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_every_row_is_inserted_once(store: Store, count: int) -> None:
+    with store.write() as tx:
+        assert tx.insert_many("field", ["id", "name"], fields(count)) == count
+    with store.read() as tx:
+        assert tx.rows("SELECT id, name FROM field ORDER BY id") == list(fields(count))
+
+
+@pytest.mark.parametrize("count", [1, 3 * FEW])
+def test_every_type_comes_back_as_it_went(store: Store, count: int) -> None:
+    columns = [
+        "chain_id",
+        "seq",
+        "kind",
+        "at",
+        "policy_version",
+        "entry_id",
+        "cause",
+        "showing",
+        "body",
+        "hash",
+    ]
+    rows = [
+        (
+            1,
+            n,
+            "exposure",
+            2**62,
+            1,
+            -n if n % 2 else None,
+            "push",
+            1,
+            "ß😀\n\t\\",
+            b"\x00\xff",
+        )
+        for n in range(1, count + 1)
+    ]
+    with store.write() as tx:
+        tx.insert_many("ledger_line", columns, rows)
+        found = tx.rows(f"SELECT {', '.join(columns)} FROM ledger_line ORDER BY seq")
+    assert found == rows
+
+
+@pytest.mark.parametrize("count", [2, 3 * FEW])
+def test_fractions_come_back_as_they_went(store: Store, count: int) -> None:
+    columns = ["entry_id", "confidence", "answers", "wanted", "state", "at"]
+    rows = [(n, n / 7, 0, 1, "open", 0) for n in range(count)]
+    with store.write() as tx:
+        tx.insert_many("result", columns, rows)
+        found = tx.rows("SELECT entry_id, confidence FROM result ORDER BY entry_id")
+    assert found == [(n, n / 7) for n in range(count)]
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_only_new_keys_are_inserted(store: Store, count: int) -> None:
+    with store.write() as tx:
+        tx.insert_many("field", ["id", "name"], [(0, "old")])
+        new = tx.insert_new("field", ["id"], ["id", "name"], fields(count))
+        assert new == max(0, count - 1)
+        assert tx.value("SELECT name FROM field WHERE id = 0") == "old"
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_rows_that_exist_are_overwritten(store: Store, count: int) -> None:
+    with store.write() as tx:
+        tx.insert_many("field", ["id", "name"], [(1, "old"), (10**9, "other")])
+        tx.upsert_many(
+            "field", ["id"], ["name", "id"], ((n, i) for i, n in fields(count))
+        )
+        expected = {1: "old", 10**9: "other"} | dict(fields(count))
+        assert dict(tx.rows("SELECT id, name FROM field")) == expected
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_rows_are_changed_by_key(store: Store, count: int) -> None:
+    with store.write() as tx:
+        tx.insert_many("field", ["id", "name"], ((n, f"old {n}") for n in range(100)))
+        changed = tx.update_many("field", ["id"], ["name"], fields(count))
+        assert changed == min(count, 100)  # keys that are not there are ignored
+        expected = {n: f"old {n}" for n in range(100)}
+        expected |= {n: name for n, name in fields(count) if n < 100}
+        assert dict(tx.rows("SELECT id, name FROM field")) == expected
+
+
+@pytest.mark.parametrize("count", [3, 2 * FEW])
+def test_keys_of_two_columns_find_their_rows(store: Store, count: int) -> None:
+    columns = ["plan_id", "account_id", "adversary_id", "entries"]
+    rows = [(1, n, n, b"a") for n in range(count)] + [
+        (2, n, n, b"a") for n in range(count)
+    ]
+    with store.write() as tx:
+        tx.insert_many("assignment", columns, rows)
+        tx.update_many(
+            "assignment",
+            ["plan_id", "account_id"],
+            ["entries"],
+            [(2, n, b"b") for n in range(count)],
+        )
+        assert tx.rows(
+            "SELECT plan_id, entries, count(*) FROM assignment"
+            " GROUP BY plan_id, entries ORDER BY plan_id"
+        ) == [(1, b"a", count), (2, b"b", count)]
+
+
+def total(tx: Tx) -> dict[tuple[int, ...], int]:
+    found = tx.rows(f"SELECT {', '.join(HOLDING)}, entries FROM holding")
+    return {tuple(key): entries for *key, entries in found}
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    batches=st.lists(
+        st.lists(
+            st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(1, 2)),
+            max_size=2 * FEW,
+        ),
+        max_size=3,
+    )
+)
+def test_counters_add_up_in_any_batches(
+    store: Store, batches: list[list[tuple[int, int, int]]]
+) -> None:
+    expected: dict[tuple[int, ...], int] = {}
+    with store.write() as tx:
+        tx.execute("DELETE FROM holding")
+        for batch in batches:
+            rows = [(*key, 0, size) for size, key in enumerate(batch, start=1)]
+            tx.upsert_add("holding", HOLDING, "entries", iter(rows))
+            for *key, size in rows:
+                expected[tuple(key)] = expected.get(tuple(key), 0) + size
+        assert total(tx) == expected
+
+
+@pytest.mark.parametrize("count", [1, 3 * FEW])
+def test_a_row_that_exists_undoes_the_whole_block(store: Store, count: int) -> None:
+    with store.write() as tx:
+        tx.insert_many("field", ["id", "name"], [(0, "old")])
+    with pytest.raises(Clash), store.write() as tx:
+        tx.insert_many("field", ["id", "name"], fields(count))
+    with store.read() as tx:
+        assert tx.rows("SELECT id, name FROM field") == [(0, "old")]
+
+
+@pytest.mark.parametrize("count", [1, 3 * FEW])
+def test_a_value_outside_its_check_undoes_the_whole_block(
+    store: Store, count: int
+) -> None:
+    rows = [(1, 1, n, 0, 0) for n in range(count)]
+    with pytest.raises(Clash, match="holding_entries"), store.write() as tx:
+        tx.upsert_add("holding", HOLDING, "entries", rows)
+
+
+@pytest.mark.parametrize("count", [1, 3 * FEW])
+def test_a_number_beyond_64_bits_is_invalid(store: Store, count: int) -> None:
+    rows = [(n, f"n{n}") for n in range(count - 1)] + [(2**63, "too large")]
+    with pytest.raises(Invalid), store.write() as tx:
+        tx.insert_many("field", ["id", "name"], rows)
+
+
+@pytest.mark.parametrize("count", [1, 3 * FEW])
+def test_an_error_of_the_rows_themselves_is_passed_on(store: Store, count: int) -> None:
+    def rows() -> Iterator[tuple[Any, ...]]:
+        yield from fields(count)
+        message = "line 7 is ragged"
+        raise LookupError(message)
+
+    with pytest.raises(LookupError, match="ragged"), store.write() as tx:
+        tx.insert_many("field", ["id", "name"], rows())
+    with store.read() as tx:
+        assert tx.value("SELECT count(*) FROM field") == 0
+
+
+def test_rows_may_come_from_another_transaction(store: Store) -> None:
+    with store.write() as tx:
+        tx.insert_many("field", ["id", "name"], fields(1000))
+    with store.read() as source, store.write() as tx:
+        rows = source.stream("SELECT name, 'copied', id FROM field")
+        tx.insert_many("pause", ["scope", "reason", "at"], rows)
+        assert tx.value("SELECT count(*) FROM pause") == 1000
+
+
+def test_rows_that_ask_the_transaction_they_are_written_in_are_refused(
+    store: Store,
+) -> None:
+    def rows(tx: Tx) -> Iterator[tuple[Any, ...]]:
+        for number, name in fields(3 * FEW):
+            found = tx.value("SELECT count(*) FROM field") if number > 2 * FEW else 0
+            yield number, f"{name} {found}"
+
+    with (
+        pytest.raises(RuntimeError, match="while rows are written"),
+        store.write() as tx,
+    ):
+        tx.insert_many("field", ["id", "name"], rows(tx))
+
+
+def test_rows_streamed_from_the_same_transaction_are_refused(store: Store) -> None:
+    with store.write() as tx:
+        tx.insert_many("field", ["id", "name"], fields(1000))
+
+    def copy() -> None:
+        with store.write() as tx:
+            rows = tx.stream("SELECT name, 'copied', id FROM field")
+            next(rows)
+            tx.insert_many("pause", ["scope", "reason", "at"], rows)
+
+    with pytest.raises(RuntimeError, match="while rows are written"):
+        copy()
+    with store.write() as tx:
+        assert tx.value("SELECT count(*) FROM pause") == 0
+
+
+def test_a_stream_left_open_ends_with_its_transaction(store: Store) -> None:
+    with store.write() as tx:
+        tx.insert_many("field", ["id", "name"], fields(30_000))
+    with store.read() as tx:
+        rows = tx.stream("SELECT id FROM field")
+        next(rows)
+    with store.read() as tx:  # on the same connection
+        rows.close()
+        assert tx.value("SELECT count(*) FROM field") == 30_000
+
+
+def test_unknown_columns_are_refused_before_anything_runs(store: Store) -> None:
+    with store.write() as tx:
+        with pytest.raises(ValueError, match="no column"):
+            tx.insert_many("field", ["id", "name) --"], [(1, "x")])
+        with pytest.raises(ValueError, match="no table"):
+            tx.insert_many("nowhere", ["id"], [(1,)])
