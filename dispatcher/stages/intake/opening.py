@@ -32,9 +32,7 @@ SUFFIXES: Final = {
     ".pq": Format.PARQUET,
     ".xlsx": Format.EXCEL,
     ".xlsm": Format.EXCEL,
-    ".xlsb": Format.EXCEL,
     ".xls": Format.EXCEL,
-    ".ods": Format.EXCEL,
 }
 _REFUSED: Final = (
     (b"%PDF", "a PDF"),
@@ -91,6 +89,8 @@ def _by_content(source: Source) -> Format | None:
     if head.startswith(b"\xd0\xcf\x11\xe0"):
         return Format.EXCEL
     if head.startswith(b"PK\x03\x04"):
+        if b"opendocument" in head[:200]:
+            raise _unknown(source.name, "an OpenDocument file")
         if _is_workbook(source):
             return Format.EXCEL
         raise _unknown(source.name, "a zip archive")
@@ -103,7 +103,7 @@ def _by_content(source: Source) -> Format | None:
 def _is_workbook(source: Source) -> bool:
     """Whether the first parts of the zip are those of a workbook."""
     head = source.head
-    if b"[Content_Types].xml" in head or b"opendocument.spreadsheet" in head:
+    if b"[Content_Types].xml" in head:
         return True
     if not source.whole:
         return b"xl/" in head
@@ -118,7 +118,7 @@ def _unknown(name: str, what: str) -> Invalid:
     return Invalid(
         f"{name} is {what}, not a table",
         why="CSV, TSV, JSON, JSONL, Parquet and Excel can be loaded, each also gzip",
-        fix="unpack or convert it first",
+        fix="unpack or convert it first, for example to CSV",
     )
 
 

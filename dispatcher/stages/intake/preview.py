@@ -24,7 +24,8 @@ from dispatcher.stages.intake.shapes import (
 )
 from dispatcher.stages.intake.table import Batch, Facts, Rejected, Table
 
-SAMPLED: Final = 5_000  # values of a column whose form is looked at
+SAMPLED: Final = 5_000  # values of a column whose form is looked at, at most
+SAMPLES: Final = 200_000  # over all columns
 HASHES: Final = 1_000_000  # over all columns
 EXAMPLES: Final = 5
 SHOWN_REJECTS: Final = 100
@@ -127,6 +128,7 @@ class Distinct:
 class _Column:
     name: str
     distinct: Distinct
+    samples: int
     filled: int = 0
     sampled: int = 0
     zeros: int = 0  # sampled digits with a leading zero
@@ -139,7 +141,7 @@ class _Column:
         self.distinct.add(values)
         if len(self.examples) < EXAMPLES:
             self.examples.extend(values[: EXAMPLES - len(self.examples)])
-        for value in values[: SAMPLED - self.sampled]:
+        for value in values[: self.samples - self.sampled]:
             self.sampled += 1
             short = value[:200].strip()
             self.zeros += len(short) > 1 and short[0] == "0" and short.isdecimal()
@@ -223,7 +225,10 @@ def _grow(columns: list[_Column], names: Sequence[str], rows: int) -> None:
     """Begin the columns that are new; JSON may bring some late."""
     del rows  # cells of earlier rows are empty, and empty is what is not filled
     capacity = max(256, min(65_536, HASHES // max(1, len(names))))
-    columns.extend(_Column(name, Distinct(capacity)) for name in names[len(columns) :])
+    samples = max(20, min(SAMPLED, SAMPLES // max(1, len(names))))
+    columns.extend(
+        _Column(name, Distinct(capacity), samples) for name in names[len(columns) :]
+    )
 
 
 def _candidates(names: Sequence[str]) -> list[_Keys]:

@@ -38,7 +38,13 @@ def _is_image(value: str) -> bool:
     return value.lower().endswith(IMAGE_ENDINGS)
 
 
+def _is_iban(value: str) -> bool:
+    return value[:2].isalpha() and value[2:4].isdecimal() and iban.is_valid(value)
+
+
 def _is_card(value: str) -> bool:
+    if len(value) < 13 or not value[0].isdecimal():
+        return False
     digits = re.sub(r"[ -]", "", value)
     return 13 <= len(digits) <= 19 and digits.isdecimal() and luhn.is_valid(digits)
 
@@ -46,7 +52,7 @@ def _is_card(value: str) -> bool:
 SHAPES: Final[Mapping[str, Callable[[str], bool]]] = {
     "IMAGE": _is_image,
     "EMAIL": _matches("EMAIL"),
-    "IBAN": iban.is_valid,
+    "IBAN": _is_iban,
     "CARD": _is_card,
     "URL": _matches("URL"),
     "TIME": _matches("TIME"),

@@ -1,4 +1,4 @@
-"""Excel and OpenDocument sheets: cells rendered as text, one way only.
+"""Excel sheets: cells rendered as text, one way only.
 
 The format of a cell is not part of its value: a number shown with leading zeros is
 loaded without them unless the sheet holds it as text.
@@ -7,6 +7,7 @@ loaded without them unless the sheet holds it as text.
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -22,6 +23,10 @@ from dispatcher.stages.intake.table import (
 )
 
 MAX_MEMBERS: Final = 10_000
+MAX_CELLS: Final = 20_000_000  # of the smallest rectangle around all cells of a sheet
+REFERENCE: Final = 20  # bytes; no reference to a cell is longer
+
+_CELL = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"')
 
 
 class WorkbookReader:
@@ -99,9 +104,8 @@ def _first_sheet(
         for title in book.sheet_names:
             sheet = book.get_sheet_by_name(title)
             if sheet.height:
-                rows = sheet.to_python(skip_empty_area=False)
                 others = [other for other in book.sheet_names if other != title]
-                return title, others, iter(rows)
+                return title, others, sheet.iter_rows()
     except (python_calamine.CalamineError, OSError, ValueError) as error:
         raise Invalid(
             f"{name} can not be read as a workbook",
@@ -120,23 +124,68 @@ def _no_bomb(data: bytes, name: str, max_bytes: int) -> None:
             members = archive.infolist()
             if len(members) > MAX_MEMBERS:
                 raise _bomb(name, f"it has more than {MAX_MEMBERS:,} parts")
+            _check_kind({member.filename for member in members}, name)
             total = 0
             for member in members:
                 with archive.open(member) as part:
+                    corner = _Corner(member.filename)
                     while block := part.read(1 << 20):
                         total += len(block)
-                        if total > limit:
-                            raise _bomb(name, f"it unpacks to over {limit:,} bytes")
-                        if total > RATIO_FREE and total > MAX_RATIO * len(data):
-                            raise _bomb(
-                                name, f"it unpacks to over {MAX_RATIO} times its size"
-                            )
+                        _check_size(total, limit, len(data), name)
+                        corner.look(block, name)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise Invalid(
             f"{name} is broken",
             why=f"its parts can not be unpacked ({type(error).__name__})",
             fix="save it anew, without a password",
         ) from None
+
+
+def _check_kind(members: set[str], name: str) -> None:
+    if "xl/workbook.xml" not in members and "[Content_Types].xml" in members:
+        raise Invalid(
+            f"{name} is no Excel workbook of a kind that can be loaded",
+            why="of the zipped kinds only .xlsx and .xlsm can be checked before reading",
+            fix="open it in a spreadsheet program and save it as .xlsx or CSV",
+        )
+
+
+def _check_size(total: int, limit: int, stored: int, name: str) -> None:
+    if total > limit:
+        raise _bomb(name, f"it unpacks to over {limit:,} bytes")
+    if total > RATIO_FREE and total > MAX_RATIO * stored:
+        raise _bomb(name, f"it unpacks to over {MAX_RATIO} times its size")
+
+
+class _Corner:
+    """The lowest and the rightmost cell of a sheet, as its bytes go by.
+
+    The reader makes room for the whole rectangle of a sheet, so that one cell far off
+    would fill the memory.
+    """
+
+    def __init__(self, member: str) -> None:
+        self._is_sheet = member.startswith("xl/worksheets/")
+        self._row = self._column = 0
+        self._carry = b""
+
+    def look(self, block: bytes, name: str) -> None:
+        if not self._is_sheet:
+            return
+        text = self._carry + block
+        self._carry = text[-REFERENCE:]
+        for letters, digits in set(_CELL.findall(text)):
+            self._row = max(self._row, int(digits))
+            column = 0
+            for letter in letters:
+                column = column * 26 + letter - 64
+            self._column = max(self._column, column)
+        if self._row * self._column > MAX_CELLS:
+            raise _bomb(
+                name,
+                f"one sheet spans {self._row:,} rows x {self._column:,} columns, "
+                f"over {MAX_CELLS:,} cells",
+            )
 
 
 def _bomb(name: str, why: str) -> Invalid:

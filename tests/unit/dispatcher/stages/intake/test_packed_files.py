@@ -218,10 +218,64 @@ def test_a_workbook_bomb_is_refused_before_it_is_read():
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("[Content_Types].xml", b"<x/>")
+        archive.writestr("xl/workbook.xml", b"<x/>")
         archive.writestr("xl/worksheets/sheet1.xml", b"<c/>" * (5 << 20))
     with pytest.raises(Invalid, match="is refused") as caught:
         rows(io.BytesIO(out.getvalue()), "a.xlsx")
     assert "200 times" in caught.value.why
+
+
+def changed_workbook(change):
+    """The sample workbook with the text of its first sheet changed."""
+    out = io.BytesIO()
+    with (
+        zipfile.ZipFile(DATA / "sheet.xlsx") as old,
+        zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for member in old.infolist():
+            text = old.read(member)
+            if member.filename == "xl/worksheets/sheet1.xml":
+                text = change(text)
+            new.writestr(member.filename, text)
+    return io.BytesIO(out.getvalue())
+
+
+def test_one_cell_far_off_does_not_fill_the_memory():
+    far = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+    book = changed_workbook(lambda text: text.replace(b"</sheetData>", far))
+    with pytest.raises(Invalid, match="is refused") as caught:
+        rows(book, "a.xlsx")
+    assert "1,048,576 rows x 16,384 columns" in caught.value.why
+
+
+def test_a_table_may_stand_anywhere_in_its_sheet_rows_are_counted_from_the_top():
+    def down(text):
+        for row in range(4, 0, -1):
+            text = text.replace(b'r="%d"' % row, b'r="%d"' % (row + 4))
+            for letter in b"EDCBA":
+                text = text.replace(
+                    b'"%c%d"' % (letter, row), b'"%c%d"' % (letter + 1, row + 4)
+                )
+        return text
+
+    with open_table(changed_workbook(down), name="a.xlsx") as table:
+        batch = next(table.batches)
+    assert table.columns == ("id", "zip", "amount", "day", "paid")
+    assert batch.lines == [6, 7, 8]
+
+
+@pytest.mark.parametrize("kind", ["xlsb", "ods"])
+def test_workbooks_that_can_not_be_checked_are_refused(kind):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        if kind == "ods":
+            name = "application/vnd.oasis.opendocument.spreadsheet"
+            archive.writestr("mimetype", name)
+        else:
+            archive.writestr("[Content_Types].xml", "<x/>")
+            archive.writestr("xl/workbook.bin", "x")
+    with pytest.raises(Invalid, match=r"OpenDocument|no Excel workbook"):
+        rows(io.BytesIO(out.getvalue()), f"a.{kind}")
 
 
 def test_a_damaged_workbook_is_refused():
