@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from dispatcher.errors import Conflict, Invalid
+from dispatcher.errors import Conflict, Invalid, StoreLocked
 from dispatcher.ledger.loads import RecordKeys, register_keys
 from dispatcher.ledger.standing import InForce, current_policy, no_policy
 from dispatcher.stages.intake.images import Pages
@@ -246,9 +246,13 @@ class _Loading:
 
     def _bring(self, chunk: list[Shaped], refused: list[Rejected]) -> None:
         """Write a chunk, less what another load brings meanwhile."""
-        for _ in range(TRIES):
+        for last in (*[False] * (TRIES - 1), True):
             try:
                 self._write(chunk)
+            except StoreLocked:  # also a deadlock with another load: nothing is lost
+                if last:
+                    raise
+                continue
             except Clash:
                 left = self._unknown([shaped.row for shaped in chunk], refused)
                 kept = {row.pseudonym for row in left}

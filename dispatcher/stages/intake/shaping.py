@@ -23,7 +23,7 @@ from policies.document.policy import Field, Policy, Scope
 
 TEXT: Final = "text/plain"
 IMAGE: Final = "image/png"
-MAX_VISITS: Final = 2**63 - 1
+DIGITS: Final = 18  # of a number of visits: it fits 64 bits
 
 Show = Callable[[Sequence[str]], bytes]
 """Makes the shown form of one field of a row; raises BadPage."""
@@ -175,7 +175,7 @@ class Shaper:
             visits = 1
             if count is not None:
                 text = row.cells[self._at[count]].strip()
-                if not (text.isascii() and text.isdigit()) or int(text) > MAX_VISITS:
+                if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
                     return count, "not a whole number of visits"
                 visits = int(text)
             place = row.cells[self._at[vector]]

@@ -1,0 +1,92 @@
+"""The facts of a row that rules need, and the rows that lack them."""
+
+import pytest
+
+from dispatcher.errors import Invalid
+from dispatcher.stages.intake.images import Pages
+from dispatcher.stages.intake.shaping import Shaper
+from dispatcher.stages.intake.table import Batch
+from policies.document import parse
+
+CHECKINS = b"""
+version = 1
+name = "checkins"
+[entity.checkin]
+key = "id"
+subject = "user"
+[entity.checkin.fields]
+place = {}
+[relation.friendship]
+source = "friends.csv"
+ends = ["a", "b"]
+[property.link]
+scope = "relation"
+relation = "friendship"
+of = ["place"]
+disclosure = { kind = "cosine", vector = "where", count = "visits" }
+tau = 0.5
+"""
+COLUMNS = ("id", "user", "place", "where", "visits")
+
+
+def shaper(folder, columns=COLUMNS, policy=CHECKINS):
+    found = parse(policy)
+    assert found.policy is not None, found.diagnostics
+    return Shaper(found.policy, {"place": 1}, columns, b"k" * 32, Pages(folder))
+
+
+def sorted_out(folder, *rows):
+    return shaper(folder).rows(Batch(COLUMNS, list(range(2, 2 + len(rows))), [*rows]))
+
+
+def test_a_place_is_a_pseudonym_and_its_visits_a_number(tmp_path):
+    (one, two), rejected = sorted_out(
+        tmp_path, ["1", "u", "x", "cafe", "3"], ["2", "v", "y", "cafe", "1"]
+    )
+    assert rejected == []
+    assert one.places["where"][1] == 3
+    assert one.places["where"][0] == two.places["where"][0] != "cafe"
+
+
+@pytest.mark.parametrize(("where", "visits"), [("", "2"), (" ", "2"), ("cafe", "0")])
+def test_without_a_place_or_a_visit_an_entry_is_nowhere(tmp_path, where, visits):
+    (row,), _ = sorted_out(tmp_path, ["1", "u", "x", where, visits])
+    assert row.places == {}
+
+
+@pytest.mark.parametrize("visits", ["", "-1", "1.5", "two", "9" * 5_000, "٣"])
+def test_a_count_that_is_none_is_refused(tmp_path, visits):
+    rows, (rejected,) = sorted_out(tmp_path, ["1", "u", "x", "cafe", visits])
+    assert rows == []
+    assert (rejected.line, rejected.column) == (2, "visits")
+
+
+def test_a_relation_needs_the_subject(tmp_path):
+    rows, (rejected,) = sorted_out(tmp_path, ["1", " ", "x", "cafe", "1"])
+    assert rows == []
+    assert rejected.column == "user"
+
+
+def test_a_column_that_a_disclosure_names_must_be_there(tmp_path):
+    with pytest.raises(Invalid, match="no column `where` and 1 more"):
+        shaper(tmp_path, COLUMNS[:3])
+
+
+def test_spaces_around_a_column_name_are_told(tmp_path):
+    with pytest.raises(Invalid, match="no column `place`") as caught:
+        shaper(tmp_path, ("id", "user", " place", "where", "visits"))
+    assert "with spaces around it" in caught.value.why
+
+
+def test_a_cell_of_blanks_is_no_entry_but_stays_in_the_record(tmp_path):
+    made = shaper(tmp_path)
+    (row,), _ = made.rows(Batch(COLUMNS, [2], [["1", "u", " \t", "", "1"]]))
+    shaped = made.shaped(row)
+    assert shaped.shown == []
+    assert shaped.content == b'["1","u"," \\t","","1"]'
+
+
+def test_names_of_records_people_and_places_are_unrelated(tmp_path):
+    (row,), _ = sorted_out(tmp_path, ["same", "same", "x", "same", "1"])
+    names = {row.pseudonym[1:], row.person[1:], row.places["where"][0][1:]}
+    assert len(names) == 3
