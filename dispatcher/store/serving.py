@@ -103,12 +103,6 @@ def account(tx: Tx, account_id: int) -> AccountRow | None:
     return None if row is None else AccountRow(*row)
 
 
-def lock_account(tx: Tx, account_id: int) -> AccountRow | None:
-    """Account by id; until the end of the transaction nobody else starts for it."""
-    row = tx.one(_ACCOUNT + " WHERE id = ? FOR UPDATE", [account_id])
-    return None if row is None else AccountRow(*row)
-
-
 def task_of(tx: Tx, task_id: int) -> TaskRow | None:
     """Task by id."""
     return _task(tx.one(_TASK + " WHERE id = ?", [task_id]))
@@ -128,6 +122,16 @@ def leased_task(tx: Tx, account_id: int, now: int) -> TaskRow | None:
             [account_id, now],
         )
     )
+
+
+def has_other_task(tx: Tx, task: TaskRow, now: int) -> bool:
+    """Whether the account of a task has another one in its hands."""
+    found = tx.one(
+        "SELECT 1 FROM task WHERE account_id = ? AND state = 'shown'"
+        " AND leased_until > ? AND id <> ? LIMIT 1",
+        [task.account_id, now, task.id],
+    )
+    return found is not None
 
 
 def last_task(tx: Tx, account_id: int) -> TaskRow | None:

@@ -492,6 +492,22 @@ def test_who_knows_the_person_is_shown_nothing_more_of_them(house):
     assert serving.start(ann).content == b"50"
 
 
+def test_what_was_handed_back_is_never_shown_again_by_a_wrong_answer(house):
+    serving, ann, showing = start_one(house, age="36")
+    serving.recuse(ann, showing.token)
+    assert serving.answer(ann, showing.token, answer("old")) is None
+    assert serving.in_hand(ann) is None
+
+
+def test_a_wrong_answer_after_the_lease_gets_a_new_lease(house, clock):
+    serving, ann, showing = start_one(house, house.serving(lease=60), age="36")
+    clock.advance(61)
+    expire(house.store, clock)
+    wrong = serving.answer(ann, showing.token, answer("old"))
+    assert (wrong.showing.left, wrong.showing.draft) == (60, "old")
+    assert house.exposures() == 1
+
+
 def test_an_image_is_handed_out_as_its_stored_bytes(house):
     crop = png(3)
     serving, ann, showing = start_one(house, scan=crop)

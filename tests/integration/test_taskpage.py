@@ -570,7 +570,7 @@ def _plain(text: str) -> str:
     return re.sub(r'value="[\w-]+"', "", text)
 
 
-def test_nothing_to_do_and_refused_and_paused_and_full_look_the_same(app, house):
+def test_nothing_to_do_and_refused_and_paused_look_the_same(app, house):
     entries = house.record(1, name="Ada", disease="flu")
     ann, bob = house.account("ann"), house.account("bob")
     house.plan((ann, list(entries.values())), (bob, []))
@@ -643,6 +643,14 @@ def test_rates_are_limited_for_each_worker(make_app, house, action):
     assert bob.post(path).status_code != 429
     late = client.post(path)
     assert int(late.headers["retry-after"]) >= 1
+
+
+def test_looking_for_what_is_not_theirs_is_limited(make_app, house):
+    app = make_app(look=Rate(per_minute=60, burst=2))
+    client = one_task(house, app)
+    paths = ("/task/x", "/crop/x", "/task/y")
+    assert [client.get(path).status_code for path in paths] == [200, 200, 429]
+    assert house.count("event") == 2
 
 
 def test_arrivals_are_limited_for_each_address(make_app, house):

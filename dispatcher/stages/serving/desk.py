@@ -144,8 +144,12 @@ class Desk:
         for entry_id in self._choices(who):
             try:
                 return self._book(who, entry_id)
-            except (Refused, _Taken):
+            except Refused:
                 continue
+            except _Taken:
+                showing = self.in_hand(who)
+                if showing is not None:
+                    return showing
             except StaleLease:
                 return None
         return None
@@ -207,38 +211,33 @@ class Desk:
 
         Raises
         ------
-        Refused, _Taken
+        Refused, StaleLease, _Taken
             Nothing was booked.
         """
         now = self._clock()
         with self._store.write() as tx:
-            account = rows.lock_account(tx, who.account_id)
-            if account is None or _out(account, who.number):
+            booked = book(
+                tx,
+                [Asks(who.account_id, [entry_id])],
+                delivery=Pull(leased_until=now + round(self._terms.lease * SECOND)),
+                at=now,
+                cause="served",
+                epoch=None if self._epoch is None else self._epoch(),
+            )
+            task = rows.task_of(tx, booked.tasks[0])
+            assert task is not None
+            # The booking holds the locks of the adversary and of the entry, so what is
+            # read now stands: nobody was quicker, in another tab or at another desk.
+            if (
+                _out(rows.account(tx, who.account_id), who.number)
+                or rows.has_other_task(tx, task, now)
+                or self._misses(tx, task) <= 0
+            ):
                 raise _Taken
-            task = rows.leased_task(tx, account.id, now)  # from another tab, just now
-            if task is None:
-                task = self._book_task(tx, account.id, entry_id, now)
             showing = self.showing(tx, task, now)
             if showing is None:
                 raise _Taken
         return showing
-
-    def _book_task(self, tx: Tx, account_id: int, entry_id: int, now: int) -> TaskRow:
-        until = now + round(self._terms.lease * SECOND)
-        booked = book(
-            tx,
-            [Asks(account_id, [entry_id])],
-            delivery=Pull(leased_until=until),
-            at=now,
-            cause="served",
-            epoch=None if self._epoch is None else self._epoch(),
-        )
-        task = rows.task_of(tx, booked.tasks[0])
-        assert task is not None
-        # The booking holds the entry's lock, so this count is the one that stands.
-        if self._misses(tx, task) <= 0:
-            raise _Taken
-        return task
 
     def _misses(self, tx: Tx, task: TaskRow) -> int:
         """How many answers the entry of a task misses, this task left out."""
@@ -260,7 +259,7 @@ class Desk:
             if not _lapsed(rows.last_task(tx, who.account_id), now):
                 return None
         with self._store.write() as tx:
-            account = rows.lock_account(tx, who.account_id)
+            account = rows.account(tx, who.account_id)
             last = rows.last_task(tx, who.account_id)
             if _out(account, who.number) or last is None:
                 return None

@@ -25,6 +25,11 @@ class Serving(Desk):
 
     def owns(self, who: Present, token: str) -> bool:
         """Whether a token names a task of this worker; if not, the audit log says so."""
+        task_id = keys.task_id_of(self._task_key, token)
+        with self._store.read() as tx:
+            task = None if task_id is None else rows.task_of(tx, task_id)
+        if task is not None and task.account_id == who.account_id:
+            return True
         with self._store.write() as tx:
             return self._own(tx, who, token) is not None
 
@@ -50,7 +55,9 @@ class Serving(Desk):
             typed = compose(showing.field, given.form)
             raw, verdict = _judge(showing, typed, given.mark)
             if isinstance(verdict, Invalid):
-                if task.state != "shown":
+                if task.state == "returned":
+                    return None  # handed back, perhaps for knowing the person
+                if not self._leased(task):
                     task = self.lease(tx, task, now)
                 rows.save_draft(tx, task.id, typed.encode())
                 again = self.showing(tx, task._replace(draft=typed.encode()), now)

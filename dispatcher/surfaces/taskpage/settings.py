@@ -23,7 +23,9 @@ class PageSettings:
     neutral : float
         The page "nothing for you" leaves after a multiple of so many seconds, so that
         its time does not tell why.
-    arrive, start, answer, draft : Rate
+    arrive, start, answer, draft, look : Rate
+        ``arrive`` counts by address, the others by account; ``look`` is for addresses
+        of tasks and images that may not be the worker's.
     """
 
     https: bool = False
@@ -34,6 +36,7 @@ class PageSettings:
     start: Rate = field(default_factory=lambda: Rate(per_minute=600, burst=60))
     answer: Rate = field(default_factory=lambda: Rate(per_minute=600, burst=60))
     draft: Rate = field(default_factory=lambda: Rate(per_minute=120, burst=30))
+    look: Rate = field(default_factory=lambda: Rate(per_minute=60, burst=30))
 
     def __post_init__(self) -> None:
         for name in ("session", "neutral"):

@@ -51,6 +51,7 @@ class Table:
         self._starts = Pace(settings.start)
         self._answers = Pace(settings.answer)
         self._drafts = Pace(settings.draft)
+        self._looks = Pace(settings.look)
 
     async def start(self, request: Request) -> Response:
         """``POST /start``: book, then show."""
@@ -64,6 +65,7 @@ class Table:
         guest = await self._door.guest(request)
         if guest is None:
             return self._door.closed(request, refused=False)
+        self._pace(self._looks, guest.worker)
         began = anyio.current_time()
         token = request.path_params["token"]
         own = await run_in_threadpool(self._serving.owns, guest.worker, token)
@@ -166,6 +168,7 @@ class Table:
         if showing is None or name != self._door.crop_id(
             guest.session, showing.task_id
         ):
+            self._pace(self._looks, guest.worker)
             await run_in_threadpool(self._serving.note_stray, guest.worker)
             return await self._nothing(request, guest, began)
         return Response(showing.content, media_type=showing.media)
