@@ -150,6 +150,13 @@ def _first_of_class(key: Ints, number: Ints) -> Ints:
     return out
 
 
+def alone(sets: SetSystem) -> Bools:
+    """Member rows whose entry crosses the set's cap by itself, shape (members,)."""
+    one = sets.member_set
+    load = np.where(sets.classes[one], 1, sets.amount)
+    return np.asarray(load > sets.cap[one])
+
+
 def reachable(sets: SetSystem) -> Bools:
     """Which sets could disclose anything: f > 0 with all their entries held."""
     amount = sets.amount.copy()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from policies.certificates import certify
 from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Plan, Problem
@@ -76,6 +77,7 @@ class _Run:
     cores: dict[int, Core] = field(default_factory=dict)  # by shape
     refuted: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
+    certified: int = 0  # of the unknown ones
     tried: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -253,6 +255,8 @@ class _Run:
         """Hold the component back without a verdict."""
         self.open[component] = False
         self.unknown.append(component)
+        if self.problem.capacity is None and certify(self._alone(component)):
+            self.certified += 1
         if why not in self.tried:
             self.tried.append(why)
 
@@ -314,7 +318,8 @@ class _Run:
         judged = judge(replace(problem, lo=lo), plan)
         verdict = Verdict.SOLVED
         if self.unknown:
-            verdict = Verdict.UNKNOWN
+            proven = self.certified == len(self.unknown)
+            verdict = Verdict.CERTIFIED if proven else Verdict.UNKNOWN
         if self.refuted or self.short is not None:
             verdict = Verdict.INFEASIBLE
         tried = tuple(self.tried)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from policies.disclosure import alone
 from policies.problem import Problem
 from policies.sets import Bools, Ints
 from policies.solvers.role import Cause, Clash
@@ -24,26 +25,18 @@ def trust_count(problem: Problem) -> Ints:
     return counts
 
 
-def alone(problem: Problem) -> Bools:
-    """Member rows whose entry crosses the set's cap by itself, untrusted."""
-    sets = problem.sets
-    one = sets.member_set
-    load = np.where(sets.classes[one], 1, sets.amount)
-    return np.asarray(load > sets.cap[one])
-
-
 def needs(problem: Problem) -> Ints:
     """Adversaries that each set needs at least, shape (sets,).
 
     Sum of answers over what one adversary may be given, rounded up; for classes, the
     most wanted entry of each class stands for the class. Members that cross the cap
-    alone are left to :func:`alone`.
+    alone are left to :func:`policies.disclosure.alone`.
     """
     sets = problem.sets
     one = sets.member_set
     trusted = trust_count(problem)[sets.owner] if sets.n_sets else sets.owner
     lo = np.maximum(problem.lo[sets.entry] - trusted[one], 0)
-    lo = np.where(alone(problem), 0, lo)
+    lo = np.where(alone(problem.sets), 0, lo)
     classed = sets.classes[one]
     lo = np.where(classed, _peaks(one, sets.amount, lo, classed), lo)
     weight = np.where(classed, 1, sets.amount)
@@ -126,7 +119,7 @@ def singles(problem: Problem) -> Iterator[Clash]:
     """
     sets, k = problem.sets, problem.n_adversaries
     trusted = trust_count(problem)
-    rows = np.flatnonzero(alone(problem))
+    rows = np.flatnonzero(alone(problem.sets))
     owner = sets.owner[sets.member_set[rows]]
     wanted = problem.lo[sets.entry[rows]]
     for row in rows[wanted > trusted[owner]].tolist():

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from policies.disclosure import alone
 from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Pairs, Plan, Problem
 from policies.sets import NO_CAP, Bools
-from policies.solvers.bounds import alone
 from policies.solvers.role import Cause, Clash, Core, Limits, Solution, Verdict
 
 _LARGEST = 200_000  # variables above which no model is built
@@ -178,7 +178,7 @@ def _able(problem: Problem) -> Bools:
     able = np.repeat((problem.hi > 0)[:, None], problem.n_adversaries, axis=1)
     able[problem.forbidden.entry, problem.forbidden.adversary] = False
     one = sets.member_set
-    for row in np.flatnonzero(alone(problem)).tolist():
+    for row in np.flatnonzero(alone(sets)).tolist():
         owner = int(sets.owner[one[row]])
         barred = np.ones(problem.n_adversaries, np.bool_)
         if problem.trusted is not None:

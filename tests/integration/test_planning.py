@@ -199,8 +199,8 @@ def test_answers_and_results_end_the_need(case):
     with case.store.write() as tx:
         tx.execute("UPDATE task SET state = 'answered'")
         tx.execute(
-            "INSERT INTO answer (task_id, entry_id, account_id, raw, valid, at)"
-            " SELECT id, entry_id, account_id, ?, 1, 0 FROM task",
+            "INSERT INTO answer (task_id, entry_id, account_id, raw, valid, at, counted)"
+            " SELECT id, entry_id, account_id, ?, 1, 0, 0 FROM task",
             [b"raw"],
         )
     assert planning.draft(dry_run=True).summary["pairs"] == 1

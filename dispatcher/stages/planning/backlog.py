@@ -38,6 +38,8 @@ class Backlog:
         as t allows.
     missing : int64 array, shape (n,)
         The same, t aside.
+    room : int64 array, shape (n,)
+        Showings that t still allows of the entries that miss answers, else 0.
     shown_entry, shown_adversary : int64 array, shape (pairs,)
         Who was shown what of these entries (places in the columns), or is planned to.
     left : tuple of LeftRow
@@ -53,6 +55,7 @@ class Backlog:
     time: Ints
     copies: Ints
     missing: Ints
+    room: Ints
     shown_entry: Ints
     shown_adversary: Ints
     left: tuple[LeftRow, ...]
@@ -102,6 +105,7 @@ def read(tx: Tx, force: InForce) -> Backlog:
         time=np.ascontiguousarray(table["time"]),
         copies=np.minimum(missing, room),
         missing=missing,
+        room=np.where(missing > 0, room, 0),
         shown_entry=np.concatenate([seen, place]),
         shown_adversary=np.concatenate([adversary, holder]),
         left=tuple(left),

@@ -14,6 +14,7 @@ import numpy as np
 
 from dispatcher.errors import DispatcherError, Infeasible, Unfinished
 from dispatcher.stages.planning.translation import Translation
+from policies.certificates import safe_number
 from policies.document.policy import Scope
 from policies.solvers import Cause, Clash, Core, Limits, Solution, Verdict
 from policies.solvers.minimum import Remedy, remedies
@@ -30,6 +31,7 @@ def summary(made: Translation, solution: Solution) -> Summary:
     -------
     dict
         ``records``, ``fields``, ``answers`` wanted; ``adversaries``; ``sets``;
+        ``safe_with``: active adversaries with whom no order of showings gets stuck;
         ``pairs`` planned; ``held`` and ``burnt`` fields; ``utility`` and ``best``: of
         the plan, and without any limit; ``worst``: the rule nearest to its limit, with
         f and the limit as exact fractions and ``share`` as a number; ``complete`` sets;
@@ -43,6 +45,7 @@ def summary(made: Translation, solution: Solution) -> Summary:
         "answers": int(backlog.missing.sum()),
         "adversaries": len(made.workforce),
         "sets": made.problem.sets.n_sets,
+        "safe_with": safe_number(made.problem, backlog.room),
         "pairs": len(solution.plan),
         "held": len(solution.held),
         "burnt": len(backlog.burnt),
@@ -145,7 +148,7 @@ def refusal(
     """Make the error for a backlog that can not be planned whole."""
     held, k = len(solution.held), len(made.workforce)
     core = solution.core
-    if solution.verdict is Verdict.UNKNOWN or core is None:
+    if solution.verdict in (Verdict.UNKNOWN, Verdict.CERTIFIED) or core is None:
         return Unfinished(
             f"{held} fields have no plan yet, and no proof that there is none",
             why="; ".join(solution.tried) or "the search ended early",
