@@ -6,8 +6,8 @@ the entry has had (at most t and what came again), never on the length of the le
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from dispatcher import keys
 from dispatcher.ledger import averages, refusals
@@ -24,8 +24,7 @@ from policies.document.policy import Scope
 Held = dict[tuple[str, int], int]
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """What the gate says of one ask.
 
     Attributes
@@ -230,13 +229,13 @@ def _holdings(
     tx: Tx, force: InForce, entry: EntryRow, adversary_id: int
 ) -> tuple[Held, Held]:
     """What the adversary holds of the entry's record, and of its subject."""
-    units = units_of(entry)
     of_record: Held = {}
     of_subject: Held = {}
     fields = force.fields
-    for unit, number, time, count in rows.held_units(
-        tx, adversary_id, units[0], units[-1]
-    ):
+    one = other = record_unit(entry.record_id)
+    if entry.subject_id is not None:
+        other = subject_unit(entry.subject_id)
+    for unit, number, time, count in rows.held_units(tx, adversary_id, one, other):
         if number in fields:
             held = of_subject if unit & 1 else of_record
             held[fields[number].name, time] = count

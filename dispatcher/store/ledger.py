@@ -286,7 +286,7 @@ def ask(tx: Tx, entry_id: int, account_id: int) -> AskRow | None:
     if row is None:
         return None
     account_row, entry_row = AccountRow._make(row[:6]), EntryRow._make(row[6:13])
-    return AskRow(account_row, entry_row, *map(bool, row[13:]))
+    return AskRow(account_row, entry_row, row[13], row[14], row[15])
 
 
 def account_exists(tx: Tx, account_id: int) -> bool:
