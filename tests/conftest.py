@@ -131,6 +131,8 @@ def postgres_cluster() -> Iterator[Cluster]:
     binaries = _postgres_binaries()
     root = os.geteuid() == 0
     user = "postgres" if root else pwd.getpwuid(os.geteuid()).pw_name
+    if user not in {entry.pw_name for entry in pwd.getpwall()}:
+        pytest.fail(f"PostgreSQL refuses root, and there is no user {user}")
     prefix = _as_server_user(user)
     # Not pytest's directory: a socket's path may have 107 bytes at most.
     place = Path(tempfile.mkdtemp(prefix="dpg-", dir="/tmp"))

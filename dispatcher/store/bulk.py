@@ -5,7 +5,8 @@ generator writes more rows than fit in memory; while it runs, the transaction ta
 other statement (PostgreSQL could not answer it), so it must not look anything up.
 
 A few rows go by plain statements on PostgreSQL too: a COPY through a temporary table
-costs more than they do.
+costs more than they do. Upserts go in key order there, so that two writers never
+wait for each other in a circle.
 """
 
 import itertools
@@ -137,7 +138,8 @@ class BulkWriter:
         """
         changed = [name for name in columns if name not in keys]
         setting = ", ".join(f"{quoted(n)} = excluded.{quoted(n)}" for n in changed)
-        return self._merge(table, keys, columns, rows, f"DO UPDATE SET {setting}")
+        action = f"DO UPDATE SET {setting}" if changed else "DO NOTHING"
+        return self._merge(table, keys, columns, rows, action)
 
     def upsert_add(self, table: str, keys: Sequence[str], add: str, rows: Rows) -> int:
         """Add to a counter of each key, which starts at 0.
@@ -185,6 +187,8 @@ class BulkWriter:
             found = " AND ".join(f"{quoted(n)} = ?" for n in keys)
             text = f"UPDATE {quoted(table)} SET {setting} WHERE {found}"
             cut = len(keys)
+            if not rest:
+                head.sort(key=lambda row: tuple(row[:cut]))
             turned = ((*r[cut:], *r[:cut]) for r in itertools.chain(head, rest))
             return self._many(text, turned)
         names = [*keys, *columns]
@@ -211,7 +215,6 @@ class BulkWriter:
             return self._many(_insert(table, columns) + conflict, rows)
         head, rest = _split(rows)
         if not rest:
-            # In key order, so that two writers never wait for each other in a circle.
             places = [list(columns).index(name) for name in keys]
             head.sort(key=lambda row: tuple(row[place] for place in places))
             return self._many(_insert(table, columns) + conflict, head)

@@ -60,6 +60,22 @@ def upgrade(backend: Backend) -> None:
         command.upgrade(configuration(connection=connection), "head")
 
 
+def draft(backend: Backend, revision: str, message: str) -> None:
+    """Write the next migration from what the model has more than the store.
+
+    For developers, see ``alembic/README.md``; the draft is to be read and mended.
+    """
+    from alembic import command  # noqa: PLC0415
+
+    with _connection(backend) as connection:
+        command.revision(
+            configuration(connection=connection),
+            message,
+            autogenerate=True,
+            rev_id=revision,
+        )
+
+
 def script(dialect: str, since: str | None) -> str:
     """Return the SQL that :func:`upgrade` would run.
 

@@ -197,6 +197,21 @@ def test_the_script_makes_the_same_store(empty_location: str) -> None:
     upgrades.check(empty_location)
 
 
+def test_a_draft_holds_what_the_model_has_more(
+    sqlite_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = tmp_path / "scripts"
+    shutil.copytree(migrations.script_directory(), scripts)
+    monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
+    with open_store(sqlite_path) as store, store.write() as tx:
+        tx.execute("DROP TABLE pause")
+    migrations.draft(make_backend(sqlite_path), "0002", "Bring pauses back")
+    drafted = (scripts / "versions/0002_bring_pauses_back.py").read_text()
+    assert drafted.startswith('"""Bring pauses back."""')
+    assert "down_revision = '0001'" in drafted
+    assert "op.create_table('pause'" in drafted
+
+
 # -- where the scripts lie -------------------------------------------------------------
 
 

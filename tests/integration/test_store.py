@@ -428,6 +428,21 @@ def test_what_was_deleted_is_in_no_file_of_the_store(sqlite_store: Store) -> Non
         assert b"canary-5417" not in path.read_bytes()
 
 
+def test_a_full_disk_is_told_and_keeps_what_was_there(sqlite_store: Store) -> None:
+    with sqlite_store.write() as tx:
+        add_pause(tx, "all")
+
+    def fill() -> None:
+        with sqlite_store.write() as tx:
+            pages = tx.value("PRAGMA page_count")
+            tx.value(f"PRAGMA max_page_count = {pages + 5}")
+            tx.insert_many("field", ["id", "name"], ((n, f"{n}") for n in range(10**5)))
+
+    with pytest.raises(StoreUnusable, match="disk of the store is full"):
+        fill()
+    assert scopes(sqlite_store) == ["all"]
+
+
 # -- PostgreSQL's server ---------------------------------------------------------------
 
 
