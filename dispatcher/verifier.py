@@ -8,19 +8,19 @@ an *entry* is one field of one record, a *property* a rule whose sets of entries
 sensitive, an *adversary* one account or several taken as one; a *unit* is the record or
 subject that a rule makes its sets for. Relation rules are not read yet: BROKEN.
 
-Memory: the files are streamed into a temporary database (SQLite: 64 MiB of cache, the
-rest on disk) and replayed part by part: about ``PART`` rows, whole records and subjects
-each, so that no unit is cut. What still grows: with the largest subject, what is held of
-it; with accounts, chains, joins, unburnt entries, loads and policies.
+Memory: files are read line by line; of an exposure 64 bytes stay, of an entry about 400,
+of other lines all but their seal. What is held of which unit by whom, the larger part, is
+kept for ``PART`` entries and exposures at a time: whole components of records and
+subjects, so that no unit is cut.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sqlite3
 import sys
 import tomllib
+from array import array
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -32,15 +32,14 @@ from itertools import islice, pairwise
 from math import ceil, lcm
 from operator import or_
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
-PART = 400_000  # rows of keys and ledger that are replayed at a time
+PART = 400_000  # entries and exposures that are replayed at a time
 LONGEST = 1 << 24  # bytes of a line with its LF
 LEDGER, USAGE = "ledger.jsonl", "usage: python verifier.py DIR [--head HEX ...]"
 Json = Any  # what a file holds, until its form is checked
 Check = Callable[[Json], bool]
-Place = tuple[int, str, int, int]  # at, chain, seq, line of the file
 Reached = tuple[str, int]  # chain and seq of an adversary
 Items = set[tuple[str, ...]]  # property and unit
 State = Any  # what is held of a unit: its tally, or (time, bit) of each entry, sorted
@@ -221,6 +220,7 @@ def parse(text: str, number: int, name: str, shape: str = "") -> Json:
     return line
 
 
+OF_CHAIN = ("chain", "seq", "prev", "hash")
 LINES = {"member", "exposure", "join", *(t for t in TABLES if t.startswith("system/"))}
 
 # -- The policy, and its properties --------------------------------------------------
@@ -256,10 +256,10 @@ class Rule:
             raise ValueError(f"property `{name}` is outside the language")
         self.name, self.kind = name, how["kind"]
         self.checked = self.kind in ("step", "linear", "quadratic")
-        self.unit = "subject" if spec.get("scope") == "subject" else "record"
+        self.of_record = spec.get("scope", "record") == "record"
         self.timed, span = "window" in spec, spec.get("window", "0s")
         self.window = int(span[:-1]) * SECONDS[span[-1]] * 1_000_000
-        self.needs = ["subject"] * (self.unit == "subject") + ["time"] * self.timed
+        self.needs = ["subject"] * (not self.of_record) + ["time"] * self.timed
         self.at, self.weight = how.get("at", 0), how.get("weight", 0)
         self.counting = bool(self.at or self.weight)
         self.bits = {f: 0 if self.counting else 1 << n for n, f in enumerate(fields)}
@@ -285,11 +285,12 @@ class Rule:
         s = Fraction(min(1, self.weight * tally) if self.weight else held)
         return [int((s * s if self.kind == "quadratic" else s) * self.scale)]
 
-    def add(self, held: dict[str, State], entry: Json) -> State:
+    def add(self, held: dict[str, State], key: Key) -> State:
         """Add an entry to what is held; give what is held of its unit."""
-        unit, bit = entry[self.unit], self.bits[entry["field"]]
+        unit = key.record if self.of_record else key.subject
+        bit = self.bits[key.field]
         if self.timed:
-            insort(held.setdefault(unit, []), (entry["time"], bit))
+            insort(held.setdefault(unit, []), (key.time, bit))
         else:
             tally = held.get(unit, 0)
             held[unit] = tally + 1 if self.counting else tally | bit
@@ -393,48 +394,69 @@ def read_policy(folder: Path, line: Json) -> Policy:
 
 # -- The bundle: chains and seals, keys, then the replay -----------------------------
 
-SCHEMA = """
-PRAGMA cache_size = -65536; PRAGMA journal_mode = OFF;
-CREATE TABLE line(number INTEGER PRIMARY KEY, chain, seq, policy, at, hash, kind, account,
-  entry, body, part, rank DEFAULT 0);
-CREATE TABLE key(version, entry, record, subject, body, part DEFAULT 0);
-CREATE TABLE link(relation, one, two, PRIMARY KEY(relation, one, two));
-"""
+
+class Key(NamedTuple):
+    """One entry as far as rules need it: a field of a record."""
+
+    entry: int
+    field: str
+    record: str
+    subject: Json = None
+    time: Json = None
+    vector: Json = None
+    count: Json = None
+
+
+def merged(old: Json, new: Json) -> Json:
+    """Add what a later line says of an entry; it may not change anything."""
+    if type(old) is dict and type(new) is dict and old | new == new | old:
+        return old | new
+    need(None in (old, new) or old == new, "a line changes an entry", 0, "keys.jsonl")
+    return new if old is None else old
+
+
+class Chain:
+    """The lines of one chain, in columns; ``other`` has all lines but exposures."""
+
+    def __init__(self) -> None:
+        self.last, self.digests = "0" * 64, bytearray()
+        self.at, self.policy = array("q"), array("q")
+        self.account, self.entry = array("q"), array("q")
+        self.other: dict[int, Json] = {}
 
 
 class Adversary:
     """One account or several taken as one: what is held, and what was accepted."""
 
     def __init__(self) -> None:
-        self.accounts: dict[str, list[str]] = {}  # groups, by account
-        self.entries: dict[str, Json] = {}  # held
-        self.held: dict[Rule, dict[str, State]] = defaultdict(dict)  # by rule and unit
+        self.accounts: dict[int, list[str]] = {}  # groups, by account
+        self.keys: dict[int, Key] = {}  # held
+        self.held: dict[Rule, dict[str, State]] = defaultdict(dict)  # by unit
         self.judged: list[Rule] = []  # the rules that it is not trusted with
         self.accepted: Items = set()  # since the last policy line
 
     def trust(self, rules: list[Rule]) -> list[Rule]:
         """Say anew which rules are judged; give those that were not before."""
         before, groups = self.judged, self.accounts.values()
-        self.judged = [
-            r for r in rules if not all(r.trusted.intersection(g) for g in groups)
-        ]
+        self.judged = [r for r in rules if not all(r.trusted & {*g} for g in groups)]
         return [rule for rule in self.judged if rule not in before]
 
 
 class Audit:
-    """What the files say, in a temporary database, and what is found in them."""
+    """What the files say, and what is found in them."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.db = folder, sqlite3.connect("")  # "": a temporary file
-        self.db.executescript(SCHEMA)
-        self.tails: dict[str, tuple[int, str, int, int]] = {}  # seq, hash, at, policy
+        self.folder, self.seal = folder, {"seq": 0}
+        self.chains: dict[str, Chain] = {}
+        self.accounts: dict[str, int] = {}  # the texts by number, as for entries
+        self.entries: dict[str, int] = {}
         self.policies = [Policy({}, {})]
+        self.keys: dict[int, list[Key]] = defaultdict(list)  # by version in force
         self.loads: list[tuple[int, Json]] = []  # version in force, the line
-        self.extra = Counter[str]()  # unburnt showings, by entry
+        self.unburnt = Counter[str]()  # showings, by entry
         self.joins: list[Json] = []
-        self.owed = Counter[int]()  # accepted items without need so far, by line
+        self.owed = Counter[tuple[str, int]]()  # accepted, and no need so far
         self.counts = dict.fromkeys(TABLES["counts"], 0)
-        self.seal: Json = {}
         self.violations: list[tuple[int, str, int, str, str]] = []
         self.sets, self.sums = Counter[Rule](), Counter[tuple[str, Rule]]()
 
@@ -442,134 +464,120 @@ class Audit:
         """Note a violation; only the least is kept."""
         self.violations = [min([*self.violations, (at, chain, seq, adversary, name)])]
 
-    def ledger_rows(self) -> Iterator[tuple[Json, ...]]:
-        """Stream the ledger: every line canonical, of its form, chained by its hash."""
-        tails, start = self.tails, (0, "0" * 64, -(2**63), 0)
+    def read_ledger(self) -> None:
+        """Read the ledger: every line canonical, of its form, chained by its hash."""
         for number, raw, text in raw_lines(self.folder, LEDGER):
-            plain, body = EXPOSURE.fullmatch(text), None
+            plain, line = EXPOSURE.fullmatch(text), None
             if plain and plain[4] != "system":
-                account, at, _, chain, entry, digest, policy, prev, seq = plain.groups()
-                at, policy, seq, kind = int(at), int(policy), int(seq), "exposure"
+                account, at, _, name, entry, digest, policy, prev, seq = plain.groups()
+                at, policy, seq = int(at), int(policy), int(seq)
             else:
-                line, body = parse(text, number, LEDGER), raw
-                chain, kind, digest, prev = (
-                    line[m] for m in ("chain", "kind", "hash", "prev")
-                )
-                seq, at, policy = line["seq"], line["at"], line.get("policy")
+                line = parse(text, number, LEDGER)
+                name, digest, prev = line["chain"], line["hash"], line["prev"]
+                at, policy, seq = line["at"], line.get("policy", 0), line["seq"]
                 account, entry = line.get("account"), line.get("entry")
-                if "accepted" in line and chain == line.get("chains", [chain])[0]:
-                    self.counts["accepted"] += len(line["accepted"])
-                    self.owed[number] = sum(
-                        1 for item in line["accepted"] if item["unit"]
-                    )
-            before = tails.get(chain, start)
-            if seq != before[0] + 1 or prev != before[1]:
+            chain = self.chains.get(name) or self.chains.setdefault(name, Chain())
+            if seq != len(chain.at) + 1 or prev != chain.last:
                 need(False, "the line does not follow the one before it", number)
-            if at < before[2] or (policy or 0) < before[3]:
+            if chain.at and (at < chain.at[-1] or policy < chain.policy[-1]):
                 need(False, "`at` or `policy` falls within the chain", number)
             rest = raw[:-1].replace(f'"hash":"{digest}",'.encode(), b"", 1)
             if sha256(prev.encode() + rest).hexdigest() != digest:
                 need(False, "the line has not the hash that it says", number)
-            tails[chain] = seq, digest, at, policy or 0
-            self.counts["exposures"] += kind == "exposure"
-            part = 0 if kind == "exposure" else -1
-            yield (
-                number,
-                chain,
-                seq,
-                policy,
-                at,
-                digest,
-                kind,
-                account,
-                entry,
-                body,
-                part,
-            )
-
-    def read_ledger(self) -> None:
-        """Store the ledger, and rank chains so that what ended goes before what went on.
-
-        Lines in order of (policy, rank, chain, seq) can then be replayed one by one.
-        """
-        insert = f"INSERT INTO line VALUES({'?,' * 11}0)"
-        self.db.executemany(insert, self.ledger_rows())
-        self.db.execute("CREATE UNIQUE INDEX place ON line(chain, seq)")
-        query, ends = (
-            "SELECT number, chain, seq, body FROM line WHERE kind = 'join'",
-            {},
+            chain.last = digest
+            chain.digests += bytes.fromhex(digest)
+            chain.at.append(at)
+            chain.policy.append(policy)
+            if line and line["kind"] != "exposure":
+                chain.other[seq] = line
+                account = entry = None
+            known, names = self.accounts, self.entries
+            chain.account.append(known.setdefault(account, len(known)) if entry else -1)
+            chain.entry.append(names.setdefault(entry, len(names)) if entry else -1)
+        self.counts["exposures"] = sum(
+            len(c.at) - len(c.other) for c in self.chains.values()
         )
-        for number, chain, seq, body in self.db.execute(query):
-            line = json.loads(body)
-            need(chain in line["chains"], "a join of other chains", number)
-            if chain == line["chains"][0]:
-                self.joins.append({m: line[m] for m in TABLES["merge"]})
-            else:
-                ends[chain] = line["chains"][0]
-                need(
-                    seq == self.tails[chain][0], "a chain goes on after its end", number
-                )
-        self.joins.sort(key=lambda join: join["chains"])
-        for chain in ends:
-            rank, on = 0, chain
+
+    def read_structure(self) -> None:
+        """Order chains, so that what ended is replayed before what it was joined to."""
+        ends: dict[str, str] = {}
+        for name, chain in self.chains.items():
+            for seq, line in chain.other.items():
+                first, *_ = line.get("chains", [name])
+                if first != name:
+                    need(name in line["chains"], "a join of other chains")
+                    need(seq == len(chain.at), "a chain goes on after its end")
+                    ends[name] = first
+                elif "accepted" in line:
+                    self.counts["accepted"] += len(line["accepted"])
+                    items = sum(1 for item in line["accepted"] if item["unit"])
+                    self.owed[name, seq] = items
+                    if "chains" in line:
+                        self.joins.append({m: line[m] for m in TABLES["merge"]})
+        ranks = dict.fromkeys(sorted(self.chains.keys() - {"system"}), 0)
+        for name in ends:
+            on = name
             while on in ends:
-                rank, on = rank - 1, ends[on]
-                need(-rank <= len(ends), "joins wait for one another")
-            self.db.execute("UPDATE line SET rank = ? WHERE chain = ?", (rank, chain))
+                ranks[name], on = ranks[name] - 1, ends[on]
+                need(-ranks[name] <= len(ends), "joins wait for one another")
+        self.order = sorted(ranks, key=lambda name: ranks[name])
+        self.joins.sort(key=lambda join: join["chains"])
         self.counts["joins"] = len(self.joins)
-        self.counts["adversaries"] = len(self.tails) - 1 - len(ends)
+        self.counts["adversaries"] = len(ranks) - len(ends)
 
     def read_system(self, heads: set[str]) -> None:
         """Walk the chain of the system: policies, loads, unburnt showings and seals."""
-        kind, before, sealed, leaves = "", 0, Counter[str](), dict[str, str]()
-        lines = (
-            "SELECT number, kind, body FROM line WHERE chain = 'system' ORDER BY seq"
-        )
-        ends = "SELECT policy, hash FROM line WHERE chain = ? AND seq IN (?, ?) ORDER BY seq"
-        for number, kind, body in self.db.execute(lines):
-            line, version = json.loads(body), len(self.policies) - 1
+        system, before = self.chains.get("system", Chain()), 0
+        sealed, leaves = Counter[str](), dict[str, str]()
+        for seq, line in system.other.items():
+            kind, version, where = (
+                line["kind"],
+                len(self.policies) - 1,
+                f"line {seq} of system: ",
+            )
             if kind == "policy":
                 need(
-                    line["version"] == version + 1,
-                    "versions do not count 1, 2 ...",
-                    number,
+                    line["version"] == version + 1, where + "versions count 1, 2, 3 ..."
                 )
-                self.policies.append(
-                    read_policy(self.folder, line | {"number": number})
-                )
+                self.policies.append(read_policy(self.folder, line))
             elif kind == "keys":
                 self.loads.append((version, line))
             elif kind == "unburn":
-                self.extra[line["entry"]] += line["extra"]
+                self.unburnt[line["entry"]] += line["extra"]
             else:
-                for chain, seq in line["heads"].items():
-                    first = sealed[chain] + 1
-                    new = self.db.execute(ends, (chain, first, seq)).fetchall()
+                for name, last in line["heads"].items():
+                    first, chain = sealed[name], self.chains.get(name, Chain())
+                    right = name != "system" and first < last <= len(chain.at)
+                    need(right, where + "heads that are not of chains that grew")
                     right = (
-                        chain != "system"
-                        and len(new) == len({first, seq})
-                        and first <= seq
+                        before <= chain.policy[first]
+                        and chain.policy[last - 1] <= version
                     )
-                    need(right, "the heads of a seal are not those that grew", number)
-                    right = before <= new[0][0] and new[-1][0] <= version
-                    need(right, "a seal covers a version that was not in force", number)
-                    sealed[chain], leaves[chain] = seq, new[-1][1]
+                    need(right, where + "a line under a version that was not in force")
+                    sealed[name] = last
+                    leaves[name] = chain.digests[32 * last - 32 : 32 * last].hex()
                 leaves["system"], before, self.seal = line["prev"], version, line
-                right = merkle_root(leaves) == line["root"]
-                need(right, "the root of a seal is not that of its heads", number)
+                need(
+                    merkle_root(leaves) == line["root"],
+                    where + "not the root of the heads",
+                )
                 heads.discard(line["root"])
                 self.counts["seals"] += 1
-        grown = {
-            chain: tail[0] for chain, tail in self.tails.items() if chain != "system"
-        }
-        need(kind == "seal" and sealed == grown, "the end is not under a seal")
+        lengths = {name: len(self.chains[name].at) for name in self.order}
+        right = sealed == lengths and self.seal["seq"] == len(system.at) > 0
+        need(right, "the last line of system is not a seal of all lines")
         need(not heads, "a head that was noted is not the root of a seal")
+        versions = [str(n) for n in range(1, len(self.policies))]
         for path in self.folder.glob("policy-*.toml"):
             count = path.stem.removeprefix("policy-")
-            known = count in map(str, range(1, len(self.policies)))
-            need(known or not count.isdecimal(), "no such version", file=path.name)
+            need(
+                count in versions or not count.isdecimal(),
+                "no such version",
+                0,
+                path.name,
+            )
 
-    def load(self, name: str) -> Iterator[tuple[int, str, Json]]:
+    def load(self, name: str) -> Iterator[tuple[int, Json]]:
         """Stream keys or relations, load by load, as the ledger counts and hashes them."""
         lines, what = raw_lines(self.folder, name), name.partition(".")[0]
         for version, line in self.loads:
@@ -577,167 +585,146 @@ class Audit:
             for number, raw, text in islice(lines, missing):
                 digest.update(raw)
                 missing -= 1
-                yield version, text, parse(text, number, name, name)
+                yield version, parse(text, number, name, name)
             right = not missing and digest.hexdigest() == line[f"{what}_sha256"]
             need(right, "a load is not what the ledger counted and hashed", file=name)
         need(next(lines, None) is None, "there are lines beyond the loads", file=name)
 
     def read_keys(self) -> int:
-        """Store keys and links; give the number of parts that they are cut into."""
-        db, names = self.db, ("entry", "record", "subject")
-        keys = (
-            (v, *(key.get(m) for m in names), text, 0)
-            for v, text, key in self.load("keys.jsonl")
+        """Read keys and relations; cut entries into parts of whole components."""
+        numbers, texts, links = self.entries, dict[str, str](), set[str]()
+        for version, line in self.load("keys.jsonl"):
+            for name in ("field", "record", "subject"):
+                if name in line:
+                    line[name] = texts.setdefault(line[name], line[name])
+            line["entry"] = numbers.setdefault(line["entry"], len(numbers))
+            self.keys[version].append(Key(**line))
+        for _, line in self.load("relations.jsonl"):
+            link = ENCODE(line)
+            need(link not in links, "a pair stands twice", file="relations.jsonl")
+            links.add(link)
+        self.counts["links"] = len(links)
+        need(
+            self.unburnt.keys() <= numbers.keys(), "an unburnt entry is not in the keys"
         )
-        db.executemany("INSERT INTO key VALUES(?, ?, ?, ?, ?, ?)", keys)
-        links = (
-            (link["relation"], *link["ends"])
-            for _, _, link in self.load("relations.jsonl")
-        )
-        try:
-            db.executemany("INSERT INTO link VALUES(?, ?, ?)", links)
-        except sqlite3.IntegrityError:
-            need(False, "a pair stands twice in a relation", file="relations.jsonl")
-        (self.counts["links"],) = db.execute("SELECT count(*) FROM link").fetchone()
-        (rows,) = db.execute(
-            "SELECT (SELECT count(*) FROM key) + count(*) FROM line"
-        ).fetchone()
-        parts: int = 1 + rows // PART
-        if parts > 1:
-            db.create_function("cut", 1, lambda name: crc32(name.encode()) % parts)
-            db.execute("CREATE INDEX by_record ON key(record, subject)")
-            db.execute("CREATE INDEX by_entry ON key(entry)")
-            two = "SELECT 1 FROM key GROUP BY record HAVING count(DISTINCT subject) > 1"
-            need(
-                not db.execute(two).fetchone(),
-                "a record has two subjects",
-                file="keys.jsonl",
-            )
-            db.execute(
-                "UPDATE key SET part = cut(coalesce((SELECT max(subject) FROM key k"
-                " WHERE k.record = key.record), record))"
-            )
-            db.execute(
-                "UPDATE line SET part = coalesce((SELECT part FROM key"
-                " WHERE key.entry = line.entry), 0) WHERE kind = 'exposure'"
-            )
-            db.execute("CREATE INDEX by_part ON line(part)")
+        self.extra = Counter({numbers[name]: n for name, n in self.unburnt.items()})
+        self.part = array("q", bytes(8 * len(numbers)))
+        parts = 1 + (len(numbers) + self.counts["exposures"]) // PART
+        above: dict[str, str] = {}  # from records and subjects to their component
+
+        def component(name: str) -> str:
+            while above.setdefault(name, name) != name:
+                above[name] = name = above[above[name]]
+            return name
+
+        keys = [key for keys in self.keys.values() for key in keys] if parts > 1 else []
+        for key in keys:
+            if key.subject is not None:
+                above[component(f"r{key.record}")] = component(f"s{key.subject}")
+        for key in keys:
+            place = crc32(component(f"r{key.record}").encode())
+            self.part[key.entry] = place % parts
         return parts
 
     def replay(self, part: int) -> None:
         """Replay the lines of a part, in order of version and there chain by chain."""
-        self.version, self.part, self.policy = 0, part, self.policies[0]
-        self.entries: dict[str, Json] = {}
-        self.showings: dict[str, list[tuple[int, int, str, int]]] = defaultdict(list)
-        self.adversaries: dict[str, Adversary] = defaultdict(Adversary)
+        self.here: dict[int, Key] = {}  # the entries loaded by now
+        self.showings: dict[int, list[tuple[int, int, str, int]]] = defaultdict(list)
+        self.adversaries: dict[str, Adversary] = {}
         self.waiting: dict[str, dict[str, Adversary]] = defaultdict(dict)  # at joins
-        self.brought: set[str] = set()  # accounts
-        self.take_keys()
-        query = (
-            "SELECT policy, at, chain, seq, number, account, entry, body FROM line "
-            "WHERE policy >= 0 AND part IN (-1, ?) ORDER BY policy, rank, chain, seq"
-        )
-        for version, at, chain, seq, number, account, entry, body in self.db.execute(
-            query, (part,)
-        ):
-            while self.version < version:
-                self.apply_next()
-            who = self.adversaries[chain]
-            if entry is not None:
-                self.expose(who, (at, chain, seq, number), account, entry)
-            else:
-                self.change(who, json.loads(body) | {"number": number})
-        while self.version < len(self.policies) - 1:
-            self.apply_next()
+        self.brought: set[int] = set()  # accounts
+        for version, policy in enumerate(self.policies):
+            self.version, self.policy = version, policy
+            if version:
+                self.apply()
+            for new in self.keys[self.version]:
+                if self.part[new.entry] == part:
+                    old = self.here.setdefault(new.entry, new)
+                    if old is not new:
+                        self.here[new.entry] = Key(*map(merged, old, new))
+            for name in self.order:
+                chain = self.chains[name]
+                first = bisect_left(chain.policy, self.version)
+                for n in range(first, bisect_left(chain.policy, self.version + 1)):
+                    if chain.entry[n] < 0:
+                        self.change(name, chain.other[n + 1])
+                    elif self.part[chain.entry[n]] == part:
+                        self.expose(name, n, chain)
         need(not self.waiting, "a join is not in each of its chains")
-        self.counts["entries"] += len(self.entries)
+        self.counts["entries"] += len(self.here)
         self.judge_showings()
         self.sum_sets()
 
-    def take_keys(self) -> None:
-        """Take the keys loaded under this version; a later line may add, never change."""
-        query = "SELECT body FROM key WHERE version = ? AND part = ? ORDER BY rowid"
-        for (body,) in self.db.execute(query, (self.version, self.part)):
-            new = json.loads(body)
-            old = self.entries.setdefault(new["entry"], new)
-            for name, value in () if old is new else new.items():
-                mine, both = old.setdefault(name, value), value
-                if type(value) is dict and mine | value == value | mine:
-                    mine = both = old[name] = mine | value
-                need(mine == both, "a line changes an entry", file="keys.jsonl")
-
-    def apply_next(self) -> None:
-        """Put the next version in force: judge all that every adversary holds by then."""
-        self.version += 1
-        need(self.version < len(self.policies), "a line names a version that never was")
-        self.policy, items = self.policies[self.version], defaultdict(set)
-        query = "SELECT chain, max(seq) FROM line WHERE policy < ? GROUP BY chain"
-        reached = dict(self.db.execute(query, (self.version,)))
+    def apply(self) -> None:
+        """Put a version in force: judge all that every adversary holds by then."""
+        items: dict[str, Items] = defaultdict(set)
         for item in self.policy.line["accepted"]:
             items[item["chain"]].add((item["property"], *item["unit"]))
-        for chain, who in self.adversaries.items():
+        for name, who in self.adversaries.items():
             who.accepted, who.held = set(), defaultdict(dict)
-            for entry in who.entries.values():
-                self.hold(who, entry)
+            who.keys = {entry: self.here[entry] for entry in who.keys}
+            for key in who.keys.values():
+                self.hold(who, key)
             who.trust(self.policy.rules)
-            at = chain, reached[chain]
-            self.judge(who, who.judged, at, self.policy.line, items[chain])
-        self.take_keys()
+            reached = name, bisect_left(self.chains[name].policy, self.version)
+            self.judge(who, who.judged, reached, self.policy.line, items[name])
 
-    def hold(self, who: Adversary, entry: Json) -> list[tuple[Rule, State]]:
+    def hold(self, who: Adversary, key: Key) -> list[tuple[Rule, State]]:
         """Add an entry to what is held; give the units that have it."""
         units = []
-        for rule in self.policy.of_field.get(entry["field"], ()):
+        for rule in self.policy.of_field.get(key.field, ()):
             for name in rule.needs:
-                if name not in entry:
+                if getattr(key, name) is None:
                     need(False, f"an entry lacks its `{name}`", file="keys.jsonl")
-            units.append((rule, rule.add(who.held[rule], entry)))
+            units.append((rule, rule.add(who.held[rule], key)))
         return units
 
-    def expose(self, who: Adversary, place: Place, account: str, name: str) -> None:
+    def expose(self, name: str, n: int, chain: Chain) -> None:
         """Book an exposure: every unit that has the entry must keep its limit."""
-        at, chain, seq, number = place
-        entry: Json = self.entries.get(name)
-        if entry is None or account not in who.accounts:
-            need(False, "an exposure of an account or entry that is not here", number)
-        if name in who.entries:
+        who, key = self.adversaries.get(name), self.here.get(chain.entry[n])
+        if who is None or key is None or chain.account[n] not in who.accounts:
+            what = (
+                f"line {n + 1} of {name} exposes an entry or account not here by then"
+            )
+            raise BrokenError({"file": LEDGER, "what": what})
+        if key.entry in who.keys:
             return
-        who.entries[name] = entry
-        self.showings[name].append((self.version, at, chain, seq))
-        if entry["field"] not in self.policy.showings:
-            self.violate(at, chain, seq, chain, "fields.send")
-        for rule, state in self.hold(who, entry):
-            if rule in who.judged and rule.past(state, chain, seq):
-                self.violate(at, chain, seq, chain, rule.name)
+        who.keys[key.entry] = key
+        self.showings[key.entry].append((self.version, chain.at[n], name, n + 1))
+        if key.field not in self.policy.showings:
+            self.violate(chain.at[n], name, n + 1, name, "fields.send")
+        for rule, state in self.hold(who, key):
+            if rule in who.judged and rule.past(state, name, n + 1):
+                self.violate(chain.at[n], name, n + 1, name, rule.name)
 
-    def change(self, who: Adversary, line: Json) -> None:
+    def change(self, name: str, line: Json) -> None:
         """Bring an account, or join: what is then past its limit must be accepted."""
-        chain, number, others = line["chain"], line["number"], dict[str, Adversary]()
-        if line["kind"] == "join":
-            of_chain = ("chain", "seq", "prev", "hash", "number")
-            same = ENCODE({m: line[m] for m in line if m not in of_chain})
-            if chain != line["chains"][0]:
-                self.waiting[same][chain] = self.adversaries.pop(chain)
-                return
-            others = self.waiting.pop(same, {})
-            right = {chain, *others} == {*line["chains"]}
-            need(right, "a join is not in each of its chains", number)
-        else:
-            account = line["account"]
+        others: dict[str, Adversary] = {}
+        who = self.adversaries.setdefault(name, Adversary())
+        if line["kind"] == "member":
+            account = self.accounts.setdefault(line["account"], len(self.accounts))
             right = account in who.accounts or account not in self.brought
-            need(right, "an account is in two adversaries", number)
+            need(right, f"an account of {name} is in another adversary")
             who.accounts[account] = line["groups"]
             self.brought.add(account)
+        else:
+            same = ENCODE({m: line[m] for m in line if m not in OF_CHAIN})
+            if name != line["chains"][0]:
+                self.waiting[same][name] = self.adversaries.pop(name)
+                return
+            others = self.waiting.pop(same, {})
+            right = {name, *others} == {*line["chains"]}
+            need(right, f"a join of {name} is not in each of its chains")
         for other in others.values():
             who.accounts |= other.accounts
             who.accepted |= other.accepted
-            for name in other.entries.keys() - who.entries.keys():
-                who.entries[name] = other.entries[name]
-                self.hold(who, who.entries[name])
+            for entry in other.keys.keys() - who.keys.keys():
+                who.keys[entry] = other.keys[entry]
+                self.hold(who, who.keys[entry])
         fresh = who.trust(self.policy.rules)
         items = {(item["property"], *item["unit"]) for item in line["accepted"]}
         rules = who.judged if others or items else fresh
-        self.judge(who, rules, (chain, line["seq"]), line, items)
+        self.judge(who, rules, (name, line["seq"]), line, items)
 
     def judge(
         self, who: Adversary, rules: list[Rule], at: Reached, line: Json, items: Items
@@ -748,51 +735,43 @@ class Audit:
             for unit, state in who.held[rule].items():
                 past = rule.past(state, *at)
                 if past and (rule.name, unit) in new:
-                    self.owed[line["number"]] -= 1
+                    self.owed[line["chain"], line["seq"]] -= 1
                 elif past and (rule.name, unit) not in who.accepted:
                     where = line["at"], line["chain"], line["seq"]
                     self.violate(*where, at[0], rule.name)
         who.accepted |= items
 
     def judge_showings(self) -> None:
-        """Judge t: showings under versions up to N, against t of N and what is unburnt."""
-        for name, showings in self.showings.items():
+        """Judge t: the showings under versions up to N, against t of N and the extra."""
+        for entry, showings in self.showings.items():
             showings.sort()
             for version in {showing[0] for showing in showings}:
-                until = [s for s in showings if s[0] <= version]
-                t = self.policies[version].showings.get(
-                    self.entries[name]["field"], 2**63
-                )
-                if len(until) > t + self.extra[name]:
-                    self.violate(*until[-1][1:], until[-1][2], "budget.t")
+                until = [showing for showing in showings if showing[0] <= version]
+                t = self.policies[version].showings.get(self.here[entry].field, 2**63)
+                if len(until) > t + self.extra[entry]:
+                    _, at, chain, seq = until[-1]
+                    self.violate(at, chain, seq, chain, "budget.t")
 
     def sum_sets(self) -> None:
-        """Sum f over all sets of this part, by rule and adversary."""
-        rules = self.policy.rules
-        if self.policy.average is None and all(r.average is None for r in rules):
-            return
-        for rule in rules:
+        """Sum f over all sets of this part, by rule and adversary, for the averages."""
+        averages = [self.policy.average, *(rule.average for rule in self.policy.rules)]
+        for rule in self.policy.rules if any(averages) else ():
             everything: dict[str, State] = {}
-            for entry in self.entries.values():
-                if entry["field"] in rule.bits and all(n in entry for n in rule.needs):
-                    rule.add(everything, entry)
+            for key in self.here.values():
+                if key.field in rule.bits and None not in (
+                    getattr(key, m) for m in rule.needs
+                ):
+                    rule.add(everything, key)
             for state in everything.values():
-                self.sets[rule] += sum(1 for f in rule.each_set(state, state) if f)
-            for chain, who in self.adversaries.items():
+                self.sets[rule] += sum(map(bool, rule.each_set(state, state)))
+            for name, who in self.adversaries.items():
                 for unit, state in who.held[rule].items():
-                    self.sums[chain, rule] += sum(
-                        rule.each_set(state, everything[unit])
-                    )
+                    self.sums[name, rule] += sum(rule.each_set(state, everything[unit]))
 
     def finish(self) -> None:
         """Judge what only the end can tell: items without need, groups, averages."""
-        for number in +self.owed:
-            need(False, "`accepted` lists what is not past its limit", number)
-        for name in self.extra:
-            known = self.db.execute(
-                "SELECT 1 FROM key WHERE entry = ?", (name,)
-            ).fetchone()
-            need(known, "an unburnt entry is not in the keys")
+        for name, seq in +self.owed:
+            need(False, f"line {seq} of {name} accepts what is not past its limit")
         policy, seen = self.policies[-1], dict[str, str]()
         for chain, who in self.adversaries.items():
             for group in {g for groups in who.accounts.values() for g in groups}:
@@ -823,7 +802,7 @@ class Audit:
         applied = enumerate(self.policies[1:], 1)
         return {
             "format": 1,
-            "heads": {chain: tail[1] for chain, tail in self.tails.items()},
+            "heads": {name: chain.last for name, chain in self.chains.items()},
             "seal": {name: self.seal[name] for name in ("seq", "root")},
             "policies": {str(n): policy.line["sha256"] for n, policy in applied},
             "counts": self.counts | {"accounts": len(self.brought)},
@@ -855,6 +834,7 @@ def judge(folder: Path, heads: set[str]) -> tuple[int, list[str]]:
     need(folder.is_dir(), "not a directory", file=".")
     audit = Audit(folder)
     audit.read_ledger()
+    audit.read_structure()
     audit.read_system(heads)
     for part in range(audit.read_keys()):
         audit.replay(part)
