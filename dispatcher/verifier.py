@@ -52,9 +52,8 @@ class BrokenError(Exception):
 def need(holds: object, what: str, line: int = 0, file: str = LEDGER) -> None:
     """Break with this finding unless it holds."""
     if not holds:
-        raise BrokenError(
-            {"file": file, "what": what} | ({"line": line} if line else {})
-        )
+        found: dict[str, Json] = {"file": file, "what": what}
+        raise BrokenError(found | ({"line": line} if line else {}))
 
 
 # -- Forms: what a line, or a table of the policy, may be ----------------------------
@@ -248,6 +247,8 @@ class Rule:
     def __init__(self, name: str, spec: Json, policy: Json) -> None:
         how = spec.get("disclosure", "step")
         how = how if type(how) is dict else {"kind": how}
+        if str(how.get("kind")).startswith("plugin:"):
+            how = {"kind": how["kind"]}  # its parameters are its own
         sets = spec["any_of"] if "any_of" in spec else [spec.get("of", [])]
         fields = list(dict.fromkeys(f for one in sets for f in one))
         tau = spec.get("tau", policy.get("budget", {}).get("tau", 1))
@@ -328,8 +329,7 @@ def allowed(spec: Json, how: Json, fields: list[str], tau: Json, policy: Json) -
         raise ValueError("relation rules are not read by this verifier")
     return all(
         (
-            kind.startswith("plugin:")
-            or (f"f/{kind}" in TABLES and form(f"f/{kind}")(how)),
+            kind[:7] == "plugin:" or (f"f/{kind}" in TABLES and form(f"f/{kind}")(how)),
             ("of" in spec) != ("any_of" in spec),
             all(f in declared and not declared[f].get("free") for f in fields),
             tau != "none" or policy.get("budget", {}).get("objective") == "tradeoff",
@@ -384,12 +384,9 @@ def read_policy(folder: Path, line: Json) -> Policy:
         form("policy")(source)
         return Policy(line, source)
     except (ValueError, RecursionError) as error:
-        plain = (
-            str(error) if type(error) is ValueError else "no TOML, or nested too deep"
-        )
-        raise BrokenError(
-            {"file": name, "what": f"not in the language: {plain}"}
-        ) from None
+        what = str(error) if type(error) is ValueError else "no TOML 1.0"
+        found = {"file": name, "what": f"outside the language: {what}"}
+        raise BrokenError(found) from None
 
 
 # -- The bundle: chains and seals, keys, then the replay -----------------------------
@@ -466,6 +463,7 @@ class Audit:
 
     def read_ledger(self) -> None:
         """Read the ledger: every line canonical, of its form, chained by its hash."""
+        accounts, entries = self.accounts, self.entries
         for number, raw, text in raw_lines(self.folder, LEDGER):
             plain, line = EXPOSURE.fullmatch(text), None
             if plain and plain[4] != "system":
@@ -490,13 +488,12 @@ class Audit:
             chain.policy.append(policy)
             if line and line["kind"] != "exposure":
                 chain.other[seq] = line
-                account = entry = None
-            known, names = self.accounts, self.entries
-            chain.account.append(known.setdefault(account, len(known)) if entry else -1)
-            chain.entry.append(names.setdefault(entry, len(names)) if entry else -1)
-        self.counts["exposures"] = sum(
-            len(c.at) - len(c.other) for c in self.chains.values()
-        )
+                chain.account.append(-1)
+                chain.entry.append(-1)
+            else:
+                self.counts["exposures"] += 1
+                chain.account.append(accounts.setdefault(account, len(accounts)))
+                chain.entry.append(entries.setdefault(entry, len(entries)))
 
     def read_structure(self) -> None:
         """Order chains, so that what ended is replayed before what it was joined to."""
@@ -530,15 +527,10 @@ class Audit:
         system, before = self.chains.get("system", Chain()), 0
         sealed, leaves = Counter[str](), dict[str, str]()
         for seq, line in system.other.items():
-            kind, version, where = (
-                line["kind"],
-                len(self.policies) - 1,
-                f"line {seq} of system: ",
-            )
+            kind, version = line["kind"], len(self.policies) - 1
+            where = f"line {seq} of system: "
             if kind == "policy":
-                need(
-                    line["version"] == version + 1, where + "versions count 1, 2, 3 ..."
-                )
+                need(line["version"] == version + 1, where + "not the next version")
                 self.policies.append(read_policy(self.folder, line))
             elif kind == "keys":
                 self.loads.append((version, line))
@@ -548,34 +540,25 @@ class Audit:
                 for name, last in line["heads"].items():
                     first, chain = sealed[name], self.chains.get(name, Chain())
                     right = name != "system" and first < last <= len(chain.at)
-                    need(right, where + "heads that are not of chains that grew")
-                    right = (
-                        before <= chain.policy[first]
-                        and chain.policy[last - 1] <= version
-                    )
-                    need(right, where + "a line under a version that was not in force")
+                    need(right, where + "a head is not of a chain that grew")
+                    ends = chain.policy[first], chain.policy[last - 1]
+                    right = before <= ends[0] and ends[1] <= version
+                    need(right, where + "what it covers names another version")
                     sealed[name] = last
                     leaves[name] = chain.digests[32 * last - 32 : 32 * last].hex()
                 leaves["system"], before, self.seal = line["prev"], version, line
-                need(
-                    merkle_root(leaves) == line["root"],
-                    where + "not the root of the heads",
-                )
+                right = merkle_root(leaves) == line["root"]
+                need(right, where + "the root is not that of the heads")
                 heads.discard(line["root"])
                 self.counts["seals"] += 1
         lengths = {name: len(self.chains[name].at) for name in self.order}
         right = sealed == lengths and self.seal["seq"] == len(system.at) > 0
         need(right, "the last line of system is not a seal of all lines")
         need(not heads, "a head that was noted is not the root of a seal")
-        versions = [str(n) for n in range(1, len(self.policies))]
+        known = {f"policy-{n}.toml" for n in range(1, len(self.policies))}
         for path in self.folder.glob("policy-*.toml"):
-            count = path.stem.removeprefix("policy-")
-            need(
-                count in versions or not count.isdecimal(),
-                "no such version",
-                0,
-                path.name,
-            )
+            right = path.name in known or not path.stem[7:].isdecimal()
+            need(right, "the ledger has no such version", file=path.name)
 
     def load(self, name: str) -> Iterator[tuple[int, Json]]:
         """Stream keys or relations, load by load, as the ledger counts and hashes them."""
@@ -604,9 +587,7 @@ class Audit:
             need(link not in links, "a pair stands twice", file="relations.jsonl")
             links.add(link)
         self.counts["links"] = len(links)
-        need(
-            self.unburnt.keys() <= numbers.keys(), "an unburnt entry is not in the keys"
-        )
+        need(self.unburnt.keys() <= numbers.keys(), "unburn of an unknown entry")
         self.extra = Counter({numbers[name]: n for name, n in self.unburnt.items()})
         self.part = array("q", bytes(8 * len(numbers)))
         parts = 1 + (len(numbers) + self.counts["exposures"]) // PART
@@ -683,10 +664,8 @@ class Audit:
         """Book an exposure: every unit that has the entry must keep its limit."""
         who, key = self.adversaries.get(name), self.here.get(chain.entry[n])
         if who is None or key is None or chain.account[n] not in who.accounts:
-            what = (
-                f"line {n + 1} of {name} exposes an entry or account not here by then"
-            )
-            raise BrokenError({"file": LEDGER, "what": what})
+            found = f"line {n + 1} of {name}: its entry or account is not here by then"
+            raise BrokenError({"file": LEDGER, "what": found})
         if key.entry in who.keys:
             return
         who.keys[key.entry] = key
@@ -758,9 +737,8 @@ class Audit:
         for rule in self.policy.rules if any(averages) else ():
             everything: dict[str, State] = {}
             for key in self.here.values():
-                if key.field in rule.bits and None not in (
-                    getattr(key, m) for m in rule.needs
-                ):
+                lacks = any(getattr(key, member) is None for member in rule.needs)
+                if key.field in rule.bits and not lacks:
                     rule.add(everything, key)
             for state in everything.values():
                 self.sets[rule] += sum(map(bool, rule.each_set(state, state)))
@@ -775,10 +753,8 @@ class Audit:
         policy, seen = self.policies[-1], dict[str, str]()
         for chain, who in self.adversaries.items():
             for group in {g for groups in who.accounts.values() for g in groups}:
-                apart = (
-                    group in policy.groups and seen.setdefault(group, chain) != chain
-                )
-                need(not apart, "a group has accounts in two adversaries")
+                one = seen.setdefault(group, chain) == chain
+                need(one or group not in policy.groups, "a group in two adversaries")
             limits = [(rule.name, rule.average, [rule]) for rule in who.judged]
             if not policy.unchecked:
                 limits.append(("budget.average", policy.average, who.judged))
@@ -800,6 +776,9 @@ class Audit:
         if self.policies[-1].unchecked and self.policies[-1].average is not None:
             unchecked.add("budget.average")
         applied = enumerate(self.policies[1:], 1)
+        worst = {name: {"share": str(-found[0])} for name, found in best.items()}
+        for name, (share, (chain, seq)) in best.items():
+            worst[name] |= {"chain": chain, "seq": seq} if share else {}
         return {
             "format": 1,
             "heads": {name: chain.last for name, chain in self.chains.items()},
@@ -808,11 +787,7 @@ class Audit:
             "counts": self.counts | {"accounts": len(self.brought)},
             "joins": self.joins,
             "not_checked": sorted(unchecked),
-            "worst": {
-                name: {"share": str(-share)}
-                | ({"chain": place[0], "seq": place[1]} if share else {})
-                for name, (share, place) in best.items()
-            },
+            "worst": worst,
         }
 
 
@@ -840,9 +815,8 @@ def judge(folder: Path, heads: set[str]) -> tuple[int, list[str]]:
         audit.replay(part)
     audit.finish()
     name, told = "cert.json", audit.certificate()
-    lines = [
-        parse(text, n, name, name) for n, _, text in islice(raw_lines(folder, name), 2)
-    ]
+    rows = islice(raw_lines(folder, name), 2)
+    lines = [parse(text, number, name, name) for number, _, text in rows]
     need(len(lines) == 1, "not exactly one line", file=name)
     for member, value in told.items():
         right = lines[0][member] == value
@@ -862,12 +836,8 @@ def main(argv: list[str]) -> int:
     """Run the command; give its exit status."""
     at = argv.index("--head") if "--head" in argv else len(argv)
     heads = [word for word in argv[at:] if word != "--head"]
-    if (
-        at != 1
-        or argv[0][:1] == "-"
-        or not all(map(FORMS["hash"], heads))
-        or (argv[1:] and not heads)
-    ):
+    right = at == 1 and argv[0][:1] != "-" and all(map(FORMS["hash"], heads))
+    if not right or (argv[1:] and not heads):
         print(USAGE, file=sys.stderr)
         return 2
     try:
@@ -875,10 +845,7 @@ def main(argv: list[str]) -> int:
     except BrokenError as error:
         status, lines = 2, [f"BROKEN {ENCODE(error.args[0])}"]
     except OSError as error:
-        found = {
-            "file": Path(error.filename or ".").name,
-            "what": f"cannot be read: {error.strerror}",
-        }
+        found = {"file": Path(error.filename or ".").name, "what": str(error.strerror)}
         status, lines = 2, [f"BROKEN {ENCODE(found)}"]
     print("\n".join(lines))
     return status

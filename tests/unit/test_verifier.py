@@ -848,7 +848,10 @@ def test_a_policy_outside_the_language_is_broken(ask, tmp_path, what):
 
 
 def test_rules_that_are_not_checked_are_named(ask):
-    text = PAIRS + '[property.odd]\nof = ["zip"]\ndisclosure = "plugin:mine"\n'
+    text = (
+        PAIRS
+        + '[property.odd]\nof = ["zip"]\ndisclosure = { kind = "plugin:mine", at = "x", weights = 1 }\n'
+    )
     world = start(text.replace("t = 2", "t = 2\naverage = 0.0001"))
     world.expose("A", "x/1", "r0.zip")
     world.seal()
