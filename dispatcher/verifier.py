@@ -178,13 +178,17 @@ def fits(forms: dict[str, Check], x: Json) -> bool:
 ENCODE = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False
 ).encode
-# Nearly every line is an exposure whose texts need no escapes. This is the canonical
-# form of those, member by member; a line that does not match takes the long way.
+# Nearly every line is an exposure or a key whose texts need no escapes. This is the
+# canonical form of those, member by member; what does not match takes the long way.
 TEXT, INT, HASH = r'([^"\\\x00-\x1f]+)', "([1-9][0-9]{,17})", "([0-9a-f]{64})"
 EXPOSURE = re.compile(
     f'{{"account":"{TEXT}","at":{INT},"cause":"{TEXT}","chain":"{TEXT}",'
     f'"entry":"{TEXT}","hash":"{HASH}","kind":"exposure","policy":{INT},'
     f'"prev":"{HASH}","seq":{INT}}}'
+)
+ENTRY = re.compile(
+    f'{{"entry":"{TEXT}","field":"{TEXT}","record":"{TEXT}"'
+    f'(?:,"subject":"{TEXT}")?(?:,"time":{INT})?}}'
 )
 
 
@@ -205,6 +209,11 @@ def raw_lines(folder: Path, name: str) -> Iterator[tuple[int, bytes, str]]:
 
 def parse(text: str, number: int, name: str, shape: str = "") -> Json:
     """Read a line of JSON: canonical, and of its form (in the ledger: by its kind)."""
+    plain = ENTRY.fullmatch(text) if name == "keys.jsonl" else None
+    if plain:
+        entry, field, record, subject, time = plain.groups()
+        line = {"entry": entry, "field": field, "record": record, "subject": subject}
+        return line | {"time": time and int(time)}
     try:
         line = json.loads(text)
         right = type(line) is dict and ENCODE(line) == text
@@ -578,7 +587,7 @@ class Audit:
         numbers, texts, links = self.entries, dict[str, str](), set[str]()
         for version, line in self.load("keys.jsonl"):
             for name in ("field", "record", "subject"):
-                if name in line:
+                if line.get(name) is not None:
                     line[name] = texts.setdefault(line[name], line[name])
             line["entry"] = numbers.setdefault(line["entry"], len(numbers))
             self.keys[version].append(Key(**line))
@@ -776,9 +785,10 @@ class Audit:
         if self.policies[-1].unchecked and self.policies[-1].average is not None:
             unchecked.add("budget.average")
         applied = enumerate(self.policies[1:], 1)
-        worst = {name: {"share": str(-found[0])} for name, found in best.items()}
+        worst: dict[str, Json] = {}
         for name, (share, (chain, seq)) in best.items():
-            worst[name] |= {"chain": chain, "seq": seq} if share else {}
+            reached = {"chain": chain, "seq": seq} if share else {}
+            worst[name] = {"share": str(-share)} | reached
         return {
             "format": 1,
             "heads": {name: chain.last for name, chain in self.chains.items()},
