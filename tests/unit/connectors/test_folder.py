@@ -262,7 +262,8 @@ def test_states_say_what_was_not_answered():
         (b"task,answer,state\nt1,x,illegible\n", 2, "keep one of the two"),
         (b"task,answer,state\nt1,,answered\n", 2, "there is no answer"),
         (b"task,answer\nt1," + b"x" * 100_001 + b"\n", 2, "longer than"),
-        (b"task,answer\nt1," + b"x" * 200_000 + b"\n", 2, "not CSV"),
+        # csv's own limit is the process's: other readers may have raised it
+        (b"task,answer\nt1," + b"x" * 200_000 + b"\n", 2, "long"),
         ("task,answer\nt1,\u00e4\n".encode("latin-1"), 1, "UTF-8"),
     ],
 )

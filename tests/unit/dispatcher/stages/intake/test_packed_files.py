@@ -83,7 +83,7 @@ def test_max_bytes_limits_what_gzip_decodes_to():
     assert "--max-bytes" in caught.value.fix
 
 
-@pytest.mark.parametrize("data", [b"", gzip.compress(b"")])
+@pytest.mark.parametrize("data", [b"", gzip.compress(b"", mtime=0)])
 def test_an_empty_file_is_refused(data):
     with pytest.raises(Invalid, match="is empty"):
         rows(io.BytesIO(data), "a.csv")
