@@ -70,6 +70,7 @@ FORMS: dict[str, Check] = {
     "amount": lambda x: type(x) in (int, Fraction) and 0 <= x < 2**200,
     "share": lambda x: type(x) in (int, Fraction) and 0 < x <= 1,
     "tau": lambda x: x == "none" or FORMS["share"](x),
+    "default": lambda x: x == "none" or (type(x) in (int, Fraction) and x <= 1),
     "span": lambda x: (
         type(x) is str and bool(re.fullmatch(r"0*[1-9]\d{,12}[smhdw]", x))
     ),
@@ -107,7 +108,7 @@ shown utility?:amount send?:flag free?:flag redact?:[text] image?:text answers?:
 asked ask?:transcribe|choose|number|date|yes_no|spans|table question?:any help?:any
 field +shown +asked choices?:(text) columns?:(text) min?:any max?:any
 record key:text subject?:text time?:text retain?:span layout?:{any} fields:{field}
-budget objective?:disc-budget|tradeoff tau?:tau average?:share t?:whole lambda?:amount
+budget objective?:disc-budget|tradeoff tau?:default average?:share t?:whole lambda?:amount
 limits tau?:tau average?:share window?:span disclosure?:any note?:any
 rule +limits of?:(text) any_of?:((text)) scope?:record|subject|relation relation?:text
 relation source:text ends:(text)
@@ -341,6 +342,7 @@ def allowed(spec: Json, how: Json, fields: list[str], tau: Json, policy: Json) -
             kind[:7] == "plugin:" or (f"f/{kind}" in TABLES and form(f"f/{kind}")(how)),
             ("of" in spec) != ("any_of" in spec),
             all(f in declared and not declared[f].get("free") for f in fields),
+            FORMS["tau"](tau),  # the budget's own is no matter where no rule uses it
             tau != "none" or policy.get("budget", {}).get("objective") == "tradeoff",
             scope == "record" or "subject" in entity,
             scope != "relation" or spec.get("relation") in policy.get("relation", {}),

@@ -803,7 +803,8 @@ BAD_POLICIES = {
     "nested too deep": "a = " + "[" * 100_000,
     "an unknown key": HEAD + RULE + 'discolsure = "step"\n',
     "an unknown table": HEAD + "[budgets]\n",
-    "tau zero": HEAD + "[budget]\ntau = 0\n",
+    "tau zero": HEAD + RULE + "tau = 0\n",
+    "tau zero for a rule without its own": HEAD + "[budget]\ntau = 0\n" + RULE,
     "tau above one": HEAD + RULE + "tau = 1.5\n",
     "tau a flag": HEAD + RULE + "tau = true\n",
     "tau infinite": HEAD + RULE + "tau = inf\n",
@@ -845,6 +846,12 @@ def test_a_policy_outside_the_language_is_broken(ask, tmp_path, what):
     found = ask(folder)[2]
     assert found["file"] == "policy-1.toml"
     assert len(found["what"]) < 200
+
+
+def test_the_budgets_tau_is_no_matter_where_every_rule_has_its_own(ask):
+    world = start(HEAD + "[budget]\ntau = 0\n" + RULE + "tau = 0.5\n")
+    world.seal()
+    assert ask(world)[1] == "VERIFIED"
 
 
 def test_rules_that_are_not_checked_are_named(ask):
