@@ -5,11 +5,11 @@ import re
 import shutil
 
 import pytest
-from ledger_cases import PAIR, Case, policy
 
 from dispatcher.custody.audit import export, verify
 from dispatcher.errors import Conflict
 from dispatcher.ledger.seals import seal
+from tests.integration.ledger_cases import PAIR, Case, policy
 
 GROUPS = (
     '[workers.groups.g]\nmembers = ["x/g*"]\n[workers.groups.h]\nmembers = ["x/*h"]'

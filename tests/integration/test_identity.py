@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledger_cases import PAIR, Case, policy
 
 from dispatcher import identity
 from dispatcher.errors import Conflict, Invalid, NotFound, Usage
 from dispatcher.ledger.standing import current_policy
+from tests.integration.ledger_cases import PAIR, Case, policy
 
 KEY = bytes(32)
 

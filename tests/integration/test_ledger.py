@@ -1,7 +1,6 @@
 """The gate on small stores: what it books, what it refuses, what a refusal leaves."""
 
 import pytest
-from ledger_cases import PAIR, Case, policy
 
 from dispatcher.errors import Conflict, NotFound, PastLimit, Refused, StaleLease
 from dispatcher.ledger.book import Asks, Pull, Push, book
@@ -10,6 +9,7 @@ from dispatcher.ledger.seals import seal
 from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.summaries import differences, rebuild
 from dispatcher.store import lease
+from tests.integration.ledger_cases import PAIR, Case, policy
 
 TABLES = ("ledger_line", "holding", "task", "outbox")
 

@@ -13,7 +13,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from ledger_cases import Case, policy
 
 from dispatcher.custody.audit import export, verify
 from dispatcher.errors import PastLimit, Refused
@@ -21,6 +20,7 @@ from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.summaries import differences
 from dispatcher.store import open_store
+from tests.integration.ledger_cases import Case, policy
 
 SECOND = 1_000_000
 RECORDS = (

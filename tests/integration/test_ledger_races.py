@@ -4,11 +4,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from ledger_cases import PAIR, Case, policy
 
 from dispatcher.errors import DispatcherError, Refused
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences
+from tests.integration.ledger_cases import PAIR, Case, policy
 
 GROUP = '[workers.groups.g]\nmembers = ["x/g*"]'
 

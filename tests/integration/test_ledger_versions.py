@@ -3,12 +3,12 @@
 import json
 
 import pytest
-from ledger_cases import PAIR, Case, policy
 
 from dispatcher.custody.audit import export, verify
 from dispatcher.errors import Conflict, Invalid, NotFound, Refused, Usage
 from dispatcher.ledger.extras import unburn
 from dispatcher.ledger.loads import RecordKeys, register_keys
+from tests.integration.ledger_cases import PAIR, Case, policy
 
 SUBJECT = '[property.person]\nscope = "subject"\nof = ["a", "b"]\n'
 WINDOW = (
