@@ -6,11 +6,12 @@ No setting holds a secret; secrets come by file.
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -28,7 +29,10 @@ class _Section(BaseModel):
 
 
 class Ticks(_Section):
-    """Seconds between two ticks of each stage of the daemon."""
+    """Seconds between two ticks of each stage of the daemon.
+
+    ``leading`` is how often the lease is renewed; it ends after 10 s without.
+    """
 
     intake: Seconds = 5.0
     planning: Seconds = 5.0
@@ -38,7 +42,7 @@ class Ticks(_Section):
     collecting: Seconds = 2.0
     assembly: Seconds = 2.0
     sealing: Seconds = 60.0
-    leading: Seconds = 2.0
+    leading: Annotated[float, Field(gt=0, le=5)] = 2.0
 
 
 class Tasks(_Section):
@@ -74,19 +78,42 @@ def split_address(address: str, where: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class Surfaces(_Section):
-    """Where the servers listen (``HOST:PORT``), all on loopback by default."""
+    """Where the servers listen (``HOST:PORT``), all on loopback by default.
+
+    ``worker_url`` is how workers reach the task page from outside. ``behind_proxy``
+    says that a proxy with TLS is before the servers: only then may they listen on other
+    addresses, and only then are its ``X-Forwarded-*`` headers believed.
+    """
 
     operators: str = "127.0.0.1:8420"
     workers: str = "127.0.0.1:8421"
     admin: str = "127.0.0.1:9464"
-    worker_url: str | None = None  # how workers reach the task page from outside
+    worker_url: str | None = None
     behind_proxy: bool = False
 
     @model_validator(mode="after")
     def _addresses(self) -> Self:
         for name in ("operators", "workers", "admin"):
-            split_address(getattr(self, name), f"surfaces.{name}")
+            host, _ = split_address(getattr(self, name), f"surfaces.{name}")
+            if not _is_loopback(host) and not self.behind_proxy:
+                msg = (
+                    f"surfaces.{name} listens on {host}, which others can reach, "
+                    "without TLS: put a proxy with TLS before it and set "
+                    "behind_proxy = true"
+                )
+                raise ValueError(msg)
+        url = urlsplit(self.worker_url or "https://none")
+        if url.scheme not in ("http", "https") or not url.hostname or "@" in url.netloc:
+            msg = "surfaces.worker_url is no http(s)://HOST/ without a user"
+            raise ValueError(msg)
         return self
 
 
@@ -167,13 +194,37 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def store_location(config: Config, directory: Path) -> str:
-    """URL or absolute path of the store; ``DISPATCHER_STORE_FILE`` may hold a URL."""
-    file = os.environ.get("DISPATCHER_STORE_FILE")
-    if file:
-        return Path(file).read_text(encoding="utf-8").strip()
+    """URL or absolute path of the store that the settings name."""
     if "://" in config.store:
         return config.store
     return str((directory / config.store).absolute())
+
+
+def read_private(file: Path) -> str:
+    """Read the one line of a file that holds a secret, such as a URL with a password.
+
+    Raises
+    ------
+    Invalid
+        If it can not be read, is empty, or others than its owner may read it.
+    """
+    try:
+        loose = file.stat().st_mode & 0o077
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise Invalid(
+            f"{file}: {reason}",
+            why="the file that holds the store's URL can not be read",
+            fix="name another file in DISPATCHER_STORE_FILE, or unset it",
+        ) from None
+    if loose or not text:
+        raise Invalid(
+            f"{file}: {'others may read it' if loose else 'it is empty'}",
+            why="the file holds a secret: the store's URL, one line, for its owner only",
+            fix=f"chmod 600 {file}" if loose else "write the URL into it",
+        )
+    return text
 
 
 STARTER = """\

@@ -42,11 +42,14 @@ class Tick:
         Time between two turns, > 0.
     run : callable
         Does a bounded piece of work under the epoch given; returns how much it did.
+    shows : bool
+        Whether it leads to something new being shown: then it rests while draining.
     """
 
     name: str
     seconds: float
     run: Callable[[int], int]
+    shows: bool = False
 
 
 class Daemon:
@@ -96,7 +99,7 @@ class Daemon:
         StaleLease
             If this daemon does not lead (any more), or is draining.
         """
-        if self._over.is_set() or self._draining.is_set() or not self._epoch:
+        if not self.is_open():
             raise StaleLease(
                 "nothing new is shown by this daemon",
                 why="it is stopping, or its lease was taken over",
@@ -107,6 +110,10 @@ class Daemon:
     def is_leading(self) -> bool:
         """Whether it holds the lease, as far as it knows."""
         return bool(self._epoch) and not self._over.is_set()
+
+    def is_open(self) -> bool:
+        """Whether new showings may begin: it leads and does not drain."""
+        return self.is_leading() and not self._draining.is_set()
 
     def begin_drain(self) -> None:
         """Show nothing new from now on; what was shown may still be answered."""
@@ -123,8 +130,8 @@ class Daemon:
                 "need be. Nothing was sent twice.",
             )
 
-    def start(self) -> None:
-        """Take the lease and begin to tick.
+    def lead(self) -> None:
+        """Take the lease; nothing ticks before :meth:`start`.
 
         Raises
         ------
@@ -133,6 +140,9 @@ class Daemon:
         """
         self._epoch = take_lease(self._store, self._clock)
         self._log.info("leading", epoch=self._epoch)
+
+    def start(self) -> None:
+        """Begin to tick, each stage at once and then in its own rhythm."""
         self._add("leading", self._renew_seconds, self._renew)
         for tick in self._ticks:
             self._add(tick.name, tick.seconds, partial(self._turn, tick))
@@ -145,8 +155,11 @@ class Daemon:
             self._scheduler.shutdown(wait=True)
         self._over.set()
         if was_leading and self._epoch:
-            with self._store.write() as tx:
-                lease.release(tx, lease.SHARD, self._epoch)
+            try:
+                with self._store.write() as tx:
+                    lease.release(tx, lease.SHARD, self._epoch)
+            except DispatcherError as error:  # it ends by itself, a little later
+                self._log.warning("lease-not-released", code=error.code)
         self._log.info("stopped", epoch=self._epoch)
 
     def _add(self, name: str, seconds: float, run: Callable[[], None]) -> None:
@@ -160,7 +173,7 @@ class Daemon:
         )
 
     def _turn(self, tick: Tick) -> None:
-        if self._over.is_set():
+        if self._over.is_set() or (tick.shows and self._draining.is_set()):
             return
         try:
             done = tick.run(self._epoch)
@@ -197,8 +210,15 @@ class Daemon:
             self._lost()
 
 
-def take_lease(store: Store, clock: Clock) -> int:
+def take_lease(store: Store, clock: Clock, me: str | None = None) -> int:
     """Take the lease of the store, at once if its holder is a dead process of here.
+
+    Parameters
+    ----------
+    store : Store
+    clock : Clock
+    me : str, optional
+        Name of the holder; None: of this process, as :func:`process_name` makes it.
 
     Returns
     -------
@@ -210,22 +230,28 @@ def take_lease(store: Store, clock: Clock) -> int:
     AnotherLeads
         If another daemon holds it.
     """
-    me = process_name(os.getpid())
     now = clock()
     with store.write() as tx:
         found = lease.holder(tx, lease.SHARD)
         if found and found.leased_until > now and is_dead(found.holder):
             lease.release(tx, lease.SHARD, found.epoch)
-        epoch = lease.take(tx, lease.SHARD, me, now, now + LEASE_SECONDS * MICRO)
+        until = now + LEASE_SECONDS * MICRO
+        epoch = lease.take(tx, lease.SHARD, me or process_name(os.getpid()), now, until)
     if epoch is None:
-        who = found.holder if found else "another process"
+        assert found is not None  # whoever is refused is refused for somebody
         raise AnotherLeads(
             "another daemon leads this store",
-            why=f"{who} holds the lease (epoch {found.epoch if found else 0})",
+            why=f"{spoken(found.holder)} holds the lease (epoch {found.epoch})",
             fix="stop that daemon first; if its machine is gone, its lease ends within "
             f"{LEASE_SECONDS} s",
         )
     return epoch
+
+
+def spoken(holder: str) -> str:
+    """Say a holder's name as people do: host and pid."""
+    parts = holder.split("/")
+    return f"{parts[0]} pid {parts[2]}" if len(parts) == 4 else holder
 
 
 def process_name(pid: int) -> str:
@@ -236,7 +262,7 @@ def process_name(pid: int) -> str:
 def is_dead(holder: str) -> bool:
     """Whether a holder's name is of this host and boot, and its process is gone."""
     parts = holder.split("/")
-    if len(parts) != 4 or not parts[1]:
+    if len(parts) != 4 or not parts[1] or not parts[2].isdigit():
         return False
     host, boot, pid, started = parts
     return (host, boot) == (socket.gethostname(), _boot()) and _started(
@@ -245,8 +271,10 @@ def is_dead(holder: str) -> bool:
 
 
 def _boot() -> str:
+    """Boot of the kernel and namespace of its process ids; pids compare only there."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
+        return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"
     except OSError:
         return ""  # no such thing here: then nobody is ever told dead
 

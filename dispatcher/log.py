@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import traceback
 from collections.abc import MutableMapping
+from types import TracebackType
 from typing import Any, Literal, TextIO
 
 import structlog
@@ -40,15 +42,45 @@ def configure(form: Format = "text", stream: TextIO | None = None) -> None:
         logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
         cache_logger_on_first_use=False,
     )
-    # Libraries log through the standard module; what they may say holds no values at
-    # WARNING and above, and their access logs would hold URLs.
-    logging.basicConfig(level=logging.ERROR, stream=stream or sys.stderr, force=True)
+    root = logging.getLogger()
+    root.handlers = [_FromLibraries()]
+    root.setLevel(logging.ERROR)
     logging.raiseExceptions = False
+    sys.excepthook = _uncaught
+    threading.excepthook = _uncaught_in_thread
 
 
 def get_logger(stage: str) -> Any:  # noqa: ANN401 - structlog's own return type
     """A logger that names its stage in every line."""
     return structlog.get_logger().bind(stage=stage)
+
+
+class _FromLibraries(logging.Handler):
+    """Takes what libraries log: where and of what type, never their words.
+
+    A library's message, and the message of an error in it, may hold a value.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        get_logger("library").error(
+            "library-error",
+            library=record.name,
+            where=f"{record.module}:{record.lineno}",
+            **({"error": error} if error is not None else {}),
+        )
+
+
+def _uncaught(
+    kind: type[BaseException], error: BaseException, _trace: TracebackType | None
+) -> None:
+    if not issubclass(kind, KeyboardInterrupt):
+        get_logger("program").error("uncaught", error=error)
+
+
+def _uncaught_in_thread(told: threading.ExceptHookArgs) -> None:
+    if told.exc_value is not None:
+        get_logger("program").error("uncaught", error=told.exc_value)
 
 
 def _place_of_error(
@@ -71,6 +103,10 @@ def _escape(
     _logger: object, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
     for key, value in event.items():
-        if isinstance(value, str) and not value.isprintable():
-            event[key] = value.encode("unicode_escape").decode("ascii")
+        if value is None or isinstance(value, bool | int | float):
+            continue
+        text = str(value)
+        if not text.isprintable():
+            text = text.encode("unicode_escape").decode("ascii")
+        event[key] = text
     return event

@@ -9,6 +9,7 @@ content-free offer is written: "there is work". No exposure comes of that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -77,17 +78,19 @@ class Booking:
         for piece in self._pieces():
             with self._store.write() as tx:
                 booked = self._book(tx, piece, epoch)
-            if booked.refused:
-                self._log.warning(
-                    "planned-pairs-refused",
-                    count=len(booked.refused),
-                    rule=booked.refused[0].rule,
-                )
+            if booked is None:
+                break  # another policy came into force: its plan is the next turn's
+            for rule, count in Counter(r.rule for r in booked.refused).items():
+                self._log.warning("planned-pairs-refused", count=count, rule=rule)
             done += len(booked.tasks)
         return done
 
     def _pieces(self) -> Iterator[list[PlannedRow]]:
-        """Rows of the plans that have something left, about ``PIECE`` pairs a time."""
+        """Rows of the plans that have something left, about ``PIECE`` pairs a time.
+
+        A row's own share of a piece is ``PIECE`` pairs at most; its rest waits for the
+        next turn.
+        """
         with self._store.read() as tx:
             force = current_policy(tx)
             if force is None or gate_rows.stopped_scopes(tx) & {"all"}:
@@ -100,7 +103,7 @@ class Booking:
         size = turn = 0
         for row in planned:
             piece.append(row)
-            size += len(row.entries) // 8
+            size += min(len(row.entries) // 8, PIECE)
             if size >= PIECE:
                 yield piece
                 piece, size, turn = [], 0, turn + 1
@@ -109,11 +112,16 @@ class Booking:
         if piece:
             yield piece
 
-    def _book(self, tx: Tx, piece: Sequence[PlannedRow], epoch: int) -> Booked:
-        """Book a piece of the plan and take it out of the plan."""
+    def _book(self, tx: Tx, piece: Sequence[PlannedRow], epoch: int) -> Booked | None:
+        """Book a piece of the plan and take it out of the plan.
+
+        None if it was planned under a policy that is not in force any more.
+        """
         lease.check_epoch(tx, lease.SHARD, epoch)
-        gate_rows.hold_barrier(tx)
+        version = gate_rows.hold_barrier(tx)
         force = current_policy(tx)
+        if force is None or any(row.version != version for row in piece):
+            return None
         now = self._clock()
         used = rows.loads(tx, sorted({row.account_id for row in piece}), now)
         asks: list[Asks] = []
@@ -121,8 +129,8 @@ class Booking:
         for row in piece:
             packed = rows.lock_planned(tx, row.plan_id, row.account_id)
             entries = np.frombuffer(packed, "<i8")
-            room = _room(force, row, used) if force else 0
-            count = len(entries) if room is None else min(room, len(entries))
+            room = _room(force, row, used)
+            count = min(len(entries), PIECE, len(entries) if room is None else room)
             asks.append(Asks(row.account_id, entries[:count].tolist()))
             left.append(entries[count:])
             _use(used, row.account_id, count)
@@ -141,11 +149,13 @@ class Booking:
     def _offer(self, epoch: int) -> int:
         since = self._clock() - OFFER_EVERY
         with self._store.read() as tx:
-            if not rows.without_offer(tx, self._pulled, since):
+            stopped = gate_rows.stopped_scopes(tx)
+            open_ = [n for n in self._pulled if f"connector:{n}" not in stopped]
+            if "all" in stopped or not rows.without_offer(tx, open_, since):
                 return 0
         with self._store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            accounts = rows.without_offer(tx, self._pulled, since)
+            accounts = rows.without_offer(tx, open_, since)
             rows.add_offers(tx, accounts, self._clock())
         return len(accounts)
 

@@ -14,6 +14,7 @@ HOUR: Final = 3_600_000_000
 class PlannedRow(NamedTuple):
     """What an applied plan still means for one account; ``entries`` is packed."""
 
+    version: int
     plan_id: int
     account_id: int
     connector: str
@@ -38,8 +39,8 @@ class LoadRow(NamedTuple):
 def planned(tx: Tx, connectors: Sequence[str], version: int) -> list[PlannedRow]:
     """Pairs not booked yet of the plans under the policy in force, oldest first."""
     return [
-        PlannedRow(*row[:4], bytes(row[4]))
-        for row in tx.rows(
+        PlannedRow(version, plan_id, account_id, connector, name, bytes(entries))
+        for plan_id, account_id, connector, name, entries in tx.rows(
             "SELECT s.plan_id, s.account_id, a.connector, a.name, s.entries"
             " FROM assignment s JOIN plan p ON p.id = s.plan_id"
             " JOIN account a ON a.id = s.account_id"

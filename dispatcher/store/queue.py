@@ -23,15 +23,13 @@ def messages(tx: Tx, state: str | None, limit: int) -> list[tuple[object, ...]]:
 
 def dead(tx: Tx, ids: Sequence[int], connector: str | None) -> list[int]:
     """Dead messages: those of the ids (none: all) and of the connector (None: any)."""
-    return [
-        row[0]
-        for row in tx.rows(
-            "SELECT id FROM outbox WHERE state = 'dead'"
-            " AND (CAST(? AS TEXT) IS NULL OR connector = ?) ORDER BY id",
-            [connector, connector],
-        )
-        if not ids or row[0] in set(ids)
-    ]
+    wanted = set(ids)
+    found = tx.rows(
+        "SELECT id FROM outbox WHERE state = 'dead'"
+        " AND (CAST(? AS TEXT) IS NULL OR connector = ?) ORDER BY id",
+        [connector, connector],
+    )
+    return [row[0] for row in found if not wanted or row[0] in wanted]
 
 
 def revive(tx: Tx, ids: Sequence[int], now: int) -> int:

@@ -74,3 +74,8 @@ def live_shown(tx: Tx, now: int) -> int:
             [now],
         )
     )
+
+
+def runs(tx: Tx) -> list[str]:
+    """Names of all runs."""
+    return [row[0] for row in tx.rows("SELECT name FROM run ORDER BY name")]

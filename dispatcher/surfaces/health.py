@@ -17,8 +17,8 @@ from dispatcher.store import ledger as gate_rows
 class Leader(Protocol):
     """What health asks of the daemon."""
 
-    def is_leading(self) -> bool:
-        """Whether it holds the lease."""
+    def is_open(self) -> bool:
+        """Whether new showings may begin: it leads and does not drain."""
 
 
 def health_app(store: Store, leader: Leader) -> Starlette:
@@ -28,7 +28,7 @@ def health_app(store: Store, leader: Leader) -> Starlette:
         return PlainTextResponse("ok\n")
 
     def readyz(_request: Request) -> Response:
-        lines = [("leads", leader.is_leading()), *_store_lines(store)]
+        lines = [("leads and does not drain", leader.is_open()), *_store_lines(store)]
         ready = all(ok for _, ok in lines)
         text = "".join(f"{'ok' if ok else 'FAIL':4} {name}\n" for name, ok in lines)
         return PlainTextResponse(text, status_code=200 if ready else 503)

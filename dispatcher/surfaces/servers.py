@@ -13,6 +13,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -48,6 +49,8 @@ def bind(name: str, host: str, port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
+        # SO_REUSEADDR lets two bind where none listens yet: listen at once.
+        bound.listen(2048)
     except OSError as error:
         bound.close()
         raise Conflict(
@@ -73,6 +76,7 @@ def serve(
     drained: Callable[[], bool],
     drain_seconds: float,
     started: Callable[[], None] = lambda: None,
+    proxied: bool = False,
 ) -> None:
     """Serve until a signal ends it.
 
@@ -87,11 +91,32 @@ def serve(
         How long to wait for that, at most.
     started : callable
         Called when all servers answer.
+    proxied : bool
+        Whether a proxy on this machine is before them, whose ``X-Forwarded-*`` headers
+        are believed.
     """
-    asyncio.run(_serve(listeners, draining, drained, drain_seconds, started))
+    servers = [_Server(_settings(listener, proxied)) for listener in listeners]
+    asyncio.run(_serve(servers, listeners, draining, drained, drain_seconds, started))
+
+
+def _settings(listener: Listener, proxied: bool) -> uvicorn.Config:
+    return uvicorn.Config(
+        listener.app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        date_header=True,
+        proxy_headers=proxied,
+        forwarded_allow_ips="127.0.0.1,::1",
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=5,
+    )
 
 
 async def _serve(
+    servers: Sequence[_Server],
     listeners: Sequence[Listener],
     draining: Callable[[], None],
     drained: Callable[[], bool],
@@ -106,21 +131,6 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    servers = [
-        _Server(
-            uvicorn.Config(
-                listener.app,
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                server_header=False,
-                date_header=True,
-                timeout_keep_alive=15,
-                timeout_graceful_shutdown=5,
-            )
-        )
-        for listener in listeners
-    ]
     running = [
         asyncio.create_task(server.serve(sockets=[listener.socket]))
         for server, listener in zip(servers, listeners, strict=True)
@@ -131,10 +141,8 @@ async def _serve(
         await asyncio.sleep(0.01)
     started()
     ended = asyncio.gather(*running)
-    await asyncio.wait(
-        [asyncio.ensure_future(stop.wait()), ended],
-        return_when=asyncio.FIRST_COMPLETED,
-    )
+    either: list[asyncio.Future[Any]] = [asyncio.ensure_future(stop.wait()), ended]
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     draining()
     await _drain(drained, drain_seconds, stop_now)
     for server in servers:

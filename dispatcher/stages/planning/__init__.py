@@ -10,6 +10,7 @@ takes over what the one before has left.
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -106,7 +107,7 @@ class Planning:
         Unfinished
             The search ended without a verdict.
         """
-        chosen = self._limits() if limits is None else limits
+        chosen = self.limits() if limits is None else limits
         seed = self._clock() if seed is None else seed
         with self._store.read() as tx:
             force = current_policy(tx)
@@ -187,8 +188,14 @@ class Planning:
             self._pulse = rows.pulse(tx) if planned else pulse
         return planned
 
-    def _limits(self) -> Limits:
-        return Limits(clock=lambda: self._clock() / SECOND, spread=SPREAD, exact_size=1)
+    def limits(self, seconds: float = math.inf) -> Limits:
+        """Return the stage's own limits of a search, ended after so many seconds."""
+        return Limits(
+            seconds=seconds,
+            clock=lambda: self._clock() / SECOND,
+            spread=SPREAD,
+            exact_size=1,
+        )
 
     def _write(
         self,

@@ -20,6 +20,7 @@ from dispatcher.surfaces.cli import (
     plan,
     policy,
     queue,
+    record_list,
     records,
     status,
     workers,
@@ -36,8 +37,11 @@ app = typer.Typer(
 )
 
 MORE = "More commands"
+ANYWHERE = "Options that may stand after the command too"
 
 app.command("init")(init.init)
+records.app.command("list")(record_list.list_records)
+records.app.command("show")(record_list.show_record)
 app.add_typer(records.app, name="records")
 app.add_typer(policy.app, name="policy")
 app.add_typer(workers.app, name="workers")
@@ -63,29 +67,63 @@ def _version(wanted: bool) -> None:
 def options(
     ctx: typer.Context,
     directory: Annotated[
-        Path, typer.Option("--dir", "-C", help="Work in this directory.")
+        Path,
+        typer.Option(
+            "--dir",
+            "-C",
+            help="Work in this directory.",
+            envvar="DISPATCHER_DIR",
+            file_okay=False,
+        ),
     ] = Path(),
     store: Annotated[
         str | None,
-        typer.Option(help="File or postgresql:// URL of the store (no password)."),
+        typer.Option(
+            help="File or postgresql:// URL of the store (no password).",
+            envvar="DISPATCHER_STORE",
+        ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="Another settings file.", dir_okay=False)
+        Path | None,
+        typer.Option(
+            help="Another settings file.", envvar="DISPATCHER_CONFIG", dir_okay=False
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
-    no_color: Annotated[bool, typer.Option("--no-color")] = False,
-    no_input: Annotated[
-        bool, typer.Option("--no-input", help="Never ask; exit 2 instead.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Answer yes.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True)
+        bool,
+        typer.Option("--version", help="Print it.", callback=_version, is_eager=True),
+    ] = False,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="One JSON document.", rich_help_panel=ANYWHERE),
+    ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", "-q", help="Results and errors only.", rich_help_panel=ANYWHERE
+        ),
+    ] = False,
+    no_color: Annotated[
+        bool,
+        typer.Option("--no-color", help="Like NO_COLOR=1.", rich_help_panel=ANYWHERE),
+    ] = False,
+    no_input: Annotated[
+        bool,
+        typer.Option(
+            "--no-input",
+            help="Never ask; exit 2 instead.",
+            rich_help_panel=ANYWHERE,
+        ),
+    ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", "-y", help="Answer yes.", rich_help_panel=ANYWHERE),
     ] = False,
 ) -> None:
     """Set what holds for every command."""
     del version
     plain = no_color or bool(os.environ.get("NO_COLOR")) or not sys.stderr.isatty()
+    plain = plain or os.environ.get("TERM") == "dumb"
     ctx.obj = CliContext(
         directory=directory,
         store=store,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
@@ -19,6 +19,10 @@ from dispatcher.errors import Usage
 if TYPE_CHECKING:  # the store loads SQLAlchemy: not for --help
     from dispatcher.config import Config
     from dispatcher.store import Store
+
+
+STORE_FILE: Final = "DISPATCHER_STORE_FILE"
+"""Environment: name of a file that holds the store's URL, with a password or not."""
 
 
 def wall_clock() -> int:
@@ -41,7 +45,6 @@ class CliContext:
     no_input: bool = False
     yes: bool = False
     color: bool = True
-    allow_root: bool = True
 
     @cached_property
     def config(self) -> Config:
@@ -55,15 +58,17 @@ class CliContext:
 
     @cached_property
     def store_url(self) -> str:
-        """URL or path of the store."""
-        from dispatcher.config import store_location
+        """URL or path of the store: ``--store``, else a private file, else settings."""
+        from dispatcher.config import read_private, store_location
 
+        if self.store_is_private:
+            return read_private(Path(os.environ[STORE_FILE]))
         return store_location(self.config, self.directory)
 
     @property
     def store_is_private(self) -> bool:
-        """Whether the URL came from a file, so that it may hold a password."""
-        return bool(os.environ.get("DISPATCHER_STORE_FILE"))
+        """Whether the URL comes from a file, so that it may hold a password."""
+        return self.store is None and bool(os.environ.get(STORE_FILE))
 
     def open_store(self) -> Store:
         """Open the store; it must exist and have this program's schema."""
@@ -81,12 +86,12 @@ class CliContext:
         if not self.quiet:
             print(text, file=sys.stderr)
 
-    def show(self, document: Mapping[str, Any], text: str) -> None:
+    def show(self, document: Mapping[str, Any], text: str, *, end: str = "\n") -> None:
         """Print the result: one JSON document with ``--json``, else the text."""
         if self.json:
-            print(json_module.dumps(document, ensure_ascii=False))
+            print(json_module.dumps(document, ensure_ascii=False), flush=True)
         elif text:
-            print(text)
+            print(text, end=end, flush=True)
 
     def confirm(self, question: str, flag: str = "--yes") -> None:
         """Ask before something that can not be undone easily.
@@ -107,12 +112,15 @@ class CliContext:
                 fix=f"repeat the command with {flag}",
             )
         if not typer.confirm(question, err=True):
+            self.say("nothing was changed")
             raise typer.Exit(1)
 
 
 def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
     """Lay out rows for people; tab-separated without header where no TTY reads."""
     cells = [[str(cell) for cell in row] for row in rows]
+    if not cells:
+        return ""
     if not sys.stdout.isatty():
         return "\n".join("\t".join(row) for row in cells)
     lines = [list(header), *cells]
@@ -121,6 +129,25 @@ def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
         "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+
+
+def write_private(path: Path, text: str, *, replace: bool = True) -> Path:
+    """Write a file that only its owner may read, whatever the umask is.
+
+    A file that is replaced is replaced whole, or stays as it was.
+
+    Raises
+    ------
+    FileExistsError
+        If it is there and ``replace`` is off.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    target = path.with_name(f".{path.name}.{os.getpid()}") if replace else path
+    with os.fdopen(os.open(target, flags, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    if replace:
+        target.replace(path)
+    return path
 
 
 def leave(status: int) -> NoReturn:

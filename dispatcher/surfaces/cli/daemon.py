@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,11 +14,20 @@ import typer
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from connectors.base import Feed, Market
     from dispatcher.config import Config
     from dispatcher.daemon import Daemon, Tick
     from dispatcher.store import Store
     from dispatcher.surfaces.servers import Listener
+
+
+class LogFormat(StrEnum):
+    """How log lines are written."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def up(
@@ -26,7 +36,9 @@ def up(
         float,
         typer.Option(min=0, max=3600, help="Seconds to wait for answers at the end."),
     ] = 30.0,
-    log_format: Annotated[str, typer.Option(help="text or json")] = "text",
+    log_format: Annotated[LogFormat, typer.Option(help="Lines on stderr.")] = (
+        LogFormat.TEXT
+    ),
 ) -> None:
     """Run: plan, serve the task page, send, collect, put together, seal.
 
@@ -37,7 +49,7 @@ def up(
     from dispatcher.plugins import open_connectors
 
     context: CliContext = ctx.obj
-    log.configure("json" if log_format == "json" else "text")
+    log.configure(log_format.value)
     config = context.config
     with context.open_store() as store:
         connectors = open_connectors(
@@ -46,12 +58,16 @@ def up(
             secrets={"inhouse": store.key("token-key")},
         )
         daemon = _daemon(store, connectors, context)
-        listeners = _listeners(store, connectors, config, daemon)
-        daemon.start()
+        daemon.lead()  # first: who leads is told before who has the ports
         try:
-            _serve(store, daemon, listeners, drain)
+            listeners = _listeners(store, connectors, config, daemon)
+            daemon.start()
+            _serve(
+                store, daemon, listeners, drain, proxied=config.surfaces.behind_proxy
+            )
         finally:
             daemon.stop()
+        store.checkpoint()
     daemon.raise_if_lost()
 
 
@@ -62,7 +78,6 @@ def _daemon(
 
     def lost() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)  # nothing to drain: another one leads
 
     return Daemon(
         store,
@@ -101,7 +116,12 @@ def _ticks(
             return int(seal(tx, at=wall_clock()) is not None)
 
     ticks = [
-        Tick("booking", every.booking, Booking(store, pushed, pulled, wall_clock).tick),
+        Tick(
+            "booking",
+            every.booking,
+            Booking(store, pushed, pulled, wall_clock).tick,
+            shows=True,
+        ),
         Tick(
             "sending",
             every.sending,
@@ -111,6 +131,7 @@ def _ticks(
                 wall_clock,
                 SendingTerms(attempts=config.tasks.attempts, link=link),
             ).tick,
+            shows=True,
         ),
         Tick("serving", every.serving, lambda _: expire(store, wall_clock)),
         Tick(
@@ -123,10 +144,10 @@ def _ticks(
     ]
     if config.plans == "auto":
         planning = Planning(store, wall_clock)
-        ticks.insert(0, Tick("planning", every.planning, planning.tick))
+        ticks.insert(0, Tick("planning", every.planning, planning.tick, shows=True))
     if config.inbox is not None:
         inbox = Inbox(store, context.directory / config.inbox, wall_clock)
-        ticks.insert(0, Tick("intake", every.intake, inbox.tick))
+        ticks.insert(0, Tick("intake", every.intake, inbox.tick, shows=True))
     return ticks
 
 
@@ -167,7 +188,7 @@ def _listeners(
             https=(config.surfaces.worker_url or "").startswith("https://")
         ),
     )
-    apps = {"workers": page, "admin": health_app(store, daemon)}
+    apps: dict[str, ASGIApp] = {"workers": page, "admin": health_app(store, daemon)}
     listeners = []
     for name, app in apps.items():
         host, port = split_address(getattr(config.surfaces, name), name)
@@ -176,8 +197,14 @@ def _listeners(
 
 
 def _serve(
-    store: Store, daemon: Daemon, listeners: list[Listener], drain: float
+    store: Store,
+    daemon: Daemon,
+    listeners: list[Listener],
+    drain: float,
+    *,
+    proxied: bool,
 ) -> None:
+    from dispatcher.errors import DispatcherError
     from dispatcher.store import status as rows
     from dispatcher.surfaces.servers import serve
 
@@ -186,8 +213,13 @@ def _serve(
             print(f"{listener.name:8} {listener.url}/", file=sys.stderr, flush=True)
 
     def drained() -> bool:
-        with store.read() as tx:
-            return rows.live_shown(tx, wall_clock()) == 0
+        if not daemon.is_leading():
+            return True  # another one leads: nothing is ours to wait for
+        try:
+            with store.read() as tx:
+                return rows.live_shown(tx, wall_clock()) == 0
+        except DispatcherError:
+            return False  # busy: asked again in a moment
 
     serve(
         listeners,
@@ -195,4 +227,5 @@ def _serve(
         drained=drained,
         drain_seconds=drain,
         started=started,
+        proxied=proxied,
     )

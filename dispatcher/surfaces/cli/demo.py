@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dispatcher.errors import EXIT_FAILED
 from dispatcher.surfaces.cli.context import CliContext, leave
 
 
@@ -15,12 +16,18 @@ def demo(
     directory: Annotated[
         Path, typer.Option("--dir", help="A new directory to run in.", file_okay=False)
     ] = Path("demo"),
-    records: Annotated[int, typer.Option(min=1, max=10_000)] = 100,
+    records: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Prescriptions to draw.")
+    ] = 100,
     workers: Annotated[
         int, typer.Option(min=5, max=200, help="A fifth of them work by folder.")
     ] = 20,
-    seed: Annotated[int, typer.Option(min=0)] = 7,
-    minutes: Annotated[float, typer.Option(min=0.1, help="Give up after.")] = 10.0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The same seed draws the same forms.")
+    ] = 7,
+    minutes: Annotated[
+        float, typer.Option(min=0.1, help="Give up after so many.")
+    ] = 10.0,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the daemon running at the end.")
     ] = False,
@@ -37,5 +44,15 @@ def demo(
         seconds=minutes * 60,
         keep=keep,
     )
-    if not run(scenario, context.say):
-        leave(1)
+    outcome = run(scenario, context.say)
+    context.show(
+        {
+            "schema": "dispatcher.demo/1",
+            "good": outcome.good,
+            "seconds": round(outcome.seconds, 1),
+            **outcome.found.document(),
+        },
+        outcome.found.text(outcome.seconds),
+    )
+    if not outcome.good:
+        leave(EXIT_FAILED)

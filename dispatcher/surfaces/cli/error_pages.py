@@ -39,6 +39,10 @@ program that made it; this one would not know what it destroys.""",
 Read-only, full, damaged, or on a network disk. Mend the disk or its permissions; a
 SQLite store must lie on a local disk. Nothing was lost: what was not committed did not
 happen.""",
+    "E105": """E105: the database server does not answer
+
+It is down, unreachable, or it ended the connection. Nothing half-done stays behind: try
+again. The exit status is 75, which service managers take as "start it once more".""",
     "E111": """E111: another daemon leads this store
 
 One daemon leads a store at a time. If it runs elsewhere, stop it first; if its machine

@@ -31,8 +31,16 @@ def explain(
     """Explain a decision of the gate, with the gate's own engine."""
     context: CliContext = ctx.obj
     if CODE.fullmatch(subject):
-        print(_page(subject))
+        text = _page(subject).rstrip("\n")
+        document = {"schema": "dispatcher.page/1", "code": subject, "text": text}
+        context.show(document, text)
         return
+    if worker is not None and who:
+        raise Usage(
+            "--worker and --who together",
+            why="one asks for one account, the other for all",
+            fix="leave one of them out",
+        )
     if worker is None and not who:
         raise Usage(
             "explain what?",
@@ -89,17 +97,9 @@ def find_entry(store: Store, tx: Tx, text: str) -> int:
 
 
 def _account_id(tx: Tx, text: str) -> int:
-    from dispatcher.store import accounts
+    from dispatcher import identity
 
-    connector, _, name = text.partition("/")
-    found = accounts.find(tx, connector, name)
-    if found is None:
-        raise NotFound(
-            f"there is no worker {text!r}",
-            why="a worker is written CONNECTOR/NAME",
-            fix="dispatcher workers list",
-        )
-    return found.id
+    return identity.find(tx, text).id
 
 
 def _keys_of_seen(tx: Tx, found: Explanation) -> dict[int, str]:
@@ -116,8 +116,10 @@ def _show_takers(context: CliContext, subject: str, takers: Takers) -> None:
             "can_take": list(takers.accounts),
             "adversaries": takers.adversaries,
         },
-        f"{len(takers.accounts)} of {takers.adversaries} adversaries could be shown it\n"
-        + "\n".join(takers.accounts),
+        "\n".join(takers.accounts),
+    )
+    context.say(
+        f"{len(takers.accounts)} of {takers.adversaries} adversaries could be shown it"
     )
 
 

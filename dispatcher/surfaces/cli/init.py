@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from enum import StrEnum
 from importlib.resources import files
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dispatcher.errors import Conflict
-from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.context import CliContext, write_private
 
 
 class Template(StrEnum):
@@ -49,25 +47,28 @@ def init(
             why="init never overwrites a directory in use",
             fix="choose another directory with --dir, or delete the file yourself",
         )
-    written = [_write(settings, STARTER)]
+    written = [write_private(settings, STARTER, replace=False)]
     if not context.policy_path.exists():
-        written.append(_write(context.policy_path, template_text(template.value)))
+        example = template_text(template.value)
+        written.append(write_private(context.policy_path, example, replace=False))
     ignore = directory / ".gitignore"
     if not ignore.exists():
-        written.append(_write(ignore, "*.db*\nspool/\n*.rejected.csv\n"))
-    open_store(
+        ignored = "*.db*\nspool/\n*.rejected.csv\n"
+        written.append(write_private(ignore, ignored, replace=False))
+    with open_store(
         context.store_url, create=True, password_allowed=context.store_is_private
-    ).close()
-    context.say(
-        "wrote "
-        + ", ".join(str(path) for path in written)
-        + " and the store\nnext: dispatcher records preview FILE, edit "
-        f"{context.policy_path}, then: dispatcher policy apply"
+    ) as store:
+        place = store.place
+    context.show(
+        {
+            "schema": "dispatcher.init/1",
+            "written": [str(path) for path in written],
+            "store": place,
+        },
+        "",
     )
-
-
-def _write(path: Path, text: str) -> Path:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    return path
+    context.say(
+        f"wrote {', '.join(str(path) for path in written)} and the store {place}\n"
+        f"next: dispatcher records preview FILE, edit {context.policy_path}, then: "
+        "dispatcher policy apply"
+    )

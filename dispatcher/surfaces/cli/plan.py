@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import EXIT_INFEASIBLE, NotFound
+from dispatcher.errors import EXIT_PARTLY, NotFound
 from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
 
 if TYPE_CHECKING:
@@ -34,8 +34,16 @@ def plan(
         int | None, typer.Option(min=0, help="The same seed gives the same plan.")
     ] = None,
     algorithm: Annotated[str, typer.Option(help="A solver's name.")] = "auto",
+    time_limit: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds of search, at most.")
+    ] = None,
 ) -> None:
-    """Plan whatever misses answers; nothing is sent before the plan is applied."""
+    """Plan whatever misses answers; nothing is sent before the plan is applied.
+
+    Where no plan meets the policy the exit status is 7, and the message says what
+    clashes and how many workers would do; with --partial the rest is planned, and the
+    exit status is 3.
+    """
     if ctx.invoked_subcommand is not None:
         return
     from dispatcher.errors import Usage
@@ -50,11 +58,13 @@ def plan(
             fix="leave --algorithm out: auto picks by structure",
         )
     with context.open_store() as store:
-        drafted = Planning(store, wall_clock).draft(
+        planning = Planning(store, wall_clock)
+        drafted = planning.draft(
             partial=partial,
             dry_run=dry_run,
             seed=context.config.seed if seed is None else seed,
             algorithm=algorithm,
+            limits=None if time_limit is None else planning.limits(time_limit),
         )
     document = {
         "schema": "dispatcher.plan/1",
@@ -63,12 +73,15 @@ def plan(
         **drafted.summary,
     }
     context.show(document, lay_out(drafted, dry_run=dry_run))
-    if drafted.verdict == "INFEASIBLE":
-        leave(EXIT_INFEASIBLE)
+    if drafted.verdict != "SOLVED":
+        leave(EXIT_PARTLY)
 
 
 @app.command("apply")
-def apply_plan(ctx: typer.Context, number: int) -> None:
+def apply_plan(
+    ctx: typer.Context,
+    number: Annotated[int, typer.Argument(help="As plan list shows it.")],
+) -> None:
     """Let a plan take effect: `up` books and sends it, the task page serves it."""
     from dispatcher.stages.planning import Planning
 
@@ -113,7 +126,10 @@ def list_plans(ctx: typer.Context) -> None:
 
 
 @app.command("show")
-def show_plan(ctx: typer.Context, number: int) -> None:
+def show_plan(
+    ctx: typer.Context,
+    number: Annotated[int, typer.Argument(help="As plan list shows it.")],
+) -> None:
     """Show a plan's numbers."""
     from dispatcher.store import planning as rows
 

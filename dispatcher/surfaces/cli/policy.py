@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dispatcher.errors import EXIT_FAILED, EXIT_INVALID, Invalid, NotFound
-from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
+from dispatcher.surfaces.cli.context import (
+    CliContext,
+    leave,
+    wall_clock,
+    write_private,
+)
 
 if TYPE_CHECKING:
     from policies.document import ParseResult
@@ -67,21 +72,33 @@ def run_tests(
         str | None, typer.Option("-k", help="Only tests whose name contains this.")
     ] = None,
 ) -> None:
-    """Run the [[test]] blocks; exit 1 if one fails, 5 if a file is invalid."""
+    """Run a policy's own tests; exit 1 if one fails, 5 if a file is invalid."""
     from policies.document import run_test
 
     context: CliContext = ctx.obj
     results = [_parse(path) for path in _paths(context, files)]
     _stop_if_invalid(results)
-    failed = 0
+    lines: list[str] = []
+    told: list[dict[str, object]] = []
     for result in results:
         assert result.policy is not None
         for case in result.policy.tests:
             if name is None or name in case.name:
                 outcome = run_test(result.policy, case)
-                failed += not outcome.passed
-                print(outcome.line(result.filename))
-    if failed:
+                lines.append(outcome.line(result.filename))
+                told.append(
+                    {
+                        "file": result.filename,
+                        "test": case.name,
+                        "passed": outcome.passed,
+                    }
+                )
+    context.show(
+        {"schema": "dispatcher.policy-tests/1", "tests": told}, "\n".join(lines)
+    )
+    if not told:
+        context.say("no test was run: none is in the file, or -k fits none")
+    if not all(one["passed"] for one in told):
         leave(EXIT_FAILED)
 
 
@@ -104,7 +121,14 @@ def show(
             why="policy files are counted 1, 2, 3 ... as they are applied",
             fix="dispatcher policy apply puts policy.toml in force",
         )
-    sys.stdout.write(found.source.decode("utf-8"))
+    source = found.source.decode("utf-8")
+    document = {
+        "schema": "dispatcher.policy/1",
+        "version": found.version,
+        "sha256": found.sha256,
+        "source": source,
+    }
+    context.show(document, source, end="")
 
 
 @app.command()
@@ -140,7 +164,10 @@ def apply(
 
 
 @app.command()
-def rule(code: Annotated[str, typer.Argument(help="For example POL203.")]) -> None:
+def rule(
+    ctx: typer.Context,
+    code: Annotated[str, typer.Argument(help="For example POL203.")],
+) -> None:
     """Explain a diagnostic."""
     from policies.document import CODES, explain_rule
 
@@ -150,7 +177,10 @@ def rule(code: Annotated[str, typer.Argument(help="For example POL203.")]) -> No
             why=f"known: {', '.join(sorted(CODES))}",
             fix="take the code in brackets: error[POL203]",
         )
-    sys.stdout.write(explain_rule(code))
+    context: CliContext = ctx.obj
+    text = explain_rule(code)
+    document = {"schema": "dispatcher.page/1", "code": code, "text": text}
+    context.show(document, text, end="")
 
 
 @app.command()
@@ -177,7 +207,8 @@ def init_policy(
     text = suggest_policy(source)
     if path.exists():
         context.confirm(f"{path} is here already; overwrite it?")
-    path.write_text(text, encoding="utf-8")
+    write_private(path, text)
+    context.show({"schema": "dispatcher.policy/1", "file": str(path)}, "")
     context.say(f"wrote {path}; go through it, then: dispatcher policy check {path}")
 
 

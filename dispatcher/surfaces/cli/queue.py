@@ -2,29 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dispatcher.errors import NotFound, Usage
 from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
+
+if TYPE_CHECKING:
+    from dispatcher.store import Tx
 
 app = typer.Typer(
     help="What waits to be sent, and what could not be.", no_args_is_help=True
 )
 
 
-def _scope(everything: bool, connector: str | None, run: str | None) -> str:
-    if connector is not None:
-        return f"connector:{connector}"
-    if run is not None:
-        return f"run:{run}"
-    del everything
-    return "all"
-
-
 All = Annotated[bool, typer.Option("--all", help="Everything (the default).")]
 Connector = Annotated[str | None, typer.Option(help="Only this connector.")]
 Run = Annotated[str | None, typer.Option(help="Only this run.")]
+Limit = Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")]
+
+
+class State(StrEnum):
+    """States of a message."""
+
+    READY = "ready"
+    LEASED = "leased"
+    SENT = "sent"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+
+def _scope(
+    context: CliContext,
+    tx: Tx,
+    everything: bool,
+    connector: str | None,
+    run: str | None,
+) -> str:
+    """Name what is to be stopped or let go, and check that it is there."""
+    from dispatcher.store import status as rows
+
+    if everything + (connector is not None) + (run is not None) > 1:
+        raise Usage(
+            "--all, --connector and --run exclude each other",
+            why="a pause is for everything, for one connector or for one run",
+            fix="repeat the command for each of them",
+        )
+    if connector is not None:
+        known: Sequence[str] = sorted(context.config.connectors)
+        what, name = "connector", connector
+    elif run is not None:
+        known, what, name = rows.runs(tx), "run", run
+    else:
+        return "all"
+    if name not in known:
+        raise NotFound(
+            f"there is no {what} {name!r}",
+            why=f"there are: {', '.join(known) or 'none'}",
+            fix="check its name",
+        )
+    return f"{what}:{name}"
 
 
 def pause(
@@ -38,10 +78,19 @@ def pause(
     from dispatcher.store import pause as pauses
 
     context: CliContext = ctx.obj
-    scope = _scope(everything, connector, run)
+    if not reason.strip() or not reason.isprintable():
+        raise Usage(
+            "the reason of a pause is one line of text",
+            why="it is shown to whoever asks why nothing moves",
+            fix='--reason "market token expired"',
+        )
     with context.open_store() as store, store.write() as tx:
+        scope = _scope(context, tx, everything, connector, run)
         pauses.pause(tx, scope, reason, wall_clock())
-    context.show({"schema": "dispatcher.pause/1", "scope": scope}, f"paused {scope}")
+    context.show(
+        {"schema": "dispatcher.pause/1", "scope": scope, "reason": reason},
+        f"paused {scope}",
+    )
 
 
 def resume(
@@ -50,33 +99,41 @@ def resume(
     connector: Connector = None,
     run: Run = None,
 ) -> None:
-    """End a pause."""
+    """End a pause; other pauses stay."""
     from dispatcher.store import pause as pauses
 
     context: CliContext = ctx.obj
-    scope = _scope(everything, connector, run)
     with context.open_store() as store, store.write() as tx:
+        scope = _scope(context, tx, everything, connector, run)
         was = pauses.resume(tx, scope)
+        left = list(pauses.paused(tx))
     context.show(
-        {"schema": "dispatcher.pause/1", "scope": scope, "was_paused": was},
+        {
+            "schema": "dispatcher.pause/1",
+            "scope": scope,
+            "was_paused": was,
+            "still_paused": left,
+        },
         f"resumed {scope}" if was else f"{scope} was not paused",
     )
+    if left:
+        context.say(f"still paused: {', '.join(left)}")
 
 
 @app.command("list")
 def list_messages(
     ctx: typer.Context,
     state: Annotated[
-        str | None, typer.Option(help="Only messages in this state.")
+        State | None, typer.Option(help="Only messages in this state.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 100,
+    limit: Limit = 100,
 ) -> None:
     """List messages, oldest first: ids and states, no content."""
     from dispatcher.store import queue as rows
 
     context: CliContext = ctx.obj
     with context.open_store() as store, store.read() as tx:
-        found = rows.messages(tx, state, limit)
+        found = rows.messages(tx, state.value if state else None, limit)
     _show(context, found)
 
 
@@ -87,7 +144,7 @@ app.add_typer(dead, name="dead")
 @dead.command("list")
 def list_dead(
     ctx: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 100,
+    limit: Limit = 100,
 ) -> None:
     """List the messages that were given up."""
     from dispatcher.store import queue as rows
@@ -99,6 +156,7 @@ def list_dead(
 
 
 @app.command()
+@dead.command()
 def retry(
     ctx: typer.Context,
     ids: Annotated[
@@ -107,20 +165,33 @@ def retry(
     connector: Connector = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n")] = False,
 ) -> None:
-    """Send dead messages once more; what they show was booked, so no gate is asked."""
+    """Send dead messages once more.
+
+    What they show was booked when they were written and counts as seen, so that the
+    gate has nothing to decide again.
+    """
     from dispatcher.store import queue as rows
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
         with store.read() as tx:
             found = rows.dead(tx, ids or [], connector)
-        if dry_run or not found:
+        missing = sorted(set(ids or []) - set(found))
+        if missing:
+            raise NotFound(
+                f"no dead message {', '.join(map(str, missing[:10]))}",
+                why="only messages that were given up can be sent once more"
+                + (f"; of connector {connector}" if connector else ""),
+                fix="dispatcher queue dead list",
+            )
+        if dry_run:
+            context.say("DRY RUN - nothing was changed")
             context.show(
                 {"schema": "dispatcher.queue/1", "would_retry": found},
                 f"{len(found)} dead messages would be sent again",
             )
             return
-        if not ids:
+        if found and not ids:
             context.confirm(f"send {len(found)} dead messages again?")
         with store.write() as tx:
             count = rows.revive(tx, found, wall_clock())

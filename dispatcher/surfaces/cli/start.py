@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
+from typing import Any, Final
 
-from dispatcher.errors import EXIT_FAILED, EXIT_INTERRUPTED, DispatcherError
+from dispatcher.errors import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    DispatcherError,
+    Invalid,
+    Usage,
+)
+
+ANYWHERE: Final = frozenset(
+    {"--json", "--quiet", "-q", "--no-color", "--no-input", "--yes", "-y"}
+)
+"""Options of all commands that may also stand after the command's name."""
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run one command.
+
+    Parameters
+    ----------
+    words : sequence of str, optional
+        The words after the program's name; None: those of this process.
 
     Returns
     -------
@@ -22,23 +42,78 @@ def main() -> int:
         The exit status; never a traceback on the terminal.
     """
     _prepare()
+    words = hoist(sys.argv[1:] if words is None else words)
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        status = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        status = _reader_went()
+    except Exception as error:  # noqa: BLE001 - the last line of defence
+        known = _known(error)
+        _tell(known, as_json="--json" in words)
+        status = known.exit_status
+    return status
+
+
+def _known(error: Exception) -> DispatcherError:
+    """Put any error in our words; of a fault of ours the message stays hidden."""
+    if isinstance(error, DispatcherError):
+        return error
+    if isinstance(error, OSError) and error.filename is not None:
+        return Invalid(
+            f"{error.filename}: {error.strerror}",
+            why="a file or directory can not be used as the command needs it",
+            fix="check its path, its permissions and the room on the disk",
+        )
+    return _unexpected(error)
+
+
+def hoist(words: Sequence[str]) -> list[str]:
+    """Put options that hold for every command before the command.
+
+    So both ``dispatcher --json status`` and ``dispatcher status --json`` are right.
+    Words after ``--`` stay as they are.
+    """
+    cut = words.index("--") if "--" in words else len(words)
+    first = [word for word in words[:cut] if word in ANYWHERE]
+    rest = [word for word in words[:cut] if word not in ANYWHERE]
+    return [*first, *rest, *words[cut:]]
+
+
+def _run(words: list[str]) -> int:
+    import typer
+
     from dispatcher.surfaces.cli.app import app
 
     try:
-        app(prog_name="dispatcher")
-    except DispatcherError as error:
-        _tell(error)
-        return error.exit_status
-    except KeyboardInterrupt:
+        done = app(words, prog_name="dispatcher", standalone_mode=False)
+    except typer.Abort:  # the end of input at a question, or Ctrl-C there
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader went away (`| head`): not an error, and nothing more to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit as error:
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
+            return _reader_went()  # Typer's own way out of a broken pipe
+        return error.code if isinstance(error.code, int) else EXIT_FAILED
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        return _misused(error)
+    return done if isinstance(done, int) else 0
+
+
+def _misused(error: Any) -> int:  # noqa: ANN401 - Typer names no public class for it
+    """Tell of wrong words as of every other error."""
+    ctx = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":  # the help was asked by silence
+        print(error.format_message(), end="")
         return 0
-    except Exception as error:  # noqa: BLE001 - the last line of defence
-        _unexpected(error)
-        return EXIT_FAILED
-    return 0
+    path = ctx.command_path if ctx is not None else "dispatcher"
+    raise Usage(
+        error.format_message(),
+        why="the command does not take these words",
+        fix=f"see what it takes: {path} --help",
+    ) from None
 
 
 def _prepare() -> None:
@@ -46,10 +121,19 @@ def _prepare() -> None:
     # tree may be read-only, and uninstalling must leave nothing behind in it.
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache / "sparsi-dispatcher" / "numba"))
+    if isinstance(sys.stdout, TextIOWrapper):  # a name may not fit the terminal
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _tell(error: DispatcherError) -> None:
-    if "--json" in sys.argv:
+def _reader_went() -> int:
+    """End quietly: the reader of our output has enough (``| head``)."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _tell(error: DispatcherError, *, as_json: bool) -> None:
+    if as_json:
         body = {
             "code": error.code,
             "title": error.what,
@@ -68,22 +152,23 @@ def _tell(error: DispatcherError) -> None:
     print(f"  docs: dispatcher explain {error.code}", file=sys.stderr)
 
 
-def _unexpected(error: Exception) -> None:
-    """Tell of a fault of ours without its message, which may hold a value."""
+def _unexpected(error: Exception) -> DispatcherError:
+    """Describe a fault of ours without its message, which may hold a value."""
     reference = secrets.token_hex(6)
     frames = traceback.extract_tb(error.__traceback__)
     path = Path(tempfile.gettempdir()) / f"dispatcher-{reference}.log"
-    text = "\n".join(
-        [type(error).__name__, *(f"{f.filename}:{f.lineno} {f.name}" for f in frames)]
-    )
-    with os.fdopen(
-        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w"
-    ) as log:
-        log.write(text + "\n")
-    print(
-        f"error[E001]: the program failed unexpectedly ({type(error).__name__})\n"
-        "  why: this is a fault of the program; its message is withheld, since it "
-        "may hold a value\n"
-        f"  fix: report it with {path} (places in the code only, no values)",
-        file=sys.stderr,
+    places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as log:
+            log.write("\n".join([type(error).__name__, *places]) + "\n")
+        report = f"report it with {path} (places in the code only, no values)"
+    except OSError:  # no room even for that: the last place will have to do
+        report = f"report it with this place: {places[-1] if places else 'unknown'}"
+    return DispatcherError(
+        f"the program failed unexpectedly ({type(error).__name__})",
+        why="this is a fault of the program; its message is withheld, since it may "
+        "hold a value",
+        fix=report,
+        facts={"request_id": reference},
     )

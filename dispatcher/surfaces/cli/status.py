@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -12,8 +13,10 @@ from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
 
 if TYPE_CHECKING:
     from dispatcher.store import Store
+    from dispatcher.store.planning import PlanRow
 
-MINUTE = 60_000_000
+MINUTE: Final = 60_000_000
+LATE: Final = 10  # minutes that a message may wait before somebody should look
 
 
 def status(
@@ -25,7 +28,10 @@ def status(
         bool, typer.Option("--exit-code", help="Exit 9 if something needs you.")
     ] = False,
 ) -> None:
-    """Show counts by state, who leads, and what needs you."""
+    """Show counts by state, who leads, and what needs you.
+
+    With --watch and --json each look is one document on a line of its own.
+    """
     context: CliContext = ctx.obj
     with context.open_store() as store:
         while True:
@@ -40,9 +46,11 @@ def status(
 
 def collect(store: Store, now: int) -> dict[str, Any]:
     """Collect the numbers of one snapshot."""
+    from dispatcher.daemon import spoken
     from dispatcher.store import lease
     from dispatcher.store import ledger as gate_rows
     from dispatcher.store import pause as pauses
+    from dispatcher.store import planning as plans
     from dispatcher.store import status as rows
 
     with store.read() as tx:
@@ -51,7 +59,9 @@ def collect(store: Store, now: int) -> dict[str, Any]:
         oldest = rows.oldest_waiting(tx)
         found: dict[str, Any] = {
             "policy_version": gate_rows.version_in_force(tx),
-            "leader": leader.holder if leader and leader.leased_until > now else None,
+            "leader": (
+                spoken(leader.holder) if leader and leader.leased_until > now else None
+            ),
             "epoch": leader.epoch if leader else 0,
             "counts": rows.counts(tx),
             "tasks": rows.states(tx, "task"),
@@ -62,8 +72,21 @@ def collect(store: Store, now: int) -> dict[str, Any]:
             "paused": pauses.paused(tx),
             "held_back": [row._asdict() for row in rows.held_back(tx)],
         }
+        applied = [row for row in plans.plans(tx) if row.state == "applied"]
+    found["plan"] = _plan(applied[0]) if applied else None
     found["needs_you"] = needs(found)
     return found
+
+
+def _plan(row: PlanRow) -> dict[str, Any]:
+    """Return what matters of the applied plan: its pairs and its nearest limit."""
+    numbers = json.loads(row.summary)
+    return {
+        "plan": row.id,
+        "pairs": numbers["pairs"],
+        "worst": numbers["worst"],
+        "complete": numbers["complete"],
+    }
 
 
 def needs(found: dict[str, Any]) -> list[str]:
@@ -81,6 +104,11 @@ def needs(found: dict[str, Any]) -> list[str]:
         said.append(
             f"{found['outbox']['dead']} messages were given up: "
             "dispatcher queue dead list"
+        )
+    if found["oldest_waiting_minutes"] >= LATE:
+        said.append(
+            f"a message waits for {found['oldest_waiting_minutes']} min: "
+            "dispatcher queue list --state ready"
         )
     if found["counts"]["quarantined"]:
         said.append(f"{found['counts']['quarantined']} answers fit no task")
@@ -110,6 +138,14 @@ def lay_out(found: dict[str, Any]) -> str:
         f"fields   {states('results')}   ({counts['answers']:,} answers)",
         f"outbox   {states('outbox')}",
     ]
+    if found["plan"]:
+        worst = found["plan"]["worst"]
+        nearest = f"worst share {worst['share']:.2f} ({worst['rule']})" if worst else ""
+        lines.insert(
+            2,
+            f"plan     {found['plan']['plan']}   {found['plan']['pairs']:,} showings "
+            f"planned   complete sets {found['plan']['complete']}   {nearest}".rstrip(),
+        )
     if found["needs_you"]:
         lines.append("needs you")
         lines += [f"  - {sentence}" for sentence in found["needs_you"]]

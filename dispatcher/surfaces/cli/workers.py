@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,8 +14,11 @@ from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
 
 if TYPE_CHECKING:
     from dispatcher.ledger.members import Added
-    from dispatcher.store import Store
+    from dispatcher.store import Store, Tx
     from dispatcher.store.accounts import Account
+
+PAGE: Final = "inhouse"
+"""The connector whose workers are invited to our own task page."""
 
 app = typer.Typer(
     help="Add workers, list them, invite them, block them.", no_args_is_help=True
@@ -40,9 +44,12 @@ def add(
 
     context: CliContext = ctx.obj
     names = [account_of(text) for text in accounts]
+    for name in names:
+        _check_connector(context, name)
     with context.open_store() as store:
-        added = _add(context, store, names)
-        _show(context, store, added, accounts if invite else [], days)
+        with store.write() as tx:
+            added = _add(tx, names)
+        _show(context, store, added, names if invite else [], days)
 
 
 @app.command("import")
@@ -65,19 +72,21 @@ def import_workers(
             why="the file can not be read",
             fix="check the path and its permissions",
         ) from None
+    names = [name for name in found.names if name[0] in context.config.connectors]
+    strange = [name for name in found.names if name[0] not in context.config.connectors]
     for line, reason in found.rejected:
         context.say(f"{file}:{line}: {reason}")
-    if dry_run:
-        context.show(
-            {"schema": "dispatcher.workers/1", "would_add": len(found.names)},
-            f"DRY RUN - nothing was changed: {len(found.names)} workers in the file",
-        )
-    else:
-        with context.open_store() as store:
-            added = _add(context, store, list(found.names))
-            texts = [f"{connector}/{name}" for connector, name in found.names]
-            _show(context, store, added, texts if invite else [], days)
-    if found.rejected:
+    for connector, name in strange:
+        context.say(f"{connector}/{name}: no connector {connector} is set up")
+    with context.open_store() as store:
+        if dry_run:
+            added = _try(store, names)
+            context.say("DRY RUN - nothing was changed")
+        else:
+            with store.write() as tx:
+                added = _add(tx, names)
+        _show(context, store, added, names if invite and not dry_run else [], days)
+    if found.rejected or strange:
         leave(EXIT_PARTLY)
 
 
@@ -134,7 +143,11 @@ def groups(ctx: typer.Context) -> None:
 
 
 @app.command()
-def invite(ctx: typer.Context, accounts: list[str], days: Days = 90) -> None:
+def invite(
+    ctx: typer.Context,
+    accounts: Annotated[list[str], typer.Argument(help="inhouse/NAME ...")],
+    days: Days = 90,
+) -> None:
     """Print new invite links; earlier ones of these workers end."""
     from dispatcher import identity
 
@@ -142,8 +155,18 @@ def invite(ctx: typer.Context, accounts: list[str], days: Days = 90) -> None:
     with context.open_store() as store:
         with store.write() as tx:
             for text in accounts:
+                if identity.find(tx, text).connector != PAGE:
+                    raise Conflict(
+                        f"{text} can not be invited to the task page",
+                        why=f"only workers of connector {PAGE} work there",
+                        fix="its tasks reach it through its own connector",
+                    )
                 identity.revoke_invites(tx, text)
-        _show_invites(context, store, accounts, days)
+        links = _links(context, store, accounts, days)
+    context.show(
+        {"schema": "dispatcher.invites/1", "invites": links},
+        table(list(links.items()), ("worker", "link")),
+    )
 
 
 @app.command()
@@ -170,59 +193,82 @@ def _move(context: CliContext, text: str, verb: str) -> None:
     )
 
 
-def _add(context: CliContext, store: Store, names: list[tuple[str, str]]) -> Added:
+def _check_connector(context: CliContext, account: tuple[str, str]) -> None:
+    connector, name = account
+    known = context.config.connectors
+    if connector not in known:
+        raise Usage(
+            f"{connector}/{name} is of no connector that is set up",
+            why=f"set up: {', '.join(sorted(known)) or 'none'}",
+            fix=f"add [connectors.{connector}] to dispatcher.toml, or write "
+            "another connector",
+        )
+
+
+def _add(tx: Tx, names: list[tuple[str, str]]) -> Added:
     from dispatcher.ledger.members import add_accounts
 
-    known = set(context.config.connectors)
-    for connector, name in names:
-        if connector not in known:
-            raise Usage(
-                f"{connector}/{name} is of no connector that is set up",
-                why=f"set up: {', '.join(sorted(known)) or 'none'}",
-                fix=f"add [connectors.{connector}] to dispatcher.toml, or write "
-                "another connector",
-            )
-    with store.write() as tx:
-        return add_accounts(tx, names, at=wall_clock())
+    return add_accounts(tx, names, at=wall_clock())
+
+
+class _DryRun(Exception):
+    """Ends the transaction of a dry run."""
+
+
+def _try(store: Store, names: list[tuple[str, str]]) -> Added:
+    """Add workers in a transaction that is rolled back."""
+    added = None
+    with suppress(_DryRun), store.write() as tx:
+        added = _add(tx, names)
+        raise _DryRun
+    assert added is not None
+    return added
 
 
 def _show(
-    context: CliContext, store: Store, added: Added, invited: list[str], days: int
+    context: CliContext,
+    store: Store,
+    added: Added,
+    invited: list[tuple[str, str]],
+    days: int,
 ) -> None:
+    """Tell what was added; invite those who work at the task page."""
     for text in added.known:
         context.say(f"{text} is here already")
     context.say(
         f"{len(added.accounts)} workers added"
         + (f", {added.joined} adversaries joined by groups" if added.joined else "")
     )
-    if invited:
-        _show_invites(context, store, invited, days)
+    page = [f"{connector}/{name}" for connector, name in invited if connector == PAGE]
+    links = _links(context, store, page, days)
+    if len(page) < len(invited):
+        context.say(f"{len(invited) - len(page)} get no link: they are not of {PAGE}")
+    context.show(
+        {
+            "schema": "dispatcher.workers/1",
+            "added": [account.text for account in added.accounts],
+            "known": list(added.known),
+            "adversaries_joined": added.joined,
+            "invites": links,
+        },
+        table(list(links.items()), ("worker", "link")),
+    )
 
 
-def _show_invites(
+def _links(
     context: CliContext, store: Store, accounts: list[str], days: int
-) -> None:
+) -> dict[str, str]:
     from dispatcher import identity
 
     with store.read() as tx:
         found = [identity.find(tx, text) for text in dict.fromkeys(accounts)]
-    links = {a.text: _link(context, store, a, days) for a in found}
-    context.show(
-        {"schema": "dispatcher.invites/1", "invites": links},
-        table(list(links.items()), ("worker", "link")),
-    )
+    return {account.text: _link(context, store, account, days) for account in found}
 
 
 def _link(context: CliContext, store: Store, account: Account, days: int) -> str:
     """The link opens the page for whoever has it: it is the worker's key."""
     from connectors.inhouse.tokens import Ticket, sign
 
-    if account.connector != "inhouse":
-        raise Conflict(
-            f"{account.text} can not be invited to the task page",
-            why="only workers of connector inhouse work there",
-            fix="its tasks reach it through its own connector",
-        )
     expires = datetime.fromtimestamp(wall_clock() // 10**6, UTC) + timedelta(days=days)
     ticket = Ticket(account.name, str(account.invite), expires)
     page = context.config.surfaces.worker_url

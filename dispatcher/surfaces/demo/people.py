@@ -175,14 +175,15 @@ class PageWorker(threading.Thread):
 
     def run(self) -> None:
         """Work until told to stop; a lost connection is tried again."""
-        while not self._stop_working.is_set():
-            try:
-                self._work()
-            except httpx2.HTTPError:
-                self._stop_working.wait(WAIT)
-            except Exception as error:  # noqa: BLE001 - told by the demo at its end
-                self.fault = error
-                return
+        with self._client:
+            while not self._stop_working.is_set():
+                try:
+                    self._work()
+                except httpx2.HTTPError:
+                    self._stop_working.wait(WAIT)
+                except Exception as error:  # noqa: BLE001 - told by the demo at its end
+                    self.fault = error
+                    return
 
     def _work(self) -> None:
         page = _Page(self._client.get("/").text)
@@ -195,7 +196,7 @@ class PageWorker(threading.Thread):
                 page = self._task(page)
             elif page.page in ("nothing", "ready"):
                 self._stop_working.wait(WAIT)
-            else:
+            else:  # not let in (any more): arrive again
                 self._stop_working.wait(WAIT)
                 return
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
@@ -81,15 +81,23 @@ class Report:
             and self.records == self.wanted
         )
 
+    def document(self) -> dict[str, object]:
+        """Return the numbers, ready for JSON."""
+        return {
+            **asdict(self),
+            "worst": str(self.worst),
+            "directory": str(self.directory),
+        }
+
     def text(self, seconds: float) -> str:
         """Lay it out for people."""
         share = self.matching / max(1, self.fields)
         where = self.directory
-        return f"""
+        return f"""\
 what happened, in {seconds:.0f} s
   records reassembled   {self.records} of {self.wanted}   -> {where / "whole.csv"}
   fields as written     {self.matching} of {self.fields} ({share:.1%}), {self.conflicts} in conflict
-  answers used          {self.answers}
+  answers used          {self.answers:,}
   worst share           {float(self.worst):.2f} of a limit
   complete sets         {self.complete}   (from the pixels that each worker really saw)
   trespasses            {self.trespasses} tried, {self.strangers} showed anything

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import signal
 import socket
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dispatcher.errors import Conflict
+from dispatcher.errors import Conflict, DispatcherError
 from dispatcher.surfaces.demo.forms import FIELDS, Written, invent, write_forms
 from dispatcher.surfaces.demo.people import (
     Character,
@@ -60,6 +61,7 @@ settle_seconds = "0"
 """
 """As `init` writes it, but with free ports and a quicker rhythm than a real day's."""
 
+MARK: Final = ".dispatcher-demo"  # marks a directory that a demo may empty
 STALLED: Final = 30.0  # seconds without an answer after which nothing more will come
 
 
@@ -80,6 +82,15 @@ class Scenario:
         return max(1, self.workers // 5)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What came of it; ``good`` if all records came back whole and it was verified."""
+
+    found: Report
+    seconds: float
+    good: bool
+
+
 class Stage:
     """The demo's directory and the program run in it, as an operator would."""
 
@@ -98,7 +109,11 @@ class Stage:
         if echo:
             self.say(f"$ dispatcher {' '.join(words)}")
         done = subprocess.run(  # noqa: S603 - our own program
-            [*self._program(), *words], capture_output=True, text=True, check=False
+            [*self._program(), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=own_environment(),
         )
         if done.returncode:
             raise Conflict(
@@ -114,20 +129,28 @@ class Stage:
         self.say("$ dispatcher up &")
         with (self.directory / "up.log").open("ab") as log:
             return subprocess.Popen(  # noqa: S603 - our own program
-                [*self._program(), "up", "--drain", "5"], stdout=log, stderr=log
+                [*self._program(), "up", "--drain", "5"],
+                stdout=log,
+                stderr=log,
+                env=own_environment(),
             )
 
     def _program(self) -> list[str]:
         return [sys.executable, "-m", "dispatcher", "--dir", str(self.directory)]
 
 
-def run(scenario: Scenario, say: Callable[[str], None]) -> bool:
-    """Run the demo.
+def own_environment() -> dict[str, str]:
+    """The environment without settings of another store of the operator's."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("DISPATCHER_")}
 
-    Returns
-    -------
-    bool
-        Whether every record came back whole and the verifier said VERIFIED.
+
+def run(scenario: Scenario, say: Callable[[str], None]) -> Outcome:
+    """Run the demo; it ends by itself.
+
+    Raises
+    ------
+    Conflict
+        If the directory is in use, or a step of the demo fails.
     """
     began = time.monotonic()
     stage = Stage(scenario.directory, say)
@@ -135,6 +158,7 @@ def run(scenario: Scenario, say: Callable[[str], None]) -> bool:
     stop = threading.Event()
     people = make_people(stage, scenario, known, invites, folder_names, stop)
     daemon = stage.start()
+    kept = False
     try:
         for person in people:
             person.start()
@@ -144,23 +168,24 @@ def run(scenario: Scenario, say: Callable[[str], None]) -> bool:
             f"{scenario.by_folder} by folder"
         )
         finished = watch(stage, daemon, scenario.seconds, began)
+        kept = scenario.keep
     finally:
         stop.set()
-        if not scenario.keep:
+        if not kept:
             end(daemon)
-    for person in people:
-        person.join(timeout=10)
+        for person in people:
+            person.join(timeout=10)
     found = report(stage, scenario.records, known, [p.diary for p in people])
-    say(found.text(time.monotonic() - began))
-    for person in people:
-        if person.fault is not None:
-            say(f"a simulated worker failed: {type(person.fault).__name__}")
-    if scenario.keep:
-        say("\nthe daemon is still running; sign in as a worker with one of these:")
+    faults = [type(p.fault).__name__ for p in people if p.fault is not None]
+    for fault in faults:
+        say(f"a simulated worker failed: {fault}")
+    if kept:
+        say("the daemon is still running; sign in as a worker with one of these:")
         for account, link in list(invites.items())[:3]:
             say(f"  {account}  {link}")
-        say(f"  stop it with: kill {daemon.pid}")
-    return finished and found.good and not any(p.fault for p in people)
+        say(f"  stop it with: kill {daemon.pid}\n")
+    good = finished and found.good and not faults
+    return Outcome(found, time.monotonic() - began, good)
 
 
 def set_up(
@@ -174,15 +199,7 @@ def set_up(
         What is written on each crop, invite links by account, folder accounts.
     """
     directory = scenario.directory
-    if (directory / "dispatcher.toml").exists():
-        if not (directory / "truth.csv").exists():
-            raise Conflict(
-                f"{directory} is in use, and not by a demo",
-                why="the demo runs in a directory of its own",
-                fix="name a new one with --dir",
-            )
-        shutil.rmtree(directory)
-    directory.mkdir(parents=True, exist_ok=True)
+    clear(directory)
     stage.say(f"drawing {scenario.records} prescriptions in {directory}")
     rng = np.random.default_rng(scenario.seed)
     prescriptions = invent(scenario.records, rng)
@@ -209,6 +226,46 @@ def set_up(
     invites = json.loads(listed)["invites"]
     stage.command("records", "load", str(directory / "prescriptions.csv"))
     return known, invites, folder
+
+
+def clear(directory: Path) -> None:
+    """Make a new directory; one of an earlier demo that has ended is emptied.
+
+    Raises
+    ------
+    Conflict
+        If something else is in it, or an earlier demo still runs there.
+    """
+    if directory.exists() and any(directory.iterdir()):
+        if not (directory / MARK).exists():
+            raise Conflict(
+                f"{directory} is in use, and not by a demo",
+                why="the demo runs in a directory of its own",
+                fix="name a new one with --dir",
+            )
+        if leader_of(directory) is not None:
+            raise Conflict(
+                f"a daemon runs in {directory}",
+                why="an earlier demo was started with --keep",
+                fix="stop that daemon, or name a new directory with --dir",
+            )
+        shutil.rmtree(directory)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (directory / MARK).touch()
+
+
+def leader_of(directory: Path) -> str | None:
+    """Who leads the store of an earlier demo now; None if nobody or no store."""
+    from dispatcher.store import open_store
+    from dispatcher.surfaces.cli.context import wall_clock
+    from dispatcher.surfaces.cli.status import collect
+
+    try:
+        with open_store(str(directory / "dispatcher.db")) as store:
+            leader = collect(store, wall_clock())["leader"]
+    except DispatcherError:
+        return None
+    return None if leader is None else str(leader)
 
 
 def make_people(
@@ -262,6 +319,8 @@ def watch(
                 return True
             if time.monotonic() - moved > STALLED:
                 stage.say("no answer has come for a while: the rest can not be done")
+                for sentence in found["needs_you"]:
+                    stage.say(f"  {sentence}")
                 return False
             if time.monotonic() - told > 5:
                 told = time.monotonic()
@@ -279,7 +338,7 @@ def settled(found: Mapping[str, Any]) -> bool:
 
 def progress(found: Mapping[str, Any]) -> str:
     """One line about how far it is."""
-    done = found["results"].get("answered", 0)
+    done = found["results"].get("answered", 0) + found["results"].get("conflict", 0)
     entries = found["counts"]["entries"]
     return (
         f"  {done:,} of {entries:,} fields settled · {found['counts']['answers']:,} "
@@ -310,4 +369,4 @@ def free_ports(count: int) -> list[int]:
             one.close()
 
 
-__all__ = ["Report", "Scenario", "run"]
+__all__ = ["Outcome", "Scenario", "run"]
