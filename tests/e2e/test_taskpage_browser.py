@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import uvicorn
-from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, Request, expect, sync_playwright
 
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
@@ -318,12 +318,9 @@ def test_twenty_secrets_leave_no_trace_but_on_the_screen(
     house.plan((house.account("ann"), entries))
     told: list[str] = []
     shown: list[str] = []
-    page.on(
-        "request", lambda sent: told.append(sent.url + json.dumps(sent.all_headers()))
-    )
-    page.on(
-        "response", lambda got: told.append(got.url + json.dumps(got.all_headers()))
-    )
+    exchanges: list[Request] = []
+    # The library takes Python functions only.
+    page.on("requestfinished", lambda sent: exchanges.append(sent))  # noqa: PLW0108
     start(page, running)
     for _ in secrets:
         text = page.locator("#text").inner_text()
@@ -342,6 +339,10 @@ def test_twenty_secrets_leave_no_trace_but_on_the_screen(
             "(old) => document.querySelector('#text')?.innerText !== old", arg=text
         )
     assert sorted(shown) == secrets
+    assert len(exchanges) > len(secrets)
+    for sent in exchanges:
+        told += [sent.url, json.dumps(sent.all_headers())]
+        told.append(json.dumps(sent.response().all_headers()))
     out = capsys.readouterr()
     everything = "".join(told) + out.out + out.err + caplog.text
     assert "zebra" not in everything
