@@ -18,6 +18,7 @@ from policies.problem import Problem
 from policies.sets import NO_CAP, Bools, Ints
 from policies.solvers.hands import Hands
 from policies.solvers.role import Limits, Solution, Verdict
+from policies.solvers.sides import Sides
 
 _PASSES = 8  # local search ends here even while it still improves
 
@@ -70,7 +71,7 @@ def soft_ceiling(problem: Problem, spread: float) -> Ints | None:
 
 
 class Ranking:
-    """Orders adversaries for an entry: weight, then the emptiest hands, then chance.
+    """Orders adversaries for an entry: weight, its side, the emptiest hands, chance.
 
     Parameters
     ----------
@@ -92,6 +93,7 @@ class Ranking:
         k = hands.problem.n_adversaries
         self.hands = hands
         self.chance = rng.permutation(k)
+        self.sides = Sides(hands.problem, rng)
         self.load = np.zeros(k, np.int64) if load is None else load
         self.fair = np.full(k, NO_CAP) if fair is None else fair
 
@@ -106,10 +108,12 @@ class Ranking:
         if len(able) == 0:
             return []
         given = self.load[able] + hands.given[able]
+        away = self.sides.away(entry)
         order = np.lexsort(
             (
                 self.chance[able],
                 given,
+                np.zeros(len(able), np.bool_) if away is None else away[able],
                 -hands.problem.weights.row(entry)[able],
                 given >= self.fair[able],
             )
