@@ -24,10 +24,10 @@ def case(store):
     return Case(store)
 
 
-def ready(case, rules=PAIR, accounts=("x/ann", "x/bob"), **kwargs):
+def ready(case, rules=PAIR, accounts=("x/ann", "x/bob"), rest=0.0, **kwargs):
     case.apply(policy(rules, **kwargs))
     case.add(*accounts)
-    return Planning(case.store, case.tick)
+    return Planning(case.store, case.tick, rest=rest)
 
 
 def pairs(case, states=("applied",)):
@@ -357,6 +357,21 @@ def test_a_tick_plans_what_is_new_once(case):
     assert planning.tick(epoch) == 2
     assert planning.tick(epoch) == 0
     assert len(book_all(case)) == 2
+
+
+def test_a_tick_rests_after_planning_in_proportion_to_its_length(case):
+    """A backlog that takes long to plan is not planned again at once."""
+    planning = ready(case, rest=100.0)
+    with case.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "test", case.now, case.now + 10**9)
+    case.load(("r1", "p", None, "ab"))
+    began = case.now
+    assert planning.tick(epoch) == 2
+    took = case.now - began
+    case.load(("r2", "q", None, "ab"))
+    assert planning.tick(epoch) == 0
+    case.now += 101 * took
+    assert planning.tick(epoch) == 2
 
 
 def test_a_tick_holds_back_what_has_no_plan_and_goes_on_when_workers_come(case):

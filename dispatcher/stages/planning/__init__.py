@@ -37,6 +37,13 @@ Ids = npt.NDArray[np.int64]
 SPREAD: Final = 2.0
 """Nobody is planned more than so many times their fair share, while others have room."""
 
+REST: Final = 3.0
+"""After planning, a tick rests so many times as long as it took.
+
+Tasks come back all the time, and to plan a few of them means to read the whole backlog:
+without a rest a large backlog would be planned without end, and the page would starve.
+"""
+
 SECOND: Final = 1_000_000
 
 
@@ -66,11 +73,15 @@ class Planning:
     ----------
     store : Store
     clock : Clock
+    rest : float
+        See :data:`REST`; 0 lets every tick plan.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, *, rest: float = REST) -> None:
         self._store = store
         self._clock = clock
+        self._rest = rest
+        self._rests_until = 0
         self._pulse: tuple[int, ...] | None = None
         self._log = get_logger("planning")
 
@@ -170,10 +181,20 @@ class Planning:
         int
             Pairs planned.
         """
+        began = self._clock()
+        if began < self._rests_until:
+            return 0
         with self._store.read() as tx:
             pulse = rows.pulse(tx)
             if pulse == self._pulse or current_policy(tx) is None:
                 return 0
+        planned = self._plan_all(pulse, epoch)
+        ended = self._clock()
+        self._rests_until = ended + round(self._rest * (ended - began))
+        return planned
+
+    def _plan_all(self, pulse: tuple[int, ...], epoch: int) -> int:
+        """Plan what can be planned, and apply it."""
         drafted = self.draft(partial=True)
         planned = int(drafted.summary["pairs"])
         if drafted.plan_id is not None and planned:
