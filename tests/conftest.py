@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -125,9 +126,9 @@ def _run(command: list[str]) -> None:
         )
 
 
-@pytest.fixture(scope="session")
-def postgres_cluster() -> Iterator[Cluster]:
-    """A private cluster in a directory of its own, gone after the session."""
+@contextmanager
+def private_cluster() -> Iterator[Cluster]:
+    """A private cluster in a directory of its own, gone afterwards."""
     binaries = _postgres_binaries()
     root = os.geteuid() == 0
     user = "postgres" if root else pwd.getpwuid(os.geteuid()).pw_name
@@ -161,6 +162,13 @@ def postgres_cluster() -> Iterator[Cluster]:
             )  # fmt: skip
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_cluster() -> Iterator[Cluster]:
+    """A private cluster, gone after the session."""
+    with private_cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,210 @@
+"""The demo as the torturer sees it: its directory, its commands, its processes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dispatcher.surfaces.demo.forms import Written, invent, write_forms
+from dispatcher.surfaces.demo.show import SETTINGS, free_ports
+from tests.e2e.torture.flags import PEOPLE, PROGRAM, Flags
+from tests.e2e.torture.victim import VARIABLE
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is run."""
+
+    records: int = 100
+    workers: int = 20
+    waves: int = 8
+    seed: int = 7
+
+
+class Scene:
+    """A demo's directory and everything that runs in it.
+
+    Parameters
+    ----------
+    directory : Path
+        Its own; made here.
+    sizes : Sizes
+    store : str, optional
+        URL of an empty database; None: the directory's own SQLite file.
+    """
+
+    def __init__(self, directory: Path, sizes: Sizes, store: str | None = None) -> None:
+        self.directory = directory.absolute()
+        self.sizes = sizes
+        self.store = store
+        self.environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        if store is not None:
+            self.environment["DISPATCHER_STORE"] = store
+        self.known: dict[str, Written] = {}
+        self.truth: dict[str, Mapping[str, str]] = {}
+        self.waves: list[Path] = []
+        self.setting = self.directory / "people.json"
+        self.log = self.directory / "up.log"
+
+    @property
+    def diaries(self) -> Path:
+        return self.directory / "diaries"
+
+    def words(self, *words: str) -> list[str]:
+        """A command line of the program."""
+        return [sys.executable, "-m", "dispatcher", "--dir", str(self.directory), *words]
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            self.words(*words),
+            env=self.environment, cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    def command(self, *words: str) -> str:
+        """Run a command that must succeed; return its output."""
+        done = self.run(*words)
+        assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stderr}"
+        return done.stdout
+
+    def prepare(self) -> None:
+        """Draw the forms, make store, policy and workers; nothing is loaded yet."""
+        self.directory.mkdir(parents=True)
+        self.diaries.mkdir()
+        rng = np.random.default_rng(self.sizes.seed)
+        prescriptions = invent(self.sizes.records, rng)
+        self.known = write_forms(prescriptions, self.directory, rng)
+        self.truth = {one.rx_id: one.truth for one in prescriptions}
+        self._cut_waves()
+        self.command("init", "--template", "prescriptions")
+        self.write_settings("dispatcher.toml")
+        self.command("policy", "apply")
+        by_folder = max(1, self.sizes.workers // 5)
+        folder = [f"folder/agency-{i + 1}" for i in range(by_folder)]
+        page = [f"inhouse/w{i + 1:02d}" for i in range(self.sizes.workers - by_folder)]
+        self.command("workers", "add", *folder)
+        listed = self.command("--json", "workers", "add", *page, "--invite")
+        self.setting.write_text(
+            json.dumps(
+                {
+                    "known": {k: list(vars(w).values()) for k, w in self.known.items()},
+                    "flags": str(self.directory / "people.flags"),
+                    "diaries": str(self.diaries),
+                    "invites": json.loads(listed)["invites"],
+                    "folder": folder,
+                    "spool": str(self.directory / "spool"),
+                }
+            ),
+            encoding="utf-8",
+        )
+
+    def write_settings(self, name: str) -> Path:
+        """Settings with three free ports."""
+        operators, workers, admin = free_ports(3)
+        text = SETTINGS.format(operators=operators, workers=workers, admin=admin)
+        path = self.directory / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def _cut_waves(self) -> None:
+        with (self.directory / "prescriptions.csv").open(newline="") as file:
+            header, *rows = list(csv.reader(file))
+        for i, part in enumerate(np.array_split(np.arange(len(rows)), self.sizes.waves)):
+            path = self.directory / f"wave-{i + 1}.csv"
+            with path.open("w", newline="") as file:
+                csv.writer(file).writerows([header, *(rows[j] for j in part)])
+            self.waves.append(path)
+
+    def load(self, wave: Path) -> None:
+        self.command("records", "load", str(wave))
+
+
+class Process:
+    """A process in a group of its own, with its flags."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        scene: Scene,
+        *,
+        flags: Path,
+        names: tuple[str, ...],
+        log: Path,
+    ) -> None:
+        self.flags = Flags(flags, names)
+        self.flags.clear()
+        self.began = time.monotonic()
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(
+                words,
+                stdout=file, stderr=file, stdin=subprocess.DEVNULL, cwd=ROOT,
+                env={**scene.environment, VARIABLE: str(flags)}, start_new_session=True,
+            )  # fmt: skip
+
+    def kill(self) -> list[str]:
+        """SIGKILL the whole group; return what it was in the midst of."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        return self.flags.all_up()
+
+    def end(self, seconds: float = 60) -> int:
+        """SIGTERM, and wait for its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(seconds)
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def wait_for(self, flag: str, until: float) -> bool:
+        """Wait for a flag, looking several times a millisecond; False if it is late."""
+        while time.monotonic() < until and self.alive():
+            if self.flags.is_up(flag):
+                return True
+            time.sleep(0.0003)
+        return False
+
+    def wait_to_lead(self, seconds: float = 60) -> float:
+        """Wait until it leads; return the seconds since its start."""
+        found = self.wait_for("leads", time.monotonic() + seconds)
+        assert found, f"it does not lead: exit {self.process.poll()}"
+        return time.monotonic() - self.began
+
+
+def start_up(
+    scene: Scene, *words: str, name: str = "up", plain: bool = False
+) -> Process:
+    """Start ``dispatcher up``, with flags or plainly as it is."""
+    line = scene.words(*words, "up", "--drain", "5")
+    if not plain:
+        line[2] = "tests.e2e.torture.victim"
+    return Process(
+        line,
+        scene,
+        flags=scene.directory / f"{name}.flags",
+        names=PROGRAM,
+        log=scene.directory / f"{name}.log",
+    )
+
+
+def start_people(scene: Scene) -> Process:
+    """Start the simulated workers."""
+    return Process(
+        [sys.executable, "-m", "tests.e2e.torture.people", str(scene.setting)],
+        scene,
+        flags=scene.directory / "people.flags",
+        names=PEOPLE,
+        log=scene.directory / "people.log",
+    )
