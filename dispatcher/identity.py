@@ -26,7 +26,8 @@ from policies.document.policy import Policy
 
 LONGEST_NAME: Final = 200
 _CONNECTOR: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-_HIDDEN: Final = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})
+_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
+_JOINING: Final = frozenset("\u200c\u200d")  # within words of some scripts, and emoji
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,9 @@ def account_of(text: str) -> tuple[str, str]:
 
 def _fault(text: str) -> str | None:
     connector, found, name = text.partition("/")
-    hidden = any(unicodedata.category(char) in _HIDDEN for char in name)
+    hidden = any(
+        unicodedata.category(char) in _HIDDEN and char not in _JOINING for char in name
+    )
     faults = {
         "it has no connector before a slash": not found,
         "its connector is not lower-case letters, digits, - and _": (
@@ -220,7 +223,13 @@ def read_accounts(data: bytes) -> Imported:
         raise _unreadable("the file is empty", "Write one account a line.")
     if text.lstrip().startswith("{"):
         return _collect(_json_rows(text))
-    return _collect(_csv_rows(text))
+    try:
+        return _collect(_csv_rows(text))
+    except csv.Error:
+        raise _unreadable(
+            f"a cell has more than {csv.field_size_limit():,} characters",
+            "Write one account a line.",
+        ) from None
 
 
 def _unreadable(why: str, fix: str) -> Invalid:
@@ -244,7 +253,7 @@ def _json_rows(text: str) -> Iterable[tuple[int, str | None]]:
         if part.strip():
             try:
                 row = json.loads(part)
-            except ValueError:
+            except (ValueError, RecursionError):  # nested beyond all reason
                 row = None
             yield line, _named(row) if isinstance(row, dict) else None
 

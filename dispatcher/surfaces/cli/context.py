@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import typer
 
 from dispatcher.errors import Usage
+from dispatcher.surfaces.cli.plain import plain
 
 if TYPE_CHECKING:  # the store loads SQLAlchemy: not for --help
     from dispatcher.config import Config
@@ -84,7 +85,7 @@ class CliContext:
     def say(self, text: str = "") -> None:
         """Print a message for the person (stderr)."""
         if not self.quiet:
-            print(text, file=sys.stderr)
+            print(plain(text, lines=True), file=sys.stderr)
 
     def show(self, document: Mapping[str, Any], text: str, *, end: str = "\n") -> None:
         """Print the result: one JSON document with ``--json``, else the text."""
@@ -118,7 +119,7 @@ class CliContext:
 
 def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:
     """Lay out rows for people; tab-separated without header where no TTY reads."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[plain(str(cell)) for cell in row] for row in rows]
     if not cells:
         return ""
     if not sys.stdout.isatty():

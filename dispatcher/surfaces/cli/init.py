@@ -47,6 +47,11 @@ def init(
             why="init never overwrites a directory in use",
             fix="choose another directory with --dir, or delete the file yourself",
         )
+    # The store first: if it can not be, nothing is left that a second try would trip on.
+    with open_store(
+        context.store_url, create=True, password_allowed=context.store_is_private
+    ) as store:
+        place = store.place
     written = [write_private(settings, STARTER, replace=False)]
     if not context.policy_path.exists():
         example = template_text(template.value)
@@ -55,10 +60,6 @@ def init(
     if not ignore.exists():
         ignored = "*.db*\nspool/\n*.rejected.csv\n"
         written.append(write_private(ignore, ignored, replace=False))
-    with open_store(
-        context.store_url, create=True, password_allowed=context.store_is_private
-    ) as store:
-        place = store.place
     context.show(
         {
             "schema": "dispatcher.init/1",

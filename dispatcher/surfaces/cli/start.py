@@ -21,6 +21,7 @@ from dispatcher.errors import (
     Invalid,
     Usage,
 )
+from dispatcher.surfaces.cli.plain import cut, plain
 
 ANYWHERE: Final = frozenset(
     {"--json", "--quiet", "-q", "--no-color", "--no-input", "--yes", "-y"}
@@ -52,8 +53,10 @@ def main(words: Sequence[str] | None = None) -> int:
         status = _reader_went()
     except Exception as error:  # noqa: BLE001 - the last line of defence
         known = _known(error)
-        _tell(known, as_json="--json" in words)
+        with contextlib.suppress(OSError):  # nobody can be told: the status says it
+            _tell(known, as_json="--json" in words)
         status = known.exit_status
+        _let_go()
     return status
 
 
@@ -61,9 +64,11 @@ def _known(error: Exception) -> DispatcherError:
     """Put any error in our words; of a fault of ours the message stays hidden."""
     if isinstance(error, DispatcherError):
         return error
-    if isinstance(error, OSError) and error.filename is not None:
+    if isinstance(error, OSError) and error.errno is not None:
+        named = error.filename is not None
         return Invalid(
-            f"{error.filename}: {error.strerror}",
+            f"{error.filename if named else 'reading or writing failed'}: "
+            f"{os.strerror(error.errno)}",
             why="a file or directory can not be used as the command needs it",
             fix="check its path, its permissions and the room on the disk",
         )
@@ -117,6 +122,7 @@ def _misused(error: Any) -> int:  # noqa: ANN401 - Typer names no public class f
 
 
 def _prepare() -> None:
+    _fill_streams()
     # Compiled kernels are cached in a directory of ours: an installed package's own
     # tree may be read-only, and uninstalling must leave nothing behind in it.
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -125,27 +131,56 @@ def _prepare() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def _fill_streams() -> None:
+    """Put something where a standard stream was closed (``>&-``).
+
+    Else the next file that is opened, such as the store, would take its number and be
+    written to by whoever prints. What is printed to a closed stdout must fail, not
+    vanish: so its stand-in can not be written to.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+
+
 def _reader_went() -> int:
     """End quietly: the reader of our output has enough (``| head``)."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard()
     return 0
 
 
+def _let_go() -> None:
+    """Drop what stdout can not take (a full disk): at exit it would fail once more."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        _discard()
+
+
+def _discard() -> None:
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _tell(error: DispatcherError, *, as_json: bool) -> None:
+    what = cut(plain(error.what))
+    why, fix = (cut(plain(text, lines=True)) for text in (error.why, error.fix))
     if as_json:
         body = {
             "code": error.code,
-            "title": error.what,
-            "why": error.why,
-            "fix": error.fix,
+            "title": what,
+            "why": why,
+            "fix": fix,
             "retryable": error.retryable,
             "facts": error.facts,
         }
         print(json.dumps({"error": body}, ensure_ascii=False), file=sys.stderr)
         return
-    print(f"error[{error.code}]: {error.what}", file=sys.stderr)
-    for word, text in (("why", error.why), ("fix", error.fix)):
+    print(f"error[{error.code}]: {what}", file=sys.stderr)
+    for word, text in (("why", why), ("fix", fix)):
         if text:
             body_text = text.replace("\n", "\n       ")
             print(f"  {word}: {body_text}", file=sys.stderr)

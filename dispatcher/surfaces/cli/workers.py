@@ -155,7 +155,14 @@ def invite(
     with context.open_store() as store:
         with store.write() as tx:
             for text in accounts:
-                if identity.find(tx, text).connector != PAGE:
+                account = identity.find(tx, text)
+                if account.state != "active":
+                    raise Conflict(
+                        f"{text} is {account.state}: no link would let it in",
+                        why="a blocked worker is shown nothing",
+                        fix=f"first: dispatcher workers unblock {text}",
+                    )
+                if account.connector != PAGE:
                     raise Conflict(
                         f"{text} can not be invited to the task page",
                         why=f"only workers of connector {PAGE} work there",
@@ -262,7 +269,14 @@ def _links(
 
     with store.read() as tx:
         found = [identity.find(tx, text) for text in dict.fromkeys(accounts)]
-    return {account.text: _link(context, store, account, days) for account in found}
+    for account in found:
+        if account.state != "active":
+            context.say(f"{account.text} is {account.state}: it gets no link")
+    return {
+        account.text: _link(context, store, account, days)
+        for account in found
+        if account.state == "active"
+    }
 
 
 def _link(context: CliContext, store: Store, account: Account, days: int) -> str:
