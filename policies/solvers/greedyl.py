@@ -16,10 +16,12 @@ from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Problem
 from policies.sets import NO_CAP, Bools, Ints
+from policies.solvers.components import split
 from policies.solvers.hands import Hands
 from policies.solvers.role import Limits, Solution, Verdict
 from policies.solvers.sides import Sides
 
+_VISITS = 400_000  # members looked at by ejections for each unit of work
 _PASSES = 8  # local search ends here even while it still improves
 
 
@@ -94,6 +96,7 @@ class Ranking:
         self.hands = hands
         self.chance = rng.permutation(k)
         self.sides = Sides(hands.problem, rng)
+        self.careful = False  # close as few doors as possible, whatever the weight
         self.load = np.zeros(k, np.int64) if load is None else load
         self.fair = np.full(k, NO_CAP) if fair is None else fair
 
@@ -109,15 +112,16 @@ class Ranking:
             return []
         given = self.load[able] + hands.given[able]
         away = self.sides.away(entry)
-        order = np.lexsort(
-            (
-                self.chance[able],
-                given,
-                np.zeros(len(able), np.bool_) if away is None else away[able],
-                -hands.problem.weights.row(entry)[able],
-                given >= self.fair[able],
-            )
-        )
+        keys = [
+            self.chance[able],
+            given,
+            np.zeros(len(able), np.bool_) if away is None else away[able],
+            -hands.problem.weights.row(entry)[able],
+            given >= self.fair[able],
+        ]
+        if self.careful:
+            keys.append(hands.burden(entry)[able])
+        order = np.lexsort(keys)
         return [int(a) for a in able[order[:copies]]]
 
 
@@ -151,14 +155,30 @@ def build(
     set of int
         Entries that stayed short; empty on success.
     """
-    over = limits.deadline()
     lo = hands.problem.lo
     order = sequence(hands, rng)
     short = [d for d in order if not _fill(hands, rank, d, int(lo[d]))]
     if not short or not repair:
         return set(short)
-    steps = int(limits.work * 200) + 10 * len(short)
-    return eject(hands, rank, short, steps, over)
+    short = _again(hands, rank, order, short)
+    return eject(hands, rank, short, int(limits.work * _VISITS), limits.deadline())
+
+
+def _again(
+    hands: Hands, rank: Ranking, order: list[int], short: list[int]
+) -> list[int]:
+    """Start the components of short entries anew, with care; who is short then."""
+    label = split(hands.problem.sets).label
+    stuck = set(label[short].tolist())
+    mine = [d for d in order if int(label[d]) in stuck]
+    for d in mine:
+        for a in sorted(hands.holders[d]):
+            hands.take(d, a)
+    rank.careful = True
+    lo = hands.problem.lo
+    out = [d for d in mine if not _fill(hands, rank, d, int(lo[d]))]
+    rank.careful = False
+    return out
 
 
 def _fill(hands: Hands, rank: Ranking, entry: int, copies: int) -> bool:
@@ -174,23 +194,24 @@ def eject(
     hands: Hands,
     rank: Ranking,
     short: list[int],
-    steps: int,
+    visits: int,
     over: Callable[[], bool],
 ) -> set[int]:
     """Make room for the entries that are short by moving others on.
 
     Each ejected entry grows dearer, so that chains do not turn in circles (ejection
-    chains in the sense of Glover; weights as in breakout local search).
+    chains in the sense of Glover; weights as in breakout local search). ``visits`` is
+    how many members of sets may be looked at in all.
     """
     lo = hands.problem.lo
     cost = [1] * hands.problem.n_entries
     queue = deque(short)
     touched = set(short)
-    while queue and steps > 0 and not over():
+    while queue and visits > 0 and not over():
         entry = queue.popleft()
         if _fill(hands, rank, entry, int(lo[entry])):
             continue
-        steps -= 1
+        visits -= hands.problem.n_adversaries * hands.around(entry)
         victims = _force(hands, rank, entry, cost)
         if victims is None:
             continue

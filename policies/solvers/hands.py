@@ -79,6 +79,11 @@ class Hands:
         rows = slice(self._start[entry], self._start[entry + 1])
         return list(zip(self._row_set[rows], self._row_amount[rows], strict=True))
 
+    def around(self, entry: int) -> int:
+        """Members of the entry's sets, with repeats, and one more."""
+        start = self.problem.sets.start
+        return 1 + sum(int(start[s + 1] - start[s]) for s, _ in self.rows(entry))
+
     def _count(self, entry: int, adversary: int, sign: int) -> None:
         """Add the entry to, or take it from, the loads of the adversary."""
         for one, amount in self.rows(entry):
@@ -137,6 +142,43 @@ class Hands:
                 continue
             over = self._over(one, amount, held)
             out |= over - trusted if trusted else over
+        return out
+
+    def burden(self, entry: int) -> Ints:
+        """How much each adversary would be closed to others by getting the entry.
+
+        Counts the members of the entry's sets that the adversary may get now and could
+        not get any more (least constraining value), shape (k,).
+        """
+        out = np.zeros(len(self.given), np.int64)
+        sets = self.problem.sets
+        for one, amount in self.rows(entry):
+            if self._cap[one] >= int(sets.full[one]):
+                continue
+            rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
+            groups: dict[int, list[int]] = {}
+            for e, w in zip(
+                sets.entry[rows].tolist(), sets.amount[rows].tolist(), strict=True
+            ):
+                if e != entry and not (self._classed[one] and w == amount):
+                    groups.setdefault(w, []).append(e)
+            for w, others in groups.items():
+                closed = self._closed(one, amount, w)
+                closed[list(self.blocked(others[0]))] = False
+                out[closed] += len(others)
+        return out
+
+    def _closed(self, one: int, amount: int, other: int) -> Bools:
+        """Adversaries for whom the set has no room for ``other`` beside ``amount``."""
+        cap = self._cap[one]
+        if self._classed[one]:
+            out = np.full(len(self.given), cap < 2)
+            for a, classes in self._class.get(one, {}).items():
+                out[a] = len(classes.keys() | {amount, other}) > cap
+            return out
+        out = np.full(len(self.given), amount + other > cap)
+        for a, load in self._load.get(one, {}).items():
+            out[a] = load + amount + other > cap
         return out
 
     def open(self, entry: int) -> Bools:
