@@ -93,6 +93,57 @@ def test_means_are_judged_alike(store, tmp_path, clock):
     assert verify(export(store, tmp_path / "one", clock=clock).folder).status == 0
 
 
+SUM = (
+    '[property.sum]\nof = ["a", "b", "c"]\n'
+    'disclosure = { kind = "linear", weights = { a = 0.4, b = 0.4, c = 0.2 } }\n'
+)
+
+
+def worst(bundle):
+    verdict = verify(bundle.folder)
+    assert verdict.status == 0, verdict.text
+    return json.loads((bundle.folder / "cert.json").read_text("utf-8"))["worst"]
+
+
+def test_a_join_may_be_the_worst_moment(store, tmp_path, clock):
+    # 0.4 each, and 0.8 together: reached by the join, the fourth line of its chain.
+    case = Case(store)
+    case.apply(policy(SUM, groups=GROUPS))
+    case.add("x/g1", "x/1h")
+    case.load(("r1", None, None, "abc"))
+    case.book(("x/g1", "r1.a"), ("x/1h", "r1.b"))
+    case.add("x/gh")
+    found = worst(export(store, tmp_path / "e", clock=clock))
+    assert found == {"sum": {"share": "4/5", "chain": "a1", "seq": 4}}
+
+
+def test_the_end_of_trust_may_be_the_worst_moment(store, tmp_path, clock):
+    case = Case(store)
+    groups = (
+        '[workers.groups.g]\nmembers = ["x/g*"]\ntrusted = ["sum"]\n'
+        '[workers.groups.h]\nmembers = ["x/g1", "x/h"]'
+    )
+    case.apply(policy(SUM, groups=groups))
+    case.add("x/g1")
+    case.load(("r1", None, None, "abc"))
+    case.book(("x/g1", "r1.a r1.b"))
+    assert worst(export(store, tmp_path / "e", clock=clock)) == {"sum": {"share": "0"}}
+    case.add("x/h")
+    found = worst(export(store, tmp_path / "f", clock=clock))
+    assert found == {"sum": {"share": "4/5", "chain": "a1", "seq": 4}}
+
+
+def test_a_new_version_may_be_the_worst_moment(store, tmp_path, clock):
+    case = Case(store)
+    case.apply(policy(SUM))
+    case.add("x/ann", "x/bob")
+    case.load(("r1", None, None, "abc"))
+    case.book(("x/bob", "r1.a"), ("x/ann", "r1.c"))
+    case.apply(policy(SUM + "tau = 0.5", name="two"))
+    found = worst(export(store, tmp_path / "e", clock=clock))
+    assert found == {"sum": {"share": "4/5", "chain": "a2", "seq": 2}}
+
+
 def _tamper(store, statement):
     with store.write() as tx:
         if tx.dialect == "sqlite":

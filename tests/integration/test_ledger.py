@@ -81,6 +81,12 @@ def test_the_fourth_adversary_is_refused_by_t(case):
     assert (error.facts["value"], error.facts["limit"]) == ("4", "3")
 
 
+def test_t_holds_within_one_batch(case):
+    asks = [(f"x/{n}", "r1.a r1.c") for n in range(1, 5)]
+    booked = case.book(*asks, skip=True)
+    assert [(r.account, r.rule) for r in booked.refused] == [("x/4", "budget.t")] * 2
+
+
 def test_the_same_entry_again_is_a_line_but_no_showing(case):
     case.book(("x/1", "r1.a"), ("x/2", "r1.a"), ("x/3", "r1.a"))
     booked = case.book(("x/1", "r1.a"))
@@ -146,6 +152,8 @@ def test_a_trusted_group_is_not_judged_by_that_rule(store):
     case.load(("r1", None, None, "ab"))
     assert case.book(("x/g-1", "r1.a r1.b")).new == 2
     assert refusal(case, ("x/h", "r1.a r1.b"))
+    booked = case.book(("x/g-1", "r1.a r1.b"), ("x/h", "r1.a r1.b"), skip=True)
+    assert [(r.account, r.rule) for r in booked.refused] == [("x/h", "a-b")]
 
 
 def test_a_field_that_is_never_sent_is_refused(store):

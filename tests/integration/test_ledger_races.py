@@ -1,11 +1,13 @@
 """Two at the same time: what one alone may not do, two together may not do either."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dispatcher.errors import DispatcherError, Refused
+from dispatcher.errors import DispatcherError, PastLimit, Refused
+from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -100,6 +102,32 @@ def test_a_new_version_waits_for_bookings_and_they_for_it(case):
         )
         assert falls == 0
         assert differences(tx) == 0
+
+
+def test_a_new_version_judges_the_booking_that_it_waited_for(postgres_store):
+    # The booking is written but not committed when the version comes: it must wait.
+    case = Case(postgres_store)
+    case.apply(policy(PAIR))
+    case.add("x/1")
+    case.load(("r1", None, None, "cd"))
+    stricter = policy('[property.c-d]\nof = ["c", "d"]')
+    wanted = [Asks(case.accounts["x/1"], list(case.entries.values()))]
+    with ThreadPoolExecutor(1) as pool:
+        with postgres_store.write() as tx:
+            book(tx, wanted, delivery=Push(), at=case.tick(), cause="test")
+            job = pool.submit(together, lambda: case.apply(stricter))
+            while not job.done() and not _somebody_waits(postgres_store):
+                time.sleep(0.01)
+        (said,) = job.result(timeout=60)
+    assert isinstance(said, PastLimit)
+
+
+def _somebody_waits(store):
+    with store.read() as tx:
+        return tx.value(
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            " AND datname = current_database()"
+        )
 
 
 def test_accounts_come_while_others_work(case):
