@@ -169,7 +169,8 @@ class Daemon:
             id=name,
             name=name,
             misfire_grace_time=None,
-            next_run_time=datetime.fromtimestamp(self._clock() / MICRO, UTC),
+            # At once, by the scheduler's own clock, which is the machine's.
+            next_run_time=datetime.now(UTC),  # noqa: TID251
         )
 
     def _turn(self, tick: Tick) -> None:

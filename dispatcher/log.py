@@ -46,6 +46,10 @@ def configure(form: Format = "text", stream: TextIO | None = None) -> None:
     root.handlers = [_FromLibraries()]
     root.setLevel(logging.ERROR)
     logging.raiseExceptions = False
+
+
+def guard_uncaught() -> None:
+    """Log what nobody catches, in any thread, by place and type instead of in full."""
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread
 

@@ -50,6 +50,7 @@ def up(
 
     context: CliContext = ctx.obj
     log.configure(log_format.value)
+    log.guard_uncaught()
     config = context.config
     with context.open_store() as store:
         connectors = open_connectors(

@@ -1,0 +1,223 @@
+"""Booking: plans leave by capacity, pauses and policies; offers hold no content."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from dispatcher.errors import StaleLease
+from dispatcher.stages import booking as stage
+from dispatcher.stages.booking import Booking
+from dispatcher.store import lease, pause
+from tests.integration.exchange_house import logs
+from tests.integration.ledger_cases import PAIR, Case, policy
+
+__all__ = ["logs"]
+
+HOUR = 3600
+
+
+@dataclass
+class House:
+    """A case with an applied plan, and the stage."""
+
+    case: Case
+    clock: object
+    epoch: int = 0
+
+    def __post_init__(self):
+        with self.case.store.write() as tx:
+            found = lease.take(tx, lease.SHARD, "me", self.clock(), self.clock() + 1)
+        assert found is not None
+        self.epoch = found
+        self.booking = Booking(self.case.store, ["x"], ["page"], self.clock)
+
+    def tick(self):
+        return self.booking.tick(self.epoch)
+
+    def plan(self, *pairs, version=1, plan_id=1, state="applied"):
+        """Write a plan: (account, entries) pairs, as planning would."""
+        with self.case.store.write() as tx:
+            tx.execute(
+                "INSERT INTO plan (id, policy_version, state, verdict, algorithm,"
+                " seed, summary, created_at, applied_at)"
+                " VALUES (?, ?, ?, 'SOLVED', 'auto', 0, '{}', 0, 0)",
+                [plan_id, version, state],
+            )
+            for who, what in pairs:
+                ids = sorted(self.case.entries[entry] for entry in what.split())
+                account = self.case.accounts[who]
+                adversary = tx.value(
+                    "SELECT adversary_id FROM account WHERE id = ?", [account]
+                )
+                tx.execute(
+                    "INSERT INTO assignment (plan_id, account_id, adversary_id,"
+                    " entries) VALUES (?, ?, ?, ?)",
+                    [plan_id, account, adversary, np.array(ids, "<i8").tobytes()],
+                )
+
+    def left(self, plan_id=1):
+        """What is still planned: names of entries by account."""
+        names = {number: name for name, number in self.case.entries.items()}
+        with self.case.store.read() as tx:
+            rows = tx.rows(
+                "SELECT a.connector || '/' || a.name, s.entries FROM assignment s"
+                " JOIN account a ON a.id = s.account_id WHERE s.plan_id = ?"
+                " ORDER BY 1",
+                [plan_id],
+            )
+        return {
+            who: " ".join(names[n] for n in np.frombuffer(packed, "<i8").tolist())
+            for who, packed in rows
+        }
+
+    def do(self, statement, *parameters):
+        with self.case.store.write() as tx:
+            tx.execute(statement, list(parameters))
+
+    def rows(self, statement):
+        with self.case.store.read() as tx:
+            return tx.rows(statement)
+
+
+@pytest.fixture
+def house(store, clock):
+    case = Case(store)
+    case.apply(policy(PAIR))
+    case.add("x/ann", "x/bob", "page/cat")
+    case.load(("r1", "p1", 1, "abcd"), ("r2", "p2", 1, "abcd"))
+    return House(case, clock)
+
+
+def test_what_is_planned_is_booked_and_put_into_one_message_a_worker(house):
+    house.plan(("x/ann", "r1.a r2.a"), ("x/bob", "r1.b"))
+    assert house.tick() == 3
+    assert house.case.count("ledger_line", "kind = 'exposure'") == 3
+    assert house.case.count("task", "state = 'booked'") == 3
+    assert house.rows("SELECT kind, state FROM outbox") == [("publish", "ready")] * 2
+    assert house.left() == {"x/ann": "", "x/bob": ""}
+    assert house.tick() == 0
+
+
+def test_what_the_gate_refuses_for_good_leaves_the_plan_and_is_logged(logs, house):
+    house.case.book(("x/ann", "r1.a"))
+    house.plan(("x/ann", "r1.b r2.b"))
+    assert house.tick() == 1
+    assert house.left() == {"x/ann": ""}
+    assert "planned-pairs-refused" in logs.getvalue()
+    assert "a-b" in logs.getvalue()
+
+
+def test_a_pause_keeps_the_plan_as_it_is(house, clock):
+    house.plan(("x/ann", "r1.a"))
+    for scope in ("all", "connector:x", "run:default"):
+        with house.case.store.write() as tx:
+            pause.pause(tx, scope, "why", clock())
+        assert house.tick() == 0
+        assert house.left() == {"x/ann": "r1.a"}
+        with house.case.store.write() as tx:
+            pause.resume(tx, scope)
+    assert house.tick() == 1
+
+
+def test_a_blocked_account_keeps_its_plan_until_it_works_again(house):
+    house.plan(("x/ann", "r1.a"))
+    house.do("UPDATE account SET state = 'blocked' WHERE name = 'ann'")
+    assert house.tick() == 0
+    house.do("UPDATE account SET state = 'active' WHERE name = 'ann'")
+    assert house.tick() == 1
+
+
+def test_what_may_be_open_at_once_meters_the_plan(house):
+    house.case.apply(policy(PAIR + '[capacity."*"]\nopen = 2\n'))
+    house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"), version=2)
+    assert house.tick() == 2
+    assert house.tick() == 0
+    assert len(house.left()["x/ann"].split()) == 3
+    house.do("UPDATE task SET state = 'answered' WHERE id = (SELECT min(id) FROM task)")
+    assert house.tick() == 1
+
+
+def test_what_is_given_per_hour_meters_the_plan(house, clock):
+    house.case.apply(policy(PAIR + '[capacity."*"]\nper_hour = 2\n'))
+    house.case.now = clock()
+    house.plan(("x/ann", "r1.a r2.a r1.c"), version=2)
+    assert house.tick() == 2
+    assert house.tick() == 0
+    clock.advance(seconds=HOUR + 1)
+    assert house.tick() == 1
+
+
+def test_a_piece_is_small_and_the_rest_comes_in_the_next_turn(house, monkeypatch):
+    monkeypatch.setattr(stage, "PIECE", 2)
+    house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"))
+    assert [house.tick(), house.tick(), house.tick()] == [2, 2, 1]
+
+
+def test_a_message_holds_a_limited_number_of_tasks(house, monkeypatch):
+    monkeypatch.setattr(stage, "MESSAGE", 2)
+    house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"))
+    assert house.tick() == 5
+    assert house.case.count("outbox") == 3
+
+
+@pytest.mark.parametrize("state", ["draft", "superseded"])
+def test_only_applied_plans_are_booked(house, state):
+    house.plan(("x/ann", "r1.a"), state=state)
+    assert house.tick() == 0
+
+
+def test_a_plan_under_an_earlier_policy_is_not_booked(house):
+    house.plan(("x/ann", "r1.a"))
+    house.case.apply(policy(PAIR, name="second"))
+    assert house.tick() == 0
+    assert house.case.count("outbox") == 0
+
+
+def test_a_policy_that_comes_between_look_and_booking_ends_the_turn(house, monkeypatch):
+    house.plan(("x/ann", "r1.a"))
+    look = house.booking._pieces
+
+    def look_then_apply():
+        pieces = list(look())
+        house.case.apply(policy(PAIR, name="second"))
+        yield from pieces
+
+    monkeypatch.setattr(house.booking, "_pieces", look_then_apply)
+    assert house.tick() == 0
+    assert house.case.count("ledger_line", "kind = 'exposure'") == 0
+    assert house.left() == {"x/ann": "r1.a"}
+
+
+def test_without_a_policy_nothing_is_booked(store, clock):
+    assert House(Case(store), clock).tick() == 0
+
+
+def test_a_fenced_daemon_books_nothing_and_offers_nothing(house, clock):
+    house.plan(("x/ann", "r1.a"), ("page/cat", "r2.a"))
+    with house.case.store.write() as tx:
+        lease.take(tx, lease.SHARD, "next", clock() + 10, clock() + 99)
+    with pytest.raises(StaleLease):
+        house.tick()
+    assert house.case.count("outbox") == 0
+    assert house.left()["x/ann"] == "r1.a"
+
+
+def test_who_works_at_our_page_gets_a_word_and_no_content(house, clock):
+    house.plan(("page/cat", "r1.a r2.a"))
+    assert house.tick() == 1
+    assert house.rows("SELECT kind, state FROM outbox") == [("offer", "ready")]
+    assert house.case.count("ledger_line", "kind = 'exposure'") == 0
+    assert house.case.count("task") == 0
+    assert house.left() == {"page/cat": "r1.a r2.a"}
+    assert house.tick() == 0  # told already
+    clock.advance(seconds=HOUR)
+    assert house.tick() == 1
+
+
+@pytest.mark.parametrize("scope", ["all", "connector:page"])
+def test_nobody_is_called_to_work_that_is_paused(house, clock, scope):
+    house.plan(("page/cat", "r1.a"))
+    with house.case.store.write() as tx:
+        pause.pause(tx, scope, "why", clock())
+    assert house.tick() == 0
