@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from dispatcher.errors import EXIT_PARTLY, Conflict, Invalid, Usage
 from dispatcher.ledger.versions import apply_policy
+from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.suggest import suggest_policy
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli import records
@@ -170,3 +171,28 @@ def test_no_policy_is_suggested_without_a_key(file):
     file.write_text("a,b\n1,2\n1,2\n1,2\n")
     with pytest.raises(Invalid, match="can be the key"):
         suggest_policy(file)
+
+
+def test_what_reassemble_guards_is_loaded_exactly(run, file, tmp_path):
+    """Cells that a spreadsheet would run go out guarded, and come back as they were."""
+    hostile = ["-1.5", "=1+1", "'=x", "''-y", "'plain", "+\N{GREEK SMALL LETTER PI}"]
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(("rx_id", "patient_name", "zip"))
+        writer.writerows((f"rx-{i}", cell, "1") for i, cell in enumerate(hostile))
+    assert run("load", file).exit_code == 0
+    whole = tmp_path / "whole.csv"
+    assert run("reassemble", "-o", whole).exit_code == 0
+    with whole.open(newline="", encoding="utf-8") as stream:
+        sent = [row["patient_name"] for row in csv.DictReader(stream)]
+    assert sent == [
+        "'-1.5",
+        "'=1+1",
+        "''=x",
+        "'''-y",
+        "'plain",
+        "'+\N{GREEK SMALL LETTER PI}",
+    ]
+    with open_table(whole) as table:
+        rows = [row for batch in table.batches for row in batch.rows]
+    assert [row[1] for row in rows] == hostile

@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 from dispatcher.errors import Invalid
 from dispatcher.stages.intake.delimited import DelimitedReader, find_delimiter
 from dispatcher.stages.intake.encoding import Encoding, find_encoding
+from dispatcher.stages.intake.guarding import NOTE, is_reassembled, unguarded
 from dispatcher.stages.intake.json_list import JsonElements
 from dispatcher.stages.intake.json_rows import JsonReader, json_lines
 from dispatcher.stages.intake.parquet import ParquetReader
@@ -190,7 +191,13 @@ def _delimited(
         facts.format = Format.TSV
     lines = Lines(source.blocks(), encoding)
     reader = DelimitedReader(lines, delimiter, options.batch_rows)
-    return reader.columns, reader.batches()
+    ours = options.guarded
+    if ours is None and is_reassembled(reader.columns):
+        ours = True
+        facts.notes.append(NOTE)
+    if not ours:
+        return reader.columns, reader.batches()
+    return unguarded(reader.columns, reader.batches())
 
 
 def _json(

@@ -50,6 +50,9 @@ class Options:
         Most bytes that compressed or columnar input may decode to.
     batch_rows : int
         Most rows a batch; a batch also ends at about 8 Mi characters.
+    guarded : bool or None
+        CSV: whether a ``'`` before a formula's sign is a guard, to be taken away. None:
+        only in what ``records reassemble`` wrote.
     """
 
     format: Format | None = None
@@ -57,6 +60,7 @@ class Options:
     delimiter: str | None = None
     max_bytes: int = DEFAULT_MAX_BYTES
     batch_rows: int = BATCH_ROWS
+    guarded: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,15 @@ DelimiterOption = Annotated[
 MaxBytesOption = Annotated[
     str, typer.Option("--max-bytes", help="Most that gzip and Parquet may unpack to.")
 ]
+GuardOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--excel-guard/--no-excel-guard",
+        help="CSV: a ' before = + - @ is a guard and no part of the cell (default: "
+        "only in what reassemble wrote).",
+        show_default=False,
+    ),
+]
 
 
 @app.command()
@@ -62,6 +71,7 @@ def preview(
     encoding: EncodingOption = None,
     delimiter: DelimiterOption = None,
     max_bytes: MaxBytesOption = "2G",
+    excel_guard: GuardOption = None,
     show_values: Annotated[
         bool, typer.Option("--show-values", help="Show the first 5 values too.")
     ] = False,
@@ -71,7 +81,7 @@ def preview(
     from dispatcher.stages.intake.preview import preview as look
 
     context: CliContext = ctx.obj
-    options = _options(format, encoding, delimiter, max_bytes)
+    options = _options(format, encoding, delimiter, max_bytes, excel_guard)
     with open_table(_where(file), options) as opened:
         found = look(opened)
     context.show(
@@ -92,6 +102,7 @@ def load(
     encoding: EncodingOption = None,
     delimiter: DelimiterOption = None,
     max_bytes: MaxBytesOption = "2G",
+    excel_guard: GuardOption = None,
     folder: Annotated[
         Path | None,
         typer.Option(help="Folder of the pages of images (default: the file's)."),
@@ -119,7 +130,7 @@ def load(
             _where(file),
             clock=wall_clock,
             run=run,
-            options=_options(format, encoding, delimiter, max_bytes),
+            options=_options(format, encoding, delimiter, max_bytes, excel_guard),
             folder=folder,
             rejects=listed,
             progress=progress.show,
@@ -213,7 +224,11 @@ def _where(file: Path) -> Path | BinaryIO:
 
 
 def _options(
-    format: Format | None, encoding: str | None, delimiter: str | None, max_bytes: str
+    format: Format | None,
+    encoding: str | None,
+    delimiter: str | None,
+    max_bytes: str,
+    guarded: bool | None,
 ) -> Options:
     from dispatcher.stages.intake.table import Format as TableFormat
     from dispatcher.stages.intake.table import Options
@@ -224,6 +239,7 @@ def _options(
         encoding=encoding,
         delimiter=known.get(delimiter, delimiter) if delimiter else delimiter,
         max_bytes=_bytes(max_bytes),
+        guarded=guarded,
     )
 
 
