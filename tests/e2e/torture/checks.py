@@ -87,7 +87,8 @@ def read_ledger(store: raw.Raw) -> Ledger:
             for row in store.rows("SELECT id, kind, state, account_id FROM outbox")
         },
         chains={
-            row[0]: row[1:] for row in store.rows("SELECT id, name, seq, head FROM chain")
+            row[0]: row[1:]
+            for row in store.rows("SELECT id, name, seq, head FROM chain")
         },
         task_key=bytes(
             store.value("SELECT value FROM setting WHERE name = 'task-key'")
@@ -178,7 +179,9 @@ def check_answers(found: Findings, ledger: Ledger, facts: Facts) -> None:
         found.expect(text in said[task], f"nobody gave the answer of task {task}")
         own = ledger.tasks[task]
         found.expect(own[:2] == (entry, account), f"answer of another task: {task}")
-        found.expect(own[3] == "answered", f"task {task} has an answer, but is {own[3]}")
+        found.expect(
+            own[3] == "answered", f"task {task} has an answer, but is {own[3]}"
+        )
     found.looked["answers"] = len(ledger.answers)
     found.looked["answers confirmed"] = confirmed
 
@@ -312,7 +315,9 @@ def check_batches(found: Findings, ledger: Ledger, facts: Facts, spool: Path) ->
     found.expect(not twice, f"shown by two batches: {twice[:5]}")
     left = [path.name for path in (spool / ".incoming").iterdir()]
     found.expect(set(left) <= {"clock"}, f"left in the spool: {left}")
-    found.looked["batches"] = sum(kind == "publish" for kind, *_ in ledger.outbox.values())
+    found.looked["batches"] = sum(
+        kind == "publish" for kind, *_ in ledger.outbox.values()
+    )
 
 
 def check_whole(found: Findings, scene: Scene) -> None:

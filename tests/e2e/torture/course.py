@@ -107,7 +107,7 @@ class Course:
             self._told.to_lead.append(up.wait_to_lead())
             while self._waves:
                 self._load()
-            self._finish(up)
+            finish(self._scene, up)
             assert not (self._scene.directory / "people.failed").exists()
             people.kill()
             assert up.end() == 0, "up did not end in peace"
@@ -180,23 +180,6 @@ class Course:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def _finish(self, up: Process) -> None:
-        """Wait until every field is settled."""
-        last, moved = -1, time.monotonic()
-        while True:
-            assert up.alive(), f"up ended by itself: {up.process.returncode}"
-            with raw.opened(self._scene.directory, self._scene.store) as store:
-                done, fields, answers = raw.settled(store)
-            if done == fields:
-                break
-            if answers != last:
-                last, moved = answers, time.monotonic()
-            assert time.monotonic() - moved < STALLED, (
-                f"it stands still: {done} of {fields} fields, {answers} answers"
-            )
-            time.sleep(0.5)
-        time.sleep(1.5)  # the last answers' confirmations reach the diaries
-
     def _progress(self, number: int, moment: str) -> str:
         with raw.opened(self._scene.directory, self._scene.store) as store:
             done, fields, answers = raw.settled(store)
@@ -204,3 +187,21 @@ class Course:
             f"kill {number:2} of {self._kills} at {moment:18} "
             f"{done} of {fields} fields settled, {answers} answers"
         )
+
+
+def finish(scene: Scene, up: Process) -> None:
+    """Wait until every field is settled."""
+    last, moved = -1, time.monotonic()
+    while True:
+        assert up.alive(), f"up ended by itself: {up.process.returncode}"
+        with raw.opened(scene.directory, scene.store) as store:
+            done, fields, answers = raw.settled(store)
+        if done == fields:
+            break
+        if answers != last:
+            last, moved = answers, time.monotonic()
+        assert time.monotonic() - moved < STALLED, (
+            f"it stands still: {done} of {fields} fields, {answers} answers"
+        )
+        time.sleep(0.5)
+    time.sleep(1.5)  # the last answers' confirmations reach the diaries

@@ -64,7 +64,14 @@ class Scene:
 
     def words(self, *words: str) -> list[str]:
         """A command line of the program."""
-        return [sys.executable, "-m", "dispatcher", "--dir", str(self.directory), *words]
+        return [
+            sys.executable,
+            "-m",
+            "dispatcher",
+            "--dir",
+            str(self.directory),
+            *words,
+        ]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
@@ -121,7 +128,9 @@ class Scene:
     def _cut_waves(self) -> None:
         with (self.directory / "prescriptions.csv").open(newline="") as file:
             header, *rows = list(csv.reader(file))
-        for i, part in enumerate(np.array_split(np.arange(len(rows)), self.sizes.waves)):
+        for i, part in enumerate(
+            np.array_split(np.arange(len(rows)), self.sizes.waves)
+        ):
             path = self.directory / f"wave-{i + 1}.csv"
             with path.open("w", newline="") as file:
                 csv.writer(file).writerows([header, *(rows[j] for j in part)])

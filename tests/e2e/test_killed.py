@@ -1,0 +1,126 @@
+"""Nothing is lost, doubled or shown unbooked, whatever kills, freezes or starves it.
+
+The long form is ``make torture`` (``python -m tests.e2e.torture --kills 50``).
+"""
+
+import re
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.torture import hard
+from tests.e2e.torture.checks import Findings, check
+from tests.e2e.torture.course import Course
+from tests.e2e.torture.scene import Scene, Sizes
+
+SMALL = Sizes(records=16, workers=20, waves=5)
+TINY = Sizes(records=8, workers=20, waves=2)
+
+
+@pytest.fixture(scope="module")
+def tortured(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """A demo on SQLite that was killed five times and came to its end."""
+    scene = Scene(tmp_path_factory.mktemp("killed") / "demo", SMALL)
+    scene.prepare()
+    told = Course(scene, kills=5, seed=3, say=print).run()
+    print(told.text())
+    assert told.findings.wrong == []
+    assert told.kills == 5
+    return scene
+
+
+def test_a_demo_killed_five_times_keeps_its_promises(tortured: Scene) -> None:
+    found = check(tortured)
+    assert found.wrong == []
+    assert found.looked["answers confirmed"] > 100
+    assert found.looked["crops seen"] > 100
+    assert found.looked["batches"] > 3
+
+
+def test_a_demo_killed_five_times_keeps_its_promises_on_postgresql(
+    postgres_database: str, tmp_path: Path
+) -> None:
+    scene = Scene(tmp_path / "demo", SMALL, postgres_database)
+    scene.prepare()
+    told = Course(scene, kills=5, seed=5, say=print).run()
+    print(told.text())
+    assert told.findings.wrong == []
+    assert told.kills == 5
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (
+            "DELETE FROM answer WHERE task_id = (SELECT max(task_id) FROM answer)",
+            "lost",
+        ),
+        (
+            "UPDATE answer SET raw = 'x' WHERE task_id = 9",
+            "lost or changed|nobody gave",
+        ),
+        ("UPDATE task SET account_id = account_id + 1 WHERE id = 9", "another's task"),
+        (
+            "DELETE FROM ledger_line WHERE kind = 'exposure' AND seq ="
+            " (SELECT max(seq) FROM ledger_line WHERE chain_id = 3) AND chain_id = 3",
+            "without one",
+        ),
+        ("UPDATE ledger_line SET at = at + 60000000 WHERE chain_id = 4", "before its"),
+        ("UPDATE ledger_line SET cause = 'x' WHERE chain_id = 4", "breaks at"),
+        ("UPDATE task SET outbox_id = NULL WHERE outbox_id IS NOT NULL", "batch"),
+    ],
+)
+def test_the_checks_see_what_a_crash_could_have_done(
+    damage: str, told: str, tortured: Scene, tmp_path: Path
+) -> None:
+    copy = Scene(tmp_path / "copy", tortured.sizes)
+    copy.known, copy.truth = tortured.known, tortured.truth
+    shutil.copytree(tortured.directory, copy.directory)
+    with sqlite3.connect(copy.directory / "dispatcher.db") as store:
+        guards = store.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+        for (name,) in guards.fetchall():
+            store.execute(f"DROP TRIGGER {name}")
+        assert store.execute(damage).rowcount > 0
+    store.close()
+    wrong = check(copy).wrong
+    assert any(re.search(told, line) for line in wrong), wrong
+
+
+@pytest.mark.parametrize(
+    "ordeal", [hard.frozen_past_the_lease, hard.writes_refused, hard.read_only]
+)
+def test_it_comes_through(ordeal: Callable[[Scene], Findings], tmp_path: Path) -> None:
+    if ordeal is hard.read_only and not shutil.which("setpriv"):
+        pytest.skip("setpriv (util-linux) takes root's privileges away; it is not here")
+    assert ordeal(Scene(tmp_path / "demo", TINY)).wrong == []
+
+
+def test_a_frozen_daemon_writes_nothing_on_postgresql(
+    postgres_database: str, tmp_path: Path
+) -> None:
+    scene = Scene(tmp_path / "demo", TINY, postgres_database)
+    assert hard.frozen_past_the_lease(scene).wrong == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 48 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48m,mode=700", "none", str(place)]
+    try:
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if done.returncode:
+        pytest.skip(f"a small disk can not be mounted: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_it_comes_through_a_full_disk(small_disk: Path) -> None:
+    assert hard.disk_full(Scene(small_disk / "demo", TINY)).wrong == []
