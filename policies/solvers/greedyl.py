@@ -21,7 +21,8 @@ from policies.solvers.hands import Hands
 from policies.solvers.role import Limits, Solution, Verdict
 from policies.solvers.sides import Sides
 
-_VISITS = 400_000  # members looked at by ejections for each unit of work
+_VISITS = 100_000  # members looked at by ejections for each unit of work
+_STEP = 300  # what an ejection costs besides, in visits
 _PASSES = 8  # local search ends here even while it still improves
 
 
@@ -211,7 +212,7 @@ def eject(
         entry = queue.popleft()
         if _fill(hands, rank, entry, int(lo[entry])):
             continue
-        visits -= hands.problem.n_adversaries * hands.around(entry)
+        visits -= _STEP + hands.problem.n_adversaries * hands.around(entry)
         victims = _force(hands, rank, entry, cost)
         if victims is None:
             continue
