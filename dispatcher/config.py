@@ -21,6 +21,8 @@ CONFIG_NAME = "dispatcher.toml"
 POLICY_NAME = "policy.toml"
 STORE_NAME = "dispatcher.db"
 
+PathText = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+"""Text that may name a file or a folder: no path has a NUL in it."""
 Seconds = Annotated[float, Field(gt=0, le=10**9)]
 
 
@@ -120,15 +122,15 @@ class Surfaces(_Section):
 class Config(_Section):
     """The whole of ``dispatcher.toml``."""
 
-    store: str = STORE_NAME
-    policy: str = POLICY_NAME
+    store: PathText = STORE_NAME
+    policy: PathText = POLICY_NAME
     plans: Literal["auto", "manual"] = "auto"
-    inbox: str | None = None  # a folder whose files are loaded by the daemon
+    inbox: PathText | None = None  # a folder whose files are loaded by the daemon
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     ticks: Ticks = Ticks()
     tasks: Tasks = Tasks()
     surfaces: Surfaces = Surfaces()
-    connectors: Mapping[str, Mapping[str, str]] = Field(
+    connectors: Mapping[str, Mapping[str, PathText]] = Field(
         default_factory=lambda: {"folder": {"spool": "spool"}, "inhouse": {}}
     )
 
@@ -176,7 +178,7 @@ def load_config(
 def _read(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number beyond all reason
         detail = (
             str(error) if isinstance(error, tomllib.TOMLDecodeError) else "not TOML"
         )

@@ -9,6 +9,7 @@ FIELD was loaded), FIELD_confidence and FIELD_state. The state is ``answered``,
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import os
@@ -100,17 +101,25 @@ def reassemble(
             why="the form comes from --format, or from the ending of the file's name",
             fix="name the file NAME.csv, NAME.jsonl or NAME.parquet",
         )
-    if form == "parquet":
+    if target.is_dir():
+        raise Invalid(
+            f"{target} is a folder",
+            why="records are written to a file",
+            fix=f"name a file in it: {target / f'records.{form}'}",
+        )
+    is_stream = target.exists() and not target.is_file()  # a pipe or a device
+    if form == "parquet" and not is_stream:
         return _replace(target, lambda path: _as_parquet(store, run, path))
 
     def write(path: Path) -> Reassembled:
         with path.open("wb") as stream:
             done = write_records(store, run, stream, form, excel_guard=excel_guard)
             stream.flush()
-            os.fsync(stream.fileno())
+            if not is_stream:
+                os.fsync(stream.fileno())
         return done
 
-    return _replace(target, write)
+    return _write(target, target, write) if is_stream else _replace(target, write)
 
 
 def write_records(
@@ -263,6 +272,8 @@ def _as_parquet(store: Store, run: str, path: Path) -> Reassembled:
             pl.scan_ndjson(lines, schema=schema).sink_parquet(path)
         else:
             pl.DataFrame(schema=schema).write_parquet(path)
+    except pl.exceptions.PolarsError as error:
+        raise OSError(errno.EIO, "Parquet could not be written") from error
     finally:
         lines.unlink(missing_ok=True)
     return done
@@ -283,16 +294,23 @@ def _replace(target: Path, write: Callable[[Path], Reassembled]) -> Reassembled:
     os.close(descriptor)
     path = Path(name)
     try:
-        done = write(path)
+        done = _write(target, path, write)
         path.chmod(0o600)
         path.replace(target)
+    finally:
+        with suppress(FileNotFoundError):
+            path.unlink()
+    return done
+
+
+def _write(
+    target: Path, path: Path, write: Callable[[Path], Reassembled]
+) -> Reassembled:
+    try:
+        return write(path)
     except OSError as error:
         raise Invalid(
             f"{target} can not be written",
             why=error.strerror or type(error).__name__,
             fix="free some space, or choose another place",
         ) from error
-    finally:
-        with suppress(FileNotFoundError):
-            path.unlink()
-    return done

@@ -34,6 +34,9 @@ LEGACY: Final = (  # in order of preference where the evidence is equal
     "cp1256",
 )
 SHOWN: Final = {"cp932": "shift_jis", "cp949": "euc_kr"}  # what people call them
+NO_FILES: Final = frozenset(  # codecs of names and of source code, not of files
+    {"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined"}
+)
 _MULTIBYTE = re.compile(rb"[\xc2-\xf4][\x80-\xbf]+")
 
 
@@ -100,17 +103,23 @@ def _told(head: bytes, told: str) -> Encoding:
         codec = codecs.lookup(told).name
         "".encode(codec)
     except (LookupError, ValueError):
-        raise Invalid(
-            "there is no encoding of that name",
-            why="--encoding takes a codec that Python knows",
-            fix="for example utf-8, utf-16, shift_jis, big5, euc_kr, cp1252",
-        ) from None
+        raise _no_encoding() from None
+    if codec in NO_FILES:
+        raise _no_encoding()
     if codec in ("utf-16", "utf-32"):
         codec = f"{codec}-be" if head.startswith(_big_mark(codec)) else f"{codec}-le"
     if codec == "utf-8-sig":
         codec = "utf-8"
     skip = next((len(b) for b, c in BOMS if c == codec and head.startswith(b)), 0)
     return Encoding(codec, skip, "as told")
+
+
+def _no_encoding() -> Invalid:
+    return Invalid(
+        "there is no encoding of that name",
+        why="--encoding takes a codec of text files that Python knows",
+        fix="for example utf-8, utf-16, shift_jis, big5, euc_kr, cp1252",
+    )
 
 
 def _big_mark(codec: str) -> bytes:

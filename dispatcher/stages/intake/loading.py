@@ -18,6 +18,7 @@ from dispatcher.errors import Conflict, Invalid, StoreLocked
 from dispatcher.ledger.loads import RecordKeys, register_keys
 from dispatcher.ledger.standing import InForce, current_policy, no_policy
 from dispatcher.stages.intake.images import Pages
+from dispatcher.stages.intake.naming import check_run_name
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.outcome import Loaded, Progress
 from dispatcher.stages.intake.rejects import RejectsFile
@@ -76,12 +77,21 @@ def load(
 
     Raises
     ------
+    Usage
+        The run has no proper name.
     Invalid
         The file is no table, has no row, or lacks a column that the policy names.
     Conflict
         No policy is in force, another one came during the load, or the run is
         cancelled. What was loaded before that holds.
     """
+    check_run_name(run)
+    if folder is not None and not folder.is_dir():
+        raise Invalid(
+            f"there is no folder {folder}",
+            why="the pages of images are looked for in it",
+            fix="check --folder; without it they are looked for beside the file",
+        )
     force = _force(store)
     options = options or Options(batch_rows=CHUNK_ROWS)
     if folder is None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import os
+import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
@@ -50,8 +52,9 @@ class RejectsFile:
         Raises
         ------
         Invalid
-            The file can not be made.
+            The file can not be made, or its disk is full.
         """
+        rows: list[tuple[object, ...]]
         rows = [(r.line, _guarded(r.column), r.reason) for r in rejected]
         if not rows:
             return
@@ -60,8 +63,12 @@ class RejectsFile:
             return
         if self._file is None:
             self._file = _made(self.path)
-            csv.writer(self._file, lineterminator="\n").writerow(HEADER)
-        csv.writer(self._file, lineterminator="\n").writerows(rows)
+            rows = [HEADER, *rows]
+        try:
+            csv.writer(self._file, lineterminator="\n").writerows(rows)
+            self._file.flush()
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
 
     def __enter__(self) -> Self:
         return self
@@ -73,21 +80,27 @@ class RejectsFile:
         traceback: TracebackType | None,
     ) -> None:
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # all was flushed, or it was told that it could not
+                self._file.close()
 
 
 def _made(path: Path) -> IO[str]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     try:
         number = os.open(path, flags, 0o600)
-        os.fchmod(number, 0o600)
+        if stat.S_ISREG(os.fstat(number).st_mode):
+            os.fchmod(number, 0o600)
     except OSError as error:
-        raise Invalid(
-            f"the file of rejected rows {path.name} can not be written",
-            why=error.strerror or type(error).__name__,
-            fix="make its folder writable, or name another file with --rejects",
-        ) from None
+        raise _unwritable(path, error) from None
     return os.fdopen(number, "w", encoding="utf-8", newline="")
+
+
+def _unwritable(path: Path, error: OSError) -> Invalid:
+    return Invalid(
+        f"the file of rejected rows {path.name} can not be written",
+        why=error.strerror or type(error).__name__,
+        fix="make its folder writable, or name another file with --rejects",
+    )
 
 
 def _guarded(column: str) -> str:

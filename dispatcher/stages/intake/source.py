@@ -6,6 +6,7 @@ A gzip bomb is refused by what it decodes to, never by what it claims: at most
 
 from __future__ import annotations
 
+import os
 import stat
 import zlib
 from collections.abc import Iterator
@@ -108,7 +109,7 @@ def open_source(where: Path | BinaryIO, *, name: str | None, max_bytes: int) -> 
     path = where if isinstance(where, Path) else None
     stream = _opened(path) if path is not None else where
     assert not isinstance(stream, Path)
-    name = name or (path.name if path is not None else "standard input")
+    name = name or (_shown(path) if path is not None else "standard input")
     try:
         source = _begun(stream, path, name, max_bytes)
     except BaseException:
@@ -120,7 +121,7 @@ def open_source(where: Path | BinaryIO, *, name: str | None, max_bytes: int) -> 
 def _begun(stream: BinaryIO, path: Path | None, name: str, max_bytes: int) -> Source:
     size = path.stat().st_size if path is not None else None
     counter = _Counter()
-    raw = _raw_blocks(stream, counter)
+    raw = _raw_blocks(stream, counter, name)
     first = next(raw, b"")
     if not first:
         raise Invalid(
@@ -185,10 +186,23 @@ def _opened(path: Path) -> BinaryIO:
         ) from None
 
 
-def _raw_blocks(stream: BinaryIO, counter: _Counter) -> Iterator[bytes]:
-    while block := stream.read(BLOCK):
-        counter.total += len(block)
-        yield block
+def _raw_blocks(stream: BinaryIO, counter: _Counter, name: str) -> Iterator[bytes]:
+    try:
+        while block := stream.read(BLOCK):
+            counter.total += len(block)
+            yield block
+    except OSError as error:  # a bad disk, a lost share, a stream that is closed
+        raise Invalid(
+            f"{name} can not be read to its end",
+            why=error.strerror or type(error).__name__,
+            fix="copy it to a disk that can be read, then load the copy: rows that are "
+            "in already are skipped",
+        ) from None
+
+
+def _shown(path: Path) -> str:
+    """Return the name of a file, its undecodable bytes as escapes: a store keeps it."""
+    return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 
 
 def _inflated(blocks: Iterator[bytes], name: str, max_bytes: int) -> Iterator[bytes]:

@@ -82,6 +82,25 @@ class CliContext:
         """The policy file of the directory."""
         return self.directory / self.config.policy
 
+    def spare(self, output: Path, *inputs: Path) -> None:
+        """Refuse to write over what the command, or every command, lives from.
+
+        Raises
+        ------
+        Usage
+            The output is the store, the settings, the policy or one of the inputs.
+        """
+        settings = self.config_file or self.directory / "dispatcher.toml"
+        kept = [Path(self.store_url), settings, self.policy_path]
+        kept += [Path(f"{kept[0]}{tail}") for tail in ("-wal", "-shm")]
+        if any(_is_same(output, path) for path in (*kept, *inputs)):
+            raise Usage(
+                f"{output} is in use by this very command",
+                why="the output would be written over the store, the settings, the "
+                "policy or the input",
+                fix="name another file",
+            )
+
     def say(self, text: str = "") -> None:
         """Print a message for the person (stderr)."""
         if not self.quiet:
@@ -115,6 +134,13 @@ class CliContext:
         if not typer.confirm(question, err=True):
             self.say("nothing was changed")
             raise typer.Exit(1)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # one of them is not there: so they are two
+        return False
 
 
 def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:

@@ -124,6 +124,7 @@ def load(
     context: CliContext = ctx.obj
     is_stream = str(file) == "-"
     listed = rejects or rejects_path(Path("stdin.csv") if is_stream else file)
+    context.spare(listed, file)
     with context.open_store() as store, LoadProgress(context) as progress:
         loaded = bring(
             store,
@@ -200,6 +201,7 @@ def reassemble(
             )
             sys.stdout.buffer.flush()
         else:
+            context.spare(output)
             done = write(store, run, output, format, excel_guard=excel_guard)
     states = ", ".join(f"{n:,} {state}" for state, n in done.states.items() if n)
     text = f"{done.records:,} records, {done.whole:,} whole  ({states or 'no fields'})"
