@@ -8,10 +8,12 @@ from typing import Final
 
 from policies.document.diagnostic import Span, shown
 from policies.document.policy import Box, Entity, Field
-from policies.document.reading import Reader
+from policies.document.reading import Reader, meant
 
 ENTITY_KEYS: Final = ("key", "subject", "time", "retain", "fields", "layout")
 ASKS: Final = ("choose", "date", "number", "spans", "table", "transcribe", "yes_no")
+TAGS: Final = ("card", "date", "email", "iban", "ip", "number", "phone", "url")
+"""What `redact` can mask; whoever masks must know them all."""
 OF_ASK: Final[Mapping[str, tuple[str, ...]]] = {
     "choices": ("choose",),
     "columns": ("table",),
@@ -109,7 +111,7 @@ def _field(name: str, reader: Reader) -> Field:
         utility=Fraction(1) if utility is None else utility,
         send=reader.flag("send", default=True),
         free=reader.flag("free", default=False),
-        redact=reader.texts("redact", least=0),
+        redact=_tags(reader, whose),
         help=reader.text("help", empty=True) or "",
     )
 
@@ -137,6 +139,28 @@ def _fits_ask(reader: Reader, whose: str, ask: str | None) -> None:
     for key in ("choices", "columns"):
         if ask in OF_ASK[key] and key not in reader:
             reader.missing(key, f'add {key} = ["…"]: ask = "{ask}" needs them')
+
+
+def _tags(reader: Reader, whose: str) -> tuple[str, ...]:
+    """What is masked before the field is shown."""
+    tags = reader.texts("redact", least=0)
+    for tag in tags:
+        if tag not in TAGS:
+            reader.findings.error(
+                "POL004",
+                reader.value_span("redact", reader.values["redact"].index(tag)),
+                f"{whose} masks `{shown(tag)}`, which is not known",
+                f"`redact` takes {', '.join(TAGS)}",
+                meant(tag, TAGS, '"') or "write one of them, or delete it",
+            )
+    if tags and "image" in reader:
+        no_effect(
+            reader,
+            "redact",
+            f"{whose} is shown as a picture: only text can be masked",
+            "delete the key, and cut the box so that it holds nothing else",
+        )
+    return tags
 
 
 def no_effect(reader: Reader, key: str, why: str, fix: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from policies.document.cases import TEST_KEYS
-from policies.document.entity import ASKS
+from policies.document.entity import ASKS, TAGS
 from policies.document.limits import CAPACITY_KEYS
 from policies.document.policy import Objective, Scope
 from policies.document.properties import KIND_KEYS, WORDS
@@ -117,7 +117,7 @@ def _entity() -> Schema:
             "utility": WORTH,
             "send": {"type": "boolean", "description": "false: never leaves"},
             "free": {"type": "boolean", "description": "true: in no sensitive set"},
-            "redact": NAMES | {"minItems": 0},
+            "redact": NAMES | {"minItems": 0, "items": _words(TAGS)},
             "help": {"type": "string"},
         }
     )
