@@ -26,7 +26,7 @@ def disk_errors(doing: str) -> Iterator[None]:
         if error.errno in _FULL:
             raise TryLater(
                 f"the disk is full or busy while {doing}",
-                after=300,
+                after=30,
                 why=why,
                 fix="free some space; the dispatcher tries again by itself",
             ) from error
