@@ -147,6 +147,8 @@ class _Run:
     def templates(self) -> None:
         """Solve each shape once that has many components and nothing of its own."""
         problem, parts = self.problem, self.parts
+        if problem.averages:
+            return
         fits = self.open.copy()
         for pairs in (problem.history, problem.forbidden):
             fits[parts.label[pairs.entry]] = False
@@ -193,8 +195,7 @@ class _Run:
         chosen = np.flatnonzero(self.open)
         if not len(chosen):
             return
-        entries = self.parts.entries_of(chosen)
-        part = self.problem.select(entries, self.parts.sets_of(chosen))
+        entries, part = self._part(chosen)
         part = replace(part, capacity=np.maximum(self.problem.room() - self.given, 0))
         hands = Hands(part)
         rank = Ranking(hands, self.rng, self.fair, self.given)
@@ -208,6 +209,15 @@ class _Run:
         plan = hands.plan()
         self._keep(entries[plan.entry], plan.adversary)
         self.open[chosen] = False
+
+    def _part(self, chosen: Ints) -> tuple[Ints, Problem]:
+        """Open components as one problem; all sets where means are capped."""
+        if not self.problem.averages:
+            entries = self.parts.entries_of(chosen)
+            return entries, self.problem.select(entries, self.parts.sets_of(chosen))
+        going = self.open[self.parts.label]
+        lo, hi = (np.where(going, c, 0) for c in (self.problem.lo, self.problem.hi))
+        return np.arange(len(going)), replace(self.problem, lo=lo, hi=hi)
 
     def _exactly(
         self, hands: Hands, entries: Ints, component: int, number: int
@@ -234,10 +244,8 @@ class _Run:
             utility=False,
         )
         if answer.verdict is Verdict.SOLVED:
-            for d, a in zip(
-                answer.plan.entry.tolist(), answer.plan.adversary.tolist(), strict=True
-            ):
-                hands.give(local[d], a)
+            if not _given(hands, local, answer.plan):
+                self._undecided(component, "no plan found within the caps on means")
         elif answer.verdict is Verdict.INFEASIBLE:
             self._why(alone, component)
         else:
@@ -354,6 +362,19 @@ class _Run:
             ],
             np.int64,
         )
+
+
+def _given(hands: Hands, local: list[int], plan: Plan) -> bool:
+    """Give a component its plan; or nothing, where a cap on a mean forbids a pair."""
+    done: list[tuple[int, int]] = []
+    for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
+        if a in hands.exhausted(local[d]):
+            for pair in done:
+                hands.take(*pair)
+            return False
+        hands.give(local[d], a)
+        done.append((local[d], a))
+    return True
 
 
 def _worth(problem: Problem, template: Template) -> npt.NDArray[np.float64]:

@@ -227,8 +227,9 @@ def eject(
 def _force(hands: Hands, rank: Ranking, entry: int, cost: list[int]) -> set[int] | None:
     """Give the entry to the adversary for whom that is cheapest; who lost theirs."""
     best: tuple[int, int, int, set[int]] | None = None
+    spent = hands.exhausted(entry)
     for adversary in range(hands.problem.n_adversaries):
-        if hands.barred(entry, adversary):
+        if adversary in spent or hands.barred(entry, adversary):
             continue
         victims = hands.conflicts(entry, adversary, cost)
         if victims is None:

@@ -7,11 +7,13 @@ linear in what is touched. They serve solvers only; the judge shares nothing wit
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 
 import numpy as np
 
 from policies.problem import Plan, Problem
 from policies.sets import Bools, Ints
+from policies.solvers.means import Means
 
 Classes = dict[int, int]  # class number -> entries held of it
 
@@ -56,6 +58,7 @@ class Hands:
         self._barred = _by_entry(problem.forbidden.entry, problem.forbidden.adversary)
         self._trusted = self._trust(problem)
         self._owner: list[int] = sets.owner.tolist()
+        self._means = Means(problem) if problem.averages else None
         self._history(problem)
 
     @staticmethod
@@ -87,6 +90,7 @@ class Hands:
     def _count(self, entry: int, adversary: int, sign: int) -> None:
         """Add the entry to, or take it from, the loads of the adversary."""
         for one, amount in self.rows(entry):
+            before = self._loaded(one, adversary)
             if self._classed[one]:
                 classes = self._class.setdefault(one, {}).setdefault(adversary, {})
                 left = classes.get(amount, 0) + sign
@@ -97,6 +101,35 @@ class Hands:
             else:
                 loads = self._load.setdefault(one, {})
                 loads[adversary] = loads.get(adversary, 0) + sign * amount
+            if self._means is not None:
+                self._means.add(one, adversary, before, self._loaded(one, adversary))
+
+    def _loaded(self, one: int, adversary: int) -> int:
+        """Load of the adversary on the set."""
+        if self._classed[one]:
+            return len(self._class.get(one, {}).get(adversary, ()))
+        return self._load.get(one, {}).get(adversary, 0)
+
+    def exhausted(self, entry: int, out: Collection[int] = ()) -> set[int]:
+        """Adversaries, not out already, whose caps on means forbid the entry."""
+        if self._means is None:
+            return set()
+        found = set()
+        rows = self.rows(entry)
+        held = self._before.get(entry, frozenset())
+        for a in self._means.near(len(rows)):
+            if a in out:
+                continue
+            changes = []
+            for one, amount in rows:
+                load = self._loaded(one, a)
+                more = 0 if a in held else amount
+                if self._classed[one]:
+                    more = int(amount not in self._class.get(one, {}).get(a, {}))
+                changes.append((one, load, load + more))
+            if not self._means.fits(a, changes):
+                found.add(a)
+        return found
 
     def give(self, entry: int, adversary: int) -> None:
         """Plan the pair."""
@@ -142,7 +175,7 @@ class Hands:
                 continue
             over = self._over(one, amount, held)
             out |= over - trusted if trusted else over
-        return out
+        return out | self.exhausted(entry, out)
 
     def burden(self, entry: int) -> Ints:
         """How much each adversary would be closed to others by getting the entry.

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 
 from policies.judge import judge
+from policies.problem import Average
+from policies.sets import Measure
 from policies.solvers import SOLVERS, Limits, Verdict
-from tests.unit.policies.tiny import Tiny, pairs_of, step, tinies
+from tests.unit.policies.tiny import Made, Tiny, pairs_of, step, tinies
 
 ALL = pytest.mark.parametrize("name", sorted(SOLVERS))
 EXACT = ("auto", "cp-sat")
@@ -166,3 +168,39 @@ def test_the_core_is_the_most_demanding_one():
     assert sorted(c.needed for c in answer.cores) == [3, 4]
     assert answer.core.needed == 4
     assert answer.bound == Fraction(7)
+
+
+@pytest.mark.parametrize("exact_size", [0, 4_000])
+@given(tiny=tinies(averages=True))
+@settings(max_examples=60)
+def test_caps_on_means_are_kept_or_nothing_is_planned(exact_size, tiny):
+    """Whatever is planned keeps every cap; INFEASIBLE is said only where it is so."""
+    answer = solve("auto", tiny, exact_size=exact_size)
+    lo = [0 if d in answer.held else low for d, low in enumerate(tiny.lo)]
+    if len(answer.plan) or answer.verdict is Verdict.SOLVED:
+        assert replace(tiny, lo=lo).feasible(pairs_of(answer.plan))
+    if answer.verdict is Verdict.INFEASIBLE:
+        assert tiny.best() is None
+
+
+def test_a_cap_on_the_mean_spreads_what_is_seen():
+    """Eight linear sets of two halves, mean <= 1/4: at most 4 halves to a worker."""
+    sets = [Made({2 * i: 1, 2 * i + 1: 1}, cap=2, full=2) for i in range(8)]
+    tiny = Tiny(
+        16,
+        4,
+        sets,
+        measures=(Measure.LINEAR,),
+        weights=[[9, 1, 1, 1]] * 16,  # the first worker is best at everything
+        averages=(Average((0,), Fraction(1, 4)),),
+    )
+    answer = solve("auto", tiny, exact_size=0)
+    assert answer.verdict is Verdict.SOLVED
+    assert np.bincount(answer.plan.adversary).tolist() == [4, 4, 4, 4]
+
+
+def test_a_proof_stands_in_for_a_plan_that_was_not_found(monkeypatch):
+    """The search ends at once, but the local lemma says that a plan exists."""
+    monkeypatch.setattr("policies.solvers.auto.build", lambda hands, *_, **__: {0})
+    answer = solve("auto", Tiny(3, 9, [step(0, 1), step(1, 2)]), stopped=lambda: True)
+    assert answer.verdict is Verdict.CERTIFIED
