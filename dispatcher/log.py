@@ -14,15 +14,35 @@ import threading
 import traceback
 from collections.abc import MutableMapping
 from types import TracebackType
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, cast
 
 import structlog
 
 Format = Literal["text", "json"]
 
 
-def configure(form: Format = "text", stream: TextIO | None = None) -> None:
-    """Send all logs to a stream (stderr if none is given), as text or JSON lines."""
+class _Stderr:
+    """Whatever stderr is at the moment of writing."""
+
+    def write(self, text: str) -> None:
+        sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+def configure(
+    form: Format = "text", stream: TextIO | None = None, *, level: int = logging.INFO
+) -> None:
+    """Send all logs to a stream (stderr if none is given), as text or JSON lines.
+
+    Parameters
+    ----------
+    form : str
+    stream : TextIO, optional
+    level : int
+        What is below it is left out.
+    """
     renderer: Any = (
         structlog.processors.JSONRenderer(ensure_ascii=True)
         if form == "json"
@@ -38,14 +58,20 @@ def configure(form: Format = "text", stream: TextIO | None = None) -> None:
             _escape,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(stream or sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(stream or cast(TextIO, _Stderr())),
         cache_logger_on_first_use=False,
     )
     root = logging.getLogger()
     root.handlers = [_FromLibraries()]
     root.setLevel(logging.ERROR)
     logging.raiseExceptions = False
+
+
+def configure_command() -> None:
+    """Send warnings to stderr, unless logs have a place: commands speak themselves."""
+    if not structlog.is_configured():
+        configure(level=logging.WARNING)
 
 
 def guard_uncaught() -> None:

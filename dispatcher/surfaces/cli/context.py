@@ -73,8 +73,10 @@ class CliContext:
 
     def open_store(self) -> Store:
         """Open the store; it must exist and have this program's schema."""
+        from dispatcher import log
         from dispatcher.store import open_store
 
+        log.configure_command()
         return open_store(self.store_url, password_allowed=self.store_is_private)
 
     @property
@@ -122,6 +124,8 @@ class CliContext:
             If nobody can be asked (no terminal, or ``--no-input``).
         typer.Exit
             If the answer is no.
+        typer.Abort
+            If the input ends without an answer.
         """
         if self.yes:
             return
@@ -131,7 +135,11 @@ class CliContext:
                 why="an answer is needed and there is no terminal to ask on",
                 fix=f"repeat the command with {flag}",
             )
-        if not typer.confirm(question, err=True):
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+        answer = sys.stdin.readline()
+        if not answer:
+            raise typer.Abort  # the input ended: Ctrl-D
+        if answer.strip().lower() not in ("y", "yes"):
             self.say("nothing was changed")
             raise typer.Exit(1)
 

@@ -97,13 +97,14 @@ def needs(found: dict[str, Any]) -> list[str]:
     if not found["leader"]:
         said.append("no daemon runs: dispatcher up")
     said += [
-        f"{held['entries']} fields are held back: {held['reason']}"
+        f"{_count(held['entries'], 'field is', 'fields are')} held back: "
+        f"{held['reason']}"
         for held in found["held_back"]
     ]
     if found["outbox"].get("dead"):
         said.append(
-            f"{found['outbox']['dead']} messages were given up: "
-            "dispatcher queue dead list"
+            f"{_count(found['outbox']['dead'], 'message was', 'messages were')} "
+            "given up: dispatcher queue dead list"
         )
     if found["oldest_waiting_minutes"] >= LATE:
         said.append(
@@ -111,11 +112,19 @@ def needs(found: dict[str, Any]) -> list[str]:
             "dispatcher queue list --state ready"
         )
     if found["counts"]["quarantined"]:
-        said.append(f"{found['counts']['quarantined']} answers fit no task")
+        strange = found["counts"]["quarantined"]
+        said.append(_count(strange, "answer fits no task", "answers fit no task"))
     if found["results"].get("conflict"):
-        said.append(f"{found['results']['conflict']} fields are in conflict")
+        said.append(
+            f"{_count(found['results']['conflict'], 'field is', 'fields are')} in "
+            "conflict: dispatcher records list --state conflict"
+        )
     said += [f"{scope} is paused: {why}" for scope, why in found["paused"].items()]
     return said
+
+
+def _count(number: int, one: str, more: str) -> str:
+    return f"{number:,} {one if number == 1 else more}"
 
 
 def lay_out(found: dict[str, Any]) -> str:
