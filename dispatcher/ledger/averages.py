@@ -57,8 +57,13 @@ def measured(force: InForce) -> tuple[Rule, ...]:
 
 def refresh(tx: Tx, force: InForce) -> None:
     """Make the kept sums anew if a load or a version came since (grows with the store)."""
-    if force.averages and rows.stamp(tx) != _stamp(tx, force):
+    if force.averages and not is_fresh(tx, force):
         rebuild(tx, force)
+
+
+def is_fresh(tx: Tx, force: InForce) -> bool:
+    """Whether the kept sums were made since the last load, for this version."""
+    return rows.stamp(tx) == _stamp(tx, force)
 
 
 def rebuild(tx: Tx, force: InForce) -> None:
@@ -83,7 +88,7 @@ def _stamp(tx: Tx, force: InForce) -> bytes:
 
 def read(tx: Tx, force: InForce) -> Means:
     """Return the kept sums, or sums made anew where those are stale."""
-    if rows.stamp(tx) != _stamp(tx, force):
+    if not is_fresh(tx, force):
         return compute(tx, force)
     means = Means()
     means.sets.update(rows.sets(tx))

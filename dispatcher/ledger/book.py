@@ -7,7 +7,7 @@ of it is kept, or none. What may leave afterwards is what was booked, and nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Final
@@ -16,15 +16,15 @@ import numpy as np
 
 from dispatcher import keys
 from dispatcher.errors import StoreLocked
-from dispatcher.ledger import averages, chains, refusals
-from dispatcher.ledger.bulk import Batch, Flags, Ints, Verdicts
+from dispatcher.ledger import averages, barrier, chains, refusals
+from dispatcher.ledger.bulk import Batch, Ints, Verdicts
 from dispatcher.ledger.decision import Decision, decide
+from dispatcher.ledger.held import holdings_added, holdings_of
 from dispatcher.ledger.refusals import Refusal
-from dispatcher.ledger.standing import FieldStanding, InForce, no_policy, version_of
-from dispatcher.model import record_unit, subject_unit
-from dispatcher.store import lease
+from dispatcher.ledger.standing import InForce
+from dispatcher.store import handing, holdings, lease
 from dispatcher.store import ledger as rows
-from dispatcher.store.ledger import AccountRow, ChainRow, EntryRow
+from dispatcher.store.ledger import AccountRow, ChainRow
 from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
 
@@ -142,13 +142,10 @@ def book(
     """
     if epoch is not None:
         lease.check_epoch(tx, SHARD, epoch)
-    version = rows.hold_barrier(tx)
-    if not version:
-        raise no_policy()
+    force = barrier.hold(tx)
     asks = [ask for ask in asks if len(ask.entry_ids)]
     if not asks:
         return Booked(tasks=range(0))
-    force = version_of(tx, version)
     accounts, heads = _lock_adversaries(tx, [ask.account_id for ask in asks])
     entry_ids = np.concatenate([np.asarray(a.entry_ids, np.int64) for a in asks])
     rows.lock_entries(tx, np.unique(entry_ids).tolist())
@@ -248,7 +245,9 @@ class _Booking:
         if verdicts.refused and not skip_refused:
             raise verdicts.refused[0].error()
         self._expose_all(batch, verdicts)
-        rows.add_holdings(self.tx, _added(batch, np.flatnonzero(verdicts.new)))
+        holdings.add_holdings(
+            self.tx, holdings_added(batch, np.flatnonzero(verdicts.new))
+        )
         ends = np.cumsum([len(ids) for _, ids in asks])
         booked = [
             (account, np.asarray(ids, np.int64)[allowed].tolist())
@@ -267,7 +266,7 @@ class _Booking:
         showing = chains.Showings(account.id, account.text, [entry.id], [name], [new])
         self._append(adversary, [showing])
         if new:
-            rows.add_holdings(self.tx, _holdings_of(self.force, adversary, entry))
+            holdings.add_holdings(self.tx, holdings_of(self.force, adversary, entry))
             averages.add(self.tx, adversary, decision.sums)
         return new
 
@@ -312,21 +311,21 @@ class _Booking:
         first = self.tx.reserve("task", total)
         tasks = range(first, first + total)
         if isinstance(self.delivery, Pull):
-            rows.add_tasks(
+            handing.add_tasks(
                 self.tx, self._tasks(first, booked, "shown", self.delivery.leased_until)
             )
             return tasks, []
         parts = list(_messages(booked, self.delivery.tasks_per_message))
         start = self.tx.reserve("outbox", len(parts))
         due = self.at if self.delivery.due is None else self.delivery.due
-        rows.add_outbox(
+        handing.add_outbox(
             self.tx,
             [
                 (start + i, account.connector, account.id, "publish", due, self.at)
                 for i, (account, _) in enumerate(parts)
             ],
         )
-        rows.add_tasks(self.tx, self._tasks(first, parts, "booked", None, start))
+        handing.add_tasks(self.tx, self._tasks(first, parts, "booked", None, start))
         return tasks, list(range(start, start + len(parts)))
 
     def _tasks(
@@ -370,44 +369,3 @@ def _messages(
         step = size or len(ids) or 1
         for i in range(0, len(ids), step):
             yield account, ids[i : i + step]
-
-
-def _holdings_of(
-    force: InForce, adversary: int, entry: EntryRow
-) -> list[tuple[int, int, int, int, int]]:
-    """What one exposure adds to the summary."""
-    field_standing = force.fields[entry.field_id]
-    added = []
-    if field_standing.in_record:
-        unit = record_unit(entry.record_id)
-        added.append((adversary, unit, entry.field_id, 0, 1))
-    if field_standing.in_subject and entry.subject_id is not None:
-        time = (entry.time or 0) if field_standing.timed else 0
-        unit = subject_unit(entry.subject_id)
-        added.append((adversary, unit, entry.field_id, time, 1))
-    return added
-
-
-def _added(batch: Batch, new: Ints) -> Iterator[Sequence[int]]:
-    """What the showings of a batch add to the summary, in order of its key."""
-    fields = batch.force.fields
-    entry = batch.ask_entry[new]
-    adversary = batch.adversaries[batch.ask_adversary[new]]
-    number = batch.field[entry]
-
-    def kept(flag: Callable[[FieldStanding], bool]) -> Flags:
-        chosen = [n for n, standing in fields.items() if flag(standing)]
-        return np.isin(number, np.array(chosen, np.int64))
-
-    of_record = kept(lambda f: f.in_record)
-    of_subject = kept(lambda f: f.in_subject) & (batch.subject[entry] >= 0)
-    time = np.where(kept(lambda f: f.timed), batch.time[entry], 0)
-    parts = (
-        (of_record, 2 * batch.record[entry], np.zeros_like(time)),
-        (of_subject, 2 * batch.subject[entry] + 1, time),
-    )
-    for mask, units, times in parts:
-        table = np.stack([adversary, units, number, times])[:, mask]
-        order = np.lexsort(table[::-1])
-        columns = table[:, order].tolist()
-        yield from zip(*columns, repeat(1), strict=False)

@@ -21,6 +21,7 @@ from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.standing import InForce
 from dispatcher.ledger.units import Rows, over_limit
 from dispatcher.model import record_unit, subject_unit
+from dispatcher.store import holdings
 from dispatcher.store import ledger as rows
 from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
@@ -216,9 +217,9 @@ class Batch:
         units, who = units[keep], who[keep]
         found: list[tuple[int, int, int, int, int]] = []
         for i, adversary in enumerate(self.adversaries.tolist()):
-            if rows.holds_anything(self.tx, adversary):
+            if holdings.holds_anything(self.tx, adversary):
                 mine = np.unique(units[who == i]).tolist()
-                held = rows.holdings(self.tx, adversary, mine)
+                held = holdings.holdings(self.tx, adversary, mine)
                 found.extend((i, *row) for row in held)
         table = np.array(found, np.int64).reshape(-1, 5)
         odd = (table[:, 1] & 1).astype(np.bool_)

@@ -15,6 +15,7 @@ from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.model import record_unit, subject_unit
+from dispatcher.store import holdings
 from dispatcher.store import ledger as rows
 from dispatcher.store.ledger import AccountRow, AskRow, EntryRow
 from dispatcher.store.transaction import Tx
@@ -235,7 +236,7 @@ def _holdings(
     one = other = record_unit(entry.record_id)
     if entry.subject_id is not None:
         other = subject_unit(entry.subject_id)
-    for unit, number, time, count in rows.held_units(tx, adversary_id, one, other):
+    for unit, number, time, count in holdings.held_units(tx, adversary_id, one, other):
         if number in fields:
             held = of_subject if unit & 1 else of_record
             held[fields[number].name, time] = count

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from dispatcher.ledger.decision import Decision, decide
 from dispatcher.ledger.standing import current_policy, no_policy
-from dispatcher.store import accounts, ledger
-from dispatcher.store.ledger import SeenRow
+from dispatcher.store import accounts, explaining
+from dispatcher.store.explaining import SeenRow
 from dispatcher.store.transaction import Tx
 
 
@@ -66,7 +66,7 @@ def explain(tx: Tx, entry_id: int, account_id: int) -> Explanation:
     decision = decide(tx, force, entry_id, account_id, told=True)
     field = force.fields.get(decision.entry.field_id)
     names = {name for rule in (field.rules if field else ()) for name in rule.fields}
-    seen = ledger.seen_of_unit(
+    seen = explaining.seen_of_unit(
         tx,
         decision.account.adversary_id,
         decision.entry,

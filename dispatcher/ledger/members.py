@@ -17,7 +17,7 @@ from dispatcher.ledger.past import named, past_units
 from dispatcher.ledger.refusals import past_limit
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.store import accounts as rows
-from dispatcher.store import ledger
+from dispatcher.store import holdings, ledger
 from dispatcher.store.accounts import Account
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Tx
@@ -241,7 +241,7 @@ class _Change:
         for text, account in list(self.accounts.items()):
             if account.adversary_id in others:
                 self.accounts[text] = account._replace(adversary_id=survivor)
-        ledger.rebuild_holdings(self.tx, self.force.kept, survivor)
+        holdings.rebuild_holdings(self.tx, self.force.kept, survivor)
         self._judge(survivor, self._trusted(survivor))
         self.touched.add(survivor)
 

@@ -8,7 +8,7 @@ from dispatcher.ledger.decision import Held
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.standing import InForce
 from dispatcher.ledger.units import Rows, over_limit
-from dispatcher.store import ledger as rows
+from dispatcher.store import holdings as rows
 from dispatcher.store.transaction import Tx
 from policies.document.policy import Scope
 

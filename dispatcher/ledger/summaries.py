@@ -5,13 +5,13 @@ from __future__ import annotations
 from dispatcher.ledger import averages
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.store import averages as means
-from dispatcher.store import ledger
+from dispatcher.store import holdings
 from dispatcher.store.transaction import Tx
 
 
 def rebuild(tx: Tx, force: InForce) -> None:
     """Write all summaries anew for a version (grows with the ledger)."""
-    ledger.rebuild_holdings(tx, force.kept)
+    holdings.rebuild_holdings(tx, force.kept)
     if force.averages:
         averages.rebuild(tx, force)
 
@@ -24,12 +24,13 @@ def differences(tx: Tx) -> int:
     force = current_policy(tx)
     if force is None:
         return 0
-    wrong = ledger.differing_holdings(tx, force.kept)
+    wrong = holdings.differing_holdings(tx, force.kept)
     if force.averages:
         made = averages.compute(tx, force)
         kept = averages.read(tx, force)
         fresh = {(a, n): v for a, s in made.sums.items() for n, v in s.items() if v}
         found = {(a, n): v for a, s in kept.sums.items() for n, v in s.items() if v}
         wrong += sum(fresh.get(k) != found.get(k) for k in fresh.keys() | found.keys())
-        wrong += int(dict(made.sets) != dict(means.sets(tx)) and bool(means.stamp(tx)))
+        if averages.is_fresh(tx, force):  # else a load came since: made anew when asked
+            wrong += int(dict(made.sets) != dict(means.sets(tx)))
     return wrong

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from dispatcher.errors import Conflict, Invalid
 from dispatcher.ledger import averages, chains
+from dispatcher.ledger.facts import check_loaded
 from dispatcher.ledger.loads import RecordKeys, key_lines, needs, write_keys
 from dispatcher.ledger.members import refuse_means, regroup
 from dispatcher.ledger.past import named, past_units
 from dispatcher.ledger.refusals import past_limit
 from dispatcher.ledger.standing import InForce, compile_version, version_of
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import keylines, ledger
+from dispatcher.store import holdings, keylines, ledger
 from dispatcher.store.ledger import ChainRow, PolicyRow
 from dispatcher.store.transaction import Tx
 from policies.asks import unsupported
@@ -102,7 +103,8 @@ def apply_policy(tx: Tx, source: bytes, *, at: int) -> Applied:
     Invalid
         See :func:`check_policy`.
     Conflict
-        Loaded records lack facts that the version needs.
+        Loaded records lack facts that the version needs, or were loaded by other words
+        (:mod:`dispatcher.ledger.facts`).
     PastLimit
         What was shown already is past a limit of the version; ``facts`` has the
         properties, and how many adversaries and units. Nothing may be kept: let the
@@ -114,10 +116,11 @@ def apply_policy(tx: Tx, source: bytes, *, at: int) -> Applied:
     old = version_of(tx, before) if before else None
     if old is not None and old.sha256 == sha256:
         return Applied(before, sha256, changed=False)
+    check_loaded(tx, policy)
     ids = ledger.number_fields(tx, policy.entity.fields)
     force = compile_version(before + 1, sha256, policy, ids)
     written = _write_missing_keys(tx, old, force, at)
-    ledger.rebuild_holdings(tx, force.kept)
+    holdings.rebuild_holdings(tx, force.kept)
     living = [c for c in ledger.all_chains(tx) if _lives(c)]
     _judge_past(tx, force, living)
     body = {"version": force.version, "sha256": sha256, "accepted": []}

@@ -8,11 +8,10 @@ length of the ledger, but for those that say so.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
 
 MANY = 20_000
@@ -79,16 +78,6 @@ class ShowingRow(NamedTuple):
     extra: int
 
 
-class HoldingRow(NamedTuple):
-    """What an adversary holds of a unit."""
-
-    adversary_id: int
-    unit_id: int
-    field_id: int
-    time: int
-    entries: int
-
-
 class FactsRow(NamedTuple):
     """What a replay asks of an entry."""
 
@@ -97,16 +86,6 @@ class FactsRow(NamedTuple):
     subject_id: int | None
     field_id: int
     time: int | None
-
-
-class SeenRow(NamedTuple):
-    """One thing that an adversary was shown."""
-
-    entry_id: int
-    record_id: int
-    field: str
-    account: str
-    at: int
 
 
 # -- the barrier and the policy ------------------------------------------------
@@ -297,7 +276,7 @@ def account_exists(tx: Tx, account_id: int) -> bool:
 def accounts(tx: Tx, ids: Sequence[int]) -> dict[int, AccountRow]:
     """Many accounts, by id."""
     found: dict[int, AccountRow] = {}
-    for part in _parts(ids):
+    for part in parts(ids):
         for row in tx.rows(
             f"SELECT {_ACCOUNT} FROM account WHERE id = ANY(?)",
             (part,),
@@ -325,7 +304,7 @@ _ENTRY = (
 
 def entries(tx: Tx, ids: Sequence[int]) -> Iterator[EntryRow]:
     """Many entries' facts, in no order; none for an unknown id."""
-    for part in _parts(ids):
+    for part in parts(ids):
         yield from map(EntryRow._make, tx.rows(_ENTRY + " = ANY(?)", (part,)))
 
 
@@ -333,7 +312,7 @@ def lock_entries(tx: Tx, ids: Sequence[int]) -> None:
     """Lock entries in order of id, so that their showings are counted one by one."""
     if tx.dialect == "sqlite":  # a writer there is alone
         return
-    for part in _parts(sorted(set(ids))):
+    for part in parts(sorted(set(ids))):
         tx.rows(
             "SELECT id FROM entry WHERE id = ANY(?) ORDER BY id FOR NO KEY UPDATE",
             (part,),
@@ -363,7 +342,7 @@ def showings(tx: Tx, entry_id: int) -> list[ShowingRow]:
 
 def showings_of(tx: Tx, ids: Sequence[int]) -> Iterator[ShowingRow]:
     """Return all lines about many entries."""
-    for part in _parts(ids):
+    for part in parts(ids):
         yield from map(_showing, tx.rows(_SHOWINGS + " = ANY(?)", (part,)))
 
 
@@ -378,34 +357,11 @@ def unburned(body: str) -> int:
     return int(json.loads(body)["extra"])
 
 
-def held_units(
-    tx: Tx, adversary_id: int, one: int, other: int
-) -> list[tuple[int, int, int, int]]:
-    """What an adversary holds of two units: (unit, field, time, entries)."""
-    return tx.rows(
-        "SELECT unit_id, field_id, time, entries FROM holding"
-        " WHERE adversary_id = ? AND unit_id IN (?, ?)",
-        (adversary_id, one, other),
-    )
-
-
-def holdings(
-    tx: Tx, adversary_id: int, units: Sequence[int]
-) -> Iterator[tuple[int, int, int, int]]:
-    """What an adversary holds of many units: (unit, field, time, entries)."""
-    for part in _parts(units):
-        yield from tx.rows(
-            "SELECT unit_id, field_id, time, entries FROM holding"
-            " WHERE adversary_id = ? AND unit_id = ANY(?)",
-            (adversary_id, part),
-        )
-
-
 def recusals(tx: Tx, adversary_ids: Sequence[int]) -> set[tuple[int, int]]:
     """Units that adversaries recused themselves from: (adversary, unit)."""
     return {
         (adversary, unit)
-        for part in _parts(adversary_ids)
+        for part in parts(adversary_ids)
         for adversary, unit in tx.rows(
             "SELECT adversary_id, unit_id FROM recusal WHERE adversary_id = ANY(?)",
             (part,),
@@ -421,24 +377,6 @@ def holds_anything(tx: Tx, adversary_id: int) -> bool:
     )
 
 
-def all_holdings(tx: Tx, adversary_id: int) -> list[tuple[int, int, int, int]]:
-    """Return the whole summary of one adversary (grows with what it holds)."""
-    return tx.rows(
-        "SELECT unit_id, field_id, time, entries FROM holding WHERE adversary_id = ?",
-        (adversary_id,),
-    )
-
-
-def add_holdings(tx: Tx, added: Iterable[Sequence[int]]) -> None:
-    """Add to the summary: rows (adversary, unit, field, time, entries)."""
-    tx.upsert_add(
-        "holding",
-        ("adversary_id", "unit_id", "field_id", "time"),
-        "entries",
-        added,
-    )
-
-
 def stopped_scopes(tx: Tx) -> set[str]:
     """What is paused: ``all``, ``connector:NAME``, ``run#ID``."""
     return {
@@ -451,144 +389,7 @@ def stopped_scopes(tx: Tx) -> set[str]:
     }
 
 
-def seen_of_unit(
-    tx: Tx, adversary_id: int, entry: EntryRow, field_ids: Sequence[int]
-) -> list[SeenRow]:
-    """What an adversary was shown of an entry's record and subject, in some fields."""
-    found: list[SeenRow] = []
-    for column, unit in (
-        ("record_id", entry.record_id),
-        ("subject_id", entry.subject_id),
-    ):
-        if unit is None:
-            continue
-        found += [
-            SeenRow(*row)
-            for row in tx.rows(
-                "SELECT e.id, e.record_id, f.name, a.connector || '/' || a.name, l.at"
-                " FROM entry e JOIN ledger_line l ON l.entry_id = e.id"
-                " JOIN chain c ON c.id = l.chain_id"
-                " JOIN account a ON a.id = l.account_id"
-                " JOIN field f ON f.id = e.field_id"
-                f" WHERE e.{column} = ? AND e.field_id = ANY(?)"
-                " AND COALESCE(c.survivor_id, c.id) = ? AND l.showing = 1"
-                " ORDER BY l.at, e.id",
-                (unit, list(field_ids), adversary_id),
-            )
-        ]
-    return list(dict.fromkeys(found))
-
-
-def _parts(ids: Sequence[int]) -> Iterator[list[int]]:
+def parts(ids: Sequence[int]) -> Iterator[list[int]]:
+    """Cut ids into pieces of :data:`MANY`."""
     for i in range(0, len(ids), MANY):
         yield [int(n) for n in ids[i : i + MANY]]
-
-
-# -- out -----------------------------------------------------------------------
-
-
-def add_outbox(tx: Tx, messages: Iterable[Sequence[object]]) -> None:
-    """Write messages: (id, connector, account_id, kind, due, created_at)."""
-    tx.insert_many(
-        "outbox",
-        (
-            "id",
-            "connector",
-            "account_id",
-            "kind",
-            "state",
-            "due",
-            "attempts",
-            "epoch",
-            "created_at",
-        ),
-        (
-            (number, connector, account_id, kind, "ready", due, 0, 0, at)
-            for number, connector, account_id, kind, due, at in messages
-        ),
-    )
-
-
-def add_tasks(tx: Tx, tasks: Iterable[Sequence[object]]) -> None:
-    """Write tasks, rows in the order of the columns below."""
-    tx.insert_many(
-        "task",
-        (
-            "id",
-            "entry_id",
-            "account_id",
-            "adversary_id",
-            "connector",
-            "outbox_id",
-            "state",
-            "created_at",
-            "leased_until",
-        ),
-        tasks,
-    )
-
-
-# -- summaries, whole ----------------------------------------------------------
-
-Kept = Mapping[int, tuple[bool, bool, bool]]
-"""By field: kept for the record, kept for the subject, times told apart."""
-
-
-def rebuild_holdings(tx: Tx, kept: Kept, adversary_id: int | None = None) -> None:
-    """Write the summary anew from the ledger's exposures (grows with them).
-
-    Of all adversaries, or of one (with the chains that ended in it).
-    """
-    text, parameters = _derived(kept, adversary_id)
-    if adversary_id is None:
-        tx.execute("DELETE FROM holding")
-    else:
-        tx.execute("DELETE FROM holding WHERE adversary_id = ?", (adversary_id,))
-    tx.execute(
-        "INSERT INTO holding (adversary_id, unit_id, field_id, time, entries) " + text,
-        parameters,
-    )
-
-
-def differing_holdings(tx: Tx, kept: Kept) -> int:
-    """Count rows of the summary that the ledger's exposures do not give, or lack."""
-    text, parameters = _derived(kept)
-    own = "SELECT adversary_id, unit_id, field_id, time, entries FROM holding"
-    total = 0
-    for one, other in (
-        (own, f"SELECT * FROM ({text}) d"),
-        (f"SELECT * FROM ({text}) d", own),
-    ):
-        total += int(
-            tx.value(f"SELECT COUNT(*) FROM ({one} EXCEPT {other}) x", parameters)
-        )
-    return total
-
-
-def _derived(kept: Kept, adversary_id: int | None = None) -> tuple[str, list[Value]]:
-    """Return the query that counts holdings from exposures, and its parameters."""
-    by_record = [n for n, (record, _, _) in kept.items() if record]
-    by_subject = [n for n, (_, subject, _) in kept.items() if subject]
-    timed = [n for n, (_, _, times) in kept.items() if times]
-    seen = (
-        "(SELECT DISTINCT COALESCE(c.survivor_id, c.id) AS adversary_id, l.entry_id"
-        " FROM ledger_line l JOIN chain c ON c.id = l.chain_id"
-        " WHERE l.kind = 'exposure' AND l.showing = 1"
-    )
-    one: list[Value] = []
-    if adversary_id is not None:
-        seen += " AND (c.id = ? OR c.survivor_id = ?)"
-        one = [adversary_id, adversary_id]
-    seen += ") s"
-    text = (
-        "SELECT h.adversary_id, h.unit_id, h.field_id, h.moment, COUNT(*) AS entries"
-        " FROM (SELECT s.adversary_id, 2 * e.record_id AS unit_id, e.field_id,"
-        f" 0 AS moment FROM {seen} JOIN entry e ON e.id = s.entry_id"
-        " WHERE e.field_id = ANY(?)"
-        " UNION ALL SELECT s.adversary_id, 2 * e.subject_id + 1, e.field_id,"
-        " CASE WHEN e.field_id = ANY(?) THEN COALESCE(e.time, 0) ELSE 0 END"
-        f" FROM {seen} JOIN entry e ON e.id = s.entry_id"
-        " WHERE e.field_id = ANY(?) AND e.subject_id IS NOT NULL) h"
-        " GROUP BY h.adversary_id, h.unit_id, h.field_id, h.moment"
-    )
-    return text, [*one, by_record, timed, *one, by_subject]

@@ -1,0 +1,47 @@
+"""What an adversary was shown: for those who ask why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dispatcher.store.ledger import EntryRow
+from dispatcher.store.transaction import Tx
+
+
+class SeenRow(NamedTuple):
+    """One thing that an adversary was shown."""
+
+    entry_id: int
+    record_id: int
+    field: str
+    account: str
+    at: int
+
+
+def seen_of_unit(
+    tx: Tx, adversary_id: int, entry: EntryRow, field_ids: Sequence[int]
+) -> list[SeenRow]:
+    """What an adversary was shown of an entry's record and subject, in some fields."""
+    found: list[SeenRow] = []
+    for column, unit in (
+        ("record_id", entry.record_id),
+        ("subject_id", entry.subject_id),
+    ):
+        if unit is None:
+            continue
+        found += [
+            SeenRow(*row)
+            for row in tx.rows(
+                "SELECT e.id, e.record_id, f.name, a.connector || '/' || a.name, l.at"
+                " FROM entry e JOIN ledger_line l ON l.entry_id = e.id"
+                " JOIN chain c ON c.id = l.chain_id"
+                " JOIN account a ON a.id = l.account_id"
+                " JOIN field f ON f.id = e.field_id"
+                f" WHERE e.{column} = ? AND e.field_id = ANY(?)"
+                " AND COALESCE(c.survivor_id, c.id) = ? AND l.showing = 1"
+                " ORDER BY l.at, e.id",
+                (unit, list(field_ids), adversary_id),
+            )
+        ]
+    return list(dict.fromkeys(found))

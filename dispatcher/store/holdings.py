@@ -1,0 +1,114 @@
+"""What each adversary holds of each unit: the gate's summary of the exposures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from dispatcher.store.ledger import parts
+from dispatcher.store.sql import Value
+from dispatcher.store.transaction import Tx
+
+
+def held_units(
+    tx: Tx, adversary_id: int, one: int, other: int
+) -> list[tuple[int, int, int, int]]:
+    """What an adversary holds of two units: (unit, field, time, entries)."""
+    return tx.rows(
+        "SELECT unit_id, field_id, time, entries FROM holding"
+        " WHERE adversary_id = ? AND unit_id IN (?, ?)",
+        (adversary_id, one, other),
+    )
+
+
+def holdings(
+    tx: Tx, adversary_id: int, units: Sequence[int]
+) -> Iterator[tuple[int, int, int, int]]:
+    """What an adversary holds of many units: (unit, field, time, entries)."""
+    for part in parts(units):
+        yield from tx.rows(
+            "SELECT unit_id, field_id, time, entries FROM holding"
+            " WHERE adversary_id = ? AND unit_id = ANY(?)",
+            (adversary_id, part),
+        )
+
+
+def all_holdings(tx: Tx, adversary_id: int) -> list[tuple[int, int, int, int]]:
+    """Return the whole summary of one adversary (grows with what it holds)."""
+    return tx.rows(
+        "SELECT unit_id, field_id, time, entries FROM holding WHERE adversary_id = ?",
+        (adversary_id,),
+    )
+
+
+def add_holdings(tx: Tx, added: Iterable[Sequence[int]]) -> None:
+    """Add to the summary: rows (adversary, unit, field, time, entries)."""
+    tx.upsert_add(
+        "holding",
+        ("adversary_id", "unit_id", "field_id", "time"),
+        "entries",
+        added,
+    )
+
+
+Kept = Mapping[int, tuple[bool, bool, bool]]
+"""By field: kept for the record, kept for the subject, times told apart."""
+
+
+def rebuild_holdings(tx: Tx, kept: Kept, adversary_id: int | None = None) -> None:
+    """Write the summary anew from the ledger's exposures (grows with them).
+
+    Of all adversaries, or of one (with the chains that ended in it).
+    """
+    text, parameters = _derived(kept, adversary_id)
+    if adversary_id is None:
+        tx.execute("DELETE FROM holding")
+    else:
+        tx.execute("DELETE FROM holding WHERE adversary_id = ?", (adversary_id,))
+    tx.execute(
+        "INSERT INTO holding (adversary_id, unit_id, field_id, time, entries) " + text,
+        parameters,
+    )
+
+
+def differing_holdings(tx: Tx, kept: Kept) -> int:
+    """Count rows of the summary that the ledger's exposures do not give, or lack."""
+    text, parameters = _derived(kept)
+    own = "SELECT adversary_id, unit_id, field_id, time, entries FROM holding"
+    total = 0
+    for one, other in (
+        (own, f"SELECT * FROM ({text}) d"),
+        (f"SELECT * FROM ({text}) d", own),
+    ):
+        total += int(
+            tx.value(f"SELECT COUNT(*) FROM ({one} EXCEPT {other}) x", parameters)
+        )
+    return total
+
+
+def _derived(kept: Kept, adversary_id: int | None = None) -> tuple[str, list[Value]]:
+    """Return the query that counts holdings from exposures, and its parameters."""
+    by_record = [n for n, (record, _, _) in kept.items() if record]
+    by_subject = [n for n, (_, subject, _) in kept.items() if subject]
+    timed = [n for n, (_, _, times) in kept.items() if times]
+    seen = (
+        "(SELECT DISTINCT COALESCE(c.survivor_id, c.id) AS adversary_id, l.entry_id"
+        " FROM ledger_line l JOIN chain c ON c.id = l.chain_id"
+        " WHERE l.kind = 'exposure' AND l.showing = 1"
+    )
+    one: list[Value] = []
+    if adversary_id is not None:
+        seen += " AND (c.id = ? OR c.survivor_id = ?)"
+        one = [adversary_id, adversary_id]
+    seen += ") s"
+    text = (
+        "SELECT h.adversary_id, h.unit_id, h.field_id, h.moment, COUNT(*) AS entries"
+        " FROM (SELECT s.adversary_id, 2 * e.record_id AS unit_id, e.field_id,"
+        f" 0 AS moment FROM {seen} JOIN entry e ON e.id = s.entry_id"
+        " WHERE e.field_id = ANY(?)"
+        " UNION ALL SELECT s.adversary_id, 2 * e.subject_id + 1, e.field_id,"
+        " CASE WHEN e.field_id = ANY(?) THEN COALESCE(e.time, 0) ELSE 0 END"
+        f" FROM {seen} JOIN entry e ON e.id = s.entry_id"
+        " WHERE e.field_id = ANY(?) AND e.subject_id IS NOT NULL) h"
+        " GROUP BY h.adversary_id, h.unit_id, h.field_id, h.moment"
+    )
+    return text, [*one, by_record, timed, *one, by_subject]
