@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from dispatcher.errors import Invalid
 
@@ -21,8 +28,16 @@ CONFIG_NAME = "dispatcher.toml"
 POLICY_NAME = "policy.toml"
 STORE_NAME = "dispatcher.db"
 
-PathText = Annotated[str, Field(pattern=r"^[^\x00]*$")]
-"""Text that may name a file or a folder: no path has a NUL in it."""
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        msg = "a name of a file or folder has no NUL character in it"
+        raise ValueError(msg)
+    return text
+
+
+PathText = Annotated[str, AfterValidator(_without_nul)]
+"""Text that may name a file or a folder."""
 Seconds = Annotated[float, Field(gt=0, le=10**9)]
 
 

@@ -62,8 +62,10 @@ class Inbox:
         ------
         StaleLease
             This daemon does not lead any more.
+        Invalid
+            The folder can not be used: it is a file, or closed to this user.
         """
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.open()
         before, self._seen = self._seen, self._files()
         for name, mark in sorted(self._seen.items()):
             if before.get(name) == mark and self._waiting.get(name) != mark:
@@ -71,13 +73,29 @@ class Inbox:
         self._waiting.clear()  # all were tried: from the next tick on once more
         return 0
 
+    def open(self) -> None:
+        """Make the folder if it is not there.
+
+        Raises
+        ------
+        Invalid
+            It can not be made, or is no folder.
+        """
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unusable(self._folder, error) from None
+
     def _files(self) -> dict[str, Mark]:
         found: dict[str, Mark] = {}
-        with os.scandir(self._folder) as items:
-            for item in items:
-                if _is_table(item.name) and item.is_file(follow_symlinks=False):
-                    facts = item.stat(follow_symlinks=False)
-                    found[item.name] = (facts.st_size, facts.st_mtime_ns)
+        try:
+            with os.scandir(self._folder) as items:
+                for item in items:
+                    if _is_table(item.name) and item.is_file(follow_symlinks=False):
+                        facts = item.stat(follow_symlinks=False)
+                        found[item.name] = (facts.st_size, facts.st_mtime_ns)
+        except OSError as error:
+            raise _unusable(self._folder, error) from None
         return found
 
     def _take(self, file: Path, mark: Mark, epoch: int) -> int:
@@ -126,6 +144,15 @@ class Inbox:
             text.write(f"{error.what}\nwhy: {error.why}\nfix: {error.fix}\n")
         file.replace(place)
         self._log.warning("load_refused", code=error.code)
+
+
+def _unusable(folder: Path, error: OSError) -> Invalid:
+    return Invalid(
+        f"the inbox {folder} can not be used",
+        why=error.strerror or type(error).__name__,
+        fix="make it a folder that the dispatcher's user may read and write, or name "
+        "another one: inbox in dispatcher.toml",
+    )
 
 
 def _free(path: Path) -> Path:

@@ -148,6 +148,7 @@ def _ticks(
         ticks.insert(0, Tick("planning", every.planning, planning.tick, shows=True))
     if config.inbox is not None:
         inbox = Inbox(store, context.directory / config.inbox, wall_clock)
+        inbox.open()  # what can not be an inbox is told at the start
         ticks.insert(0, Tick("intake", every.intake, inbox.tick, shows=True))
     return ticks
 

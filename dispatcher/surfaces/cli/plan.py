@@ -31,7 +31,8 @@ def plan(
         bool, typer.Option("--partial", help="Plan the rest where something has none.")
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="The same seed gives the same plan.")
+        int | None,
+        typer.Option(min=0, max=2**63 - 1, help="The same seed gives the same plan."),
     ] = None,
     algorithm: Annotated[str, typer.Option(help="A solver's name.")] = "auto",
     time_limit: Annotated[

@@ -106,7 +106,8 @@ def run_tests(
 def show(
     ctx: typer.Context,
     version: Annotated[
-        int | None, typer.Option(help="An applied version (default: in force).")
+        int | None,
+        typer.Option(min=1, max=2**31, help="An applied version (default: in force)."),
     ] = None,
 ) -> None:
     """Print the policy that is in force, byte for byte."""
