@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from policies.problem import Pairs
-from policies.sets import Bools, Ints, Measure, SetSystem
+from policies.sets import NO_CAP, Bools, Ints, Measure, SetSystem
 
 _ROWS = 400_000  # member rows looked at in one go; bounds memory
 
@@ -25,6 +25,8 @@ class Loads:
     Attributes
     ----------
     set, adversary, load : int64 array, shape (rows,)
+    count : int64 array, shape (rows,)
+        Members held.
     fresh : bool array, shape (rows,)
         Whether one of the newly planned pairs touches this set.
     """
@@ -32,6 +34,7 @@ class Loads:
     set: Ints
     adversary: Ints
     load: Ints
+    count: Ints
     fresh: Bools
 
 
@@ -56,7 +59,7 @@ def cap_below(measure: Measure, full: int, tau: Fraction) -> int:
     full : int
         Load from which f is 1, >= 1.
     tau : Fraction
-        0 < tau <= 1.
+        Above 1 there is no limit: ``NO_CAP``.
 
     Examples
     --------
@@ -65,6 +68,8 @@ def cap_below(measure: Measure, full: int, tau: Fraction) -> int:
     """
     if tau <= 0:
         return -1
+    if tau > 1:
+        return NO_CAP
     if measure is Measure.STEP or tau == 1:
         return full - 1
     low, high = 0, full - 1
@@ -128,12 +133,13 @@ def _piece(
     key = key[order]
     if not len(key):
         empty = np.empty(0, np.int64)
-        return Loads(empty, empty, empty, np.empty(0, np.bool_))
+        return Loads(empty, empty, empty, empty, np.empty(0, np.bool_))
     edge = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
     return Loads(
         set=key[edge] // width,
         adversary=key[edge] % width,
         load=np.add.reduceat(load[order], edge),
+        count=np.diff(edge, append=len(key)),
         fresh=np.logical_or.reduceat(new[order], edge),
     )
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from policies.disclosure import Loads, loads, reachable, share
 from policies.document.policy import Objective
+from policies.links import alikeness, below_limit
 from policies.problem import Pairs, Problem
 from policies.sets import Bools, Ints, InvalidProblem, Measure
 
@@ -25,7 +26,7 @@ SHOWN: Final = 20  # violations of one sort that are told one by one
 
 @dataclass(frozen=True)
 class Crossing:
-    """A set on which an adversary would be past the limit."""
+    """A set on which a hand (an adversary, or a coalition) would be past the limit."""
 
     set: int
     adversary: int
@@ -44,17 +45,20 @@ class Judgement:
     u : Fraction
         The same as a number.
     f : Fraction
-        Worst f over all judged sets and adversaries, history included.
+        Worst f over all judged sets and hands, history included; over the links where
+        the problem has links (a cosine is rounded up to 10^-18).
     where : (int, int) or None
-        Set and adversary of the worst f; None where nothing is held.
+        Set (or link) and hand of the worst f; None where nothing is held.
     by_property : tuple of Fraction
         Worst f of each property.
     f_average : Fraction
-        Highest mean of f over all sets, of one adversary.
+        Highest mean of f over all sets (or links), of one hand.
     objective : Fraction
         u, or u + lambda * (tau - f).
     complete : int
         Judged (set, adversary) with f = 1, history included.
+    disclosed : int
+        Sets of which some judged hand holds every entry (or one of every class).
     past : int
         (set, adversary) past the limit by history alone: nothing in the plan adds to it.
     crossed : tuple of Crossing
@@ -71,6 +75,7 @@ class Judgement:
     f_average: Fraction
     objective: Fraction
     complete: int
+    disclosed: int
     past: int
     crossed: tuple[Crossing, ...]
     violations: tuple[str, ...]
@@ -86,6 +91,10 @@ class _Tally:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        self.hands = problem.n_adversaries + len(problem.groups)
+        self.judged = problem.judged()
+        self.size = np.diff(problem.sets.start)
+        self.whole: set[int] = set()
         self.worst = Fraction(0)
         self.where: tuple[int, int] | None = None
         self.by_property = [Fraction(0)] * len(problem.sets.properties)
@@ -94,24 +103,31 @@ class _Tally:
         self.n_crossed = 0
         self.crossed: list[Crossing] = []
         self.sums: dict[tuple[int, int], Ints] = defaultdict(
-            lambda: np.zeros(problem.n_adversaries, np.int64)
+            lambda: np.zeros(self.hands, np.int64)
         )
 
     def add(self, piece: Loads) -> None:
         """Count one piece."""
-        sets, trusted = self.problem.sets, self.problem.trusted
+        sets = self.problem.sets
         owner = sets.owner[piece.set]
-        if trusted is not None:
-            judged = ~trusted[owner, piece.adversary]
+        if self.judged is not None:
+            judged = self.judged[owner, piece.adversary]
             piece = Loads(
                 piece.set[judged],
                 piece.adversary[judged],
                 piece.load[judged],
+                piece.count[judged],
                 piece.fresh[judged],
             )
             owner = owner[judged]
         full = sets.full[piece.set]
         self.complete += int(np.sum(piece.load >= full))
+        every = np.where(
+            sets.classes[piece.set],
+            piece.load >= full,
+            piece.count == self.size[piece.set],
+        )
+        self.whole.update(np.unique(piece.set[every]).tolist())
         over = piece.load > sets.cap[piece.set]
         self.past += int(np.sum(over & ~piece.fresh))
         self._cross(piece, over & piece.fresh)
@@ -152,29 +168,46 @@ class _Tally:
                 self.where = (int(piece.set[row]), int(piece.adversary[row]))
             value = held[one:stop] if measure else held[one:stop] == whole
             if measure is Measure.QUADRATIC:
-                value = value**2
+                value = _squared(value, whole)
             adversary = piece.adversary[order[one:stop]]
-            np.add.at(self.sums[number, whole], adversary, value)
+            sums = self.sums[number, whole]
+            if value.dtype == object and sums.dtype != object:
+                sums = self.sums[number, whole] = sums.astype(object)
+            np.add.at(sums, adversary, value)
 
-    def means(self, properties: tuple[int, ...], counted: Bools) -> list[Fraction]:
-        """Mean of f over the counted sets of these properties, for each adversary."""
-        sets, trusted = self.problem.sets, self.problem.trusted
-        k = self.problem.n_adversaries
+    def means(
+        self, properties: tuple[int, ...], counted: Bools, over: int = 0
+    ) -> list[Fraction]:
+        """Mean of f over the counted sets of these properties, for each hand.
+
+        ``over`` is what the sum is divided by, 0 for the number of counted sets.
+        """
+        sets, judged, k = self.problem.sets, self.judged, self.hands
+        wanted = set(properties)
         per = np.bincount(sets.owner[counted], minlength=len(sets.properties))
         total = [Fraction(0)] * k
         for (number, whole), sums in self.sums.items():
-            if number not in properties:
+            if number not in wanted:
                 continue
             scale = whole ** int(sets.measures[number])
             for a in np.flatnonzero(sums).tolist():
                 total[a] += Fraction(int(sums[a]), scale)
-        out = []
-        for a in range(k):
-            size = sum(
-                int(per[p]) for p in properties if trusted is None or not trusted[p, a]
-            )
-            out.append(total[a] / size if size else Fraction(0))
-        return out
+        if over:
+            return [t / over for t in total]
+        rows = list(properties)
+        if judged is None:
+            size = np.full(k, int(per[rows].sum()))
+        else:
+            size = per[rows] @ judged[rows]
+        return [
+            t / s if s else Fraction(0)
+            for t, s in zip(total, size.tolist(), strict=True)
+        ]
+
+
+def _squared(value: Ints, whole: int) -> Ints:
+    """Squares; in Python's integers where 64 bits could be too few."""
+    return value.astype(object) ** 2 if whole >= 2**31 else value**2
 
 
 def judge(problem: Problem, plan: Pairs) -> Judgement:
@@ -204,31 +237,67 @@ def judge(problem: Problem, plan: Pairs) -> Judgement:
                 f"the plan names {name} {int(values.max())}, expected < {limit}"
             )
     tally = _Tally(problem)
-    for piece in loads(problem.sets, plan, problem.history):
+    held, before = problem.held(plan), problem.held(problem.history)
+    for piece in loads(problem.sets, held, before):
         tally.add(piece)
     utility = int(np.sum(problem.weights.of(plan.entry, plan.adversary)))
     u = utility * problem.weights.unit
-    every = tuple(range(len(problem.sets.properties)))
-    whole = np.ones(problem.sets.n_sets, np.bool_)
-    f_average = max(tally.means(every, whole), default=Fraction(0))
+    f, where, f_average = tally.worst, tally.where, _mean(problem, tally)
+    broken = list(_violations(problem, plan, tally))
+    if problem.links is not None:
+        f, where, f_average, passed = _alike(problem, held.union(before))
+        broken += passed
     goal = problem.goal
     objective = u
     if goal.objective is Objective.TRADEOFF:
-        f = f_average if goal.average else tally.worst
-        objective = u + goal.lambda_ * (goal.tau - f)
+        objective += goal.lambda_ * (goal.tau - (f_average if goal.average else f))
     return Judgement(
         utility=utility,
         u=u,
-        f=tally.worst,
-        where=tally.where,
+        f=f,
+        where=where,
         by_property=tuple(tally.by_property),
         f_average=f_average,
         objective=objective,
         complete=tally.complete,
+        disclosed=len(tally.whole),
         past=tally.past,
         crossed=tuple(tally.crossed),
-        violations=tuple(_violations(problem, plan, tally)),
+        violations=tuple(broken),
     )
+
+
+def _mean(problem: Problem, tally: _Tally) -> Fraction:
+    """Highest mean over all sets, of one hand."""
+    every = tuple(range(len(problem.sets.properties)))
+    whole = np.ones(problem.sets.n_sets, np.bool_)
+    return max(tally.means(every, whole, problem.goal.over), default=Fraction(0))
+
+
+def _alike(
+    problem: Problem, held: Pairs
+) -> tuple[Fraction, tuple[int, int] | None, Fraction, list[str]]:
+    """Worst f over the links, where it is, highest mean of one hand, limits passed."""
+    links = problem.links
+    assert links is not None
+    worst, where = Fraction(0), None
+    total: dict[int, Fraction] = defaultdict(Fraction)
+    passed = []
+    for alike in alikeness(links, held.entry, held.adversary):
+        f = alike.share(links.relation)
+        total[alike.hand] += f
+        if f > worst:
+            worst, where = f, (alike.link, alike.hand)
+        if links.tau is not None and not below_limit(alike, links.relation, links.tau):
+            passed.append(
+                f"link {alike.link}: {_named(problem, alike.hand)} is past tau"
+            )
+    over = problem.goal.over or links.n_links or 1
+    mean = max(total.values(), default=Fraction(0)) / over
+    told = list(_told(passed[:SHOWN], len(passed), "links past tau"))
+    if links.mean_tau is not None and mean >= links.mean_tau:
+        told.append(f"a hand sees a mean of {float(mean)} of the links, past tau")
+    return worst, where, mean, told
 
 
 def _told(lines: list[str], total: int, what: str) -> Iterator[str]:
@@ -259,12 +328,22 @@ def _violations(problem: Problem, plan: Pairs, tally: _Tally) -> Iterator[str]:
     yield from _told(lines, len(rows), "forbidden pairs")
     sets = problem.sets
     lines = [
-        f"{sets.properties[int(sets.owner[c.set])]}: adversary {c.adversary} has load "
-        f"{c.load} on set {c.set}, allowed {c.cap}"
+        f"{sets.properties[int(sets.owner[c.set])]}: {_named(problem, c.adversary)} has "
+        f"load {c.load} on set {c.set}, allowed {c.cap}"
         for c in tally.crossed
     ]
     yield from _told(lines, tally.n_crossed, "limits crossed")
+    if problem.strict_history and tally.past:
+        yield f"{tally.past} limits are passed by history alone"
     yield from _means(problem, tally)
+
+
+def _named(problem: Problem, hand: int) -> str:
+    """A hand in words."""
+    k = problem.n_adversaries
+    if hand < k:
+        return f"adversary {hand}"
+    return f"adversaries {', '.join(map(str, problem.groups[hand - k]))} together"
 
 
 def _degrees(problem: Problem, plan: Pairs) -> Iterator[str]:
@@ -285,10 +364,12 @@ def _means(problem: Problem, tally: _Tally) -> Iterator[str]:
         return
     counted = reachable(problem.sets)
     for cap in problem.averages:
-        means = tally.means(cap.properties, counted)
+        means = tally.means(cap.properties, counted, cap.over)
+        sign = "below " if cap.strict else ""
         lines = [
-            f"adversary {a} has a mean disclosure of {mean}, allowed {cap.limit}"
+            f"{_named(problem, a)} has a mean disclosure of {mean}, "
+            f"allowed {sign}{cap.limit}"
             for a, mean in enumerate(means)
-            if mean > cap.limit
+            if not cap.kept(mean)
         ]
         yield from _told(lines[:SHOWN], len(lines), "averages past their cap")

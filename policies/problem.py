@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Self
 
 import numpy as np
 
+from policies.coalitions import NOBODY, Coalitions, membership, pooled
 from policies.document.policy import Objective
+from policies.links import Links
 from policies.sets import Bools, Ints, InvalidProblem, SetSystem, below, column
 from policies.utility import Weights
 
@@ -84,11 +87,21 @@ class Average:
     properties : tuple of int
         The properties whose sets are counted.
     limit : Fraction
-        0 < limit <= 1.
+    strict : bool
+        Whether the mean must stay below the limit: mean < limit.
+    over : int
+        What the sum is divided by; 0: the number of counted sets that could disclose
+        anything.
     """
 
     properties: tuple[int, ...]
     limit: Fraction
+    strict: bool = False
+    over: int = 0
+
+    def kept(self, mean: Fraction) -> bool:
+        """Whether this mean is within the cap."""
+        return mean < self.limit if self.strict else mean <= self.limit
 
 
 @dataclass(frozen=True)
@@ -105,12 +118,15 @@ class Goal:
         The constant of the tradeoff; 0 where no limit was given.
     average : bool
         f is the highest mean over the sets of one adversary instead of the worst set.
+    over : int
+        What the mean's sum is divided by; 0: the number of sets that are judged.
     """
 
     objective: Objective = Objective.DISC_BUDGET
     lambda_: Fraction = Fraction(1)
     tau: Fraction = Fraction(1)
     average: bool = False
+    over: int = 0
 
     def __post_init__(self) -> None:
         if self.lambda_ < 0:
@@ -139,6 +155,13 @@ class Problem:
         Where True, that property is not judged for that adversary.
     goal : Goal
     averages : tuple of Average
+    coalitions : Coalitions
+        Adversaries who pool what they hold; every limit holds for them too.
+    links : Links or None
+        With links, f is what they disclose; the sets are limits only.
+    strict_history : bool
+        Whether a limit that history alone is past makes every plan infeasible (the
+        paper's definition); else only what the plan adds to counts.
 
     Notes
     -----
@@ -156,6 +179,9 @@ class Problem:
     trusted: Bools | None = None
     goal: Goal = Goal()
     averages: tuple[Average, ...] = ()
+    coalitions: Coalitions = NOBODY
+    links: Links | None = None
+    strict_history: bool = False
 
     def __post_init__(self) -> None:
         n, k = self.n_entries, self.n_adversaries
@@ -179,6 +205,11 @@ class Problem:
             below(f"{name}.adversary", pairs.adversary, k)
         if self.trusted is not None:
             self._check_trusted()
+        self.coalitions.check(k)
+        if self.links is not None and len(self.links.place) != n:
+            raise InvalidProblem(
+                f"links speak of {len(self.links.place)} entries, expected {n}"
+            )
 
     def _check_trusted(self) -> None:
         """Copy the mask; raise unless it is properties x adversaries."""
@@ -198,6 +229,31 @@ class Problem:
     def n_adversaries(self) -> int:
         """Number of (merged) adversaries."""
         return self.weights.n_adversaries
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Coalitions of two and more: hand ``k + i`` is ``groups[i]``."""
+        if not self.coalitions:
+            return ()
+        return self.coalitions.listed(self.n_adversaries)
+
+    def held(self, pairs: Pairs) -> Pairs:
+        """Return what every hand holds of these pairs: adversaries, then coalitions."""
+        if not self.groups:
+            return pairs
+        k = self.n_adversaries
+        return Pairs(*pooled(self.groups, k, pairs.entry, pairs.adversary))
+
+    def judged(self) -> Bools | None:
+        """Mask (properties, hands): who is judged; None if everybody is.
+
+        A coalition is judged unless all its members are trusted.
+        """
+        if self.trusted is None:
+            return None
+        members = membership(self.groups, self.n_adversaries)
+        free = ~self.trusted
+        return np.asarray((free.astype(np.int64) @ members.T.astype(np.int64)) > 0)
 
     def room(self) -> Ints:
         """Capacity of each adversary, shape (k,), never more than could be used."""
@@ -223,6 +279,7 @@ class Problem:
             weights=self.weights.select(entries),
             forbidden=part(self.forbidden),
             history=part(self.history),
+            links=None if self.links is None else self.links.select(entries),
         )
 
 

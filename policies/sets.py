@@ -77,7 +77,7 @@ class SetSystem:
     start : int64 array, shape (sets + 1,)
         Members of set s are rows ``start[s]:start[s + 1]`` of the next two.
     entry : int64 array, shape (members,)
-        Member entries; an entry is at most once in a set.
+        Member entries; an entry is at most once in a set, and at most once in a class.
     amount : int64 array, shape (members,)
         Weighted set: the entry's integer weight, >= 0. Set of classes: the number of
         its class, from 0 without gaps.
@@ -144,8 +144,16 @@ class SetSystem:
             )
         if (np.diff(self.start) < 0).any():
             raise InvalidProblem("sets.start falls somewhere, expected it to rise")
-        key = np.sort(self.member_set * max(1, self.n_entries) + self.entry)
-        twice = key[1:][key[1:] == key[:-1]]
+        key = self.member_set * max(1, self.n_entries) + self.entry
+        if self.classes.any():  # there an entry may stand once in each class
+            classed = self.classes[self.member_set]
+            place = np.where(classed, self.amount, 0)
+            order = np.lexsort((place, key))
+            same = (np.diff(key[order]) == 0) & (np.diff(place[order]) == 0)
+            twice = key[order[1:][same]]
+        else:
+            key = np.sort(key)
+            twice = key[1:][key[1:] == key[:-1]]
         if twice.size:
             bad = divmod(int(twice[0]), self.n_entries)
             raise InvalidProblem(

@@ -15,7 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
-from policies.judge import Judgement
+from policies.document.policy import Objective
+from policies.judge import Judgement, judge
 from policies.problem import Plan, Problem
 from policies.sets import Ints
 
@@ -61,6 +62,12 @@ class Limits:
         have room; >= 1, inf for utility alone.
     exact_size : int
         Entries x adversaries up to which utility is searched exactly.
+    prove : bool
+        Whether to go on until the plan is proven best or a limit is reached (``solve``),
+        instead of stopping at a good plan (``plan``).
+    paper : bool
+        Whether heuristics work as the paper prints them, mistakes included, instead of
+        never leaking (``solve --mode paper``).
     """
 
     work: float = 10.0
@@ -70,6 +77,8 @@ class Limits:
     threads: int = 1
     spread: float = float("inf")
     exact_size: int = 4_000
+    prove: bool = False
+    paper: bool = False
 
     def __post_init__(self) -> None:
         for name, low in (("work", 0.0), ("seconds", 0.0)):
@@ -100,6 +109,9 @@ class Cause(StrEnum):
     CLASSES = "classes"  # classes of entries that no worker may complete
     CAPACITY = "capacity"  # answers wanted in all against capacities
     SEARCH = "search"  # all assignments were searched
+    HISTORY = "history"  # what was seen before is past a limit by itself
+    LIMIT = "limit"  # no plan at all has f below such a limit
+    MEAN = "mean"  # a mean over sets can not stay below its limit
 
 
 @dataclass(frozen=True)
@@ -185,6 +197,9 @@ class Solution:
         What was done, in plain words.
     judged : Judgement or None
         What the judge says of ``plan``; None where there is none.
+    stopped : str
+        Why the search ended: ``optimal``, ``gap``, ``work``, ``time`` or ``interrupt``;
+        empty where nothing was searched.
     """
 
     verdict: Verdict
@@ -196,6 +211,7 @@ class Solution:
     cores: tuple[Core, ...] = ()
     tried: tuple[str, ...] = ()
     judged: Judgement | None = None
+    stopped: str = ""
 
     def __post_init__(self) -> None:
         if len(self.reason) != len(self.held):
@@ -223,3 +239,49 @@ class Solver(Protocol):
     ) -> Solution:
         """Solve."""
         ...
+
+
+def answer(
+    problem: Problem,
+    plan: Plan,
+    *,
+    bound: Fraction | None = None,
+    tried: tuple[str, ...] = (),
+    stopped: str = "",
+) -> Solution:
+    """Judge a solver's plan and make its answer: SOLVED, or UNKNOWN where refused.
+
+    Parameters
+    ----------
+    problem : Problem
+    plan : Plan
+    bound : Fraction, optional
+        A proven bound; None: the best utility without limits, and no disclosure.
+    tried : tuple of str
+        What was done.
+    stopped : str
+        See :class:`Solution`.
+    """
+    ceiling = free_bound(problem)
+    ceiling = ceiling if bound is None else min(bound, ceiling)
+    judged = judge(problem, plan)
+    if not judged.feasible:
+        told = (*tried, f"the plan was refused: {judged.violations[0]}")
+        return Solution(Verdict.UNKNOWN, bound=ceiling, tried=told, stopped=stopped)
+    value = judged.objective
+    return Solution(
+        Verdict.SOLVED,
+        plan,
+        value=value,
+        bound=max(ceiling, value),
+        tried=tried,
+        judged=judged,
+        stopped=stopped,
+    )
+
+
+def free_bound(problem: Problem) -> Fraction:
+    """Bound that needs no search: the best copies of every entry, nothing disclosed."""
+    u = problem.weights.best(problem.hi) * problem.weights.unit
+    goal = problem.goal
+    return u + goal.lambda_ * goal.tau if goal.objective is Objective.TRADEOFF else u

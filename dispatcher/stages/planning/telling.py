@@ -115,6 +115,8 @@ def _reason(made: Translation, core: Core, clash: Clash) -> str:
             )
         case Cause.SEARCH:
             return f"{where}{rules} clash together (every assignment was searched)"
+        case Cause.HISTORY | Cause.LIMIT | Cause.MEAN:
+            return f"{where}{rules}: no plan can stay below the limit"
 
 
 def _answers(made: Translation, clash: Clash) -> list[tuple[str, str]]:

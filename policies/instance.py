@@ -1,0 +1,386 @@
+"""Instance files ("sparsi-instance/1") to the one Problem, and plans back to rows.
+
+An instance is the paper's problem with numbers written out: weights, sensitive sets, a
+disclosure function, and what is asked. Reading is exact: see :mod:`policies.exact`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from policies.coalitions import Coalitions
+from policies.disclosure import cap_below
+from policies.document.policy import Objective
+from policies.exact import fraction, grid, shares
+from policies.instance_fields import (
+    InvalidInstance,
+    choice,
+    indices,
+    integer,
+    listed,
+    mapped,
+    number,
+    table,
+)
+from policies.links import Links, Relation
+from policies.problem import Average, Goal, Pairs, Problem
+from policies.sets import NO_CAP, Ints, InvalidProblem, Measure, SetSystem
+from policies.utility import Weights
+
+SCHEMA: Final = "sparsi-instance/1"
+
+MEASURES: Final = {
+    "step": Measure.STEP,
+    "linear": Measure.LINEAR,
+    "quadratic": Measure.QUADRATIC,
+}
+RELATIONS: Final = {"cosine": Relation.COSINE, "common": Relation.COMMON}
+ASKED: Final = ("tradeoff", "discbudget", "zero_step", "zero_cosine")
+
+
+@dataclass(frozen=True, eq=False)
+class Instance:
+    """One instance, read.
+
+    Attributes
+    ----------
+    problem : Problem
+        Set s of it is property s of the file; for ``zero_cosine`` its sets are the
+        pairs of entries that meet, and the links are the properties.
+    name : str
+    kind : str
+        Disclosure function: step, linear, quadratic, cosine or common.
+    asked : str
+        tradeoff, discbudget, zero_step or zero_cosine.
+    """
+
+    problem: Problem
+    name: str
+    kind: str
+    asked: str
+
+
+def read_instance(document: object) -> Instance:
+    """Read a parsed JSON document.
+
+    Raises
+    ------
+    InvalidInstance
+        With what is wrong, where it is, and how to mend it.
+    """
+    root = mapped(document, "the document")
+    choice(root.get("schema"), "schema", (SCHEMA,))
+    n = integer(root.get("n_entries"), "n_entries", 0)
+    k = integer(root.get("n_adversaries"), "n_adversaries", 1)
+    t = integer(root.get("t"), "t", 1)
+    how = mapped(root.get("disclosure"), "disclosure")
+    kind = choice(how.get("kind"), "disclosure.kind", (*MEASURES, *RELATIONS))
+    average = (
+        choice(how.get("aggregation"), "disclosure.aggregation", ("worst", "average"))
+        == "average"
+    )
+    asked = choice(root.get("problem"), "problem", ASKED)
+    _check_asked(kind, asked)
+    given = listed(root.get("properties"), "properties")
+    lambda_ = fraction(number(root.get("lambda", 1.0), "lambda"))
+    tau = fraction(number(root.get("tau", 0.0), "tau", -1e18))
+    lo = np.ones(n, np.int64)
+    lo[indices(root.get("history_only_entries") or [], "history_only_entries", n)] = 0
+    base = {
+        "lo": lo,
+        "hi": lo * min(t, k),
+        "weights": _weights(root, n, k, lo * min(t, k)),
+        "capacity": _capacity(root, k),
+        "history": _history(root, n, k),
+        "coalitions": _coalitions(root, k),
+        "strict_history": True,
+    }
+    ask = _Ask(asked, average, lambda_, tau, max(1, len(given)))
+    try:
+        if kind in RELATIONS:
+            problem = _linked(root, given, n, RELATIONS[kind], ask, base)
+        else:
+            problem = _measured(given, n, MEASURES[kind], ask, base)
+    except InvalidProblem as error:
+        raise InvalidInstance(
+            str(error), "the document", "Correct the field that is named."
+        ) from error
+    name = root.get("name")
+    return Instance(problem, name if isinstance(name, str) else "", kind, asked)
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """What is maximised, and below which limit."""
+
+    asked: str
+    average: bool
+    lambda_: Fraction
+    tau: Fraction
+    over: int
+
+    @property
+    def goal(self) -> Goal:
+        tradeoff = self.asked == "tradeoff"
+        return Goal(
+            Objective.TRADEOFF if tradeoff else Objective.DISC_BUDGET,
+            self.lambda_,
+            self.tau,
+            self.average,
+            self.over,
+        )
+
+    def averages(self, n_properties: int) -> tuple[Average, ...]:
+        """Return the cap f < tau where it is one on a mean, or can never be kept."""
+        if self.asked != "discbudget":
+            return ()
+        if self.tau <= 0:
+            return (Average((), self.tau, strict=True, over=1),)
+        if not self.average:
+            return ()
+        every = tuple(range(n_properties))
+        return (Average(every, self.tau, strict=True, over=self.over),)
+
+    def cap(self, measure: Measure, full: int) -> int:
+        """Return the highest load of one set."""
+        if self.asked == "zero_step":
+            return full - 1
+        if self.asked == "discbudget" and not self.average and self.tau > 0:
+            return cap_below(measure, full, self.tau)
+        return NO_CAP
+
+
+def _check_asked(kind: str, asked: str) -> None:
+    """Raise where the function and the question do not go together."""
+    fit = {
+        "zero_step": kind == "step",
+        "zero_cosine": kind in RELATIONS,
+    }
+    if not fit.get(asked, True):
+        raise InvalidInstance(
+            f"{asked} is asked of the disclosure function {kind}",
+            "problem",
+            "zero_step goes with kind step, zero_cosine with kind cosine; for others "
+            "ask discbudget with a tau.",
+        )
+
+
+def _weights(root: Mapping[str, Any], n: int, k: int, hi: Ints) -> Weights:
+    """Weights as integers; ``utility_norm`` becomes part of the unit."""
+    real = table(root.get("weights"), "weights", n, k)
+    steps, unit = grid(real, 2**61 // max(1, n * k))
+    weights = Weights(np.arange(n), np.ones(n, np.int64), steps.T, unit)
+    norm = root.get("utility_norm")
+    if norm is None:
+        best = weights.best(hi) * unit
+        return replace(weights, unit=unit / (best or 1))
+    value = number(norm, "utility_norm")
+    if value <= 0:
+        raise InvalidInstance(
+            f"{value!r} is out of range, expected > 0",
+            "utility_norm",
+            "Write the sum of each entry's t best weights, or 1.",
+        )
+    return replace(weights, unit=unit / fraction(value))
+
+
+def _capacity(root: Mapping[str, Any], k: int) -> Ints | None:
+    given = root.get("capacities")
+    if given is None:
+        return None
+    rows = listed(given, "capacities", k)
+    return np.array(
+        [
+            NO_CAP if c is None else integer(c, f"capacities[{a}]", 0)
+            for a, c in enumerate(rows)
+        ],
+        np.int64,
+    )
+
+
+def _history(root: Mapping[str, Any], n: int, k: int) -> Pairs:
+    pairs = []
+    for i, pair in enumerate(listed(root.get("prior") or [], "prior")):
+        where = f"prior[{i}]"
+        d, a = listed(pair, where, 2)
+        d = integer(d, f"{where}[0]", 0, n - 1)
+        pairs.append((d, integer(a, f"{where}[1]", 0, k - 1)))
+    return Pairs.of(pairs)
+
+
+def _coalitions(root: Mapping[str, Any], k: int) -> Coalitions:
+    groups = listed(root.get("coalition_groups") or [], "coalition_groups")
+    read = tuple(
+        tuple(indices(group, f"coalition_groups[{i}]", k))
+        for i, group in enumerate(groups)
+    )
+    any_m = root.get("any_m")
+    m = 1 if any_m is None else integer(any_m, "any_m", 1)
+    return Coalitions(read, max(1, min(m, k)))
+
+
+def _measured(
+    given: list[Any], n: int, measure: Measure, ask: _Ask, base: dict[str, Any]
+) -> Problem:
+    """Step, linear and quadratic: one set a property."""
+    rows = [_property(p, f"properties[{i}]", n, measure) for i, p in enumerate(given)]
+    size = [len(r.entries) for r in rows]
+    names = tuple(f"property {i}" for i in range(len(rows)))
+    sets = SetSystem(
+        n_entries=n,
+        properties=names,
+        measures=(measure,) * len(rows),
+        owner=np.arange(len(rows)),
+        start=np.cumsum([0, *size]),
+        entry=np.array([d for r in rows for d in r.entries], np.int64),
+        amount=np.array([w for r in rows for w in r.amounts], np.int64),
+        cap=np.array([ask.cap(measure, r.full) for r in rows], np.int64),
+        full=np.array([r.full for r in rows], np.int64),
+        classes=np.array([r.classes for r in rows], np.bool_),
+    )
+    return Problem(sets=sets, goal=ask.goal, averages=ask.averages(len(rows)), **base)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One property, read."""
+
+    entries: list[int]
+    amounts: list[int]
+    full: int
+    classes: bool = False
+
+
+def _property(given: object, where: str, n: int, measure: Measure) -> _Row:
+    one = mapped(given, where)
+    if "classes" in one:
+        return _classes(one["classes"], f"{where}.classes", n, measure)
+    entries = indices(one.get("entries"), f"{where}.entries", n)
+    if measure is Measure.STEP:
+        once = sorted(set(entries))
+        return _Row(once, [1] * len(once), max(1, len(once)))
+    a = listed(one.get("a"), f"{where}.a", len(entries))
+    sums: dict[int, float] = {}
+    for j, (d, item) in enumerate(zip(entries, a, strict=True)):
+        value = number(item, f"{where}.a[{j}]")
+        sums[d] = sums[d] + value if d in sums else value
+    total = sum(sums.values())
+    if total > 1 + 1e-9:
+        raise InvalidInstance(
+            f"the weights add up to {total:.9g}, expected at most 1",
+            f"{where}.a",
+            "Divide them by their sum: a disclosure lies between 0 and 1.",
+        )
+    amounts, full = shares(list(sums.values()))
+    return _Row(list(sums), amounts, full)
+
+
+def _classes(given: object, where: str, n: int, measure: Measure) -> _Row:
+    """Classes; one that is empty can never be held, so nothing is disclosed."""
+    if measure is not Measure.STEP:
+        raise InvalidInstance(
+            "classes are given for a function other than step",
+            where,
+            "Use kind step, or list entries with their weights a.",
+        )
+    groups = [
+        sorted(set(indices(group, f"{where}[{c}]", n)))
+        for c, group in enumerate(listed(given, where))
+    ]
+    if not groups or not all(groups):
+        return _Row([], [], 1)
+    pairs = [(d, c) for c, group in enumerate(groups) for d in group]
+    return _Row([d for d, _ in pairs], [c for _, c in pairs], len(groups), True)
+
+
+def _linked(
+    root: Mapping[str, Any],
+    given: list[Any],
+    n: int,
+    relation: Relation,
+    ask: _Ask,
+    base: dict[str, Any],
+) -> Problem:
+    """Cosine and common: links, and for ``zero_cosine`` the pairs that must not meet."""
+    place, count = _visits(root, n)
+    link: list[int] = []
+    entry: list[int] = []
+    side: list[int] = []
+    for i, p in enumerate(given):
+        for end, word in enumerate(("left", "right")):
+            where = f"properties[{i}].{word}"
+            found = indices(mapped(p, f"properties[{i}]").get(word), where, n)
+            link += [i] * len(found)
+            entry += found
+            side += [end] * len(found)
+    limited = ask.asked == "discbudget"
+    links = Links(
+        relation,
+        place,
+        count,
+        np.array(link, np.int64),
+        np.array(entry, np.int64),
+        np.array(side, np.int64),
+        len(given),
+        tau=ask.tau if limited and not ask.average else None,
+        mean_tau=ask.tau if limited and ask.average else None,
+    )
+    sets = _meetings(links, n) if ask.asked == "zero_cosine" else SetSystem(n)
+    return Problem(
+        sets=sets, links=links, goal=ask.goal, averages=ask.averages(0), **base
+    )
+
+
+def _visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Ints]:
+    """Place of each entry, renumbered, and its count as an integer."""
+    where = listed(root.get("loc"), "loc", n)
+    for d, item in enumerate(where):
+        if isinstance(item, bool) or not isinstance(item, int | str):
+            raise InvalidInstance(
+                "a place is neither a number nor a name",
+                f"loc[{d}]",
+                "Write an integer or a string.",
+            )
+    number_of = {spot: i for i, spot in enumerate(dict.fromkeys(where))}
+    counts = [
+        number(c, f"cnt[{d}]") for d, c in enumerate(listed(root.get("cnt"), "cnt", n))
+    ]
+    steps, _ = grid(np.array(counts, np.float64), 2**24 - 1)
+    return np.array([number_of[spot] for spot in where], np.int64), steps
+
+
+def _meetings(links: Links, n: int) -> SetSystem:
+    """Each pair of entries that discloses a link together, once, as a step set."""
+    link, left, right = links.conflicts()
+    ends = np.stack([np.minimum(left, right), np.maximum(left, right)], axis=1)
+    ends, first = np.unique(ends, axis=0, return_index=True)
+    lone = ends[:, 0] == ends[:, 1]
+    size = np.where(lone, 1, 2)
+    kept = np.ones(2 * len(ends), np.bool_)
+    kept[1::2] = ~lone
+    names = tuple(f"property {i}" for i in range(links.n_links))
+    return SetSystem(
+        n_entries=n,
+        properties=names,
+        measures=(Measure.STEP,) * links.n_links,
+        owner=link[first],
+        start=np.concatenate([[0], np.cumsum(size)]),
+        entry=ends.reshape(-1)[kept],
+        amount=np.ones(int(kept.sum()), np.int64),
+        cap=size - 1,
+        full=size,
+        classes=np.zeros(len(ends), np.bool_),
+    )
+
+
+def rows_of(plan: Pairs, n_entries: int) -> list[list[int]]:
+    """Return a plan as a list, one row an entry, of lists of adversaries."""
+    rows: list[list[int]] = [[] for _ in range(n_entries)]
+    for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
+        rows[d].append(a)
+    return rows

@@ -1,0 +1,152 @@
+"""Reading one field of an instance file: typed, bounded, and located when it is off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+LARGEST: Final = 10**9
+"""Largest index or size that is read."""
+
+
+class InvalidInstance(ValueError):
+    """An instance file that is not what it must be.
+
+    Parameters
+    ----------
+    what : str
+        What was found, and what was expected.
+    where : str
+        Path of the field inside the document, like ``properties[3].entries[0]``.
+    mend : str
+        What the writer of the file can do.
+    """
+
+    def __init__(self, what: str, where: str, mend: str) -> None:
+        super().__init__(f"{where}: {what}")
+        self.what = what
+        self.where = where
+        self.mend = mend
+
+
+def named(value: object) -> str:
+    """What a JSON value is, in words, without showing much of it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return f"the number {value!r}"[:40]
+        case str():
+            return "a string"
+        case list():
+            return f"a list of {len(value)}"
+        case _:
+            return "an object"
+
+
+def integer(value: object, where: str, low: int, high: int = LARGEST) -> int:
+    """Return an integer from low to high."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInstance(
+            f"found {named(value)}, expected an integer", where, "Write a whole number."
+        )
+    if not low <= value <= high:
+        raise InvalidInstance(
+            f"{value if abs(value) < 10**12 else 'the number'} is out of range, "
+            f"expected {low} to {high}",
+            where,
+            "Indices count from 0; check the sizes n_entries and n_adversaries.",
+        )
+    return value
+
+
+def number(
+    value: object, where: str, low: float = 0.0, high: float = math.inf
+) -> float:
+    """Return a finite number from low to high."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInstance(
+            f"found {named(value)}, expected a number", where, "Write a plain number."
+        )
+    try:
+        real = float(value)
+    except OverflowError:
+        real = math.inf
+    if not math.isfinite(real):
+        raise InvalidInstance(
+            "found NaN or infinity, expected a finite number",
+            where,
+            "Replace it by a number: NaN and infinity mean nothing here.",
+        )
+    if not low <= real <= high:
+        limit = f">= {low:g}" if math.isinf(high) else f"{low:g} to {high:g}"
+        raise InvalidInstance(
+            f"{real!r} is out of range, expected {limit}",
+            where,
+            "Negative weights and shares have no meaning here.",
+        )
+    return real
+
+
+def listed(value: object, where: str, length: int | None = None) -> list[Any]:
+    """Return a list, of this length."""
+    if not isinstance(value, list):
+        raise InvalidInstance(
+            f"found {named(value)}, expected a list", where, "Write a JSON list."
+        )
+    if length is not None and len(value) != length:
+        raise InvalidInstance(
+            f"the list has length {len(value)}, expected {length}",
+            where,
+            "Give one item for each index, in their order.",
+        )
+    return value
+
+
+def mapped(value: object, where: str) -> Mapping[str, Any]:
+    """Return an object."""
+    if not isinstance(value, dict):
+        raise InvalidInstance(
+            f"found {named(value)}, expected an object", where, "Write a JSON object."
+        )
+    return value
+
+
+def choice(value: object, where: str, known: tuple[str, ...]) -> str:
+    """Return one of the known words."""
+    if not isinstance(value, str) or value not in known:
+        told = repr(value[:40]) if isinstance(value, str) else named(value)
+        raise InvalidInstance(
+            f"found {told}, expected one of {', '.join(known)}",
+            where,
+            "Use one of the words of the format.",
+        )
+    return value
+
+
+def indices(value: object, where: str, limit: int) -> list[int]:
+    """Return a list of indices below the limit."""
+    found = listed(value, where)
+    for i, item in enumerate(found):
+        if type(item) is not int or not 0 <= item < limit:
+            integer(item, f"{where}[{i}]", 0, limit - 1)
+    return found
+
+
+def table(value: object, where: str, rows: int, width: int) -> Floats:
+    """Return a table of finite numbers >= 0, shape (rows, width)."""
+    lines = listed(value, where, rows)
+    for i, line in enumerate(lines):
+        spot = f"{where}[{i}]"
+        for j, item in enumerate(listed(line, spot, width)):
+            if type(item) is not float or not 0.0 <= item < math.inf:
+                number(item, f"{spot}[{j}]")
+    return np.array(lines, dtype=np.float64).reshape(rows, width)
