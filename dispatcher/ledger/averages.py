@@ -66,6 +66,12 @@ def is_fresh(tx: Tx, force: InForce) -> bool:
     return rows.stamp(tx) == _stamp(tx, force)
 
 
+def may_be_lifted(tx: Tx, force: InForce) -> bool:
+    """Whether a load can raise a mean: only windows begin at entries nobody holds."""
+    windows = any(rule.window is not None for rule in measured(force))
+    return force.averages and windows and rows.anything_held(tx)
+
+
 def rebuild(tx: Tx, force: InForce) -> None:
     """Write the sums anew from holdings and entries."""
     means = compute(tx, force)

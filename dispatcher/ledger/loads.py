@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dispatcher.ledger import chains
+from dispatcher.ledger import averages, chains
 from dispatcher.ledger.lines import canonical
+from dispatcher.ledger.members import refuse_means
 from dispatcher.ledger.standing import InForce, no_policy, version_of
+from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import keylines, ledger
 from dispatcher.store.transaction import Tx
 from policies.document.policy import Scope
@@ -59,7 +61,7 @@ def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
     """Make the entries of a load known to the ledger.
 
     The lines are kept as they are, for evidence; chain ``system`` gets their number and
-    digest. Call it in the transaction that writes the entries.
+    digest. Call it in the transaction that writes the entries, after they are written.
 
     Parameters
     ----------
@@ -79,6 +81,9 @@ def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
     ------
     Conflict
         No policy is in force.
+    PastLimit
+        The new entries lift a mean past its cap: each may begin a window over what is
+        held already. Nothing may be kept: let the error end the transaction.
     ValueError
         An entry lacks a fact that the policy needs: intake rejects such records.
     """
@@ -86,7 +91,17 @@ def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
     if not version:
         raise no_policy()
     force = version_of(tx, version)
-    return write_keys(tx, key_lines(force, records), at=at)
+    written = write_keys(tx, key_lines(force, records), at=at)
+    # Chain ``system`` is locked by now, so that loads come here one by one; bookings
+    # are kept out by the barrier, which they hold alone where a mean is capped.
+    if written and averages.may_be_lifted(tx, force):
+        living = [
+            chain.id
+            for chain in ledger.all_chains(tx)
+            if chain.id != SYSTEM_CHAIN and chain.survivor_id is None
+        ]
+        refuse_means(tx, force, living, "the load")
+    return written
 
 
 def write_keys(tx: Tx, lines: Iterable[str], *, at: int, repeated: bool = False) -> int:

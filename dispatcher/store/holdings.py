@@ -32,6 +32,14 @@ def holdings(
         )
 
 
+def holds_anything(tx: Tx, adversary_id: int) -> bool:
+    """Whether the summary has a row of an adversary."""
+    return (
+        tx.one("SELECT 1 FROM holding WHERE adversary_id = ? LIMIT 1", (adversary_id,))
+        is not None
+    )
+
+
 def all_holdings(tx: Tx, adversary_id: int) -> list[tuple[int, int, int, int]]:
     """Return the whole summary of one adversary (grows with what it holds)."""
     return tx.rows(

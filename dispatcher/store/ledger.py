@@ -369,14 +369,6 @@ def recusals(tx: Tx, adversary_ids: Sequence[int]) -> set[tuple[int, int]]:
     }
 
 
-def holds_anything(tx: Tx, adversary_id: int) -> bool:
-    """Whether the summary has a row of an adversary."""
-    return (
-        tx.one("SELECT 1 FROM holding WHERE adversary_id = ? LIMIT 1", (adversary_id,))
-        is not None
-    )
-
-
 def stopped_scopes(tx: Tx) -> set[str]:
     """What is paused: ``all``, ``connector:NAME``, ``run#ID``."""
     return {
