@@ -40,8 +40,7 @@ def daemon(store, clock):
 
 def held(store):
     with store.read() as tx:
-        found = lease.holder(tx, lease.SHARD)
-    return found
+        return lease.holder(tx, lease.SHARD)
 
 
 def test_a_second_daemon_is_told_who_leads(store, clock, daemon):

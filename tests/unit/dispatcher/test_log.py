@@ -25,6 +25,10 @@ def stream(request):
     logging.raiseExceptions = True
 
 
+def fail(error):
+    raise error
+
+
 def test_an_event_is_one_line_with_its_stage_and_ids(stream):
     log.get_logger("booking").info("tick", done=3)
     (line,) = stream.getvalue().splitlines()
@@ -41,7 +45,7 @@ def test_no_sign_from_outside_can_forge_a_line(stream, sign):
 
 def test_an_error_is_told_by_type_and_place_without_its_message(stream):
     try:
-        raise ValueError("Canary Secretson")
+        fail(ValueError("Canary Secretson"))
     except ValueError as error:
         log.get_logger("x").error("tick-failed", error=error)
     text = stream.getvalue()
@@ -57,7 +61,7 @@ def test_debug_lines_are_left_out(stream):
 
 def test_what_a_library_logs_is_told_without_its_words(stream):
     try:
-        raise KeyError("Canary Secretson")
+        fail(KeyError("Canary Secretson"))
     except KeyError:
         logging.getLogger("uvicorn.error").exception("at %s", "Canary Secretson")
     logging.getLogger("httpx").warning("GET /?name=Canary")
@@ -71,16 +75,11 @@ def test_what_a_library_logs_is_told_without_its_words(stream):
 def test_what_nobody_catches_is_logged_without_its_message(stream, capsys):
     log.guard_uncaught()
 
-    def fail():
-        raise RuntimeError("Canary Secretson")
-
-    thread = threading.Thread(target=fail)
+    error = RuntimeError("Canary Secretson")
+    thread = threading.Thread(target=fail, args=(error,))
     thread.start()
     thread.join()
-    try:
-        fail()
-    except RuntimeError as error:
-        sys.excepthook(RuntimeError, error, error.__traceback__)
+    sys.excepthook(RuntimeError, error, error.__traceback__)
     assert len(stream.getvalue().splitlines()) == 2
     assert "Canary" not in stream.getvalue() + "".join(capsys.readouterr())
 

@@ -1,0 +1,728 @@
+"""Commands as an operator meets them: what is printed, where, and the exit status."""
+
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from dispatcher.errors import NotFound
+from dispatcher.store import open_store
+from dispatcher.surfaces.cli import status as status_command
+from dispatcher.surfaces.cli.start import hoist, main
+
+POLICY = """
+version = 1
+name = "forms"
+
+[budget]
+t = 3
+
+[entity.form]
+key = "rx_id"
+
+[entity.form.fields]
+patient_name = { ask = "transcribe", answers = 2 }
+disease = { ask = "transcribe", answers = 2 }
+
+[property.both]
+of = ["patient_name", "disease"]
+
+[[test]]
+name = "name then disease is refused"
+worker = "inhouse/ann"
+seen = ["f1.patient_name"]
+ask = "f1.disease"
+expect = "deny"
+by = "both"
+"""
+FORMS = (
+    "rx_id,patient_name,disease\nf1,Canary One,Secret gout\nf2,Canary Two,Secret flu\n"
+)
+TWO = ("inhouse/ann", "inhouse/bob")
+NINE = [
+    "init",
+    "records",
+    "policy",
+    "workers",
+    "plan",
+    "up",
+    "status",
+    "explain",
+    "demo",
+]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run a command in a directory of its own; (status, stdout, stderr)."""
+    for name in [n for n in os.environ if n.startswith("DISPATCHER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words):
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert "Canary" not in out + err
+        assert "Secret" not in out + err
+        return SimpleNamespace(code=code, out=out, err=err)
+
+    return command
+
+
+@pytest.fixture
+def house(run, tmp_path, sqlite_template):
+    """A directory with a policy in force, two workers and two forms loaded."""
+    (tmp_path / "dispatcher.db").write_bytes(sqlite_template.read_bytes())
+    (tmp_path / "policy.toml").write_text(POLICY)
+    (tmp_path / "forms.csv").write_text(FORMS)
+    for words in (
+        ["policy", "apply"],
+        ["workers", "add", *TWO],
+        ["records", "load", "forms.csv"],
+    ):
+        done = run(*words)
+        assert done.code == 0, done.err
+    return run
+
+
+def fails(done, code, error):
+    """A command that failed said why on stderr, and nothing on stdout."""
+    assert done.code == code
+    assert done.out == ""
+    assert f"error[{error}]: " in done.err
+    assert "\n  why: " in done.err
+    assert "\n  fix: " in done.err
+    assert done.err.endswith(f"  docs: dispatcher explain {error}\n")
+    assert "Traceback" not in done.err
+
+
+def document(done, schema):
+    """The one document on stdout; its first key says what it is."""
+    found = json.loads(done.out)
+    assert next(iter(found)) == "schema"
+    assert found["schema"] == f"dispatcher.{schema}/1"
+    return found
+
+
+# -- all commands ---------------------------------------------------------------------
+
+
+def test_help_shows_nine_commands_first_and_loads_nothing_heavy(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "dispatcher", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"COLUMNS": "100"},
+    )
+    first, _, rest = done.stdout.partition("More commands")
+    commands = first.partition(" Commands ")[2]
+    rows = [line.split() for line in commands.splitlines() if line.startswith("│")]
+    assert sorted(NINE) == sorted(row[1] for row in rows if row[1] in NINE)
+    assert all(word in rest for word in ("pause", "resume", "queue", "audit", "db"))
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    heavy = {"numpy", "ortools", "sqlalchemy", "sqlmodel", "scipy", "numba", "pydantic"}
+    assert not heavy & {name.partition(".")[0] for name in loaded}
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["policy"], ["queue", "dead"]])
+def test_help_is_no_failure(run, words):
+    done = run(*words)
+    assert done.code == 0
+    assert "Usage: dispatcher" in done.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["bogus"],
+        ["status", "--bogus"],
+        ["plan", "apply"],
+        ["plan", "apply", "one"],
+        ["queue", "list", "--state", "bogus"],
+        ["init", "--template", "bogus"],
+    ],
+)
+def test_wrong_words_are_told_like_every_error(run, words):
+    done = run(*words)
+    fails(done, 2, "E002")
+    assert "--help" in done.err
+
+
+def test_options_for_all_commands_may_follow_the_command():
+    assert hoist(["status", "--json", "-q", "--watch", "1"]) == [
+        "--json",
+        "-q",
+        "status",
+        "--watch",
+        "1",
+    ]
+    assert hoist(["records", "show", "--", "--json"]) == [
+        "records",
+        "show",
+        "--",
+        "--json",
+    ]
+
+
+@pytest.mark.parametrize("words", [["--json", "status"], ["status", "--json"]])
+def test_an_error_as_json_is_one_object_on_stderr(run, words):
+    done = run(*words)
+    assert (done.code, done.out) == (10, "")
+    error = json.loads(done.err)["error"]
+    assert error["code"] == "E101"
+    assert error["retryable"] is False
+    assert all(error[key] for key in ("title", "why", "fix"))
+
+
+def test_a_fault_of_the_program_hides_its_message(house, monkeypatch, tmp_path):
+    def fail(*_):
+        raise ValueError("Canary Secretson")
+
+    monkeypatch.setattr(status_command, "collect", fail)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    done = house("status")
+    fails(done, 1, "E001")
+    assert "(ValueError)" in done.err
+    (report,) = tmp_path.glob("dispatcher-*.log")
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+    assert "Canary" not in report.read_text()
+    assert "test_commands.py" in report.read_text()
+
+
+def test_an_interrupt_exits_130(house, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(status_command, "collect", interrupt)
+    assert house("status").code == 130
+
+
+def test_a_reader_that_has_enough_is_no_failure(tmp_path):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "dispatcher", "policy", "schema"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("code", ["E101", "E203", "POL203"])
+def test_every_code_is_explained(run, code):
+    assert run("explain", code).out.removeprefix("# ").startswith(f"{code}: ")
+    assert document(run("--json", "explain", code), "page")["code"] == code
+
+
+def test_an_unknown_code_is_told(run):
+    fails(run("explain", "E999"), 1, "E004")
+
+
+# -- where the store is ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status"],
+        ["policy", "show"],
+        ["workers", "list"],
+        ["plan"],
+        ["queue", "list"],
+        ["records", "list"],
+        ["pause", "--reason", "x"],
+        ["audit", "export", "e"],
+        ["up"],
+    ],
+)
+def test_without_a_store_every_command_exits_10(run, words):
+    fails(run(*words), 10, "E101")
+
+
+def test_a_password_in_the_store_option_is_refused(run):
+    done = run("--store", "postgresql://me:hunter2@127.0.0.1:1/x", "status")
+    fails(done, 2, "E002")
+    assert "hunter2" not in done.err
+
+
+def test_a_private_file_may_hold_the_store_and_the_option_wins(
+    house, tmp_path, monkeypatch
+):
+    file = tmp_path / "url"
+    file.write_text(str(tmp_path / "elsewhere.db"))
+    file.chmod(0o600)
+    monkeypatch.setenv("DISPATCHER_STORE_FILE", str(file))
+    fails(house("status"), 10, "E101")
+    assert house("--store", "dispatcher.db", "status").code == 0
+
+
+def test_a_store_of_a_newer_program_exits_13(house, tmp_path):
+    with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
+        tx.execute("UPDATE alembic_version SET version_num = '9999'", [])
+    fails(house("status"), 13, "E103")
+
+
+def test_another_directory_is_worked_in(house, tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    assert house("-C", tmp_path, "status").code == 0
+    monkeypatch.setenv("DISPATCHER_DIR", str(tmp_path))
+    assert house("status").code == 0
+
+
+# -- init -----------------------------------------------------------------------------
+
+
+def test_init_writes_files_that_only_their_owner_reads(run, tmp_path):
+    before = os.umask(0o022)
+    try:
+        done = run("init")
+    finally:
+        os.umask(before)
+    assert (done.code, done.out) == (0, "")
+    assert "next: dispatcher records preview" in done.err
+    for name in ("dispatcher.toml", "policy.toml", "dispatcher.db", ".gitignore"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600, name
+    assert run("policy", "check").code == 0
+    assert run("status").code == 0
+
+
+def test_init_overwrites_nothing(run, tmp_path):
+    run("init", "--template", "tickets")
+    fails(run("init"), 1, "E005")
+    assert 'name    = "tickets"' in (tmp_path / "policy.toml").read_text()
+
+
+def test_init_keeps_a_policy_that_is_there(run, tmp_path):
+    (tmp_path / "policy.toml").write_text(POLICY)
+    done = run("--json", "init")
+    assert "policy.toml" not in " ".join(document(done, "init")["written"])
+    assert (tmp_path / "policy.toml").read_text() == POLICY
+
+
+def test_init_in_a_place_that_is_none_is_told(run, tmp_path):
+    (tmp_path / "file").touch()
+    assert run("--dir", tmp_path / "file" / "x", "init").code == 5
+
+
+# -- policy ---------------------------------------------------------------------------
+
+
+def test_policy_check_exits_5_with_the_place(run, tmp_path):
+    (tmp_path / "policy.toml").write_text(POLICY.replace("t = 3", "t = 0"))
+    done = run("policy", "check")
+    assert done.code == 5
+    assert "policy.toml:6:" in done.out
+    assert run("policy", "check", "--exit-zero").code == 0
+    assert json.loads(run("--json", "policy", "check").out)
+    concise = run("policy", "check", "--format", "concise").out
+    assert len(concise.splitlines()) == 1
+    fails(run("policy", "check", "none.toml"), 5, "E003")
+
+
+def test_policy_test_exits_1_if_one_fails(house, tmp_path):
+    done = house("policy", "test")
+    assert done.code == 0
+    assert len(done.out.splitlines()) == 1
+    (tmp_path / "policy.toml").write_text(
+        POLICY.replace('"deny"\nby = "both"', '"allow"')
+    )
+    assert house("policy", "test").code == 1
+    (one,) = document(house("policy", "test", "--json"), "policy-tests")["tests"]
+    assert (one["test"], one["passed"]) == ("name then disease is refused", False)
+    assert house("policy", "test", "-k", "nothing").code == 0
+
+
+def test_policy_show_gives_the_file_back_byte_for_byte(house):
+    assert house("policy", "show").out == POLICY
+    found = document(house("policy", "show", "--version", 1, "--json"), "policy")
+    assert found["source"] == POLICY
+    fails(house("policy", "show", "--version", 2), 1, "E004")
+
+
+def test_policy_apply_counts_versions_and_the_same_file_is_no_new_one(house, tmp_path):
+    assert house("policy", "apply").out == "version 1 was in force already\n"
+    (tmp_path / "policy.toml").write_text(POLICY + "# changed\n")
+    assert document(house("policy", "apply", "--json"), "policy")["version"] == 2
+
+
+def test_policy_apply_of_a_bad_file_changes_nothing(house, tmp_path):
+    (tmp_path / "policy.toml").write_text(POLICY.replace("t = 3", "t = 0"))
+    done = house("policy", "apply")
+    assert (done.code, done.out) == (5, "")
+    assert "policy.toml:6:" in done.err
+    assert house("policy", "show").out == POLICY
+
+
+def test_a_policy_that_the_past_breaks_exits_6(house, tmp_path):
+    looser = POLICY.partition("[property.both]")[0]
+    looser = looser.replace("t = 3", 't = 3\nobjective = "tradeoff"')
+    looser += '[property.both]\nof = ["patient_name", "disease"]\ntau = "none"\n'
+    (tmp_path / "policy.toml").write_text(looser)
+    assert house("policy", "apply").code == 0
+    book(tmp_path, "inhouse/ann", "f1.patient_name", "f1.disease")
+    (tmp_path / "policy.toml").write_text(POLICY)
+    fails(house("policy", "apply"), 6, "E204")
+    assert house("policy", "show").out == looser
+
+
+def test_policy_rule_and_schema_print_what_they_name(run):
+    assert run("policy", "rule", "POL203").out.startswith("# POL203: ")
+    fails(run("policy", "rule", "POL999"), 1, "E004")
+    assert "properties" in json.loads(run("policy", "schema").out)
+
+
+def test_policy_init_suggests_from_columns_and_asks_before_it_overwrites(run, tmp_path):
+    (tmp_path / "forms.csv").write_text(FORMS)
+    assert run("policy", "init", "--from", "forms.csv").code == 0
+    first = tmp_path / "policy.toml"
+    assert stat.S_IMODE(first.stat().st_mode) == 0o600
+    assert "Canary" not in first.read_text()
+    first.write_text("mine")
+    fails(run("policy", "init", "--from", "forms.csv"), 2, "E002")
+    assert first.read_text() == "mine"
+    assert run("policy", "init", "--from", "forms.csv", "--yes").code == 0
+    assert first.read_text() != "mine"
+
+
+# -- workers --------------------------------------------------------------------------
+
+
+def test_workers_add_says_what_it_did_and_invites(house):
+    done = house("workers", "add", "inhouse/ann", "inhouse/cat", "--invite")
+    assert done.code == 0
+    rows = [line.split("\t") for line in done.out.splitlines()]
+    assert [row[0] for row in rows] == ["inhouse/ann", "inhouse/cat"]
+    assert all(row[1].startswith("http://127.0.0.1:8421/#k=") for row in rows)
+    assert "inhouse/ann is here already" in done.err
+    assert "1 workers added" in done.err
+    found = document(house("--json", "workers", "add", "inhouse/dan"), "workers")
+    assert found["added"] == ["inhouse/dan"]
+    assert found["invites"] == {}
+
+
+@pytest.mark.parametrize("name", ["ann", "/ann", "inhouse/", "nowhere/ann", "in/a\tb"])
+def test_a_worker_of_no_connector_is_refused_and_none_is_added(house, name):
+    fails(house("workers", "add", "inhouse/eve", name), 2, "E002")
+    assert "eve" not in house("workers", "list").out
+
+
+def test_a_slash_and_an_emoji_in_a_name_are_fine(house):
+    assert house("workers", "add", "inhouse/a/b🙂").code == 0
+    assert "inhouse/a/b🙂" in house("workers", "list").out
+
+
+def test_workers_import_tells_bad_rows_by_line_and_exits_3(house, tmp_path):
+    team = tmp_path / "team.csv"
+    team.write_text("worker\ninhouse/cat\nnobody\nnowhere/dan\nfolder/eve\n")
+    dry = house("workers", "import", team, "--dry-run")
+    assert dry.code == 3
+    assert "DRY RUN" in dry.err
+    assert "cat" not in house("workers", "list").out
+    done = house("workers", "import", team, "--invite")
+    assert done.code == 3
+    assert f"{team}:3: it has no connector before a slash" in done.err
+    assert "nowhere/dan: no connector nowhere is set up" in done.err
+    assert "1 get no link" in done.err
+    assert [row.split("\t")[0] for row in done.out.splitlines()] == ["inhouse/cat"]
+    fails(house("workers", "import", "none.csv"), 5, "E003")
+
+
+def test_an_invitation_of_a_folder_worker_is_refused_and_revokes_none(house, tmp_path):
+    house("workers", "add", "folder/eve")
+    numbers = invite_numbers(tmp_path)
+    fails(house("workers", "invite", "inhouse/ann", "folder/eve"), 1, "E005")
+    assert invite_numbers(tmp_path) == numbers
+    assert house("workers", "invite", "inhouse/ann").out.startswith("inhouse/ann\t")
+    assert invite_numbers(tmp_path) != numbers
+
+
+def test_a_blocked_worker_is_shown_as_such(house):
+    assert house("workers", "block", "inhouse/ann").out == "inhouse/ann is blocked\n"
+    rows = document(house("workers", "list", "--json"), "workers")["workers"]
+    assert [row["state"] for row in rows] == ["blocked", "active"]
+    fails(house("workers", "block", "inhouse/ann"), 1, "E005")
+    assert house("workers", "unblock", "inhouse/ann").code == 0
+    fails(house("workers", "block", "inhouse/none"), 1, "E004")
+
+
+def test_groups_of_the_policy_are_listed(house, tmp_path):
+    assert house("workers", "groups").out == ""
+    (tmp_path / "policy.toml").write_text(
+        POLICY + '[workers.groups.us]\nmembers = ["inhouse/*"]\n'
+    )
+    assert house("policy", "apply").code == 0
+    assert house("workers", "groups").out == "us\t-\tinhouse/ann inhouse/bob\n"
+
+
+# -- records --------------------------------------------------------------------------
+
+
+def test_records_are_listed_by_key_and_state(house):
+    assert house("records", "list").out == (
+        "f1\tdefault\topen\t2\t0\t0\nf2\tdefault\topen\t2\t0\t0\n"
+    )
+    assert house("records", "list", "--state", "answered").out == ""
+    assert house("records", "list", "--run", "none").out == ""
+    assert len(house("records", "list", "--limit", 1).out.splitlines()) == 1
+    rows = document(house("--json", "records", "list"), "records")["records"]
+    assert rows[0] == {
+        "record": "f1",
+        "run": "default",
+        "state": "open",
+        "fields": 2,
+        "answered": 0,
+        "conflict": 0,
+    }
+
+
+def test_a_record_is_shown_by_its_fields(house, tmp_path):
+    book(tmp_path, "inhouse/ann", "f1.patient_name")
+    assert house("records", "show", "f1").out == (
+        "patient_name\topen\t1\t1\t0\t\ndisease\topen\t0\t0\t0\t\n"
+    )
+    found = document(house("records", "show", "f1", "--json"), "record")
+    assert [field["live"] for field in found["fields"]] == [1, 0]
+    fails(house("records", "show", "f9"), 1, "E004")
+
+
+def test_a_load_with_rejects_exits_3(house, tmp_path):
+    (tmp_path / "more.csv").write_text("rx_id,patient_name,disease\nf3,x\nf4,y,z\n")
+    assert house("records", "load", "more.csv").code == 3
+
+
+# -- plan and explain -----------------------------------------------------------------
+
+
+def test_too_few_workers_exit_7_and_the_message_says_how_many_would_do(house):
+    done = house("plan")
+    fails(done, 7, "E701")
+    assert "with 2 adversaries; 4 are needed" in done.err
+    assert "Register 2 more workers (4)" in done.err
+    assert "(both)" in done.err
+    assert house("plan", "list").out == ""
+
+
+def test_the_rest_is_planned_with_partial_and_exits_3(house):
+    done = house("plan", "--partial")
+    assert done.code == 3
+    assert "held back: 4 workers needed" in done.out
+
+
+def test_a_plan_is_made_shown_listed_and_applied(house):
+    house("workers", "add", "inhouse/cat", "inhouse/dan")
+    dry = house("plan", "--dry-run")
+    assert dry.code == 0
+    assert dry.out.startswith("DRY RUN - nothing was changed\n")
+    assert house("plan", "list").out == ""
+    made = document(house("plan", "--json", "--seed", 3), "plan")
+    assert (made["verdict"], made["held"], made["complete"]) == ("SOLVED", 0, 0)
+    number = made["plan"]
+    assert house("plan", "list").out.startswith(f"{number}\tdraft\tSOLVED\t1\t")
+    assert "complete sets: 0" in house("plan", "show", number).out
+    assert "is applied" in house("plan", "apply", number).out
+    fails(house("plan", "apply", number), 1, "E005")
+    fails(house("plan", "apply", 99), 1, "E004")
+    fails(house("plan", "show", 99), 1, "E004")
+    assert document(house("status", "--json"), "status")["plan"]["plan"] == number
+
+
+def test_an_algorithm_that_is_none_is_told(house):
+    fails(house("plan", "--algorithm", "magic"), 2, "E002")
+
+
+def test_without_a_policy_there_is_no_plan(run, sqlite_path):
+    assert sqlite_path.name == "dispatcher.db"
+    assert run("plan").code == 1
+
+
+def test_explain_tells_what_the_gate_would_say(house, tmp_path):
+    assert house("explain", "f1.disease", "--worker", "inhouse/ann").out.startswith(
+        "ALLOW"
+    )
+    book(tmp_path, "inhouse/ann", "f1.patient_name")
+    done = house("explain", "f1.disease", "--worker", "inhouse/ann")
+    assert done.code == 0
+    assert done.out.startswith("DENY  both")
+    assert "REFUSES  both: f 0 -> 1, limit f < 1" in done.out
+    assert "has: f1.patient_name, shown 2027-" in done.out
+    found = document(
+        house("explain", "f1.disease", "--worker", "inhouse/ann", "--json"), "explain"
+    )
+    assert (found["allowed"], found["refused_by"]) == (False, "both")
+    assert (found["can_take"], found["adversaries"]) == (1, 2)
+    assert house("explain", "f1.disease", "--who").out == "inhouse/bob\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "error"),
+    [
+        (["f1.disease"], 2, "E002"),
+        (["f1.disease", "--who", "--worker", "inhouse/ann"], 2, "E002"),
+        (["f9.disease", "--who"], 1, "E004"),
+        (["f1.colour", "--who"], 1, "E004"),
+        (["f1.disease", "--worker", "inhouse/none"], 1, "E004"),
+        (["f1.disease", "--worker", "none"], 2, "E002"),
+    ],
+)
+def test_what_can_not_be_explained_is_told(house, words, code, error):
+    fails(house("explain", *words), code, error)
+
+
+# -- status, pause, queue -------------------------------------------------------------
+
+
+def test_status_exits_9_only_if_asked_and_something_is_to_do(house):
+    done = house("status")
+    assert done.code == 0
+    assert "no daemon runs" in done.out
+    assert house("status", "--exit-code").code == 9
+
+
+def test_status_is_repeated_one_document_a_line(house, monkeypatch):
+    looks = []
+
+    def sleep(seconds):
+        looks.append(seconds)
+        if len(looks) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(status_command.time, "sleep", sleep)
+    done = house("status", "--watch", "5", "--json")
+    assert done.code == 130
+    assert looks == [5.0, 5.0]
+    assert len([json.loads(line) for line in done.out.splitlines()]) == 2
+
+
+def test_a_pause_is_kept_shown_and_ended(house):
+    done = house("pause", "--connector", "inhouse", "--reason", "token expired")
+    assert done.out == "paused connector:inhouse\n"
+    house("pause", "--run", "default", "--reason", "wait")
+    assert "connector:inhouse is paused: token expired" in house("status").out
+    done = house("resume", "--connector", "inhouse")
+    assert done.out == "resumed connector:inhouse\n"
+    assert "still paused: run:default" in done.err
+    assert house("resume").out == "all was not paused\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--connector", "none", "--reason", "x"], 1),
+        (["--run", "none", "--reason", "x"], 1),
+        (["--all", "--run", "default", "--reason", "x"], 2),
+        (["--reason", "two\nlines"], 2),
+        (["--reason", " "], 2),
+        ([], 2),
+    ],
+)
+def test_a_pause_of_nothing_is_told(house, words, code):
+    done = house("pause", *words)
+    assert (done.code, done.out) == (code, "")
+    assert "is paused" not in house("status").out
+
+
+def test_dead_messages_are_listed_and_sent_again_after_a_question(house, tmp_path):
+    ids = dead_messages(tmp_path)
+    assert len(house("queue", "dead", "list").out.splitlines()) == 2
+    assert house("queue", "list", "--state", "ready").out == ""
+    fails(house("queue", "retry"), 2, "E002")
+    dry = house("queue", "dead", "retry", "--dry-run")
+    assert "2 dead messages would be sent again" in dry.out
+    fails(house("queue", "retry", 999), 1, "E004")
+    assert house("queue", "retry", ids[0]).out == "1 wait again\n"
+    assert house("queue", "dead", "retry", "--yes").out == "1 wait again\n"
+    rows = document(house("queue", "list", "--json"), "queue")["messages"]
+    assert [row["state"] for row in rows] == ["ready", "ready"]
+
+
+def test_a_question_is_answered_on_a_terminal(house, tmp_path, monkeypatch):
+    dead_messages(tmp_path)
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    done = house("queue", "retry")
+    assert done.code == 1
+    assert "nothing was changed" in done.err
+    fails(house("--no-input", "queue", "retry"), 2, "E002")
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert house("queue", "retry").out == "2 wait again\n"
+
+
+# -- audit ----------------------------------------------------------------------------
+
+
+def test_evidence_is_exported_and_verified_by_its_head(house, tmp_path):
+    book(tmp_path, "inhouse/ann", "f1.patient_name")
+    root = document(house("audit", "export", "evidence", "--json"), "evidence")["root"]
+    done = house("audit", "verify", "evidence", "--head", root)
+    assert done.code == 0
+    assert done.out.startswith("VERIFIED ")
+    found = document(house("audit", "verify", "evidence", "--json"), "verdict")
+    assert (found["verdict"], found["status"]) == ("VERIFIED", 0)
+    assert house("audit", "verify", "evidence", "--head", "0" * 64).code == 2
+    fails(house("audit", "export", "evidence"), 1, "E005")
+
+
+def test_evidence_that_was_changed_is_broken(house, tmp_path):
+    house("audit", "export", "evidence")
+    ledger = tmp_path / "evidence" / "ledger.jsonl"
+    ledger.write_text(ledger.read_text().replace('"inhouse/ann"', '"inhouse/eve"'))
+    done = house("audit", "verify", "evidence")
+    assert done.code == 2
+    assert done.out.startswith("BROKEN ")
+
+
+# -- what tests do behind the commands ------------------------------------------------
+
+
+def book(directory, account, *fields):
+    """Book fields of a form for an account, as the daemon would."""
+    from dispatcher import keys
+    from dispatcher.ledger.book import Asks, Push
+    from dispatcher.ledger.book import book as book_asks
+    from dispatcher.store import accounts, names
+
+    with open_store(directory / "dispatcher.db") as store, store.write() as tx:
+        key = store.key("pseudonym-key")
+        found = accounts.find(tx, *account.split("/", 1))
+        assert found is not None
+        entries = []
+        for text in fields:
+            record, _, field = text.partition(".")
+            entry = names.entry_named(tx, keys.pseudonym(key, "r", record), field)
+            if entry is None:
+                raise NotFound(text)
+            entries.append(entry)
+        book_asks(
+            tx,
+            [Asks(found.id, entries)],
+            delivery=Push(),
+            at=1_800_000_000_000_000,
+            cause="test",
+        )
+
+
+def dead_messages(directory):
+    """Two messages that were given up; their ids."""
+    book(directory, "inhouse/ann", "f1.patient_name")
+    book(directory, "inhouse/bob", "f2.patient_name")
+    with open_store(directory / "dispatcher.db") as store, store.write() as tx:
+        tx.execute("UPDATE outbox SET state = 'dead'", [])
+        return [row[0] for row in tx.rows("SELECT id FROM outbox ORDER BY id")]
+
+
+def invite_numbers(directory):
+    """Invite numbers of all accounts."""
+    with open_store(directory / "dispatcher.db") as store, store.read() as tx:
+        return tx.rows("SELECT id, invite FROM account ORDER BY id")

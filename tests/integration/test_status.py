@@ -1,0 +1,107 @@
+"""Status: what is counted, who leads, and what only the operator can mend."""
+
+import pytest
+
+from dispatcher.store import lease, pause
+from dispatcher.surfaces.cli.status import collect, lay_out, needs
+from tests.integration.ledger_cases import PAIR, Case, policy
+
+MINUTE = 60
+
+
+@pytest.fixture
+def case(store):
+    made = Case(store)
+    made.apply(policy(PAIR))
+    made.add("x/ann", "x/bob")
+    made.load(("r1", "p1", 1, "abcd"))
+    return made
+
+
+def lead(case, clock):
+    with case.store.write() as tx:
+        lease.take(tx, lease.SHARD, "host-a/b/4121/9", clock(), clock() + 1000)
+
+
+def test_an_empty_store_says_what_to_do_first(store, clock):
+    found = collect(store, clock())
+    assert found["counts"]["records"] == 0
+    assert found["needs_you"] == [
+        "no policy is in force: dispatcher policy apply",
+        "no daemon runs: dispatcher up",
+    ]
+    assert "policy version none" in lay_out(found)
+
+
+def test_what_is_in_the_store_is_counted_by_state(case, clock):
+    case.book(("x/ann", "r1.a r1.c"), ("x/bob", "r1.b"))
+    found = collect(case.store, clock())
+    assert found["counts"] == {
+        "records": 1,
+        "entries": 4,
+        "accounts": 2,
+        "adversaries": 2,
+        "exposures": 3,
+        "answers": 0,
+        "quarantined": 0,
+    }
+    assert found["tasks"] == {"booked": 3}
+    assert found["outbox"] == {"ready": 2}
+    assert "3 exposures" in lay_out(found)
+
+
+def test_the_leader_is_named_while_its_lease_holds(case, clock):
+    lead(case, clock)
+    assert collect(case.store, clock())["leader"] == "host-a pid 4121"
+    clock.advance(seconds=1)
+    found = collect(case.store, clock())
+    assert found["leader"] is None
+    assert "no daemon runs: dispatcher up" in found["needs_you"]
+
+
+def test_a_joined_adversary_is_counted_once(case, clock):
+    groups = '[workers.groups.us]\nmembers = ["x/*"]\n'
+    case.apply(policy(PAIR, groups=groups, name="second"))
+    counts = collect(case.store, clock())["counts"]
+    assert (counts["accounts"], counts["adversaries"]) == (2, 1)
+
+
+def test_what_needs_the_operator_is_said_with_the_command(case, clock):
+    lead(case, clock)
+    case.book(("x/ann", "r1.a"), ("x/bob", "r1.b"))
+    with case.store.write() as tx:
+        tx.execute(
+            "UPDATE outbox SET state = 'dead' WHERE account_id = ?",
+            [case.accounts["x/ann"]],
+        )
+        pause.pause(tx, "connector:x", "token expired", clock())
+        tx.execute(
+            "INSERT INTO held_back (entry_id, plan_id, reason) VALUES (?, 1, ?)",
+            [case.entries["r1.d"], "5 needed: d and c may not share a worker"],
+        )
+    clock.now = case.now
+    clock.advance(seconds=11 * MINUTE)
+    lead(case, clock)
+    assert collect(case.store, clock())["needs_you"] == [
+        "1 field is held back: 5 needed: d and c may not share a worker",
+        "1 message was given up: dispatcher queue dead list",
+        "a message waits for 11 min: dispatcher queue list --state ready",
+        "connector:x is paused: token expired",
+    ]
+
+
+def test_answers_that_fit_nothing_and_conflicts_are_told():
+    found = {
+        "policy_version": 1,
+        "leader": "me",
+        "held_back": [],
+        "outbox": {},
+        "oldest_waiting_minutes": 0,
+        "counts": {"quarantined": 3},
+        "results": {"conflict": 2},
+        "paused": {},
+    }
+    assert needs(found) == [
+        "3 answers fit no task",
+        "2 fields are in conflict: dispatcher records list --state conflict",
+    ]
