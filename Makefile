@@ -6,13 +6,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST ?= -n 2
 
-.PHONY: demo test lint bench bench-paper format system-packages clean
+.PHONY: demo test torture lint bench bench-paper format system-packages clean
 
 demo: $(VENV)/.demo
 	$(BIN)/dispatcher demo --dir build/demo
 
 test: $(VENV)/.lint system-packages
 	$(BIN)/python -m pytest $(PYTEST) --durations=10
+
+# The long form of tests/e2e/test_killed.py: 50 kills on each database.
+torture: $(VENV)/.lint system-packages
+	$(BIN)/python -m tests.e2e.torture --kills 50
+	$(BIN)/python -m tests.e2e.torture --kills 50 --store postgresql
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
