@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher.ledger import refusals
+from dispatcher.ledger import barrier, refusals
 from dispatcher.ledger.book import Asks, Booked, Push, book
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
@@ -118,9 +118,8 @@ class Booking:
         None if it was planned under a policy that is not in force any more.
         """
         lease.check_epoch(tx, lease.SHARD, epoch)
-        version = gate_rows.hold_barrier(tx)
-        force = current_policy(tx)
-        if force is None or any(row.version != version for row in piece):
+        force = barrier.hold(tx)
+        if any(row.version != force.version for row in piece):
             return None
         now = self._clock()
         used = rows.loads(tx, sorted({row.account_id for row in piece}), now)

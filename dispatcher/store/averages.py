@@ -88,6 +88,11 @@ def holdings_by_unit(tx: Tx, *, subject: bool) -> Iterator[Row]:
     )
 
 
+def anything_held(tx: Tx) -> bool:
+    """Whether any adversary holds anything that a rule looks at."""
+    return tx.one("SELECT 1 FROM holding LIMIT 1") is not None
+
+
 def unit_entries(tx: Tx, unit: int, *, subject: bool) -> list[Row]:
     """All entries of one record or subject: (field, time)."""
     if subject:

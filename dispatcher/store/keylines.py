@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store.transaction import Row, Tx
 
 
@@ -19,6 +20,22 @@ def repeats_up_to(tx: Tx, seq: int) -> int:
     """Count key lines up to ``seq`` about entries that had one before."""
     found = tx.value("SELECT SUM(repeats) FROM key_lines WHERE seq <= ?", (seq,))
     return int(found or 0)
+
+
+def loads(tx: Tx) -> list[int]:
+    """Numbers of the ``keys`` lines of loads, in order; not of further facts."""
+    found = tx.rows("SELECT seq FROM key_lines WHERE repeats = 0 ORDER BY seq")
+    return [row[0] for row in found]
+
+
+def policy_lines(tx: Tx) -> list[int]:
+    """Numbers of the ``policy`` lines in chain system: the first is of version 1."""
+    found = tx.rows(
+        "SELECT seq FROM ledger_line WHERE chain_id = ? AND kind = 'policy'"
+        " ORDER BY seq",
+        (SYSTEM_CHAIN,),
+    )
+    return [row[0] for row in found]
 
 
 def up_to(tx: Tx, seq: int, *, relations: bool = False) -> Iterator[bytes]:

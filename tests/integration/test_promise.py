@@ -1,0 +1,126 @@
+"""Attacks on the promise: what the policy forbids stays apart, whatever changes."""
+
+import threading
+
+import pytest
+
+from dispatcher.custody.audit import export, verify
+from dispatcher.errors import Conflict, DispatcherError, PastLimit
+from dispatcher.ledger import averages
+from dispatcher.ledger.summaries import differences
+from tests.integration.ledger_cases import PAIR, Case, policy
+
+SECOND = 1_000_000
+MEANS = """
+[property.m]
+of = ["a", "b"]
+disclosure = "linear"
+average = 0.3
+"""
+WINDOWED = """
+[property.w]
+scope = "subject"
+of = ["a", "b"]
+window = "10s"
+disclosure = { kind = "linear", per = "entry", weight = 0.25 }
+average = 0.1
+"""
+
+
+def test_a_load_that_lifts_a_mean_past_its_cap_is_refused_whole(store, tmp_path, clock):
+    # An entry that nobody holds begins a window over what is held already.
+    case = Case(store)
+    case.apply(policy(WINDOWED))
+    case.add("x/ann")
+    case.load(("r0", "p", 50 * SECOND, "a"))
+    case.load(*((f"q{i}", f"p{i}", 0, "a") for i in range(4)))
+    case.book(("x/ann", "r0.a"))  # 0.25 over five windows: 0.05
+    with pytest.raises(PastLimit) as caught:
+        case.load(*((f"s{i}", "p", (41 + i) * SECOND, "b") for i in range(6)))
+    assert caught.value.facts["property"] == "w"
+    assert case.count("entry") == 5
+    assert verify(export(store, tmp_path / "one", clock=clock).folder).status == 0
+
+
+def test_summaries_of_means_do_not_differ_only_because_a_load_came(store):
+    case = Case(store)
+    case.apply(policy(MEANS))
+    case.add("x/ann")
+    case.load(("r0", None, None, "ab"), ("r1", None, None, "ab"))
+    case.book(("x/ann", "r0.a"))
+    case.load(("r2", None, None, "ab"))
+    with store.read() as tx:
+        assert differences(tx) == 0
+
+
+def test_means_that_two_make_anew_at_once_lose_nothing(store):
+    # After a load the sums are stale: whoever books first makes them anew, for all
+    # adversaries, while others add to theirs.
+    case = Case(store)
+    case.apply(policy(MEANS))
+    names = [f"x/{i}" for i in range(6)]
+    case.add(*names)
+    for turn in range(6):
+        case.load(*((f"r{turn}.{i}", None, None, "ab") for i in range(12)))
+        start = threading.Barrier(len(names))
+        faults = []
+
+        def books(name, turn=turn, start=start, faults=faults):
+            mine = names.index(name)
+            start.wait()
+            for i in (2 * mine, 2 * mine + 1):
+                try:
+                    case.book((name, f"r{turn}.{i}.a"), skip=True)
+                except DispatcherError as error:
+                    faults.append(error)
+
+        workers = [threading.Thread(target=books, args=(name,)) for name in names]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert not faults
+        with store.read() as tx:
+            assert differences(tx) == 0
+
+
+ONE = "[entity.thing.layout]\nbox = { page = 1, x = 0.1, y = 0.1, w = 0.2, h = 0.1 }"
+TWO = "[entity.thing.layout]\nbox = { page = 1, x = 0.1, y = 0.2, w = 0.2, h = 0.1 }"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (('subject = "person"', ""), ('subject = "household"', "")),
+        (('time = "when"', ""), ('time = "loaded_at"', "")),
+        (('key = "id"', ""), ('key = "serial"', "")),
+        (("transcribe\" }\nb =", "transcribe\" }\nb ="),
+         ("transcribe\" }\nb =", "transcribe\", redact = [\"email\"] }\nb =")),
+        (('"transcribe" }\nb =', '"transcribe", image = "scan#box" }\nb ='),
+         ('"transcribe" }\nb =', '"transcribe" }\nb =')),
+    ],
+)  # fmt: skip
+def test_what_was_loaded_is_not_read_by_another_policys_words(store, before, after):
+    # Subjects, times, keys and shown forms are made at load: a version that makes them
+    # of something else would judge, or show, what it does not mean.
+    case = Case(store)
+    plain = policy(PAIR).decode()
+
+    def changed(pair):
+        old, new = pair
+        return (plain.replace(old, new, 1) if new else _swapped(plain, old)).encode()
+
+    case.apply(changed(before))
+    case.add("x/ann")
+    case.load(("r1", "p", 5, "abcd"))
+    with pytest.raises(Conflict):
+        case.apply(changed(after))
+    with store.read() as tx:
+        assert tx.value("SELECT policy_version FROM barrier") == 1
+
+
+def _swapped(text, line):
+    word = line.partition(" =")[0]
+    return "\n".join(
+        line if one.startswith(f"{word} =") else one for one in text.split("\n")
+    )
