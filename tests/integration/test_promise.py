@@ -6,7 +6,6 @@ import pytest
 
 from dispatcher.custody.audit import export, verify
 from dispatcher.errors import Conflict, DispatcherError, PastLimit
-from dispatcher.ledger import averages
 from dispatcher.ledger.summaries import differences
 from tests.integration.ledger_cases import PAIR, Case, policy
 
