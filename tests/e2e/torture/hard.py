@@ -179,6 +179,8 @@ def disk_full(scene: Scene) -> Findings:
                 except OSError:
                     time.sleep(0.002)
         assert up.alive(), f"a full disk ended it: {up.process.returncode}"
+        met = logged(scene, "E104") + logged(scene, "try-later")
+        assert met, "the disk was never full for it"
         balloon.unlink()
         return come_to_end(scene, people, up)
 
