@@ -1,0 +1,131 @@
+"""The program as a process, and waiting for what it does without guessing how long."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx2
+
+from dispatcher.ledger.versions import apply_policy
+from dispatcher.store import open_store
+from dispatcher.surfaces.cli.context import wall_clock
+from dispatcher.surfaces.cli.init import template_text
+from dispatcher.surfaces.demo.show import free_ports
+
+PATIENCE = 60.0  # seconds: far above what is seen, for a machine that is busy
+
+SETTINGS = """
+[surfaces]
+workers = "127.0.0.1:{workers}"
+admin = "127.0.0.1:{admin}"
+
+[ticks]
+leading = 0.5
+booking = 0.3
+planning = 0.3
+"""
+
+
+def environment() -> dict[str, str]:
+    """The environment without settings of a store."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("DISPATCHER_")}
+
+
+def until(what: Callable[[], object], told: str) -> None:
+    """Wait until something holds; fail with what was waited for."""
+    end = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < end, f"waited in vain: {told}"
+        time.sleep(0.05)
+
+
+class Program:
+    """The program in one directory.
+
+    Attributes
+    ----------
+    directory : Path
+    ports : list of int
+        Of the task page and of health.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.ports = free_ports(2)
+
+    def settle(self, store: Path) -> None:
+        """Put a copy of an empty store here, with a policy in force."""
+        shutil.copy(store, self.directory / "dispatcher.db")
+        text = SETTINGS.format(workers=self.ports[0], admin=self.ports[1])
+        (self.directory / "dispatcher.toml").write_text(text)
+        policy = template_text("tickets").encode()
+        path = self.directory / "dispatcher.db"
+        with open_store(path) as opened, opened.write() as tx:
+            apply_policy(tx, policy, at=wall_clock())
+
+    def words(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "dispatcher", "-C", str(self.directory), *words]
+
+    def run(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run one command to its end."""
+        done = subprocess.run(
+            self.words(*words),
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+            timeout=PATIENCE,
+        )
+        assert done.returncode == code, done.stderr
+        return done
+
+    @contextmanager
+    def up(self, *words: str):
+        """Run the daemon beside the test; killed at the end if it still runs."""
+        log = self.directory / "up.log"
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                self.words("up", *words), stdout=out, stderr=out, env=environment()
+            )
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+
+    def log(self) -> str:
+        return (self.directory / "up.log").read_text()
+
+    def answers(self, path: str) -> int:
+        """Status of health; 0 while nobody listens."""
+        try:
+            url = f"http://127.0.0.1:{self.ports[1]}{path}"
+            return httpx2.get(url, timeout=5, trust_env=False).status_code
+        except httpx2.HTTPError:
+            return 0
+
+    def ready(self) -> None:
+        until(lambda: self.answers("/readyz") == 200, f"ready\n{self.log()}")
+
+
+def is_free(ports: Sequence[int]) -> bool:
+    """Whether nobody listens on any of the ports."""
+    for port in ports:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return False
+    return True
+
+
+def terminate(process: subprocess.Popen) -> int:
+    """Ask a process to end; its exit status."""
+    process.send_signal(signal.SIGTERM)
+    return process.wait(PATIENCE)

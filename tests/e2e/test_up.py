@@ -1,0 +1,111 @@
+"""``dispatcher up`` as a process: it leads, serves, drains, and comes back."""
+
+import os
+import signal
+import socket
+
+import httpx2
+import pytest
+
+from dispatcher.store import open_store
+from dispatcher.surfaces.cli.context import wall_clock
+from dispatcher.surfaces.servers import serve
+from tests.e2e.programs import PATIENCE, Program, is_free, terminate, until
+
+
+@pytest.fixture
+def program(tmp_path, sqlite_template):
+    made = Program(tmp_path)
+    made.settle(sqlite_template)
+    return made
+
+
+def test_it_serves_drains_on_sigterm_and_leaves_nothing_behind(program):
+    with program.up("--drain", "30") as process:
+        program.ready()
+        page = httpx2.get(f"http://127.0.0.1:{program.ports[0]}/", trust_env=False)
+        assert page.status_code == 200
+        assert page.headers["cache-control"] == "no-store"
+        assert program.answers("/livez") == 200
+        assert "leader   " in program.run("status").stdout
+        assert terminate(process) == 0
+    assert "event=draining" in program.log()
+    assert "Traceback" not in program.log()
+    assert is_free(program.ports)
+    wal = program.directory / "dispatcher.db-wal"
+    assert not wal.exists() or wal.stat().st_size == 0
+    assert "no daemon runs" in program.run("status").stdout
+
+
+def test_draining_waits_for_a_task_in_hand_and_is_not_ready_meanwhile(program):
+    with open_store(program.directory / "dispatcher.db") as store:
+        with store.write() as tx:
+            tx.execute(
+                "INSERT INTO task (id, entry_id, account_id, adversary_id, connector,"
+                " state, created_at, leased_until)"
+                " VALUES (1, 1, 1, 1, 'inhouse', 'shown', ?, ?)",
+                [wall_clock(), wall_clock() + 3_600_000_000],
+            )
+        with program.up("--drain", "300") as process:
+            program.ready()
+            process.send_signal(signal.SIGTERM)
+            until(lambda: program.answers("/readyz") == 503, "draining is told")
+            assert program.answers("/livez") == 200
+            assert process.poll() is None
+            with store.write() as tx:
+                tx.execute("UPDATE task SET state = 'answered' WHERE id = 1", [])
+            assert process.wait(PATIENCE) == 0
+
+
+def test_a_second_signal_ends_the_drain_at_once():
+    drains = []
+
+    def first_signal():
+        drains.append("draining")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    serve(
+        [],
+        draining=first_signal,
+        drained=lambda: drains.append("asked") or False,
+        drain_seconds=300,
+        started=lambda: os.kill(os.getpid(), signal.SIGTERM),
+    )
+    assert drains[0] == "draining"
+    assert drains.count("asked") <= 1
+
+
+def test_a_second_daemon_exits_11_and_a_killed_one_is_followed_at_once(program):
+    with program.up() as process:
+        program.ready()
+        done = program.run("up", code=11)
+        assert done.stdout == ""
+        assert "error[E111]: another daemon leads this store" in done.stderr
+        assert f"pid {process.pid} holds the lease" in done.stderr
+        process.kill()
+        process.wait()
+        with program.up() as next_one:
+            program.ready()  # no 10 s of waiting for the lease: see the epoch
+            assert "epoch=2" in program.log()
+            assert terminate(next_one) == 0
+
+
+def test_a_taken_port_is_told_and_the_lease_is_given_back(program):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", program.ports[0]))
+        taken.listen()
+        done = program.run("up", code=1)
+        assert done.stdout == ""
+        assert "error[E005]: surfaces.workers can not listen on" in done.stderr
+        assert "Address already in use" in done.stderr
+    assert "leader   none" in program.run("status").stdout
+
+
+def test_a_daemon_that_another_one_follows_stops_with_exit_11(program):
+    with program.up("--drain", "300") as process:
+        program.ready()
+        with open_store(program.directory / "dispatcher.db") as store:
+            with store.write() as tx:
+                tx.execute("UPDATE lease SET epoch = epoch + 1, holder = 'x'", [])
+            assert process.wait(PATIENCE) == 11
+    assert "error[E112]: another daemon took over" in program.log()
