@@ -1,0 +1,1 @@
+"""Speed against peers and raw limits, as ratios of one run."""
