@@ -10,6 +10,7 @@ from typing import Final
 from policies.solvers.auto import Auto
 from policies.solvers.cpsat import CpSat
 from policies.solvers.greedyl import Greedyl
+from policies.solvers.milp import Milp
 from policies.solvers.role import (
     Cause,
     Clash,
@@ -24,6 +25,7 @@ SOLVERS: Final[dict[str, Solver]] = {
     "auto": Auto(),
     "greedyl": Greedyl(),
     "cp-sat": CpSat(),
+    "milp": Milp(),
 }
 
 __all__ = [

@@ -27,9 +27,13 @@ class CpSat:
     """Exact for problems whose model stays small."""
 
     def supports(self, problem: Problem) -> bool:
-        """Disc-budget problems of at most 200,000 pairs."""
-        pairs = problem.n_entries * problem.n_adversaries
-        return problem.goal.objective is Objective.DISC_BUDGET and pairs <= _LARGEST
+        """Disc-budget problems of at most 200,000 pairs, without links that count."""
+        hands = problem.n_adversaries + len(problem.groups)
+        links = problem.links
+        if links is not None and (links.tau or links.mean_tau) is not None:
+            return False
+        small = problem.n_entries * hands <= _LARGEST
+        return problem.goal.objective is Objective.DISC_BUDGET and small
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
@@ -70,12 +74,12 @@ def search(
     bound = best * problem.weights.unit
     built = _build(problem)
     if built is None:
-        return _refuted(problem, "an entry has fewer possible adversaries than answers")
+        return refuted(problem, "an entry has fewer possible adversaries than answers")
     if hint is not None:
         _start_from(built, hint)
     plan, state, _ = _run(built, rng, limits)
     if state == "infeasible":
-        return _refuted(problem, "all assignments were searched")
+        return refuted(problem, "all assignments were searched")
     if plan is None:
         return Solution(Verdict.UNKNOWN, bound=bound, tried=("CP-SAT ran out of work",))
     if utility and best:
@@ -89,7 +93,7 @@ def search(
     )
 
 
-def _refuted(problem: Problem, why: str) -> Solution:
+def refuted(problem: Problem, why: str) -> Solution:
     """INFEASIBLE, with the whole problem as its core."""
     sets = problem.sets
     reason = Clash(
@@ -188,11 +192,15 @@ def _able(problem: Problem) -> Bools:
 
 
 def _limit(problem: Problem, model: Any, grid: list[dict[int, Any]]) -> None:  # noqa: ANN401
-    """One row a set and adversary: load, history included, at most the cap."""
-    sets, k = problem.sets, problem.n_adversaries
-    before: list[set[int]] = [set() for _ in range(k)]
-    for d, a in zip(problem.history.entry, problem.history.adversary, strict=True):
-        before[int(a)].add(int(d))
+    """One row a set and hand: load, history included, at most the cap."""
+    sets = problem.sets
+    hands = [(a,) for a in range(problem.n_adversaries)] + list(problem.groups)
+    before: list[set[int]] = [set() for _ in hands]
+    past = problem.held(problem.history)
+    for d, hand in zip(past.entry.tolist(), past.adversary.tolist(), strict=True):
+        before[hand].add(d)
+    seen = _Seen(model, grid, hands)
+    judged = problem.judged()
     for one in range(sets.n_sets):
         cap = int(sets.cap[one])
         if cap == NO_CAP:
@@ -202,16 +210,48 @@ def _limit(problem: Problem, model: Any, grid: list[dict[int, Any]]) -> None:  #
             zip(sets.entry[rows].tolist(), sets.amount[rows].tolist(), strict=True)
         )
         owner = int(sets.owner[one])
-        for a in range(k):
-            if problem.trusted is not None and problem.trusted[owner, a]:
+        for hand in range(len(hands)):
+            if judged is not None and not judged[owner, hand]:
                 continue
-            held = [(d, w) for d, w in members if d in before[a]]
-            free = [(grid[d][a], d, w) for d, w in members if a in grid[d]]
+            held = [(d, w) for d, w in members if d in before[hand]]
+            free = [(v, d, w) for d, w in members for v in seen(d, hand)]
+            if problem.strict_history and _load(held, classed=sets.classes[one]) > cap:
+                model.add_bool_or([])
             if sets.classes[one]:
                 _classes(model, free, {w for _, w in held}, cap)
             else:
-                fresh = [(v, w) for v, d, w in free if d not in before[a]]
+                fresh = [(v, w) for v, d, w in free if d not in before[hand]]
                 _weighted(model, free, fresh, sum(w for _, w in held), cap)
+
+
+def _load(held: list[tuple[int, int]], *, classed: bool) -> int:
+    """Load of what is held already."""
+    return len({w for _, w in held}) if classed else sum(w for _, w in held)
+
+
+class _Seen:
+    """Variables that say whether a hand is given an entry, made when asked for."""
+
+    def __init__(
+        self,
+        model: Any,  # noqa: ANN401
+        grid: list[dict[int, Any]],
+        hands: list[tuple[int, ...]],
+    ) -> None:
+        self.model, self.grid, self.hands = model, grid, hands
+        self.known: dict[tuple[int, int], list[Any]] = {}
+
+    def __call__(self, entry: int, hand: int) -> list[Any]:
+        """Return the variable in a list; an empty list where it is never given."""
+        row, who = self.grid[entry], self.hands[hand]
+        if (entry, hand) not in self.known:
+            given = [row[a] for a in who if a in row]
+            if len(given) > 1:
+                union = self.model.new_bool_var("")
+                self.model.add_max_equality(union, given)
+                given = [union]
+            self.known[entry, hand] = given
+        return self.known[entry, hand]
 
 
 def _weighted(

@@ -30,8 +30,9 @@ class Greedyl:
     """The heuristic; never proves anything but the bound by the best weights."""
 
     def supports(self, problem: Problem) -> bool:
-        """All problems with the objective disc-budget."""
-        return problem.goal.objective is Objective.DISC_BUDGET
+        """All problems with the objective disc-budget and nobody who pools."""
+        budget = problem.goal.objective is Objective.DISC_BUDGET
+        return budget and not problem.coalitions
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import currently_in_test_context, given, reject, settings
 
 from policies.judge import judge
 from policies.problem import Average
@@ -19,7 +19,12 @@ EXACT = ("auto", "cp-sat")
 
 def solve(name, tiny, seed=1, **limits):
     limits = {"work": 2.0} | limits
-    return SOLVERS[name](tiny.problem(), np.random.default_rng(seed), Limits(**limits))
+    problem = tiny.problem()
+    if not SOLVERS[name].supports(problem):
+        if currently_in_test_context():
+            reject()
+        pytest.skip(f"{name} does not support this problem")
+    return SOLVERS[name](problem, np.random.default_rng(seed), Limits(**limits))
 
 
 @ALL

@@ -1,0 +1,126 @@
+"""MILP: the whole problem as one mixed-integer program, solved by HiGHS.
+
+The plain formulation of the paper (sections 4.1 and 4.2) with its gaps mended: squares
+are exact at the loads that can occur, coalitions are columns, strict limits stay strict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from policies.problem import Problem
+from policies.solvers.cpsat import refuted
+from policies.solvers.highs import CUT, EMPTY, OPTIMAL, Outcome, run
+from policies.solvers.model import MARGIN, Model, build
+from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
+
+SAFETY = Fraction(1, 10**9)
+"""Added to HiGHS's bounds: more than its tolerances can hide on a cost of 10^6."""
+
+_LARGEST = 4_000_000  # members x hands above which no model is built
+
+
+def linear(problem: Problem) -> bool:
+    """Whether a linear model says everything that counts."""
+    links = problem.links
+    if links is None:
+        return True
+    free = links.tau is None and links.mean_tau is None
+    return free and problem.goal.objective.value == "disc-budget"
+
+
+class Milp:
+    """Exact for every function but cosine, as far as time goes."""
+
+    def supports(self, problem: Problem) -> bool:
+        """All problems without links that count, while the model stays small."""
+        hands = problem.n_adversaries + len(problem.groups)
+        size = (len(problem.sets.entry) + problem.n_entries) * hands
+        return linear(problem) and size <= _LARGEST
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Find the best plan, or prove that there is none."""
+        del rng
+        return solve(problem, limits)
+
+
+def solve(
+    problem: Problem, limits: Limits, *, above: Fraction | None = None
+) -> Solution:
+    """Solve as one MILP.
+
+    Parameters
+    ----------
+    problem : Problem
+    limits : Limits
+    above : Fraction, optional
+        Value of a plan that is at hand: only better ones are looked for. The answer is
+        then UNKNOWN where there is none, with ``stopped`` optimal if that is proven.
+    """
+    over, start, margin = limits.deadline(), limits.clock(), MARGIN
+    ceiling = free_bound(problem)
+    while True:
+        model = build(problem, margin)
+        if model.impossible and margin == MARGIN:
+            return refuted(problem, "an entry, history or a limit leaves no plan")
+        left = limits.seconds - (limits.clock() - start)
+        found = run(
+            model, replace(limits, seconds=max(left, 0.01)), below=_cost(model, above)
+        )
+        if margin == MARGIN:  # wider margins cut plans off: their bounds prove nothing
+            ceiling = min(ceiling, bound_of(model, found, ceiling))
+        if found.status == EMPTY and margin == MARGIN:
+            if above is None:
+                return refuted(problem, "all assignments were searched")
+            best = min(ceiling, above + SAFETY)
+            return Solution(Verdict.UNKNOWN, bound=best, stopped="optimal")
+        stopped = _stopped(found, limits)
+        if found.values is None:
+            told = ("HiGHS found no plan in time",)
+            return Solution(Verdict.UNKNOWN, bound=ceiling, tried=told, stopped=stopped)
+        made = answer(
+            problem,
+            model.plan(found.values),
+            bound=ceiling,
+            tried=("HiGHS",),
+            stopped=stopped,
+        )
+        if made.verdict is Verdict.SOLVED or margin > 1e-3 or over():
+            return _proven(made, model)
+        margin *= 30
+
+
+def _cost(model: Model, above: Fraction | None) -> float | None:
+    """Cost of a plan of this value."""
+    if above is None:
+        return None
+    return (model.shift - float(above)) * model.scale - 1e-4
+
+
+def bound_of(model: Model, found: Outcome, ceiling: Fraction) -> Fraction:
+    """Bound on the objective from HiGHS's bound on the cost."""
+    if not np.isfinite(found.bound):
+        return ceiling
+    return Fraction(model.objective(found.bound)) + SAFETY
+
+
+def _stopped(found: Outcome, limits: Limits) -> str:
+    if found.status == OPTIMAL:
+        return "optimal"
+    if limits.stopped():
+        return "interrupt"
+    return "time" if found.status == CUT and limits.seconds != float("inf") else "work"
+
+
+def _proven(made: Solution, model: Model) -> Solution:
+    """Call it a gap where the model's squares are only bounds."""
+    if made.stopped != "optimal" or model.exact:
+        return made
+    return (
+        made if made.bound - made.value <= 2 * SAFETY else replace(made, stopped="gap")
+    )

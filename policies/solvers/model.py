@@ -1,0 +1,477 @@
+"""A Problem as a mixed-integer linear model: variables, rows, and a disclosure term.
+
+One 0-1 column a pair; one row a set and hand whose limit could be passed. What a
+coalition holds of an entry that may get several copies is a column above each of its
+members'; what it holds of an entry that gets one copy is their sum. The disclosure of a
+tradeoff is one column y above every f (worst) or every hand's mean (average); squares
+are secants between the loads that can occur, so they are exact at whole loads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.document.policy import Objective
+from policies.problem import Average, Plan, Problem
+from policies.sets import NO_CAP, Bools, Ints, Measure
+from policies.tables import able, grid_of
+
+Floats = npt.NDArray[np.float64]
+
+SECANTS: Final = 400
+"""Loads up to which a square is exact; beyond it, it is a lower bound between points."""
+
+MARGIN: Final = 1e-7
+"""What a strict limit is kept away from where numbers can not be made whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """min cost @ x, low <= matrix @ x <= high, 0 <= x <= upper.
+
+    Attributes
+    ----------
+    entry, adversary : int64 array, shape (pairs,)
+        The first columns are these pairs.
+    cost : float64 array, shape (columns,)
+        Of the scaled, negated objective: see ``scale`` and ``shift``.
+    whole : bool array, shape (columns,)
+        Which columns are integers.
+    upper : float64 array, shape (columns,)
+    matrix : sparse matrix, shape (rows, columns)
+    low, high : float64 array, shape (rows,)
+    scale, shift : float
+        objective = shift - cost @ x / scale.
+    disclosure : int
+        Column of y, or -1.
+    impossible : bool
+        No plan exists: an entry has too few pairs, or history is past a limit.
+    exact : bool
+        Whether y is exactly f for whole plans, so that the model's optimum is the
+        problem's.
+    """
+
+    entry: Ints
+    adversary: Ints
+    cost: Floats
+    whole: Bools
+    upper: Floats
+    matrix: Any
+    low: Floats
+    high: Floats
+    scale: float
+    shift: float
+    disclosure: int
+    impossible: bool
+    exact: bool
+
+    def plan(self, values: Floats) -> Plan:
+        """Return the plan of a whole solution."""
+        chosen = values[: len(self.entry)] > 0.5
+        return Plan(self.entry[chosen], self.adversary[chosen])
+
+    def objective(self, cost: float) -> float:
+        """Objective of the problem at this cost."""
+        return self.shift - cost / self.scale
+
+
+@dataclass
+class _Term:
+    """A linear expression: columns, factors, and a constant."""
+
+    columns: Ints
+    factors: Floats
+    base: float = 0.0
+
+    def top(self) -> float:
+        """Largest value."""
+        return self.base + float(sum(self.factors))
+
+    def scaled(self, by: float) -> _Term:
+        return _Term(self.columns, self.factors * by, self.base * by)
+
+
+def _sum(terms: list[_Term]) -> _Term:
+    """Sum of terms; columns may repeat."""
+    empty = np.empty(0)
+    return _Term(
+        np.concatenate([empty.astype(np.int64), *(t.columns for t in terms)]),
+        np.concatenate([empty, *(t.factors for t in terms)]),
+        sum(t.base for t in terms),
+    )
+
+
+@dataclass
+class Builder:
+    """Makes the model of one problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    margin : float
+        See ``MARGIN``.
+    """
+
+    problem: Problem
+    margin: float = MARGIN
+    cost: list[float] = field(default_factory=list)
+    whole: list[bool] = field(default_factory=list)
+    upper: list[float] = field(default_factory=list)
+    rows: list[tuple[Ints, Floats, float, float]] = field(default_factory=list)
+    impossible: bool = False
+    exact: bool = True
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        self.k = problem.n_adversaries
+        may = able(problem)
+        entry, adversary = np.nonzero(may)
+        self.entry = entry.astype(np.int64)
+        self.adversary = adversary.astype(np.int64)
+        self.column = np.full((problem.n_entries, self.k), -1, np.int64)
+        self.column[entry, adversary] = np.arange(len(entry))
+        self.before = grid_of(problem, problem.history)
+        worth = problem.weights.of(self.entry, self.adversary)
+        self.unit = float(problem.weights.unit)
+        best = problem.weights.best(problem.hi) * self.unit
+        self.scale = 1e6 / best if best > 0 else 1.0
+        self.cost = (-worth * (self.unit * self.scale)).tolist()
+        self.whole = [True] * len(entry)
+        self.upper = [1.0] * len(entry)
+        self.unions: dict[tuple[int, int], int] = {}
+        self.judged = problem.judged()
+
+    # -- columns and rows ----------------------------------------------------------
+
+    def new(self, *, whole: bool = False, upper: float = 1.0, cost: float = 0.0) -> int:
+        """Add a column."""
+        self.cost.append(cost)
+        self.whole.append(whole)
+        self.upper.append(upper)
+        return len(self.cost) - 1
+
+    def row(self, term: _Term, low: float = -np.inf, high: float = np.inf) -> None:
+        """Add low <= term <= high."""
+        self.rows.append(
+            (term.columns, term.factors, low - term.base, high - term.base)
+        )
+
+    # -- what hands hold -----------------------------------------------------------
+
+    def held(self, entry: int, hand: int) -> _Term:
+        """Whether the hand holds the entry, as an expression from 0 to 1."""
+        who = (hand,) if hand < self.k else self.problem.groups[hand - self.k]
+        one = np.empty(0, np.int64)
+        if self.before[entry, list(who)].any():
+            return _Term(one, np.empty(0), 1.0)
+        columns = self.column[entry, list(who)]
+        columns = columns[columns >= 0]
+        if len(columns) <= 1 or self.problem.hi[entry] <= 1:
+            return _Term(columns, np.ones(len(columns)))
+        key = (entry, hand)
+        if key not in self.unions:
+            union = self.new()
+            self.unions[key] = union
+            for c in columns.tolist():
+                pair = np.array([c, union])
+                self.row(_Term(pair, np.array([1.0, -1.0])), high=0.0)
+        return _Term(np.array([self.unions[key]]), np.ones(1))
+
+    def load(self, one: int, hand: int) -> _Term:
+        """Load of a hand on a set."""
+        sets = self.problem.sets
+        rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
+        members = sets.entry[rows].tolist()
+        amounts = sets.amount[rows].tolist()
+        if not sets.classes[one]:
+            return _sum(
+                [
+                    self.held(d, hand).scaled(float(w))
+                    for d, w in zip(members, amounts, strict=True)
+                    if w
+                ]
+            )
+        by_class: dict[int, list[_Term]] = {}
+        for d, number in zip(members, amounts, strict=True):
+            by_class.setdefault(number, []).append(self.held(d, hand))
+        return _sum([self._touched(terms) for _, terms in sorted(by_class.items())])
+
+    def _touched(self, terms: list[_Term]) -> _Term:
+        """Whether one of the terms is 1."""
+        if len(terms) == 1:
+            return terms[0]
+        if any(t.base >= 1 for t in terms):
+            return _Term(np.empty(0, np.int64), np.empty(0), 1.0)
+        live = [t for t in terms if len(t.columns)]
+        if len(live) == 1:
+            return live[0]
+        mark = self.new()
+        for term in live:
+            over = _sum([term, _Term(np.array([mark]), np.array([-1.0]))])
+            self.row(over, high=0.0)
+        return _Term(np.array([mark]), np.ones(1))
+
+    def hands_of(self, one: int) -> list[int]:
+        """Hands that are judged for the set."""
+        hands = self.k + len(self.problem.groups)
+        if self.judged is None:
+            return list(range(hands))
+        return np.flatnonzero(self.judged[int(self.problem.sets.owner[one])]).tolist()
+
+    # -- the parts of the problem ----------------------------------------------------
+
+    def degrees(self) -> None:
+        """Copies of each entry, and capacities."""
+        problem = self.problem
+        for d in range(problem.n_entries):
+            columns = self.column[d][self.column[d] >= 0]
+            lo, hi = int(problem.lo[d]), int(problem.hi[d])
+            if len(columns) < lo:
+                self.impossible = True
+            if len(columns) and (lo > 0 or hi < len(columns)):
+                self.row(_Term(columns, np.ones(len(columns))), lo, hi)
+        if problem.capacity is None:
+            return
+        for a, room in enumerate(problem.room().tolist()):
+            columns = self.column[:, a][self.column[:, a] >= 0]
+            if len(columns) > room:
+                self.row(_Term(columns, np.ones(len(columns))), high=room)
+
+    def limits(self) -> None:
+        """Load at most the cap, for each set and hand."""
+        sets = self.problem.sets
+        for one in range(sets.n_sets):
+            cap = int(sets.cap[one])
+            if cap == NO_CAP:
+                continue
+            for hand in self.hands_of(one):
+                self._limit(one, hand, cap)
+
+    def _limit(self, one: int, hand: int, cap: int) -> None:
+        term = self.load(one, hand)
+        if term.base > cap:
+            if self.problem.strict_history:
+                self.impossible = True
+            self._bar(one, hand)
+            return
+        if term.top() > cap:
+            big = float(np.abs(term.factors).max(initial=1.0))
+            size = min(1.0, 1e4 / big)  # rows of huge whole weights lose digits
+            self.row(term.scaled(size), high=cap * size)
+
+    def _bar(self, one: int, hand: int) -> None:
+        """Give nothing of the set to a hand that history put past the cap."""
+        who = (hand,) if hand < self.k else self.problem.groups[hand - self.k]
+        for d in self.problem.sets.members(one).tolist():
+            for c in self.column[d, list(who)].tolist():
+                if c >= 0:
+                    self.upper[c] = 0.0
+
+    def share(self, one: int, hand: int) -> _Term:
+        """Disclosure of one set to one hand, as an expression at or above it."""
+        sets = self.problem.sets
+        full = int(sets.full[one])
+        measure = sets.measures[int(sets.owner[one])]
+        term = self.load(one, hand)
+        part = term.scaled(1.0 / full)
+        match measure:
+            case Measure.LINEAR:
+                return part
+            case Measure.STEP:
+                return self._complete(term, full)
+            case Measure.QUADRATIC:
+                return self._square(one, part)
+
+    def _complete(self, term: _Term, full: int) -> _Term:
+        """1 if the load reaches ``full``."""
+        top = term.top()
+        constant = np.empty(0, np.int64), np.empty(0)
+        if term.base >= full:
+            return _Term(*constant, 1.0)
+        if top < full:
+            return _Term(*constant, 0.0)
+        mark = self.new(whole=top > full)
+        spare = -(top - full + 1.0)
+        over = _sum([term, _Term(np.array([mark]), np.array([spare]))])
+        self.row(over, high=full - 1.0)
+        return _Term(np.array([mark]), np.ones(1))
+
+    def _square(self, one: int, part: _Term) -> _Term:
+        """A column at or above the square of a term from 0 to 1."""
+        sets = self.problem.sets
+        amounts = sets.amount[int(sets.start[one]) : int(sets.start[one + 1])]
+        step = int(np.gcd.reduce(amounts[amounts > 0])) if amounts.any() else 1
+        full = int(sets.full[one])
+        square = self.new()
+        self.chords(part, square, step / full, part.base)
+        return _Term(np.array([square]), np.ones(1))
+
+    def chords(self, part: _Term, square: int, step: float, low: float) -> None:
+        """Keep a column at or above the square of a term with values in steps."""
+        top = part.top()
+        count = round((top - low) / step)
+        if count <= SECANTS:
+            steps = low + step * np.arange(max(count, 1) + 1, dtype=np.float64)
+            self.lines(part, square, steps[:-1], steps[1:])
+            return
+        self.exact = False
+        at = np.linspace(low, top, SECANTS, dtype=np.float64)
+        self.lines(part, square, at, at)
+
+    def lines(self, part: _Term, square: int, one: Floats, two: Floats) -> None:
+        """Keep a column above chords of z * z from ``one`` to ``two``; equal: tangents."""
+        minus = _Term(np.array([square]), np.array([-1.0]))
+        for a, b in zip(one.tolist(), two.tolist(), strict=True):
+            self.row(_sum([part.scaled(a + b), minus]), high=a * b)
+
+    def disclosure(self) -> int:
+        """Column of y >= f, with its cost; -1 where f does not count."""
+        problem, goal = self.problem, self.problem.goal
+        sets = problem.sets
+        tradeoff = goal.objective is Objective.TRADEOFF and problem.links is None
+        if not (tradeoff and goal.lambda_ > 0 and sets.n_sets):
+            return -1
+        y = self.new(cost=float(goal.lambda_) * self.scale)
+        minus = _Term(np.array([y]), np.array([-1.0]))
+        if goal.average:
+            for hand in range(self.k + len(problem.groups)):
+                over = goal.over or self._judged_sets(hand)
+                if not over:
+                    continue
+                term = self._mean(np.arange(sets.n_sets), hand, over)
+                self.row(_sum([term, minus]), high=0.0)
+        elif all(m is Measure.QUADRATIC for m in sets.measures):
+            self._worst_square(y)
+        else:
+            for one in range(sets.n_sets):
+                for hand in self.hands_of(one):
+                    self.row(_sum([self.share(one, hand), minus]), high=0.0)
+        return y
+
+    def _judged_sets(self, hand: int) -> int:
+        """Sets that are judged for a hand."""
+        owner = self.problem.sets.owner
+        if self.judged is None:
+            return len(owner)
+        return int(self.judged[owner, hand].sum())
+
+    def _worst_square(self, y: int) -> None:
+        """Worst square: y above the chords of z * z, z above every share."""
+        sets = self.problem.sets
+        z = self.new()
+        minus = _Term(np.array([z]), np.array([-1.0]))
+        found = {0.0, 1.0}
+        for one in range(sets.n_sets):
+            found |= self._values(one)
+            full = int(sets.full[one])
+            for hand in self.hands_of(one):
+                part = self.load(one, hand).scaled(1.0 / full)
+                self.row(_sum([part, minus]), high=0.0)
+        ladder = np.array(sorted(found))
+        ladder = ladder[np.concatenate([[True], np.diff(ladder) > 1e-12])]
+        whole = _Term(np.array([z]), np.ones(1))
+        if len(ladder) > 4 * SECANTS:
+            self.exact = False
+            ladder = np.linspace(0, 1, SECANTS)
+            self.lines(whole, y, ladder, ladder)
+        else:
+            self.lines(whole, y, ladder[:-1], ladder[1:])
+
+    def _values(self, one: int) -> set[float]:
+        """Shares that a set can have; too many are told by one more than is listed."""
+        sets = self.problem.sets
+        amounts = sets.amount[int(sets.start[one]) : int(sets.start[one + 1])]
+        if not amounts.any():
+            return set()
+        step, full = int(np.gcd.reduce(amounts[amounts > 0])), int(sets.full[one])
+        count = min(int(amounts.sum()) // step, 4 * SECANTS)
+        return {j * step / full for j in range(count + 1)}
+
+    def _mean(self, chosen: Ints, hand: int, over: int) -> _Term:
+        """Mean of f over the chosen sets for one hand."""
+        terms = [
+            self.share(one, hand)
+            for one in chosen.tolist()
+            if self.judged is None
+            or self.judged[int(self.problem.sets.owner[one]), hand]
+        ]
+        total = _sum(terms)
+        columns, inverse = np.unique(total.columns, return_inverse=True)
+        factors = np.bincount(inverse, total.factors, len(columns))
+        return _Term(columns, np.asarray(factors), total.base).scaled(1.0 / over)
+
+    def averages(self) -> None:
+        """Caps on means."""
+        for cap in self.problem.averages:
+            self._average(cap)
+
+    def _average(self, cap: Average) -> None:
+        sets = self.problem.sets
+        if not cap.kept(Fraction(0)):
+            self.impossible = True
+            return
+        chosen = np.flatnonzero(np.isin(sets.owner, np.array(cap.properties, np.int64)))
+        limit = float(cap.limit) - (self.margin if cap.strict else 0.0)
+        for hand in range(self.k + len(self.problem.groups)):
+            over = cap.over or _counted(self.problem, cap, hand)
+            if not over:
+                continue
+            term = self._mean(chosen, hand, over)
+            if term.top() > limit:
+                self.row(term.scaled(1e3), high=limit * 1e3)
+
+    def finish(self) -> Model:
+        """Put everything into arrays."""
+        from scipy.sparse import csr_matrix
+
+        self.degrees()
+        self.limits()
+        self.averages()
+        y = self.disclosure()
+        goal = self.problem.goal
+        shift = float(goal.lambda_ * goal.tau)
+        start = np.cumsum([0, *(len(r[0]) for r in self.rows)])
+        columns = [np.empty(0, np.int64), *(r[0] for r in self.rows)]
+        factors = [np.empty(0), *(r[1] for r in self.rows)]
+        shape = (len(self.rows), len(self.cost))
+        matrix = csr_matrix(
+            (np.concatenate(factors), np.concatenate(columns), start), shape=shape
+        )
+        matrix.sum_duplicates()
+        return Model(
+            entry=self.entry,
+            adversary=self.adversary,
+            cost=np.array(self.cost),
+            whole=np.array(self.whole, np.bool_),
+            upper=np.array(self.upper),
+            matrix=matrix,
+            low=np.array([r[2] for r in self.rows]),
+            high=np.array([r[3] for r in self.rows]),
+            scale=self.scale,
+            shift=shift if goal.objective is Objective.TRADEOFF else 0.0,
+            disclosure=y,
+            impossible=self.impossible,
+            exact=self.exact,
+        )
+
+
+def _counted(problem: Problem, cap: Average, hand: int) -> int:
+    """Sets that a mean is over for a hand."""
+    from policies.disclosure import reachable
+
+    sets, judged = problem.sets, problem.judged()
+    owners = sets.owner[reachable(sets)]
+    inside = np.isin(owners, np.array(cap.properties, np.int64))
+    if judged is not None:
+        inside &= judged[owners, hand]
+    return int(inside.sum())
+
+
+def build(problem: Problem, margin: float = MARGIN) -> Model:
+    """Make the model of a problem without links that count (see :class:`Builder`)."""
+    return Builder(problem, margin).finish()
