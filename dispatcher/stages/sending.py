@@ -30,6 +30,7 @@ from connectors.base import (
     Rejected,
     TryLater,
 )
+from connectors.quoting import quotes
 from dispatcher import keys
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
@@ -47,6 +48,9 @@ BATCH: Final = 50
 
 MENDING: Final = 60 * MICRO
 """How long a connector rests that only the operator can mend."""
+
+HEARD: Final = 500
+"""Characters of a connector's error that are kept."""
 
 FIRST_WAIT: Final = 2 * MICRO
 LONGEST_WAIT: Final = 3600 * MICRO
@@ -332,7 +336,13 @@ class Sending:
 
 
 def _may_go(force: InForce | None, row: CargoRow) -> bool:
-    """A field that a later policy dropped, or marked send = false, never goes again."""
+    """Whether a task still goes.
+
+    Not when a later policy dropped its field, or marked it ``send = false``; nor when
+    the worker asked not to be shown anything of the person any more.
+    """
+    if row.recused:
+        return False
     standing = force.fields.get(row.field_id) if force is not None else None
     return standing is not None and standing.sent
 
@@ -372,10 +382,9 @@ def _decimal(number: Fraction | None) -> str | None:
 
 
 def _told(error: ConnectorError, offer: Offer | None) -> str:
-    """Return a connector's words, unless they hold what was to be shown."""
-    told = "".join(char if char.isprintable() else " " for char in error.what[:500])
+    """Return a connector's words, unless they hold a part of what was to be shown."""
+    told = "".join(char if char.isprintable() else " " for char in error.what[:HEARD])
     for item in offer.items if offer is not None else ():
-        shown = (item.content or b"").decode(errors="ignore").strip()
-        if shown and shown in told:
+        if item.media_type.startswith("text/") and quotes(told, item.content or b""):
             return type(error).__name__
     return told

@@ -322,3 +322,52 @@ def test_waits_double_up_to_an_hour_and_are_spread():
     assert all(backoff(3, n) >= backoff(3, 0) * 3 // 4 for n in range(8))
     with pytest.raises(ValueError, match="attempts is 0"):
         Terms(attempts=0)
+
+
+LONG = "Jane Roe, 12 Harbour Street, penicillin 500 mg three times a day. " * 12
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("Jane Roe\n12 Harbour Street", "can not take 'Jane Roe\n12 Harbour Street'"),
+        (LONG, f"this text is too long: {LONG}"),
+        ("Jane Roe, 12 Harbour Street", "bad item: Jane Roe, 12 Ha..."),
+        ("JANE ROE, HARBOUR STREET", "no such customer: jane roe"),
+    ],
+)
+def test_a_connector_that_quotes_a_value_in_part_is_not_repeated(
+    exchange, logs, value, words
+):
+    # As it is written, cut short by it or by us, on two lines, in other letters.
+    exchange.do("UPDATE entry SET shown = ? WHERE field_id = 1", value.encode())
+    exchange.market.before = [Rejected(words)]
+    exchange.book(("ann", "r1.a"))
+    exchange.sending().tick(exchange.epoch)
+    assert exchange.states() == ["dead"]
+    assert exchange.ask("SELECT error FROM outbox") == "Rejected"
+    told = logs.getvalue().casefold()
+    assert "send-dead" in told
+    assert "jane" not in told
+    assert "harbour" not in told
+
+
+def test_a_connector_that_quotes_nothing_is_heard(exchange):
+    exchange.market.before = [Rejected("the account is not known there")]
+    exchange.book(("ann", "r1.a"))
+    exchange.sending().tick(exchange.epoch)
+    assert exchange.ask("SELECT error FROM outbox") == "the account is not known there"
+
+
+def test_nothing_more_of_a_person_goes_to_whom_asked_for_that(exchange):
+    exchange.book(("ann", "r1.a r2.a"))
+    record = exchange.case.records["r1"]
+    exchange.do(
+        "INSERT INTO recusal (adversary_id, unit_id, at)"
+        " SELECT adversary_id, CAST(? AS BIGINT), 1 FROM account WHERE name = 'ann'",
+        2 * record,
+    )
+    assert exchange.sending().tick(exchange.epoch) == 1
+    (offer,) = exchange.market.offers.values()
+    assert [item.token for item in offer.items] == [exchange.token(2)]
+    assert exchange.states("task") == ["dead", "sent"]

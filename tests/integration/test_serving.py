@@ -513,3 +513,21 @@ def test_an_image_is_handed_out_as_its_stored_bytes(house):
     serving, ann, showing = start_one(house, scan=crop)
     assert (showing.media, showing.content) == ("image/png", crop)
     assert serving.in_hand(ann).content == crop
+
+
+def test_a_late_answer_shows_nothing_again_of_a_person_the_worker_knows(house, clock):
+    one = house.record(1, subject=None, name="Ada", age="36")
+    ann = house.account("ann")
+    house.plan((ann, [one["name"], one["age"]]))
+    serving = house.serving(lease=60)
+    first = serving.start(ann)
+    clock.advance(seconds=61)
+    house.do("UPDATE task SET state = 'expired'")
+    house.do(
+        "INSERT INTO recusal (adversary_id, unit_id, at)"
+        " SELECT adversary_id, CAST(2 AS BIGINT), 1 FROM account WHERE name = 'ann'"
+    )
+    assert (
+        serving.answer(ann, house.token(first.task_id), Given({"answer": ""})) is None
+    )
+    assert serving.in_hand(ann) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dispatcher import keys
+from dispatcher.ledger.decision import decide
 from dispatcher.ledger.standing import current_policy
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.stages.serving.asking import compose, final
@@ -55,12 +56,7 @@ class Serving(Desk):
             typed = compose(showing.field, given.form)
             raw, verdict = _judge(showing, typed, given.mark)
             if isinstance(verdict, Invalid):
-                if task.state == "returned":
-                    return None  # handed back, perhaps for knowing the person
-                if not self._leased(task):
-                    task = self.lease(tx, task, now)
-                rows.save_draft(tx, task.id, typed.encode())
-                again = self.showing(tx, task._replace(draft=typed.encode()), now)
+                again = self._shown_again(tx, task, typed.encode(), now)
                 return None if again is None else Wrong(verdict.reason, again)
             row = AnswerRow(
                 task_id=task.id,
@@ -151,6 +147,25 @@ class Serving(Desk):
 
     def _leased(self, task: TaskRow) -> bool:
         return task.state == "shown" and (task.leased_until or 0) > self._clock()
+
+    def _shown_again(
+        self, tx: Tx, task: TaskRow, draft: bytes, now: int
+    ) -> Showing | None:
+        """Show a task whose answer was no answer once more, with what was typed.
+
+        None if it was handed back, perhaps for knowing the person, or if its time was
+        over and the gate would not allow it by now.
+        """
+        force = current_policy(tx)
+        if task.state == "returned" or force is None:
+            return None
+        if not self._leased(task):
+            ask = decide(tx, force, task.entry_id, task.account_id)
+            if ask.refusal is not None:
+                return None
+            task = self.lease(tx, task, now)
+        rows.save_draft(tx, task.id, draft)
+        return self.showing(tx, task._replace(draft=draft), now)
 
     def _field(self, tx: Tx, task: TaskRow) -> Field | None:
         force, entry = current_policy(tx), rows.shown_entry(tx, task.entry_id)
