@@ -5,7 +5,14 @@ import threading
 import pytest
 
 from dispatcher.custody.audit import export, verify
-from dispatcher.errors import Conflict, DispatcherError, PastLimit
+from dispatcher.errors import (
+    Conflict,
+    DispatcherError,
+    PastLimit,
+    Refused,
+    StoreLocked,
+)
+from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -123,3 +130,66 @@ def _swapped(text, line):
     return "\n".join(
         line if one.startswith(f"{word} =") else one for one in text.split("\n")
     )
+
+
+GROUPS = '[workers.groups.g]\nmembers = ["x/1*", "x/2*"]'
+STRICTER = PAIR + '\n[property.c-d]\nscope = "subject"\nof = ["c", "d"]\n'
+
+
+def test_whatever_happens_at_once_the_evidence_holds(store, tmp_path, clock):
+    # Bookings one by one and in batches, accounts that join adversaries, loads, seals
+    # and new versions, all at the same time: nothing is past a limit afterwards.
+    case = Case(store)
+    case.apply(policy(PAIR, budget="t = 2"))
+    case.add(*(f"x/{i}" for i in range(8)))
+    case.load(*((f"r{i}", f"p{i % 5}", i, "abcd") for i in range(20)))
+    faults = []
+
+    def guarded(action, times):
+        def run():
+            for i in range(times):
+                try:
+                    action(i)
+                except (PastLimit, Refused, StoreLocked):
+                    pass  # said no, or somebody was in the way: nothing was written
+                except Exception as error:  # noqa: BLE001 - told below
+                    faults.append(error)
+
+        return threading.Thread(target=run)
+
+    def one(i):
+        case.book((f"x/{i % 8}", f"r{i % 20}.{'abcd'[i % 4]}"), skip=True)
+
+    def many(i):
+        entries = " ".join(f"r{(i + n) % 20}.{'abcd'[n % 4]}" for n in range(9))
+        case.book((f"x/{i % 8}", entries), (f"x/{(i + 3) % 8}", entries), skip=True)
+
+    def sealed(_):
+        with store.write() as tx:
+            seal(tx, at=case.tick())
+
+    versions = [
+        policy(STRICTER, budget="t = 2"),
+        policy(PAIR, budget="t = 3", groups=GROUPS),
+        policy(STRICTER, budget="t = 2", groups=GROUPS),
+    ]
+    workers = [
+        guarded(one, 60),
+        guarded(many, 25),
+        guarded(many, 25),
+        guarded(lambda i: case.add(f"x/{i % 3}{i}"), 10),
+        guarded(lambda i: case.load((f"s{i}", f"p{i % 5}", i, "abcd")), 10),
+        guarded(sealed, 10),
+        guarded(lambda i: case.apply(versions[i % 3]), 6),
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not faults
+    with store.read() as tx:
+        assert differences(tx) == 0
+    bundle = export(store, tmp_path / "evidence", clock=clock)
+    verdict = verify(bundle.folder, [bundle.root])
+    assert verdict.status == 0, verdict.text
+    assert bundle.counts["exposures"] > 20
