@@ -15,9 +15,12 @@ from dispatcher.stages.serving import (
     Serving,
     Terms,
     Wrong,
+    desk,
     expire,
+    selection,
 )
 from dispatcher.store import Store
+from dispatcher.store import serving as rows
 from policies.answers import Mark
 from tests.integration.serving_house import POLICY, House, png
 
@@ -62,6 +65,31 @@ def test_a_worker_with_a_task_in_hand_gets_that_one_again(house):
     assert first.task_id == again.task_id
     assert house.exposures() == 1
     assert serving.has_task(ann)
+
+
+def test_a_start_asks_the_gate_once_and_looks_up_few_of_many_planned(
+    house, monkeypatch
+):
+    """An account may have thousands of planned entries: a Start must not feel them."""
+    asked, looked_up = [], []
+    decide, entry_rows = desk.decide, rows.entry_rows
+    monkeypatch.setattr(
+        desk,
+        "decide",
+        lambda tx, force, *ask: asked.append(ask) or decide(tx, force, *ask),
+    )
+    monkeypatch.setattr(
+        rows,
+        "entry_rows",
+        lambda tx, ids: looked_up.append(len(ids)) or entry_rows(tx, ids),
+    )
+    ann = house.account("ann")
+    records = [house.record(number, age=str(number)) for number in range(1, 60)]
+    house.plan((ann, [entries["age"] for entries in records]))
+
+    assert house.serving().start(ann) is not None
+    assert len(asked) == 1
+    assert looked_up == [selection.FIRST]
 
 
 def test_a_planned_pair_that_is_unsafe_by_now_is_not_shown(house):

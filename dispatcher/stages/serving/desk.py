@@ -32,7 +32,7 @@ DECISIONS: Final = 48
 """Candidates that the gate is asked about for one Start, at most."""
 
 TRIES: Final = 4
-"""Allowed candidates that are kept in case another worker is quicker."""
+"""Times that a Start looks again after another worker was quicker."""
 
 PASSING: Final = frozenset({refusals.PAUSE, refusals.ACCOUNT})
 """Refusals that pass: the pair stays in the plan."""
@@ -141,7 +141,10 @@ class Desk:
         showing = self.in_hand(who) or self._reopen(who)
         if showing is not None:
             return showing
-        for entry_id in self._choices(who):
+        for _ in range(TRIES):
+            entry_id = self._choice(who)
+            if entry_id is None:
+                return None
             try:
                 return self._book(who, entry_id)
             except Refused:
@@ -154,26 +157,26 @@ class Desk:
                 return None
         return None
 
-    def _choices(self, who: Present) -> list[int]:
-        """Pick a few entries that the gate allows now, best first."""
-        allowed: list[int] = []
+    def _choice(self, who: Present) -> int | None:
+        """Pick the best entry that the gate allows now."""
+        allowed: int | None = None
         refused: list[int] = []
         with self._store.read() as tx:
             question = self._question(tx, who)
             if question is None:
-                return []
+                return None
             found = candidates(tx, question, self._shuffler())
             for entry_id, _ in zip(found, range(DECISIONS), strict=False):
                 refusal = decide(tx, question.force, entry_id, who.account_id).refusal
                 if refusal is None:
-                    allowed.append(entry_id)
-                elif refusal.rule not in PASSING:
-                    refused.append(entry_id)
-                if len(allowed) == TRIES:
+                    allowed = entry_id
                     break
-        never = np.intersect1d(np.array(refused, np.int64), question.own)
-        if len(never):
-            self._plans.take_out(question.plan.plan_id, who.account_id, never)
+                if refusal.rule not in PASSING:
+                    refused.append(entry_id)
+        if refused:
+            never = np.intersect1d(np.array(refused, np.int64), question.own)
+            if len(never):
+                self._plans.take_out(question.plan.plan_id, who.account_id, never)
         return allowed
 
     def _question(self, tx: Tx, who: Present) -> Question | None:
@@ -188,7 +191,8 @@ class Desk:
         plan = None if force is None else self._plans.in_force(tx, force.version)
         if force is None or plan is None or _full(tx, account, force, now):
             return None
-        planned = rows.planned_entries(tx, plan.plan_id, account.id)
+        packed = rows.planned_entries(tx, plan.plan_id, account.id)
+        planned = np.frombuffer(packed, "<i8").astype(np.int64)
         given = np.array(rows.entries_given(tx, account.id), np.int64)
         last = rows.last_task(tx, account.id)
         apart = round(self._terms.apart * SECOND)
@@ -200,7 +204,7 @@ class Desk:
             account=account,
             force=force,
             plan=plan,
-            own=np.setdiff1d(np.frombuffer(planned, "<i8"), given).astype(np.int64),
+            own=planned[~np.isin(planned, given)],
             idle_runs=rows.idle_runs(tx, scopes),
             last_record=last_record,
             taking=plan.applied_at + round(self._terms.patience * SECOND) <= now,

@@ -24,8 +24,11 @@ from dispatcher.store import serving as rows
 from dispatcher.store.serving import AccountRow, EntryRow, Standing
 from dispatcher.store.transaction import Tx
 
+FIRST: Final = 8
+"""Candidates looked up at first: nearly always one of an account's own is free."""
+
 CHUNK: Final = 128
-"""Candidates looked up at once."""
+"""Candidates looked up at once, after these."""
 
 CHUNKS: Final = 16
 """Chunks of the account's own planned entries looked at, at most."""
@@ -96,7 +99,7 @@ def candidates(tx: Tx, question: Question, rng: np.random.Generator) -> Iterator
         Entry ids without repeats.
     """
     own = rng.permutation(question.own)[: CHUNK * CHUNKS]
-    for chunk in _chunks(own.tolist()):
+    for chunk in _own_chunks(own.tolist()):
         for entry, standing in _open(tx, question, chunk):
             if missing(question.force, entry.field_id, standing) > 0:
                 yield entry.id
@@ -158,3 +161,9 @@ def _best_first(group: list[tuple[float, int]]) -> Iterable[int]:
 def _chunks(ids: list[int]) -> Iterator[list[int]]:
     for first in range(0, len(ids), CHUNK):
         yield ids[first : first + CHUNK]
+
+
+def _own_chunks(ids: list[int]) -> Iterator[list[int]]:
+    if ids:
+        yield ids[:FIRST]
+    yield from _chunks(ids[FIRST:])
