@@ -48,7 +48,7 @@ def test_a_column_that_begins_like_a_formula_keeps_its_name():
 
 def test_a_file_of_somebody_else_is_loaded_as_it_is():
     """There a quote before a sign is part of the cell."""
-    columns, rows, notes = read(written(("id", "note"), [("1", "'-1.5")]))
+    _, rows, notes = read(written(("id", "note"), [("1", "'-1.5")]))
     assert rows == [("1", "'-1.5")]
     assert notes == []
 
