@@ -266,10 +266,11 @@ class Sending:
         message, now = parcel.message, self._clock()
         if parcel.idle:
             return Outcome(message.id, "ready", now + MENDING, 1, None, None)
-        if parcel.refusal:
-            return self._dead(name, message, parcel.refusal)
         try:
-            handle = self._hand_over(connector, parcel)
+            handle = self._arrived(connector, parcel)
+            if handle is None and parcel.refusal:
+                return self._dead(name, message, parcel.refusal)
+            handle = handle or self._hand_over(connector, parcel)
         except ConnectorError as error:
             return self._failed(name, parcel, error)
         except Exception as error:  # noqa: BLE001 - the outcome is unknown: ask later
@@ -293,6 +294,14 @@ class Sending:
             return self._again(name, message, until, told)
         return self._dead(name, message, told)
 
+    def _arrived(self, connector: Market | Feed, parcel: _Parcel) -> Handle | None:
+        """Ask whether an earlier try arrived: then it is outside, whatever holds now."""
+        message = parcel.message
+        tried = message.attempts > 1 or message.error is not None
+        if message.kind == "withdraw" or not tried:
+            return None
+        return connector.find(str(message.id))
+
     def _hand_over(self, connector: Market | Feed, parcel: _Parcel) -> Handle:
         offer = parcel.offer
         if parcel.withdraws is not None:
@@ -301,16 +310,12 @@ class Sending:
             return parcel.withdraws
         assert offer is not None, "a parcel has an offer, a withdrawal or a refusal"
         again = parcel.message.attempts > 1
-        if again or parcel.message.error is not None:
-            found = connector.find(offer.key)
-            if found is not None:
-                return found
-            if again and connector.manifest.idempotency is Idempotency.NONE:
-                raise Rejected(
-                    "it may have been sent, and this connector can not tell",
-                    why="its manifest promises no idempotency",
-                    fix="look there; then send it again: dispatcher queue retry",
-                )
+        if again and connector.manifest.idempotency is Idempotency.NONE:
+            raise Rejected(
+                "it may have been sent, and this connector can not tell",
+                why="its manifest promises no idempotency",
+                fix="look there; then send it again: dispatcher queue retry",
+            )
         if isinstance(connector, Market):
             return connector.publish(offer)
         return connector.send(offer)

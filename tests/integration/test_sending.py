@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from connectors.base import Idempotency, Misconfigured, Rejected, TryLater
+from connectors.base import Binding, Idempotency, Misconfigured, Rejected, TryLater
 from connectors.folder import Folder
 from connectors.hostile import MEMORY, Fault, Hostile, Memory
 from connectors.inhouse import Inhouse
@@ -15,7 +15,7 @@ from dispatcher.errors import StaleLease
 from dispatcher.stages.sending import Terms, backoff
 from dispatcher.store import lease, queue
 from dispatcher.store import sending as rows
-from tests.integration.exchange_house import Exchange, logs
+from tests.integration.exchange_house import FIELDS, Exchange, logs
 from tests.integration.ledger_cases import Case, policy
 
 __all__ = ["logs"]
@@ -107,6 +107,29 @@ def test_what_a_killed_daemon_had_leased_is_asked_for_by_the_next(exchange, cloc
     assert exchange.sending().tick(epoch) == 1
     assert exchange.market.calls == 0
     assert exchange.states() == ["sent"]
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        "UPDATE task SET state = 'answered'",  # collected before it was asked for
+        "UPDATE task SET state = 'returned'",
+        "UPDATE account SET state = 'blocked'",
+    ],
+)
+def test_what_arrived_before_a_crash_is_sent_whatever_came_of_it_since(
+    exchange, clock, meanwhile
+):
+    exchange.book(("ann", "r1.a"))
+    with exchange.store.write() as tx:  # claimed and published, then killed
+        (mine,) = rows.claim(tx, "memory", exchange.epoch, clock(), clock() + HOUR, 9)
+    exchange.market.offers[str(mine.id)] = "what the killed daemon published"
+    exchange.do(meanwhile)
+    with exchange.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "next", clock() + 20, clock() + HOUR)
+    assert exchange.sending().tick(epoch) == 1
+    assert exchange.states() == ["sent"]
+    assert exchange.ask("SELECT handle FROM outbox") == f"memory:{mine.id}"
 
 
 def test_a_daemon_that_lost_the_lease_sends_nothing(exchange, clock):
@@ -371,3 +394,30 @@ def test_nothing_more_of_a_person_goes_to_whom_asked_for_that(exchange):
     (offer,) = exchange.market.offers.values()
     assert [item.token for item in offer.items] == [exchange.token(2)]
     assert exchange.states("task") == ["dead", "sent"]
+
+
+class OpenToAll(Failing):
+    """A market where whoever is there may open any task."""
+
+    @property
+    def manifest(self):
+        return replace(MEMORY, binding=Binding.NONE)
+
+
+def test_where_anyone_opens_any_task_all_accounts_are_one_or_nothing_goes(
+    store, clock, logs
+):
+    # What is booked for ann alone would lie open to bob.
+    exchange = Exchange(Case(store), clock, OpenToAll())
+    exchange.workers("ann", "bob")
+    exchange.case.load(("r1", "p1", 1, "abcd"))
+    exchange.book(("ann", "r1.a"))
+    sending = exchange.sending()
+    assert sending.tick(exchange.epoch) == 0
+    assert exchange.states() == ["ready"]
+    assert exchange.ask("SELECT attempts FROM outbox") == 0
+    assert "one adversary" in logs.getvalue()
+    group = '[workers.groups.g]\nmembers = ["memory/*"]'
+    exchange.case.apply(policy("", FIELDS, budget="t = 3", groups=group, name="two"))
+    clock.advance(seconds=61)
+    assert sending.tick(exchange.epoch) == 1

@@ -142,9 +142,9 @@ def check_shown(found: Findings, ledger: Ledger, facts: Facts) -> None:
                     ledger.accounts[task[1]] == account, f"another's task: {fact}"
                 )
                 pair = (account, *ledger.entries[task[0]])
-                moment = exposed.get(pair, 2**63)
+                moment, first = exposed.get(pair, 2**63), fact.get("first", fact["at"])
                 found.expect(
-                    moment <= fact.get("first", fact["at"]),
+                    moment <= first,
                     f"{pair} was shown before its exposure, or without one: {fact}",
                 )
             if fact["what"] == "seen":
@@ -266,12 +266,12 @@ def check_chains(found: Findings, ledger: Ledger) -> None:
         text = prev + json.dumps(
             members, sort_keys=True, separators=(",", ":"), ensure_ascii=False
         )
-        own = hashlib.sha256(text.encode()).digest()
+        digest = hashlib.sha256(text.encode()).digest()
         found.expect(
-            own == bytes(kept) and seq == last + 1 and at >= before,
+            digest == bytes(kept) and seq == last + 1 and at >= before,
             f"chain {name} breaks at line {seq}",
         )
-        heads[chain] = (seq, own.hex(), at)
+        heads[chain] = (seq, digest.hex(), at)
     for chain, (name, seq, head) in ledger.chains.items():
         last, own, _ = heads.get(chain, (0, "0" * 64, 0))
         found.expect((seq, head) == (last, own), f"chain {name} has another head")

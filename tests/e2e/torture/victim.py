@@ -106,7 +106,7 @@ def mark(flags: Flags) -> None:
 
     Daemon._turn = _turn  # type: ignore[method-assign]
     Daemon.start = _start  # type: ignore[method-assign]
-    Store.write = _write  # type: ignore[method-assign, assignment]
+    Store.write = _write  # type: ignore[method-assign]
     Tx.finish = _finish  # type: ignore[method-assign]
     staged(Daemon, "_renew", "leading")
     staged(Sending, "_send", "sending")  # in threads of its own
