@@ -142,7 +142,8 @@ def check_shown(found: Findings, ledger: Ledger, facts: Facts) -> None:
                     ledger.accounts[task[1]] == account, f"another's task: {fact}"
                 )
                 pair = (account, *ledger.entries[task[0]])
-                moment, first = exposed.get(pair, 2**63), fact.get("first", fact["at"])
+                moment = exposed.get(pair, 2**63)
+                first: int = fact["first"] if "first" in fact else fact["at"]
                 found.expect(
                     moment <= first,
                     f"{pair} was shown before its exposure, or without one: {fact}",
