@@ -1,21 +1,29 @@
-"""HiGHS on a :class:`Model`, in a thread that a stop or the clock can leave behind."""
+"""HiGHS on a :class:`Model`: with a start, a stop, and bounds that can be trusted.
+
+The engine is highspy's where it is installed, else the same one inside scipy: both are
+one binding. ``scipy.optimize.milp`` itself can neither be given a plan to start from nor
+be stopped, and hides that it ends at an absolute gap of 10^-6.
+"""
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from policies.problem import Pairs
 from policies.solvers.model import Model
 from policies.solvers.role import Limits
 
 Floats = npt.NDArray[np.float64]
 
 _NODES = 200  # branch-and-bound nodes for each unit of work
-_POLL = 0.05  # seconds between two looks at the stop flag
+_GAP = 1e-4  # in cost, which is scaled to 10^6: 10^-10 in the objective
 
 OPTIMAL: Final = "optimal"
 CUT: Final = "cut"
@@ -33,15 +41,33 @@ class Outcome:
     values : float64 array, shape (columns,), or None
     bound : float
         Proven lower bound on the cost; -inf where there is none.
+    duals : float64 array, shape (rows,), or None
+        Row duals of a relaxation.
     """
 
     status: str
     values: Floats | None
     bound: float
+    duals: Floats | None = None
+
+
+@cache
+def engine() -> Any:  # noqa: ANN401 - a module of a compiled library
+    """Return the binding."""
+    try:
+        return import_module("highspy._core")
+    except ImportError:
+        return import_module("scipy.optimize._highspy._core")
 
 
 def run(
-    model: Model, limits: Limits, *, relax: bool = False, below: float | None = None
+    model: Model,
+    limits: Limits,
+    *,
+    relax: bool = False,
+    start: Pairs | None = None,
+    seed: int = 0,
+    done: Callable[[], bool] | None = None,
 ) -> Outcome:
     """Minimise the cost.
 
@@ -51,61 +77,114 @@ def run(
     limits : Limits
     relax : bool
         Whether columns may be fractional.
-    below : float, optional
-        Only solutions of at most this cost are wanted.
+    start : Pairs, optional
+        A plan to start from.
+    seed : int
+    done : callable, optional
+        True once the answer is not wanted any more.
     """
-    found: list[Outcome] = []
-
-    def work() -> None:
-        found.append(_solve(model, limits, relax=relax, below=below))
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(_POLL)
-        if limits.stopped():
-            return Outcome(CUT, None, -np.inf)
-    if not found:  # the thread died: a bug or no memory, never a verdict
-        return Outcome(CUT, None, -np.inf)
-    return found[0]
+    if not len(model.cost):
+        return _without_columns(model)
+    core = engine()
+    highs = core._Highs()  # noqa: SLF001 - its only name
+    _configure(highs, limits, seed)
+    _load(core, highs, model, relax=relax)
+    if start is not None and not relax:
+        columns = _start(model, start)
+        highs.setSolution(len(columns[0]), *columns)
+    _watch(core, highs, lambda: limits.stopped() or (done is not None and done()))
+    highs.run()
+    return _outcome(core, highs, relax=relax)
 
 
-def _solve(
-    model: Model, limits: Limits, *, relax: bool, below: float | None
-) -> Outcome:
-    """Call scipy's HiGHS; gap 0 on a cost scaled to 10^6 (it stops at 10^-6)."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    options: dict[str, Any] = {"mip_rel_gap": 0.0}
+def _configure(highs: Any, limits: Limits, seed: int) -> None:  # noqa: ANN401
+    options: dict[str, Any] = {
+        "output_flag": False,
+        "threads": 1,
+        "random_seed": seed % 2**31,
+        "mip_rel_gap": 0.0,
+        "mip_abs_gap": _GAP,
+    }
     if limits.seconds != float("inf"):
         options["time_limit"] = max(limits.seconds, 0.01)
-    else:
-        options["node_limit"] = max(1, int(limits.work * _NODES))
-    rules = []
-    if model.matrix.shape[0]:
-        rules.append(LinearConstraint(model.matrix, model.low, model.high))
-    if below is not None:
-        rules.append(LinearConstraint(model.cost[None, :], -np.inf, below))
-    if not len(model.cost):
-        return _empty(model)
-    answer = milp(
+    if limits.work != float("inf"):
+        options["mip_max_nodes"] = max(1, min(int(limits.work * _NODES), 2**30))
+    for name, value in options.items():
+        highs.setOptionValue(name, value)
+
+
+def _load(core: Any, highs: Any, model: Model, *, relax: bool) -> None:  # noqa: ANN401
+    matrix = model.matrix
+    columns, rows = len(model.cost), matrix.shape[0]
+    whole = np.zeros(columns) if relax else model.whole
+    highs.passModel(
+        columns,
+        rows,
+        int(matrix.nnz),
+        int(core.MatrixFormat.kRowwise),
+        int(core.ObjSense.kMinimize),
+        0.0,
         model.cost,
-        integrality=np.zeros(len(model.cost)) if relax else model.whole.astype(int),
-        bounds=Bounds(0, model.upper),
-        constraints=rules,
-        options=options,
+        np.zeros(columns),
+        model.upper,
+        model.low,
+        model.high,
+        matrix.indptr.astype(np.int32),
+        matrix.indices.astype(np.int32),
+        matrix.data.astype(np.float64),
+        whole.astype(np.int32),
     )
-    if answer.status == 2:
+
+
+def _start(model: Model, plan: Pairs) -> tuple[Any, Any]:
+    """Values of the pair columns: HiGHS works the others out."""
+    width = int(max(model.adversary.max(initial=0), plan.adversary.max(initial=0))) + 1
+    chosen = np.isin(
+        model.entry * width + model.adversary, plan.entry * width + plan.adversary
+    )
+    return np.arange(len(chosen), dtype=np.int32), chosen.astype(np.float64)
+
+
+def _watch(core: Any, highs: Any, over: Callable[[], bool]) -> None:  # noqa: ANN401
+    """Let the search end once it is over."""
+
+    def look(kind: int, text: str, out: Any, into: Any, user: Any) -> None:  # noqa: ANN401
+        del kind, text, out, user
+        if over():
+            into.user_interrupt = True
+
+    highs.setCallback(look, None)
+    for kind in (
+        core.cb.kCallbackMipInterrupt,
+        core.cb.kCallbackSimplexInterrupt,
+        core.cb.kCallbackIpmInterrupt,
+    ):
+        highs.startCallback(kind)
+
+
+def _outcome(core: Any, highs: Any, *, relax: bool) -> Outcome:  # noqa: ANN401
+    status = highs.getModelStatus()
+    known = core.HighsModelStatus
+    if status in (known.kInfeasible, known.kUnboundedOrInfeasible):
         return Outcome(EMPTY, None, np.inf)
-    bound = answer.mip_dual_bound
-    if relax and answer.status == 0:
-        bound = answer.fun
-    lower = -np.inf if bound is None or not np.isfinite(bound) else float(bound)
-    values = None if answer.x is None else np.asarray(answer.x)
-    return Outcome(OPTIMAL if answer.status == 0 else CUT, values, lower)
+    info = highs.getInfo()
+    found = info.primal_solution_status == int(
+        core.SolutionStatus.kSolutionStatusFeasible
+    )
+    solution = highs.getSolution()
+    values = np.array(solution.col_value) if found else None
+    optimal = status == known.kOptimal
+    if relax:
+        bound = float(info.objective_function_value) if optimal else -np.inf
+        duals = np.array(solution.row_dual) if optimal else None
+        return Outcome(OPTIMAL if optimal else CUT, values, bound, duals)
+    bound = float(info.mip_dual_bound)
+    if not np.isfinite(bound):
+        bound = -np.inf
+    return Outcome(OPTIMAL if optimal else CUT, values, bound)
 
 
-def _empty(model: Model) -> Outcome:
+def _without_columns(model: Model) -> Outcome:
     """A model without columns: its rows hold or not."""
     holds = bool(((model.low <= 1e-9) & (model.high >= -1e-9)).all())
     if holds:

@@ -6,12 +6,13 @@ are exact at the loads that can occur, coalitions are columns, strict limits sta
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
-from policies.problem import Problem
+from policies.problem import Pairs, Problem
 from policies.solvers.cpsat import refuted
 from policies.solvers.highs import CUT, EMPTY, OPTIMAL, Outcome, run
 from policies.solvers.model import MARGIN, Model, build
@@ -45,12 +46,16 @@ class Milp:
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
         """Find the best plan, or prove that there is none."""
-        del rng
-        return solve(problem, limits)
+        return solve(problem, limits, seed=int(rng.integers(2**31 - 1)))
 
 
 def solve(
-    problem: Problem, limits: Limits, *, above: Fraction | None = None
+    problem: Problem,
+    limits: Limits,
+    *,
+    seed: int = 0,
+    start: Pairs | None = None,
+    done: Callable[[], bool] | None = None,
 ) -> Solution:
     """Solve as one MILP.
 
@@ -58,27 +63,25 @@ def solve(
     ----------
     problem : Problem
     limits : Limits
-    above : Fraction, optional
-        Value of a plan that is at hand: only better ones are looked for. The answer is
-        then UNKNOWN where there is none, with ``stopped`` optimal if that is proven.
+    seed : int
+    start : Pairs, optional
+        A plan to start from.
+    done : callable, optional
+        True once the answer is not wanted any more.
     """
-    over, start, margin = limits.deadline(), limits.clock(), MARGIN
+    over, began, margin = limits.deadline(), limits.clock(), MARGIN
     ceiling = free_bound(problem)
     while True:
         model = build(problem, margin)
         if model.impossible and margin == MARGIN:
             return refuted(problem, "an entry, history or a limit leaves no plan")
-        left = limits.seconds - (limits.clock() - start)
-        found = run(
-            model, replace(limits, seconds=max(left, 0.01)), below=_cost(model, above)
-        )
+        left = limits.seconds - (limits.clock() - began)
+        rest = replace(limits, seconds=max(left, 0.01))
+        found = run(model, rest, start=start, seed=seed, done=done)
         if margin == MARGIN:  # wider margins cut plans off: their bounds prove nothing
             ceiling = min(ceiling, bound_of(model, found, ceiling))
         if found.status == EMPTY and margin == MARGIN:
-            if above is None:
-                return refuted(problem, "all assignments were searched")
-            best = min(ceiling, above + SAFETY)
-            return Solution(Verdict.UNKNOWN, bound=best, stopped="optimal")
+            return refuted(problem, "all assignments were searched")
         stopped = _stopped(found, limits)
         if found.values is None:
             told = ("HiGHS found no plan in time",)
@@ -93,13 +96,6 @@ def solve(
         if made.verdict is Verdict.SOLVED or margin > 1e-3 or over():
             return _proven(made, model)
         margin *= 30
-
-
-def _cost(model: Model, above: Fraction | None) -> float | None:
-    """Cost of a plan of this value."""
-    if above is None:
-        return None
-    return (model.shift - float(above)) * model.scale - 1e-4
 
 
 def bound_of(model: Model, found: Outcome, ceiling: Fraction) -> Fraction:

@@ -111,6 +111,9 @@ class Cause(StrEnum):
     SEARCH = "search"  # all assignments were searched
     HISTORY = "history"  # what was seen before is past a limit by itself
     LIMIT = "limit"  # no plan at all has f below such a limit
+    COALITION = (
+        "coalition"  # adversaries who pool hold a whole set however it is spread
+    )
     MEAN = "mean"  # a mean over sets can not stay below its limit
 
 

@@ -115,7 +115,7 @@ def _reason(made: Translation, core: Core, clash: Clash) -> str:
             )
         case Cause.SEARCH:
             return f"{where}{rules} clash together (every assignment was searched)"
-        case Cause.HISTORY | Cause.LIMIT | Cause.MEAN:
+        case Cause.HISTORY | Cause.LIMIT | Cause.COALITION | Cause.MEAN:
             return f"{where}{rules}: no plan can stay below the limit"
 
 

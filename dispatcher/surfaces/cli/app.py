@@ -22,6 +22,7 @@ from dispatcher.surfaces.cli import (
     queue,
     record_list,
     records,
+    solve,
     status,
     workers,
 )
@@ -55,6 +56,7 @@ app.command("resume", rich_help_panel=MORE)(queue.resume)
 app.add_typer(queue.app, name="queue", rich_help_panel=MORE)
 app.add_typer(audit.app, name="audit", rich_help_panel=MORE)
 app.add_typer(db.app, name="db", rich_help_panel=MORE)
+app.command("solve", rich_help_panel=MORE)(solve.solve)
 
 
 def _version(wanted: bool) -> None:

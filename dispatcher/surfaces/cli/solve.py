@@ -1,0 +1,332 @@
+"""``dispatcher solve``: one instance file in, one judged plan out; no store needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from dispatcher.errors import (
+    EXIT_INFEASIBLE,
+    EXIT_UNFINISHED,
+    Invalid,
+    Usage,
+)
+from dispatcher.surfaces.cli.context import CliContext
+
+if TYPE_CHECKING:
+    from policies.instance import Instance
+    from policies.solvers import Solution
+
+SPARE: Final = 0.3
+"""Seconds of the time limit that are kept for judging and writing."""
+
+
+class Mode(StrEnum):
+    """How heuristics work."""
+
+    SAFE = "safe"
+    PAPER = "paper"
+
+
+def solve(
+    ctx: typer.Context,
+    instance: Annotated[
+        Path,
+        typer.Argument(
+            help="sparsi-instance/1 JSON, DIMACS .col, hMETIS .hgr, or CSV of check-ins."
+        ),
+    ],
+    algorithm: Annotated[str, typer.Option(help="A solver's name.")] = "auto",
+    mode: Annotated[
+        Mode, typer.Option(help="paper: heuristics as the paper prints them.")
+    ] = Mode.SAFE,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Seconds of search, at most. Default: 60."),
+    ] = None,
+    work: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01, help="Stop by work done instead: the same on every machine."
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The same seed gives the same plan.")
+    ] = 0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Default: all cores.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the JSON there.")
+    ] = None,
+    adversaries: Annotated[
+        int | None, typer.Option(min=1, help="For .col, .hgr and .csv: how many.")
+    ] = None,
+    copies: Annotated[
+        int, typer.Option(min=1, help="For .col, .hgr and .csv: t of each entry.")
+    ] = 1,
+    friendships: Annotated[
+        Path | None, typer.Option(help="For .csv: pairs of users, with a header.")
+    ] = None,
+) -> None:
+    """Solve one instance of the paper's problem; the plan is judged before it is shown.
+
+    JSON goes to stdout, or to the file of -o. The exit status is 0 with a plan, 7 where
+    none exists (the core says why), 8 where that stayed open. Ctrl-C ends the search
+    and shows the best plan so far.
+    """
+    started = time.perf_counter()
+    context: CliContext = ctx.obj
+    document = _document(instance, adversaries, copies, friendships)
+    with _interruptible() as stop:
+        found, solution = _search(
+            document,
+            algorithm,
+            seed,
+            {
+                "seconds": _seconds(time_limit, work),
+                "work": float("inf")
+                if ctx.get_parameter_source("time_limit")
+                else 60.0,
+                "clock": time.perf_counter,
+                "stopped": stop.is_set,
+                "threads": threads or os.cpu_count() or 1,
+                "prove": True,
+                "paper": mode is Mode.PAPER,
+            },
+            where=str(instance),
+        )
+    told = report(found, solution, algorithm, time.perf_counter() - started)
+    text = json.dumps(told, ensure_ascii=False)
+    if output is None:
+        print(text, flush=True)
+    else:
+        output.write_text(text + "\n", encoding="utf-8")
+    if not context.json:
+        context.say(lay_out(told))
+    _leave(_status(told))
+
+
+def _seconds(time_limit: float | None, work: float | None) -> float:
+    """Seconds of search: no clock cuts a run that is limited by work alone."""
+    if time_limit is None:
+        return 60.0 if work is None else float("inf")
+    return max(time_limit - SPARE, 0.1)
+
+
+def _status(told: dict[str, Any]) -> int:
+    if told["assignment"] is not None:
+        return 0
+    return EXIT_INFEASIBLE if told["verdict"] == "INFEASIBLE" else EXIT_UNFINISHED
+
+
+def _leave(status: int) -> None:
+    """End with this status, without waiting for a search that was left behind."""
+    if threading.active_count() > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    if status:
+        raise typer.Exit(status)
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """Let the first Ctrl-C (or SIGTERM) end the search, and the second the program."""
+    stop = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {
+        number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        for number in before:
+            signal.signal(number, note)
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _document(
+    path: Path, adversaries: int | None, copies: int, friendships: Path | None
+) -> Any:  # noqa: ANN401 - JSON is anything until it was read
+    """Read the file by the end of its name."""
+    from policies import importers
+    from policies.instance_fields import InvalidInstance
+
+    kind = path.suffix.lower()
+    text = _text(path)
+    if kind not in (".col", ".hgr", ".csv"):
+        return _json(path, text)
+    if adversaries is None:
+        raise Usage(
+            f"{path} does not say how many adversaries there are",
+            why="only a sparsi-instance/1 file does",
+            fix="name a number with --adversaries",
+        )
+    try:
+        if kind == ".col":
+            return importers.colouring(text, adversaries, copies)
+        if kind == ".hgr":
+            return importers.hypergraph(text, adversaries, copies)
+        if friendships is None:
+            raise Usage(
+                "check-ins come without their friendships",
+                why="friendships are what must not be disclosed",
+                fix="name their file with --friendships",
+            )
+        return importers.checkins(text, _text(friendships), adversaries, copies)
+    except InvalidInstance as error:
+        raise _invalid(str(path), error) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise Invalid(
+            f"{path} is not text",
+            why="it is not UTF-8",
+            fix="name an instance file",
+        ) from None
+
+
+def _json(path: Path, text: str) -> Any:  # noqa: ANN401
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise Invalid(
+            f"{path}, line {error.lineno}, column {error.colno}: {error.msg}",
+            why="the file is not JSON",
+            fix="correct this place; see the format under: dispatcher solve --help",
+        ) from None
+    except RecursionError:
+        raise Invalid(
+            f"{path} is nested too deeply",
+            why="no field of an instance is deeper than three lists",
+            fix="write the fields of sparsi-instance/1",
+        ) from None
+    except ValueError:
+        raise Invalid(
+            f"{path} holds a number of too many digits",
+            why="numbers are read as 64-bit floats",
+            fix="write fewer digits",
+        ) from None
+
+
+def _invalid(path: str, error: Any) -> Invalid:  # noqa: ANN401 - a lazy import's class
+    return Invalid(f"{path}: {error.where}", why=error.what, fix=error.mend)
+
+
+def _search(
+    document: object, algorithm: str, seed: int, limits: dict[str, Any], *, where: str
+) -> tuple[Instance, Solution]:
+    """Read the instance and solve it."""
+    import numpy as np
+
+    from policies.instance import read_instance
+    from policies.instance_fields import InvalidInstance
+    from policies.solvers import SOLVERS, Limits
+
+    if algorithm not in SOLVERS:
+        raise Usage(
+            f"there is no algorithm {algorithm[:40]!r}",
+            why=f"known: {', '.join(sorted(SOLVERS))}",
+            fix="leave --algorithm out: auto picks by structure",
+        )
+    try:
+        found = read_instance(document)
+    except InvalidInstance as error:
+        raise _invalid(where, error) from None
+    solver = SOLVERS[algorithm]
+    if not solver.supports(found.problem):
+        raise Usage(
+            f"{algorithm} does not solve this kind of problem",
+            why=f"{found.asked} over {found.kind} is outside what it can do",
+            fix="leave --algorithm out: auto picks by structure",
+        )
+    rng = np.random.default_rng(seed)
+    return found, solver(found.problem, rng, Limits(**limits))
+
+
+def report(
+    found: Instance, solution: Solution, algorithm: str, seconds: float
+) -> dict[str, Any]:
+    """Return the document: floats for reading, the verdict from exact numbers."""
+    from policies.instance import rows_of
+    from policies.solvers import Verdict
+    from policies.solvers.words import sentences
+
+    problem = found.problem
+    solved = solution.verdict is Verdict.SOLVED
+    judged = solution.judged if solved else None
+    value = float(solution.value) if solved else None
+    bound: float | None = float(solution.bound)
+    if solution.verdict is Verdict.INFEASIBLE:
+        bound = None
+    if value is not None and bound is not None:
+        bound = max(bound, value)
+    core = solution.core
+    average = problem.goal.average
+    return {
+        "schema": "dispatcher.solution/1",
+        "verdict": str(solution.verdict),
+        "algorithm": algorithm,
+        "objective": value,
+        "utility": float(judged.u) if judged else None,
+        "disclosure": float(judged.f_average if average else judged.f)
+        if judged
+        else None,
+        "complete_sets": judged.disclosed if judged else None,
+        "bound": bound,
+        "gap": bound - value if value is not None and bound is not None else None,
+        "seconds": round(seconds, 3),
+        "stopped": solution.stopped or ("optimal" if solved or core else "work"),
+        "assignment": rows_of(solution.plan, problem.n_entries) if solved else None,
+        "core": None
+        if core is None or solved
+        else {
+            "why": sentences(problem, core),
+            "entries": sorted({d for c in core.clashes for d in c.entries}),
+            "properties": sorted({p for c in core.clashes for p in c.properties}),
+            "needed": core.needed,
+            "exact": core.exact,
+            "available": core.available,
+        },
+        "tried": list(solution.tried),
+    }
+
+
+def lay_out(told: dict[str, Any]) -> str:
+    """Lay the answer out for people."""
+    if told["assignment"] is not None:
+        return (
+            f"{told['verdict']}: objective {told['objective']:.9g}, at most "
+            f"{told['bound']:.9g} ({told['stopped']}, {told['seconds']:.1f} s)\n"
+            f"  utility {told['utility']:.9g}   disclosure {told['disclosure']:.9g}   "
+            f"complete sets {told['complete_sets']}"
+        )
+    lines = [f"{told['verdict']} ({told['stopped']}, {told['seconds']:.1f} s)"]
+    if told["core"]:
+        lines += [f"  {why}" for why in told["core"]["why"]]
+    else:
+        lines += [f"  tried: {what}" for what in told["tried"]]
+    return "\n".join(lines)

@@ -1,0 +1,74 @@
+"""Cores in words: which entries and properties of an instance clash, and the counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from policies.problem import Problem
+from policies.solvers.role import Cause, Clash, Core
+
+SHOWN: Final = 12
+"""Indices that one sentence names."""
+
+
+def listed(what: str, numbers: Sequence[int]) -> str:
+    """Name indices: "entries 1, 2 and 4"."""
+    plural = {"entry": "entries", "property": "properties"}[what]
+    if not numbers:
+        return f"no {what}"
+    if len(numbers) == 1:
+        return f"{what} {numbers[0]}"
+    named = [str(n) for n in numbers[:SHOWN]]
+    if len(numbers) > SHOWN:
+        return f"{plural} {', '.join(named)} and {len(numbers) - SHOWN} more"
+    return f"{plural} {', '.join(named[:-1])} and {named[-1]}"
+
+
+def reason(problem: Problem, clash: Clash) -> str:
+    """One clash as a sentence."""
+    k = problem.n_adversaries
+    entries = listed("entry", clash.entries)
+    properties = listed("property", clash.properties)
+    per, answers = clash.per_adversary, clash.answers
+    match clash.cause:
+        case Cause.ALONE:
+            told = f"{entries} alone discloses {properties} to whoever gets it"
+        case Cause.COPIES:
+            told = f"{entries} must go to {answers} adversaries, more than may get it"
+        case Cause.CAPACITY:
+            told = f"{answers} copies must be given, capacities leave room for {per}"
+        case Cause.SET | Cause.CLASSES:
+            told = (
+                f"{properties}: {entries} make {answers} copies, of which one adversary "
+                f"may get {per}; {k} adversaries are too few"
+            )
+        case Cause.COALITION:
+            told = (
+                f"{properties}: {entries} are so few that adversaries who pool hold "
+                "them all, however they are spread"
+            )
+        case Cause.HISTORY:
+            told = f"{properties} is past its limit by what was held before: {entries}"
+        case Cause.LIMIT:
+            told = "no disclosure is below this tau: f is at least 0"
+        case Cause.MEAN:
+            told = (
+                f"{properties} with {entries}: no assignment keeps the disclosure to "
+                "every adversary below tau"
+            )
+        case Cause.SEARCH:
+            told = (
+                f"{properties} clash over {entries}: every assignment to "
+                f"{k} adversaries was ruled out"
+            )
+    return told
+
+
+def sentences(problem: Problem, core: Core) -> list[str]:
+    """All clashes of a core, and how many adversaries would do."""
+    told = [reason(problem, clash) for clash in core.clashes]
+    if core.needed is None:
+        return told
+    least = "is the smallest number that does" if core.exact else "would do"
+    return [*told, f"{core.needed} adversaries: this {least}"]
