@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from connectors.errors import ConnectorError
+from connectors.values import Offer
+
+HEARD: Final = 500
+"""Characters of an error that are kept."""
+
 QUOTED: Final = 6
 """So many characters on end of a shown text, and words are taken to quote it."""
+
+
+def heard(error: ConnectorError, offer: Offer | None) -> str:
+    """Return a connector's words, or its error's type if they quote what was offered."""
+    told = "".join(char if char.isprintable() else " " for char in error.what[:HEARD])
+    for item in offer.items if offer is not None else ():
+        if item.media_type.startswith("text/") and quotes(told, item.content or b""):
+            return type(error).__name__
+    return told
 
 
 def quotes(words: str, content: bytes) -> bool:

@@ -78,6 +78,7 @@ def guard_uncaught() -> None:
     """Log what nobody catches, in any thread, by place and type instead of in full."""
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread
+    sys.unraisablehook = _unraisable
 
 
 def get_logger(stage: str) -> Any:  # noqa: ANN401 - structlog's own return type
@@ -111,6 +112,11 @@ def _uncaught(
 def _uncaught_in_thread(told: threading.ExceptHookArgs) -> None:
     if told.exc_value is not None:
         get_logger("program").error("uncaught", error=told.exc_value)
+
+
+def _unraisable(told: sys.UnraisableHookArgs) -> None:
+    if told.exc_value is not None:  # also the object, in Python's own words: withheld
+        get_logger("program").error("unraisable", error=told.exc_value)
 
 
 def _place_of_error(

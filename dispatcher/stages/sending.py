@@ -30,11 +30,11 @@ from connectors.base import (
     Rejected,
     TryLater,
 )
-from connectors.quoting import quotes
+from connectors.quoting import heard
 from dispatcher import keys
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
-from dispatcher.store import Clock, Store, lease
+from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import sending as rows
 from dispatcher.store.sending import CargoRow, MessageRow, Outcome
@@ -49,9 +49,10 @@ BATCH: Final = 50
 MENDING: Final = 60 * MICRO
 """How long a connector rests that only the operator can mend."""
 
-HEARD: Final = 500
-"""Characters of a connector's error that are kept."""
-
+PARTED: Final = (
+    "anyone there may open any task, so its accounts must be one adversary: name them "
+    "all in one group of the policy"
+)
 FIRST_WAIT: Final = 2 * MICRO
 LONGEST_WAIT: Final = 3600 * MICRO
 
@@ -174,7 +175,11 @@ class Sending:
         now = self._clock()
         with self._store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            messages = rows.claim(tx, name, epoch, now, now + LEASE, BATCH)
+            parted = self._shows_to_others(tx, name)
+            limit = 0 if parted else BATCH
+            messages = rows.claim(tx, name, epoch, now, now + LEASE, limit)
+        if parted:
+            self._rest(name, now + MENDING, "misconfigured", PARTED)
         if not messages:
             return 0
         connector = self._connectors[name]
@@ -188,6 +193,17 @@ class Sending:
             barred += parcel.barred
             outcomes.append(self._deliver(name, connector, parcel))
         return self._settle(epoch, outcomes, barred)
+
+    def _shows_to_others(self, tx: Tx, name: str) -> bool:
+        """Whether accounts that were not booked could open what is sent there."""
+        connector = self._connectors[name]
+        manifest = connector.manifest
+        return (
+            manifest.binding is Binding.NONE
+            and manifest.content is Content.MARKET
+            and isinstance(connector, Market)
+            and rows.adversaries_at(tx, name) > 1
+        )
 
     def _settle(
         self, epoch: int, outcomes: Sequence[Outcome], barred: Sequence[int]
@@ -284,7 +300,7 @@ class Sending:
     def _failed(self, name: str, parcel: _Parcel, error: ConnectorError) -> Outcome:
         """Class a connector's error by what to do next."""
         message, now = parcel.message, self._clock()
-        told = _told(error, parcel.offer)
+        told = heard(error, parcel.offer)
         if isinstance(error, Misconfigured):
             self._rest(name, now + MENDING, "misconfigured", told)
             return Outcome(message.id, "ready", now + MENDING, 1, None, told)
@@ -341,11 +357,7 @@ class Sending:
 
 
 def _may_go(force: InForce | None, row: CargoRow) -> bool:
-    """Whether a task still goes.
-
-    Not when a later policy dropped its field, or marked it ``send = false``; nor when
-    the worker asked not to be shown anything of the person any more.
-    """
+    """Not if the worker knows the person, nor if the policy sends the field no more."""
     if row.recused:
         return False
     standing = force.fields.get(row.field_id) if force is not None else None
@@ -384,12 +396,3 @@ def _decimal(number: Fraction | None) -> str | None:
     text = str(whole).rjust(digits + 1, "0")
     sign = "-" if number < 0 else ""
     return f"{sign}{text[:-digits]}.{text[-digits:]}" if digits else f"{sign}{text}"
-
-
-def _told(error: ConnectorError, offer: Offer | None) -> str:
-    """Return a connector's words, unless they hold a part of what was to be shown."""
-    told = "".join(char if char.isprintable() else " " for char in error.what[:HEARD])
-    for item in offer.items if offer is not None else ():
-        if item.media_type.startswith("text/") and quotes(told, item.content or b""):
-            return type(error).__name__
-    return told

@@ -145,12 +145,15 @@ def records(tx: Tx, run_id: int) -> Iterator[RecordRow]:
 
 
 def filled(tx: Tx, run_id: int) -> Iterator[FilledRow]:
-    """Entries of a run's records with their results, by record, as they stream in."""
+    """Entries of a run's records with their results, by record, as they stream in.
+
+    In the order of the index: a sort would spill values into temporary files.
+    """
     for row in tx.stream(
         "SELECT e.record_id, e.field_id, x.value, x.confidence, x.state"
         " FROM record r JOIN entry e ON e.record_id = r.id"
         " LEFT JOIN result x ON x.entry_id = e.id"
-        " WHERE r.run_id = ? ORDER BY e.record_id",
+        " WHERE r.run_id = ? ORDER BY r.id",
         [run_id],
     ):
         value = None if row[2] is None else bytes(row[2])

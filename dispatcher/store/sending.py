@@ -80,6 +80,16 @@ def cargo(tx: Tx, outbox_id: int) -> Iterator[CargoRow]:
         yield CargoRow._make((*row[:3], bytes(row[3]), row[4], bool(row[5])))
 
 
+def adversaries_at(tx: Tx, connector: str) -> int:
+    """How many adversaries the accounts of a connector are."""
+    return int(
+        tx.value(
+            "SELECT COUNT(DISTINCT adversary_id) FROM account WHERE connector = ?",
+            [connector],
+        )
+    )
+
+
 def handle_of(tx: Tx, outbox_id: int) -> str | None:
     """Return the outside's reference of a sent message."""
     row = tx.one("SELECT handle FROM outbox WHERE id = ?", [outbox_id])

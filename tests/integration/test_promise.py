@@ -1,8 +1,12 @@
 """Attacks on the promise: what the policy forbids stays apart, whatever changes."""
 
+import io
+import logging
+import sys
 import threading
 
 import pytest
+import structlog
 
 from dispatcher.custody.audit import export, verify
 from dispatcher.errors import (
@@ -11,9 +15,12 @@ from dispatcher.errors import (
     PastLimit,
     Refused,
     StoreLocked,
+    Usage,
 )
+from dispatcher.identity import account_of
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences
+from dispatcher.log import configure, guard_uncaught
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECOND = 1_000_000
@@ -193,3 +200,47 @@ def test_whatever_happens_at_once_the_evidence_holds(store, tmp_path, clock):
     verdict = verify(bundle.folder, [bundle.root])
     assert verdict.status == 0, verdict.text
     assert bundle.counts["exposures"] > 20
+
+
+def test_values_are_put_together_without_a_sort(store):
+    # A sort that outgrows memory is spilled into temporary files, in the clear.
+    with store.read() as tx:
+        if tx.dialect == "sqlite":
+            steps = tx.rows(
+                "EXPLAIN QUERY PLAN SELECT e.record_id, x.value FROM record r"
+                " JOIN entry e ON e.record_id = r.id"
+                " LEFT JOIN result x ON x.entry_id = e.id"
+                " WHERE r.run_id = 1 ORDER BY r.id"
+            )
+            assert not [step for *_, step in steps if "TEMP B-TREE" in step]
+
+
+@pytest.mark.parametrize("sign", ["\u200b", "\u202e", "\ufeff", "\u2060", "\u00ad"])
+def test_no_two_accounts_look_the_same_by_a_sign_without_a_shape(sign):
+    with pytest.raises(Usage):
+        account_of(f"x/an{sign}n")
+    assert account_of("x/👩\u200d🔬") == ("x", "👩\u200d🔬")
+
+
+def test_an_error_that_nobody_can_catch_is_logged_without_its_words(monkeypatch):
+    class Closing:
+        def __del__(self):
+            raise ValueError("Jane Roe")
+
+    lines = io.StringIO()
+    for module, name in (
+        (sys, "excepthook"), (sys, "unraisablehook"), (threading, "excepthook")
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, getattr(module, name))
+    handlers = logging.getLogger().handlers[:]
+    configure("json", lines)
+    guard_uncaught()
+    try:
+        made = Closing()
+        del made
+    finally:
+        structlog.reset_defaults()
+        logging.getLogger().handlers[:] = handlers
+        logging.raiseExceptions = True
+    assert "ValueError" in lines.getvalue()
+    assert "Jane" not in lines.getvalue()

@@ -7,7 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from connectors.base import Binding, Idempotency, Misconfigured, Rejected, TryLater
+from connectors.base import (
+    Binding,
+    Handle,
+    Idempotency,
+    Misconfigured,
+    Rejected,
+    TryLater,
+)
 from connectors.folder import Folder
 from connectors.hostile import MEMORY, Fault, Hostile, Memory
 from connectors.inhouse import Inhouse
@@ -403,6 +410,10 @@ class OpenToAll(Failing):
     def manifest(self):
         return replace(MEMORY, binding=Binding.NONE)
 
+    def publish(self, offer):
+        self.offers[offer.key] = offer
+        return Handle(offer.key, offer.key)
+
 
 def test_where_anyone_opens_any_task_all_accounts_are_one_or_nothing_goes(
     store, clock, logs
@@ -421,3 +432,4 @@ def test_where_anyone_opens_any_task_all_accounts_are_one_or_nothing_goes(
     exchange.case.apply(policy("", FIELDS, budget="t = 3", groups=group, name="two"))
     clock.advance(seconds=61)
     assert sending.tick(exchange.epoch) == 1
+    assert [one.audience for one in exchange.market.offers.values()] == ["ann"]
