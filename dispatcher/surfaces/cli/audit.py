@@ -43,7 +43,9 @@ def export(
 @app.command()
 def verify(
     ctx: typer.Context,
-    directory: Annotated[Path, typer.Argument(file_okay=False)],
+    directory: Annotated[
+        Path, typer.Argument(help="A bundle, as export wrote it.", file_okay=False)
+    ],
     head: Annotated[
         list[str] | None,
         typer.Option(help="Root of a seal noted earlier; it must be in the ledger."),

@@ -135,7 +135,10 @@ def show(
 @app.command()
 def apply(
     ctx: typer.Context,
-    file: Annotated[Path | None, typer.Argument(dir_okay=False)] = None,
+    file: Annotated[
+        Path | None,
+        typer.Argument(dir_okay=False, help="A policy file (default: policy.toml)."),
+    ] = None,
 ) -> None:
     """Put a policy file in force, after its checks and its tests.
 
@@ -198,7 +201,10 @@ def init_policy(
     source: Annotated[
         Path, typer.Option("--from", help="A file of records.", dir_okay=False)
     ],
-    output: Annotated[Path | None, typer.Option("--output", "-o")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Where to (default: policy.toml)."),
+    ] = None,
 ) -> None:
     """Suggest a first policy from the columns of a file (values stay hidden)."""
     from dispatcher.stages.intake.suggest import suggest_policy

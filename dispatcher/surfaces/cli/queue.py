@@ -163,7 +163,9 @@ def retry(
         list[int] | None, typer.Argument(help="Messages; none: all.")
     ] = None,
     connector: Connector = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Change nothing.")
+    ] = False,
 ) -> None:
     """Send dead messages once more.
 

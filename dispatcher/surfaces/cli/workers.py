@@ -27,6 +27,7 @@ app = typer.Typer(
 Invite = Annotated[
     bool, typer.Option("--invite", help="Print invite links to the task page.")
 ]
+OneAccount = Annotated[str, typer.Argument(metavar="ACCOUNT", help="CONNECTOR/NAME")]
 Days = Annotated[
     int, typer.Option(min=1, max=3650, help="Days that an invite link holds.")
 ]
@@ -56,7 +57,9 @@ def add(
 def import_workers(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(dir_okay=False, help="CSV, JSONL or a list.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Change nothing.")
+    ] = False,
     invite: Invite = False,
     days: Days = 90,
 ) -> None:
@@ -177,13 +180,13 @@ def invite(
 
 
 @app.command()
-def block(ctx: typer.Context, account: str) -> None:
+def block(ctx: typer.Context, account: OneAccount) -> None:
     """Show a worker nothing more; what it was shown stays in the ledger."""
     _move(ctx.obj, account, "block")
 
 
 @app.command()
-def unblock(ctx: typer.Context, account: str) -> None:
+def unblock(ctx: typer.Context, account: OneAccount) -> None:
     """Let a blocked worker work again."""
     _move(ctx.obj, account, "unblock")
 

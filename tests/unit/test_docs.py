@@ -1,0 +1,63 @@
+"""The pages say what the program does: commands, settings, links between pages."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from dispatcher.config import Config
+from dispatcher.surfaces.cli.reference import page
+
+DOCS = Path(__file__).parents[2] / "docs"
+SETTINGS = (DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
+SECTIONS = {
+    name: field.default
+    for name, field in Config.model_fields.items()
+    if isinstance(field.default, BaseModel)
+}
+
+
+def rows(text):
+    """First two cells of each row of the tables in a text."""
+    return dict(re.findall(r"^\| `([^`]+)` \| (.*?) \|", text, re.MULTILINE))
+
+
+def written(default):
+    """A default as a settings file would have it."""
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    if isinstance(default, str):
+        return f'`"{default}"`'
+    return "none" if default is None else f"`{default}`"
+
+
+def test_the_page_of_commands_is_the_programs_own():
+    told = "python -m dispatcher.surfaces.cli.reference > docs/reference/commands.md"
+    text = (DOCS / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert text == page(), f"write it anew: {told}"
+
+
+def test_every_command_and_option_says_what_it_is():
+    assert not re.findall(r"^\| .* \|  \|$", page(), re.MULTILINE)
+
+
+def test_every_setting_of_the_whole_is_on_the_page():
+    part = SETTINGS.partition("## `[ticks]`")[0]
+    found = rows(part)
+    assert set(found) == set(Config.model_fields)
+    for name in ("store", "policy", "plans", "inbox", "seed"):
+        assert found[name] == written(Config.model_fields[name].default)
+
+
+@pytest.mark.parametrize("section", sorted(SECTIONS))
+def test_every_setting_of_a_section_is_on_the_page_with_its_default(section):
+    part = SETTINGS.partition(f"## `[{section}]`")[2].partition("\n## ")[0]
+    fields = type(SECTIONS[section]).model_fields
+    assert rows(part) == {name: written(f.default) for name, f in fields.items()}
+
+
+@pytest.mark.parametrize("file", sorted(DOCS.rglob("*.md")), ids=lambda p: p.stem)
+def test_links_between_pages_lead_somewhere(file):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text("utf-8")):
+        assert (file.parent / target).exists(), target
