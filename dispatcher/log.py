@@ -13,6 +13,7 @@ import sys
 import threading
 import traceback
 from collections.abc import MutableMapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, TextIO, cast
 
@@ -21,14 +22,23 @@ import structlog
 Format = Literal["text", "json"]
 
 
-class _Stderr:
-    """Whatever stderr is at the moment of writing."""
+class _Steady:
+    """A stream, or whatever stderr is at the moment, that never fails its writer.
+
+    A line that finds no room (the disk of the log is full, its reader is gone) is lost;
+    the work that it tells of goes on.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
 
     def write(self, text: str) -> None:
-        sys.stderr.write(text)
+        with suppress(OSError, ValueError):  # full or broken; closed
+            (self._stream or sys.stderr).write(text)
 
     def flush(self) -> None:
-        sys.stderr.flush()
+        with suppress(OSError, ValueError):
+            (self._stream or sys.stderr).flush()
 
 
 def configure(
@@ -59,7 +69,7 @@ def configure(
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(stream or cast(TextIO, _Stderr())),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Steady(stream))),
         cache_logger_on_first_use=False,
     )
     root = logging.getLogger()

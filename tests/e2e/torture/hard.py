@@ -55,7 +55,7 @@ def come_to_end(scene: Scene, people: Process, up: Process) -> Findings:
 
 def logged(scene: Scene, word: str, name: str = "up") -> list[str]:
     """Lines of a log that hold a word."""
-    text = (scene.directory / f"{name}.log").read_text(encoding="utf-8")
+    text = (scene.logs / f"{name}.log").read_text(encoding="utf-8")
     return [line for line in text.splitlines() if word in line]
 
 
@@ -165,6 +165,7 @@ def writes_refused(scene: Scene) -> Findings:
 
 def disk_full(scene: Scene) -> Findings:
     """The disk of store and spool is full for some seconds (a tmpfs of its own)."""
+    scene.logs = scene.directory.parent.parent  # else nobody could tell what happened
     scene.prepare()
     with living(scene) as (people, up):
         some_answers(scene, 5)

@@ -56,7 +56,7 @@ class Scene:
         self.truth: dict[str, Mapping[str, str]] = {}
         self.waves: list[Path] = []
         self.setting = self.directory / "people.json"
-        self.log = self.directory / "up.log"
+        self.logs = self.directory  # where processes write what they say
 
     @property
     def diaries(self) -> Path:
@@ -204,7 +204,7 @@ def start_up(
         scene,
         flags=scene.directory / f"{name}.flags",
         names=PROGRAM,
-        log=scene.directory / f"{name}.log",
+        log=scene.logs / f"{name}.log",
     )
 
 
@@ -215,5 +215,5 @@ def start_people(scene: Scene) -> Process:
         scene,
         flags=scene.directory / "people.flags",
         names=PEOPLE,
-        log=scene.directory / "people.log",
+        log=scene.logs / "people.log",
     )

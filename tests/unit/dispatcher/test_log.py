@@ -1,5 +1,6 @@
 """Logs: one line an event, nothing that came from outside, no words of libraries."""
 
+import errno
 import io
 import json
 import logging
@@ -94,3 +95,14 @@ def test_json_lines_can_be_read_by_machines():
     root.handlers[:], root.level = handlers, level
     logging.raiseExceptions = True
     assert json.loads(found.getvalue())["name"] == 'a"b\\n'
+
+
+def test_a_log_that_can_not_be_written_fails_nobody(stream):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        flush = write
+
+    log.configure("text", Full())
+    log.get_logger("sending").warning("connector-resting")
