@@ -1,4 +1,4 @@
-"""Who is whom: accounts by name, their groups, blocks, and invites to the task page.
+"""Who is whom: accounts by name, their groups, blocks, and invites that count.
 
 Accounts are added by :func:`dispatcher.ledger.members.add_accounts`, since becoming an
 adversary is a line of the ledger.
@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dispatcher import keys
 from dispatcher.errors import Conflict, Invalid, NotFound, Usage
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import accounts as rows
@@ -161,20 +160,6 @@ def _move(tx: Tx, text: str, state: str) -> Account:
     return account._replace(state=state)
 
 
-def invite(key: bytes, account: Account, *, expires_at: int) -> str:
-    """Make the token of an invite link; it holds until then, or until revoked.
-
-    Parameters
-    ----------
-    key : bytes
-        The store's ``token-key``.
-    account : Account
-    expires_at : int
-        Microseconds UTC.
-    """
-    return keys.invite_token(key, keys.Invite(account.id, account.invite, expires_at))
-
-
 def revoke_invites(tx: Tx, text: str) -> Account:
     """Let no invite that an account has count any more.
 
@@ -184,21 +169,6 @@ def revoke_invites(tx: Tx, text: str) -> Account:
     """
     account = find(tx, text)
     return account._replace(invite=rows.raise_invite(tx, account.id))
-
-
-def invited(tx: Tx, key: bytes, token: str, *, now: int) -> Account | None:
-    """Return the account that a token lets in.
-
-    None if the token is not ours, has expired or was revoked, or the account is
-    blocked: whoever holds it learns nothing of which.
-    """
-    found = keys.read_invite(key, token, now=now)
-    if found is None:
-        return None
-    account = rows.by_id(tx, found.account_id)
-    if account is None or account.state != "active" or account.invite != found.number:
-        return None
-    return account
 
 
 def read_accounts(data: bytes) -> Imported:

@@ -1,4 +1,4 @@
-"""Names that say nothing: keyed pseudonyms, task tokens, invites. No SQL here.
+"""Names that say nothing: keyed pseudonyms and task tokens. No SQL here.
 
 * A **pseudonym** is what ledger and evidence call a record, an entry or a subject: an
   HMAC of its key, so that equal keys give equal names and nobody without the store's
@@ -6,18 +6,14 @@
 * A **task token** is what the world calls a task: one AES block over (id, zeros). It
   needs no index, two tokens can not be told to belong together, and a forged one does
   not decrypt to zeros (chance 2^-64).
-* An **invite** lets one account into the task page until it expires or its number is
-  raised.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -27,26 +23,6 @@ KEY_BYTES: Final = 32
 
 _TOKEN_CHARS: Final = 32
 _NAME_CHARS: Final = 24  # 96 bits: no collision to expect below 10^13 records
-_INVITE: Final = struct.Struct(">QIQ")
-_MAC_BYTES: Final = 16
-
-
-@dataclass(frozen=True)
-class Invite:
-    """What a valid invite says.
-
-    Attributes
-    ----------
-    account_id : int
-    number : int
-        Holds while it is the account's own invite number (else it was revoked).
-    expires_at : int
-        Microseconds UTC.
-    """
-
-    account_id: int
-    number: int
-    expires_at: int
 
 
 def pseudonym(key: bytes, kind: str, value: str | bytes) -> str:
@@ -121,28 +97,3 @@ def task_id_of(key: bytes, token: str) -> int | None:
     decryptor = _cipher(key).decryptor()
     task_id, zeros = struct.unpack(">QQ", decryptor.update(block))
     return int(task_id) if zeros == 0 and task_id < 2**63 else None
-
-
-def invite_token(key: bytes, invite: Invite) -> str:
-    """Signed text of an invite, fit for a URL fragment or path."""
-    body = _INVITE.pack(invite.account_id, invite.number, invite.expires_at)
-    return base64.urlsafe_b64encode(body + _sign(key, body)).decode().rstrip("=")
-
-
-def read_invite(key: bytes, token: str, *, now: int) -> Invite | None:
-    """Read an invite; None if it was not signed with this key or has expired."""
-    try:
-        raw = base64.urlsafe_b64decode(token.encode("ascii") + b"=" * (-len(token) % 4))
-    except ValueError:  # not ASCII, or not base64
-        return None
-    body, sign = raw[: _INVITE.size], raw[_INVITE.size :]
-    if len(body) != _INVITE.size or not hmac.compare_digest(sign, _sign(key, body)):
-        return None
-    if base64.urlsafe_b64encode(raw).decode().rstrip("=") != token:
-        return None  # one invite has one spelling
-    invite = Invite(*_INVITE.unpack(body))
-    return invite if invite.expires_at > now else None
-
-
-def _sign(key: bytes, body: bytes) -> bytes:
-    return hmac.digest(key, b"invite\0" + body, "sha256")[:_MAC_BYTES]

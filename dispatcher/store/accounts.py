@@ -44,12 +44,6 @@ def find(tx: Tx, connector: str, name: str) -> Account | None:
     return Account(*row) if row else None
 
 
-def by_id(tx: Tx, account_id: int) -> Account | None:
-    """Account by its number."""
-    row = tx.one(f"SELECT {_COLUMNS} FROM account WHERE id = ?", (account_id,))
-    return Account(*row) if row else None
-
-
 def add_account(tx: Tx, account: Account, at: int) -> None:
     """Write a new account."""
     tx.execute(

@@ -6,7 +6,6 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
-from dispatcher import identity
 from dispatcher.errors import StoreLocked
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
@@ -131,29 +130,23 @@ def test_a_pasted_link_opens_the_page_without_scripts(app, house):
     assert page_of(page) == "ready"
 
 
-def test_an_invite_of_the_store_itself_opens_the_page_until_it_is_revoked(app, house):
+def test_a_session_ends_when_its_invite_is_revoked(app, house):
     house.account("ann")
-    key, until = house.store.key("token-key"), house.clock() + 3600 * 1_000_000
-    with house.store.read() as tx:
-        account = identity.find(tx, "inhouse/ann")
     client = browser(app)
     client.headers.update(SAME)
-    code = identity.invite(key, account, expires_at=until)
+    code = house.invite("ann")
     assert page_of(client.post("/arrive", data={"invite": code})) == "ready"
     house.do("UPDATE account SET invite = 2")
     assert page_of(client.get("/")) == "arrive"
     assert page_of(client.post("/arrive", data={"invite": code})) == "arrive"
 
 
-def test_an_invite_for_another_connectors_account_opens_nothing(app, house):
+def test_an_invite_opens_no_account_of_another_connector(app, house):
     house.account("ann", connector="folder")
-    key, until = house.store.key("token-key"), house.clock() + 3600 * 1_000_000
-    with house.store.read() as tx:
-        account = identity.find(tx, "folder/ann")
     client = browser(app)
     client.headers.update(SAME)
-    code = identity.invite(key, account, expires_at=until)
-    assert client.post("/arrive", data={"invite": code}).status_code == 403
+    page = client.post("/arrive", data={"invite": house.invite("ann")})
+    assert page.status_code == 403
 
 
 @pytest.mark.parametrize("case", ["forged", "expired", "revoked", "blocked", "unknown"])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
 
-from connectors.base import Arrival, Identity
+from connectors.base import Arrival
 from dispatcher import keys
 from dispatcher.errors import Refused, StaleLease
 from dispatcher.ledger import refusals
@@ -86,29 +85,6 @@ class Desk:
         if arrival.ticket != str(account.invite):
             return None
         return Present(account.id, account.invite)
-
-    def invited(self, token: str) -> tuple[str, Arrival] | None:
-        """Read an invite of our own (:func:`dispatcher.identity.invite`).
-
-        Returns
-        -------
-        (str, Arrival) or None
-            The account's connector, and who comes; None if it is no valid invite.
-        """
-        key = self._store.key("token-key")
-        invite = keys.read_invite(key, token, now=self._clock())
-        if invite is None:
-            return None
-        with self._store.read() as tx:
-            account = rows.account(tx, invite.account_id)
-        if account is None:
-            return None
-        return account.connector, Arrival(
-            account=account.name,
-            identity=Identity.SIGNED,
-            ticket=str(invite.number),
-            expires=datetime.fromtimestamp(invite.expires_at / SECOND, UTC),
-        )
 
     def present(self, account_id: int, number: int) -> Present | None:
         """Ask whether a session still holds."""

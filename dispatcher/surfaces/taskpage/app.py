@@ -99,9 +99,8 @@ def invite_link(base: str, token: str) -> str:
     base : str
         Where workers reach the page: ``https://tasks.example.org``.
     token : str
-        From :func:`dispatcher.identity.invite` with the store's ``token-key``, or as
-        the connector's ``arrive`` reads it (:func:`connectors.inhouse.sign`; its
-        ticket's id is then the account's invite number).
+        As the connector's ``arrive`` reads it (:func:`connectors.inhouse.sign` with the
+        store's ``token-key``); its ticket's id is the account's invite number.
     """
     return f"{base.rstrip('/')}/#k={token}"
 

@@ -175,12 +175,9 @@ class Door:
     def _resolve(
         self, request: Request, form: Mapping[str, str]
     ) -> tuple[str, Arrival] | None:
-        """Find out who comes: by an invite of our own, or by what the market says."""
+        """Find out who comes: by what the market says of its link or parameters."""
         # Without a script the whole link is pasted; the code stands behind its "#".
         token = form.get("invite", "").strip().rpartition("#k=")[2]
-        invited = self._serving.invited(token)
-        if invited is not None:
-            return invited if invited[0] in self._markets else None
         connector = form.get("market", "inhouse")
         market = self._markets.get(connector)
         if market is None:

@@ -31,7 +31,6 @@ def test_an_edited_token_is_no_token(task_id, place, digit):
 @given(st.text(max_size=40))
 def test_any_text_is_read_without_a_fault(text):
     assert keys.task_id_of(KEY, text) is None
-    assert keys.read_invite(KEY, text, now=0) is None
 
 
 def test_neighbouring_tasks_have_tokens_that_share_no_beginning():
@@ -50,18 +49,3 @@ def test_equal_keys_have_equal_names_and_kinds_are_apart():
     assert len(one) == 25
     assert keys.pseudonym(KEY, "s", "rx-1")[1:] != one[1:]
     assert keys.pseudonym(OTHER, "r", "rx-1") != one
-
-
-def test_an_invite_is_read_until_it_expires():
-    invite = keys.Invite(account_id=5, number=2, expires_at=1_000)
-    token = keys.invite_token(KEY, invite)
-    assert keys.read_invite(KEY, token, now=999) == invite
-    assert keys.read_invite(KEY, token, now=1_000) is None
-
-
-@given(st.integers(0, 47), st.sampled_from("AZaz09-_"))
-def test_an_edited_invite_is_refused(place, char):
-    token = keys.invite_token(KEY, keys.Invite(5, 2, 1_000))
-    edited = token[:place] + char + token[place + 1 :]
-    read = keys.read_invite(KEY, edited, now=0)
-    assert (read is None) == (edited != token)
