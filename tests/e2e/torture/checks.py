@@ -128,7 +128,7 @@ def check(scene: Scene) -> Findings:
 def check_shown(found: Findings, ledger: Ledger, facts: Facts) -> None:
     """Every crop has an exposure no later than its first byte; every page its task."""
     exposed = ledger.exposed()
-    seen = 0
+    seen: set[Pair] = set()
     for account, mine in facts.items():
         for fact in mine:
             if fact["what"] == "unreadable":
@@ -149,18 +149,18 @@ def check_shown(found: Findings, ledger: Ledger, facts: Facts) -> None:
                     f"{pair} was shown before its exposure, or without one: {fact}",
                 )
             if fact["what"] == "seen":
-                seen += 1
+                seen.add(pair)
                 found.expect(
                     pair[1:] == (fact["record"], fact["field"]), f"wrong crop: {fact}"
                 )
-    found.looked["crops seen"] = seen
+    found.looked["crops seen"] = len(seen)
     found.looked["exposures"] = sum(line[2] == "exposure" for line in ledger.lines)
 
 
 def check_answers(found: Findings, ledger: Ledger, facts: Facts) -> None:
     """Confirmed answers are there as given; none is there that nobody gave."""
     said: dict[int, set[str]] = defaultdict(set)
-    confirmed = 0
+    confirmed: set[int] = set()
     for account, mine in facts.items():
         for fact in mine:
             if fact["what"] == "refused-row":
@@ -168,8 +168,9 @@ def check_answers(found: Findings, ledger: Ledger, facts: Facts) -> None:
             if fact["what"] == "saying":
                 said[ledger.task_of(fact["token"])].add(fact["answer"])
             if fact["what"] == "confirmed":
-                confirmed += 1
-                kept = ledger.answers.get(ledger.task_of(fact["token"]))
+                task = ledger.task_of(fact["token"])
+                confirmed.add(task)
+                kept = ledger.answers.get(task)
                 found.expect(
                     kept is not None
                     and ledger.accounts[kept[1]] == account
@@ -184,7 +185,7 @@ def check_answers(found: Findings, ledger: Ledger, facts: Facts) -> None:
             own[3] == "answered", f"task {task} has an answer, but is {own[3]}"
         )
     found.looked["answers"] = len(ledger.answers)
-    found.looked["answers confirmed"] = confirmed
+    found.looked["answers confirmed"] = len(confirmed)
 
 
 def check_tasks(found: Findings, ledger: Ledger) -> None:
