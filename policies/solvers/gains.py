@@ -1,0 +1,361 @@
+"""Incremental gains of one problem: the board that all greedy searches share.
+
+The gain of a pair costs O(sets of the entry), whatever the function: step, linear,
+quadratic, classes, cosine or common, worst or average, with history, trust, coalitions
+and limits. From :data:`policies.solvers.kernels_numba.FROM` pairs the kernels are
+compiled; below it the very same functions run as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from policies.coalitions import membership
+from policies.disclosure import reachable
+from policies.links import Links, Relation
+from policies.problem import Average, Pairs, Plan, Problem
+from policies.sets import Bools, Ints
+from policies.solvers import kernels, kernels_search, tape
+from policies.solvers.kernels_numba import FROM, compiled
+from policies.solvers.tape import Floats, Tape
+from policies.tables import Tables, grid_of, plan_of, tables
+
+
+@cache
+def fast() -> Mapping[str, Any]:
+    """Compile the kernels, once."""
+    spaces = (vars(kernels), vars(kernels_search))
+    return compiled(spaces, (*kernels.NAMES, *kernels_search.NAMES))
+
+
+PLAIN: Final = MappingProxyType(vars(kernels) | vars(kernels_search))
+
+
+class Gains:
+    """A plan under construction, with its gains.
+
+    Parameters
+    ----------
+    problem : Problem
+    paper : bool
+        Whether to keep to the paper's objective G = u + lambda (tau - f) - C alone: no
+        limit is a wall, only allowed pairs, copies and capacities are.
+    quick : bool or None
+        Whether kernels are compiled; None: by size.
+    every : bool
+        Whether gains of all pairs are remembered (global constructions).
+
+    Attributes
+    ----------
+    n, k : int
+        Entries and adversaries.
+    rows : float
+        Mean number of member rows of an entry, and one more: the cost of a gain.
+    around : float
+        Mean cost of looking again at all who share a set with an entry.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        paper: bool = False,
+        quick: bool | None = None,
+        every: bool = False,
+    ) -> None:
+        self.problem, self.paper = problem, paper
+        self.n, self.k = problem.n_entries, problem.n_adversaries
+        layout = tables(problem)
+        size = (len(layout.entry) + self.n) * self.k
+        self.quick = size >= FROM if quick is None else quick
+        self._kernels = fast() if self.quick else PLAIN
+        self.tape, incidence = _tape(problem, layout, paper, every, not self.quick)
+        self.rows, self.around = incidence.cost(self.n)
+        hands = layout.seen
+        for d, a in _listed(problem.history):
+            for hand in hands[layout.seen_start[a] : layout.seen_start[a + 1]].tolist():
+                self.run("hold", d, hand, 1)
+        self.run("settle")
+        self.tape.keep()
+
+    def run(self, name: str, *rest: Any) -> Any:  # noqa: ANN401 - as the kernel's
+        """Run a kernel on the tapes."""
+        return self._kernels[name](self.tape.z, self.tape.r, *rest)
+
+    def reset(self) -> None:
+        """Go back to the empty plan."""
+        self.tape.reset()
+
+    def load(self, plan: Pairs) -> None:
+        """Start from a plan; nothing is checked."""
+        self.reset()
+        for d, a in _listed(plan):
+            self.run("give", d, a, 1)
+
+    def plan(self) -> Plan:
+        """Return the plan as it is."""
+        return plan_of(self.tape.read(tape.CHOSEN).astype(np.bool_))
+
+    @property
+    def objective(self) -> float:
+        """U - lambda f, without the constant lambda tau."""
+        r = self.tape.r
+        return float(r[tape.U] - r[tape.LAMBDA] * r[tape.F])
+
+    @property
+    def missing(self) -> int:
+        """Copies owed and not planned."""
+        return int(self.tape.r[tape.MISSING])
+
+    @property
+    def whole(self) -> int:
+        """(unit, hand) with f = 1; cosines do not count."""
+        return int(self.tape.r[tape.WHOLE])
+
+    @property
+    def key(self) -> tuple[float, ...]:
+        """What plans are compared by, lower is better.
+
+        Mode safe: copies missing, complete sets, then the objective. Mode paper: -G.
+        """
+        if self.paper:
+            return (self.missing - self.objective,)
+        return (self.missing, self.whole, -self.objective)
+
+
+def _listed(pairs: Pairs) -> Iterator[tuple[int, int]]:
+    return zip(pairs.entry.tolist(), pairs.adversary.tolist(), strict=True)
+
+
+def _tape(
+    problem: Problem, t: Tables, paper: bool, every: bool, listed: bool
+) -> tuple[Tape, _Rows]:
+    """Lay out the counters of an empty plan."""
+    n, k, h, m = problem.n_entries, problem.n_adversaries, t.n_hands, len(t.cap)
+    lambda_ = t.lambda_ if t.tradeoff or paper else 0.0
+    links = _links(problem, lambda_, paper)
+    rows = _Rows(t, links, n)
+    units = m + rows.n_links
+    counted = np.ones(units, np.bool_)
+    counted[:m] = problem.links is None
+    judged = np.ones((units, h), np.bool_)
+    judged[:m] = t.judged
+    weight, limit = _no_means(units, h) if paper else _means(problem, t, units)
+    tau = np.inf
+    if links is not None and links.tau is not None and not paper:
+        tau = float(links.tau)
+    careful = len(weight) > 0 or tau < np.inf
+    capped = not paper and (careful or bool((t.cap < _top(t)).any()))
+    falling = links is not None and links.relation is Relation.COSINE and lambda_ > 0
+    trial = h > k if t.average else falling
+    mode = tape.BY_TRIAL if trial else tape.BY_MEAN if t.average else tape.BY_WORST
+    words = {
+        tape.N: n,
+        tape.K: k,
+        tape.H: h,
+        tape.Q: units,
+        tape.CAPS: len(weight),
+        tape.MODE: mode,
+        tape.AVERAGE: int(t.average),
+        tape.PAPER: int(paper),
+        tape.CAPPED: int(capped),
+        tape.CAREFUL: int(careful),
+        tape.FALLING: int(falling),
+    }
+    reals = {
+        tape.MISSING: float(t.lo.sum()),
+        tape.LAMBDA: lambda_,
+        tape.OVER: float(_over(problem, t, links)),
+        tape.TAU: tau,
+    }
+    able = _permitted(problem) if paper else t.able
+    fields = _counters(n, k, h, units, rows.n_slots, len(weight)) | {
+        tape.WEIGHT: weight,
+        tape.LIMIT: limit,
+        tape.WORTH: t.worth,
+        tape.ROW_START: rows.start,
+        tape.ROW_UNIT: rows.unit,
+        tape.ROW_AMOUNT: rows.amount,
+        tape.ROW_SLOT: rows.slot,
+        tape.ROW_MATE: rows.mate,
+        tape.MASS: np.zeros(n) if links is None else links.count,
+        tape.UNIT_START: rows.unit_start,
+        tape.UNIT_ENTRY: rows.unit_entry,
+        tape.KIND: rows.kind(t, links),
+        tape.FULL: np.concatenate([t.full, 2 * np.arange(rows.n_links)]),
+        tape.CAP: np.concatenate([t.cap, np.zeros(rows.n_links, np.int64)]),
+        tape.COUNTED: counted,
+        tape.JUDGED: judged,
+        tape.SEEN_START: t.seen_start,
+        tape.SEEN: t.seen,
+        tape.ABLE: able,
+        tape.LO: t.lo,
+        tape.HI: t.hi,
+        tape.ROOM: t.room,
+    }
+    if every:
+        fields |= _every(problem, t.worth)
+    return Tape(words, reals, fields, listed=listed), rows
+
+
+def _counters(
+    n: int, k: int, h: int, units: int, slots: int, caps: int
+) -> dict[int, Any]:
+    """Fields that change with the plan, all zero."""
+    shape: dict[int, tuple[int, ...]] = {
+        tape.CHOSEN: (n, k),
+        tape.DEGREE: (n,),
+        tape.GIVEN: (k,),
+        tape.COPIES: (n, h),
+        tape.LOAD: (units, h),
+        tape.PART: (slots, h),
+        tape.ATTAIN: (h,),
+        tape.OTHER: (k,),
+        tape.LEVEL: (h,),
+        tape.MEAN: (caps, h),
+        tape.SAVED: (2, h),
+    }
+    return {field: np.zeros(size) for field, size in shape.items()}
+
+
+def _every(problem: Problem, worth: Floats) -> dict[int, Any]:
+    """Fields of global constructions."""
+    n, k = worth.shape
+    members = membership(problem.groups, k).astype(np.int64)
+    one, other = np.nonzero(members.T @ members)
+    return {
+        tape.OPEN: np.zeros((n, k)),
+        tape.ORDER: np.argsort(-worth.T, axis=1, kind="stable"),
+        tape.HEAD: np.zeros((2, k)),
+        tape.STAMP: np.zeros(n),
+        tape.NEAR_START: np.searchsorted(one, np.arange(k + 1)),
+        tape.NEAR: other,
+        tape.VALUE: np.zeros((n, k)),
+        tape.WHOLES: np.zeros((n, k)),
+    }
+
+
+def _top(t: Tables) -> Ints:
+    """Load of each set once everything is held, or more."""
+    top = np.zeros(len(t.cap), np.int64)
+    np.add.at(top, t.set_of, np.where(t.classes[t.set_of], 1, t.amount))
+    return top
+
+
+def _over(problem: Problem, t: Tables, links: Links | None) -> int:
+    """What sums of f are divided by for the mean."""
+    if links is None:
+        return t.over
+    return problem.goal.over or links.n_links or 1
+
+
+def _permitted(problem: Problem) -> Bools:
+    """Pairs that are wanted and not forbidden."""
+    may = np.repeat((problem.hi > 0)[:, None], problem.n_adversaries, axis=1)
+    return may & ~grid_of(problem, problem.forbidden)
+
+
+def _links(problem: Problem, lambda_: float, paper: bool) -> Links | None:
+    """Return the links, if they count for anything."""
+    links = problem.links
+    if links is None:
+        return None
+    limited = links.tau is not None or links.mean_tau is not None
+    return links if lambda_ > 0 or (limited and not paper) else None
+
+
+class _Rows:
+    """Incidence of entries and units, both ways."""
+
+    def __init__(self, t: Tables, links: Links | None, n: int) -> None:
+        m = len(t.cap)
+        self.n_links = 0 if links is None else links.n_links
+        classed = t.classes[t.set_of]
+        slot, n_classes = _class_slots(t.set_of, t.amount, classed)
+        slot[classed] += 2 * self.n_links
+        self.n_slots = n_classes + 2 * self.n_links
+        entry, unit, amount = t.entry, t.set_of, t.amount
+        mate = np.full(len(entry), -1, np.int64)
+        if links is not None:
+            entry = np.concatenate([entry, links.entry])
+            unit = np.concatenate([unit, m + links.link])
+            amount = np.concatenate([amount, links.count[links.entry]])
+            slot = np.concatenate([slot, 2 * links.link + links.side])
+            mate = np.concatenate([mate, _mates(links)])
+        order = np.lexsort((unit, entry))
+        start = np.searchsorted(entry[order], np.arange(n + 1)).astype(np.int64)
+        self.start = start
+        self.unit, self.amount = unit[order], amount[order]
+        self.slot, self.mate = slot[order], mate[order]
+        by_unit = np.argsort(unit, kind="stable")
+        self.unit_entry = entry[by_unit]
+        bounds = np.arange(m + self.n_links + 1)
+        self.unit_start = np.searchsorted(unit[by_unit], bounds).astype(np.int64)
+
+    def cost(self, n: int) -> tuple[float, float]:
+        """Rows of an entry; rows of all who share a unit with it."""
+        rows = 1.0 + len(self.unit) / max(1, n)
+        size = np.diff(self.unit_start).astype(np.float64)
+        near = min(float((size * size).sum()) / max(1, n), float(n))
+        return rows, 1.0 + near * rows
+
+    def kind(self, t: Tables, links: Links | None) -> Ints:
+        """Kind of each unit."""
+        sets = np.where(t.classes, tape.CLASSES, t.measure)
+        cosine = links is not None and links.relation is Relation.COSINE
+        last = np.full(self.n_links, tape.COSINE if cosine else tape.COMMON, np.int64)
+        return np.concatenate([sets, last])
+
+
+def _class_slots(set_of: Ints, number: Ints, classed: Bools) -> tuple[Ints, int]:
+    """Number the classes of all sets; rows of other sets get 0."""
+    slot = np.zeros(len(set_of), np.int64)
+    if not classed.any():
+        return slot, 0
+    width = int(number[classed].max()) + 1
+    key = set_of[classed] * width + number[classed]
+    found, slot[classed] = np.unique(key, return_inverse=True)
+    return slot, len(found)
+
+
+def _mates(links: Links) -> Ints:
+    """For each member row, the entry at the same place at the other end, or -1."""
+    mate = np.full(len(links.entry), -1, np.int64)
+    spot = links.place[links.entry]
+    order = np.lexsort((links.side, spot, links.link))
+    met = np.diff(links.link[order]) == 0
+    met &= np.diff(spot[order]) == 0
+    one, two = order[:-1][met], order[1:][met]
+    mate[one], mate[two] = links.entry[two], links.entry[one]
+    return mate
+
+
+def _no_means(units: int, hands: int) -> tuple[Any, Any]:
+    return np.zeros((0, units)), np.zeros((0, hands))
+
+
+def _means(problem: Problem, t: Tables, units: int) -> tuple[Any, Any]:
+    """Caps on means: weight of each unit, and the limit of each hand's sum."""
+    counted = reachable(problem.sets)
+    lines = []
+    for cap in problem.averages:
+        inside = np.isin(problem.sets.owner, cap.properties) & counted
+        size = (t.judged & inside[:, None]).sum(axis=0)
+        lines.append((np.flatnonzero(inside), size, cap))
+    links = problem.links
+    if links is not None and links.mean_tau is not None:
+        cap = Average((), links.mean_tau, strict=True, over=problem.goal.over)
+        size = np.full(t.n_hands, max(1, links.n_links))
+        lines.append((np.arange(len(t.cap), units), size, cap))
+    weight, limit = _no_means(units, t.n_hands)
+    weight, limit = (np.zeros((len(lines), a.shape[1])) for a in (weight, limit))
+    for i, (rows, size, cap) in enumerate(lines):
+        weight[i, rows] = 1.0
+        edge = float(cap.limit) * (np.full(t.n_hands, cap.over) if cap.over else size)
+        limit[i] = edge + (-1e-12 if cap.strict else 1e-12)
+    return weight, limit

@@ -1,0 +1,332 @@
+"""Searching over pairs: the paper's algorithms 2, 3 and 4 as kernels.
+
+A candidate has a rank (p, q, g): copies that become missing, units that come to f = 1,
+and what the objective gains; lower p, then lower q, then higher g, then the lower id
+``d * k + a`` is better. That order is total, so no order of looking changes a choice.
+In mode paper p = q = 0 and missing copies are a penalty in g (section 5, G - C).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from policies.sets import Ints
+from policies.solvers.kernels import back, crossed, give, keep, look, risen, wall
+from policies.solvers.tape import (
+    ABLE,
+    BY_MEAN,
+    BY_TRIAL,
+    CAREFUL,
+    CHOSEN,
+    DEGREE,
+    FALLING,
+    GIVEN,
+    HEAD,
+    HI,
+    LAMBDA,
+    LO,
+    MISSING,
+    MODE,
+    NEAR,
+    NEAR_START,
+    OPEN,
+    ORDER,
+    OTHER,
+    PAPER,
+    ROOM,
+    ROW_START,
+    ROW_UNIT,
+    STAMP,
+    UNIT_ENTRY,
+    UNIT_START,
+    VALUE,
+    WHOLE,
+    WHOLES,
+    WORTH,
+    F,
+    Floats,
+    K,
+    N,
+)
+
+EPS: Final = 1e-12  # a gain below it is no gain: floats can not tell
+
+
+def rank(
+    z: Ints, r: Floats, missing: float, whole: float, u: float, f: float
+) -> tuple[float, float, float]:
+    """Return (p, q, g) of these changes."""
+    g = u - r[LAMBDA] * f
+    if z[PAPER] == 1:
+        return 0.0, 0.0, g - missing
+    return missing, whole, g
+
+
+def improves(p: float, q: float, g: float) -> bool:
+    """Whether a rank is better than leaving things as they are."""
+    if p != 0.0:
+        return p < 0.0
+    if q != 0.0:
+        return q < 0.0
+    return g > EPS
+
+
+def ahead(p: float, q: float, g: float, one: float, other: Floats) -> bool:
+    """Whether a candidate comes before another one (p, q, g, id)."""
+    if p != other[0]:
+        return p < other[0]
+    if q != other[1]:
+        return q < other[1]
+    if g != other[2]:
+        return g > other[2]
+    return one < other[3]
+
+
+def insert(p: float, q: float, g: float, one: float, top: Floats, count: int) -> int:
+    """Put a candidate into the list of the best; return how many there are."""
+    if count == len(top) and not ahead(p, q, g, one, top[count - 1]):
+        return count
+    count = min(count + 1, len(top))
+    at = count - 1
+    while at > 0 and ahead(p, q, g, one, top[at - 1]):
+        top[at] = top[at - 1]
+        at -= 1
+    top[at, 0], top[at, 1], top[at, 2], top[at, 3] = p, q, g, one
+    return count
+
+
+def pick(z: Ints, r: Floats, low: int, high: int, top: Floats) -> int:
+    """Find the best pairs of the adversaries ``low`` to ``high - 1`` (algorithm 3).
+
+    Only reads the board, so ranges may be searched side by side; ``top`` has a row
+    (p, q, g, id) for each of the n best that improve; their number is returned.
+    """
+    count = 0
+    for a in range(low, high):
+        if z[z[GIVEN] + a] < z[z[ROOM] + a]:
+            slack = 0.0
+            if z[FALLING] == 1 and z[MODE] == BY_MEAN:
+                slack = r[LAMBDA] * (r[F] - r[z[OTHER] + a])
+            elif z[FALLING] == 1:
+                slack = r[LAMBDA] * r[F]
+            count = sweep(z, r, a, 1, slack, top, count)
+            count = sweep(z, r, a, 0, slack, top, count)
+    return count
+
+
+def spent(z: Ints, r: Floats, d: int, a: int, short: int) -> bool:
+    """Whether a sweep will never want the pair again."""
+    if short == 1 and z[z[DEGREE] + d] >= z[z[LO] + d]:
+        return True
+    return (
+        z[z[DEGREE] + d] >= z[z[HI] + d]
+        or z[z[CHOSEN] + d * z[K] + a] == 1
+        or z[z[ABLE] + d * z[K] + a] == 0
+    )
+
+
+def sweep(
+    z: Ints, r: Floats, a: int, short: int, slack: float, top: Floats, count: int
+) -> int:
+    """Go through one adversary's entries by weight, as long as they could be best."""
+    n, k = z[N], z[K]
+    while z[z[HEAD] + short * z[K] + a] < n and spent(
+        z, r, z[z[ORDER] + a * z[N] + z[z[HEAD] + short * z[K] + a]], a, short
+    ):
+        z[z[HEAD] + short * z[K] + a] += 1
+    for i in range(z[z[HEAD] + short * z[K] + a], n):
+        d = z[z[ORDER] + a * z[N] + i]
+        if (z[z[DEGREE] + d] < z[z[LO] + d]) != (short == 1):
+            continue
+        p, q, g = rank(
+            z, r, -float(short), 0.0, r[z[WORTH] + d * z[K] + a] + slack, 0.0
+        )
+        if count == len(top) and not ahead(p, q, g, -1.0, top[count - 1]):
+            break
+        if spent(z, r, d, a, short) or not z[z[OPEN] + d * z[K] + a]:
+            continue
+        f = risen(z, r, a, r[z[VALUE] + d * z[K] + a]) - r[F]
+        p, q, g = rank(
+            z,
+            r,
+            -float(short),
+            r[z[WHOLES] + d * z[K] + a],
+            r[z[WORTH] + d * z[K] + a],
+            f,
+        )
+        if improves(p, q, g):
+            count = insert(p, q, g, float(d * k + a), top, count)
+    return count
+
+
+def survey(z: Ints, r: Floats, d: int, a: int) -> None:
+    """Look at one pair and remember."""
+    z[z[OPEN] + d * z[K] + a] = 0 if wall(z, r, d, a) else 1
+    if z[z[OPEN] + d * z[K] + a] and z[z[DEGREE] + d] < z[z[HI] + d]:
+        r[z[VALUE] + d * z[K] + a], r[z[WHOLES] + d * z[K] + a] = look(z, r, d, a)
+
+
+def survey_all(z: Ints, r: Floats) -> None:
+    """Look at every pair."""
+    for d in range(z[N]):
+        for a in range(z[K]):
+            survey(z, r, d, a)
+
+
+def prepare(z: Ints, r: Floats) -> None:
+    """Make ready for a global construction from the plan as it is."""
+    for i in range(2 * z[K]):
+        z[z[HEAD] + i] = 0
+    for d in range(z[N]):
+        z[z[STAMP] + d] = -1
+    survey_all(z, r)
+
+
+def refresh(z: Ints, r: Floats, d: int, a: int, mark: int) -> None:
+    """Look again at the pairs that planning (d, a) may have changed."""
+    every = z[MODE] == BY_TRIAL or z[CAREFUL] == 1
+    for row in range(z[z[ROW_START] + d], z[z[ROW_START] + d + 1]):
+        unit = z[z[ROW_UNIT] + row]
+        for i in range(z[z[UNIT_START] + unit], z[z[UNIT_START] + unit + 1]):
+            e = z[z[UNIT_ENTRY] + i]
+            if every or z[z[STAMP] + e] == mark:
+                continue
+            z[z[STAMP] + e] = mark
+            for j in range(z[z[NEAR_START] + a], z[z[NEAR_START] + a + 1]):
+                survey(z, r, e, z[z[NEAR] + j])
+    if every:
+        survey_all(z, r)
+
+
+def construct(
+    z: Ints, r: Floats, draws: Floats, top: Floats, start: int, stop: int
+) -> int:
+    """Plan the best pair, or one of the n best, again and again (algorithm 2).
+
+    Returns the number of the next iteration, or -1 once nothing improves.
+    """
+    k = z[K]
+    for i in range(start, stop):
+        count = pick(z, r, 0, k, top)
+        if count == 0:
+            return -1
+        one = int(top[int(draws[i] * count), 3])
+        give(z, r, one // k, one % k, 1)
+        refresh(z, r, one // k, one % k, i + 1)
+    return stop
+
+
+def myopic(z: Ints, r: Floats, order: Ints, draws: Floats, top: Floats) -> int:
+    """Give each entry of the order its next best adversary (section 5, extensions).
+
+    Returns how many entries got one.
+    """
+    k = z[K]
+    made = 0
+    for i in range(len(order)):
+        d = order[i]
+        count = 0
+        if z[z[DEGREE] + d] < z[z[HI] + d]:
+            short = -1.0 if z[z[DEGREE] + d] < z[z[LO] + d] else 0.0
+            for a in range(k):
+                if not wall(z, r, d, a):
+                    value, whole = look(z, r, d, a)
+                    f = risen(z, r, a, value) - r[F]
+                    p, q, g = rank(z, r, short, whole, r[z[WORTH] + d * z[K] + a], f)
+                    if improves(p, q, g):
+                        count = insert(p, q, g, float(a), top, count)
+        if count > 0:
+            give(z, r, d, int(top[int(draws[i] * count), 3]), 1)
+            made += 1
+    return made
+
+
+def deal(z: Ints, r: Floats, order: Ints, ranked: Ints, most: Ints) -> None:
+    """Give each entry to the first adversaries of its row that may have it, ``most[d]``."""
+    for i in range(len(order)):
+        d = order[i]
+        for j in range(ranked.shape[1]):
+            if z[z[DEGREE] + d] >= most[d]:
+                break
+            if not wall(z, r, d, ranked[d, j]):
+                give(z, r, d, ranked[d, j], 1)
+
+
+def adding(z: Ints, r: Floats, d: int, but: int, base: Floats, best: Floats) -> None:
+    """Rank the neighbours that add the entry to an adversary; ``best`` keeps the best.
+
+    ``base`` is what has changed before: missing, whole, u, f at the start, and the
+    adversary whom the entry was taken from (or -1).
+    """
+    short = -1.0 if z[z[DEGREE] + d] < z[z[LO] + d] else 0.0
+    if z[z[DEGREE] + d] >= z[z[HI] + d]:
+        return
+    for a in range(z[K]):
+        if a == but or wall(z, r, d, a):
+            continue
+        value, whole = look(z, r, d, a)
+        f = risen(z, r, a, value) - base[3]
+        p, q, g = rank(
+            z,
+            r,
+            base[0] + short,
+            base[1] + whole,
+            base[2] + r[z[WORTH] + d * z[K] + a],
+            f,
+        )
+        better(p, q, g, but, a, best)
+
+
+def better(p: float, q: float, g: float, gone: int, new: int, best: Floats) -> None:
+    """Keep a neighbour if it is better than the best; ties keep what was first."""
+    if improves(p - best[0], q - best[1], g - best[2]):
+        best[0], best[1], best[2], best[3], best[4] = p, q, g, gone, new
+
+
+def local(z: Ints, r: Floats, order: Ints) -> int:
+    """Move to the best neighbour, entry by entry (algorithm 4); return the moves.
+
+    Neighbours: the entry added to one more adversary, taken from one, or moved. The
+    plan as it is comes first, so that a tie changes nothing.
+    """
+    moves = 0
+    base, best = np.zeros(4), np.zeros(5)
+    for i in range(len(order)):
+        d = order[i]
+        best[:] = 0.0
+        best[3], best[4] = -1.0, -1.0
+        base[0], base[1], base[2], base[3] = 0.0, 0.0, 0.0, r[F]
+        adding(z, r, d, -1, base, best)
+        for a in range(z[K]):
+            if z[z[CHOSEN] + d * z[K] + a]:
+                taking(z, r, d, a, base, best)
+        if best[3] >= 0:
+            give(z, r, d, int(best[3]), -1)
+        if best[4] >= 0:
+            give(z, r, d, int(best[4]), 1)
+        moves += 1 if best[3] >= 0 or best[4] >= 0 else 0
+    return moves
+
+
+def taking(z: Ints, r: Floats, d: int, a: int, base: Floats, best: Floats) -> None:
+    """Rank the neighbours that take the entry from an adversary."""
+    missing, whole = r[MISSING], r[WHOLE]
+    keep(z, r, a, 0)
+    give(z, r, d, a, -1)
+    base[0] = r[MISSING] - missing
+    base[1] = r[WHOLE] - whole
+    base[2] = -r[z[WORTH] + d * z[K] + a]
+    if z[CAREFUL] == 0 or not crossed(z, r, d, a):
+        p, q, g = rank(z, r, base[0], base[1], base[2], r[F] - base[3])
+        better(p, q, g, a, -1, best)
+        adding(z, r, d, a, base, best)
+    back(z, r, d, a, -1, 0)
+
+
+NAMES: Final = (
+    *("rank", "improves", "ahead", "insert", "spent", "sweep", "pick", "survey"),
+    *("survey_all", "prepare", "refresh", "construct", "myopic", "deal"),
+    *("better", "adding", "taking", "local"),
+)

@@ -1,0 +1,140 @@
+"""The counters of a plan under construction, on two tapes: integers z and reals r.
+
+A field is a run of numbers; ``z[FIELD]`` is where it starts, on z or on r. Tables are
+laid out row by row, so that ``load`` of unit q at hand h is
+``z[z[LOAD] + q * z[H] + h]``. Below the size at which kernels are compiled the tapes
+are lists, which plain Python reads faster than arrays.
+
+Fields of z
+    CHOSEN (n, k), DEGREE (n), GIVEN (k), COPIES (n, h), LOAD (q, h), PART (slots, h),
+    ATTAIN (h) change with the plan. COPIES: how often a hand holds an entry, history
+    included. PART: entries held of a class; sum of squares of an end of a link. ATTAIN:
+    how many units have the hand's level.
+    ROW_START (n + 1), ROW_UNIT, ROW_AMOUNT, ROW_SLOT, ROW_MATE: the rows of each entry,
+    by unit; its class in PART or the end of its link; the entry at the same place at
+    the other end, or -1. MASS (n): counts of a link's entries. UNIT_START, UNIT_ENTRY:
+    the entries of each unit. KIND, FULL, CAP, COUNTED (q): COUNTED units are part of f.
+    JUDGED (q, h). SEEN_START (k + 1), SEEN: hands that see an adversary. ABLE (n, k),
+    LO, HI (n), ROOM (k).
+    For global constructions: OPEN (n, k), pairs that no limit bars; ORDER (k, n),
+    entries by weight; HEAD (2, k), where the sweeps start; STAMP (n); NEAR_START,
+    NEAR: adversaries who share a hand.
+Fields of r
+    OTHER (k), LEVEL (h) and MEAN (caps, h) change with the plan. OTHER: highest level of the other hands. LEVEL (h): f of one hand. MEAN (caps,
+    h), LIMIT (caps, h), WEIGHT (caps, q): caps on means. SAVED (2, h): scratch. WORTH
+    (n, k). VALUE, WHOLES (n, k): what was seen of each pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+# kinds of units
+STEP, LINEAR, QUADRATIC, CLASSES, COSINE, COMMON = range(6)
+
+# what a gain's value is: the highest f that the pair makes; what it adds to its
+# adversary's mean; f after the pair, by trying it
+BY_WORST, BY_MEAN, BY_TRIAL = range(3)
+
+# numbers at the start of r: f, u, (unit, hand) with f = 1, copies missing
+F, U, WHOLE, MISSING, LAMBDA, OVER, TAU, _REALS = range(8)
+
+# numbers at the start of z. CAREFUL: limits are checked by trying; FALLING: f can fall
+# when an entry is added (cosine)
+N, K, H, Q, CAPS, MODE, AVERAGE, PAPER, CAPPED, CAREFUL, FALLING, _WORDS = range(12)
+
+# then where each field starts
+CHOSEN, DEGREE, GIVEN, COPIES, LOAD, PART, ATTAIN = range(_WORDS, _WORDS + 7)
+OTHER, LEVEL, MEAN, SAVED, LIMIT, WEIGHT, WORTH, VALUE, WHOLES = range(18, 27)
+ROW_START, ROW_UNIT, ROW_AMOUNT, ROW_SLOT, ROW_MATE, MASS = range(27, 33)
+UNIT_START, UNIT_ENTRY, KIND, FULL, CAP, COUNTED, JUDGED = range(33, 40)
+SEEN_START, SEEN, ABLE, LO, HI, ROOM = range(40, 46)
+OPEN, ORDER, HEAD, STAMP, NEAR_START, NEAR, _FIELDS = range(46, 53)
+
+_REAL: Final = range(OTHER, ROW_START)  # fields of r
+
+
+class Tape:
+    """Two tapes made of fields.
+
+    Parameters
+    ----------
+    words : mapping of int to int
+        Numbers at the start of z.
+    reals : mapping of int to float
+        Numbers at the start of r.
+    fields : mapping of int to array
+        Every field by its constant; missing ones are empty.
+    listed : bool
+        Whether the tapes are lists.
+
+    Attributes
+    ----------
+    z, r
+        The tapes, changed by kernels.
+    """
+
+    def __init__(
+        self,
+        words: Mapping[int, int],
+        reals: Mapping[int, float],
+        fields: Mapping[int, npt.ArrayLike],
+        *,
+        listed: bool,
+    ) -> None:
+        whole = {
+            f: np.asarray(a, np.int64) for f, a in fields.items() if f not in _REAL
+        }
+        real = {f: np.asarray(a, np.float64) for f, a in fields.items() if f in _REAL}
+        self._shape = {f: a.shape for f, a in (whole | real).items()}
+        start = np.zeros(_FIELDS, np.int64)
+        z = self._join(start, whole, np.int64)
+        r = self._join(start, real, np.float64)
+        z[:_FIELDS] = start
+        for at, word in words.items():
+            z[at] = word
+        for at, number in reals.items():
+            r[at] = number
+        self._at = start.tolist()
+        self._ends = (self._at[ROW_START], self._at[SAVED])
+        self.z: Any = z.tolist() if listed else z
+        self.r: Any = r.tolist() if listed else r
+        self.keep()
+
+    @staticmethod
+    def _join(start: Any, fields: Mapping[int, Any], kind: Any) -> Any:
+        """Lay fields one after another behind the numbers of their tape."""
+        first = _FIELDS if kind is np.int64 else _REALS
+        at = first
+        for one in sorted(fields):
+            start[one] = at
+            at += fields[one].size
+        parts = [
+            np.zeros(first, kind),
+            *(fields[f].reshape(-1) for f in sorted(fields)),
+        ]
+        return np.concatenate(parts)
+
+    def keep(self) -> None:
+        """Remember the plan as it is, for :meth:`reset`."""
+        self._kept = self.z[: self._ends[0]][:], self.r[: self._ends[1]][:]
+        if isinstance(self.z, np.ndarray):
+            self._kept = self._kept[0].copy(), self._kept[1].copy()
+
+    def reset(self) -> None:
+        """Go back to what was kept."""
+        self.z[: self._ends[0]], self.r[: self._ends[1]] = self._kept
+
+    def read(self, field: int) -> Any:
+        """Return a copy of a field as an array of its shape."""
+        tape = self.r if field in _REAL else self.z
+        shape = self._shape[field]
+        at = self._at[field]
+        size = int(np.prod(shape))
+        return np.array(tape[at : at + size]).reshape(shape)
