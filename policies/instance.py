@@ -28,6 +28,7 @@ from policies.instance_fields import (
     table,
 )
 from policies.links import Links, Relation
+from policies.meetings import meetings
 from policies.problem import Average, Goal, Pairs, Problem
 from policies.sets import NO_CAP, Ints, InvalidProblem, Measure, SetSystem
 from policies.utility import Weights
@@ -330,7 +331,7 @@ def _linked(
         tau=ask.tau if limited and not ask.average else None,
         mean_tau=ask.tau if limited and ask.average else None,
     )
-    sets = _meetings(links, n) if ask.asked == "zero_cosine" else SetSystem(n)
+    sets = meetings(links) if ask.asked == "zero_cosine" else SetSystem(n)
     return Problem(
         sets=sets, links=links, goal=ask.goal, averages=ask.averages(0), **base
     )
@@ -352,30 +353,6 @@ def _visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Ints]:
     ]
     steps, _ = grid(np.array(counts, np.float64), 2**24 - 1)
     return np.array([number_of[spot] for spot in where], np.int64), steps
-
-
-def _meetings(links: Links, n: int) -> SetSystem:
-    """Each pair of entries that discloses a link together, once, as a step set."""
-    link, left, right = links.conflicts()
-    ends = np.stack([np.minimum(left, right), np.maximum(left, right)], axis=1)
-    ends, first = np.unique(ends, axis=0, return_index=True)
-    lone = ends[:, 0] == ends[:, 1]
-    size = np.where(lone, 1, 2)
-    kept = np.ones(2 * len(ends), np.bool_)
-    kept[1::2] = ~lone
-    names = tuple(f"property {i}" for i in range(links.n_links))
-    return SetSystem(
-        n_entries=n,
-        properties=names,
-        measures=(Measure.STEP,) * links.n_links,
-        owner=link[first],
-        start=np.concatenate([[0], np.cumsum(size)]),
-        entry=ends.reshape(-1)[kept],
-        amount=np.ones(int(kept.sum()), np.int64),
-        cap=size - 1,
-        full=size,
-        classes=np.zeros(len(ends), np.bool_),
-    )
 
 
 def rows_of(plan: Pairs, n_entries: int) -> list[list[int]]:

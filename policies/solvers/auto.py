@@ -26,6 +26,7 @@ from policies.solvers.cpsat import CpSat, search
 from policies.solvers.greedyl import Ranking, build, improve, soft_ceiling
 from policies.solvers.hands import Hands
 from policies.solvers.minimum import explain, feasible
+from policies.solvers.portfolio import portfolio
 from policies.solvers.role import Clash, Core, Limits, Solution, Verdict
 from policies.solvers.slots import Template, place
 from policies.solvers.tradeoff import sweep
@@ -41,14 +42,18 @@ class Auto:
     """The default solver."""
 
     def supports(self, problem: Problem) -> bool:
-        """All problems but tradeoffs over the average."""
-        tradeoff = problem.goal.objective is Objective.TRADEOFF
-        return not (tradeoff and problem.goal.average)
+        """All problems."""
+        del problem
+        return True
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
         """Plan whatever can be planned; say what can not and why."""
+        if limits.prove or special(problem):
+            from policies.solvers import SOLVERS  # they hold this one too
+
+            return portfolio(SOLVERS, problem, rng, limits)
         if problem.goal.objective is Objective.TRADEOFF:
             return sweep(self, problem, rng, limits)
         run = _Run(problem, rng, limits)
@@ -57,6 +62,13 @@ class Auto:
         run.direct()
         run.deal()
         return run.finish()
+
+
+def special(problem: Problem) -> bool:
+    """Whether a problem has what no plan of a policy has: it is taken as a whole."""
+    tradeoff = problem.goal.objective is Objective.TRADEOFF
+    pooled = bool(problem.coalitions) or problem.links is not None
+    return pooled or problem.strict_history or (tradeoff and problem.goal.average)
 
 
 @dataclass

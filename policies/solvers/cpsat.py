@@ -8,19 +8,29 @@ integers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from policies.disclosure import alone
 from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Pairs, Plan, Problem
-from policies.sets import NO_CAP, Bools
-from policies.solvers.role import Cause, Clash, Core, Limits, Solution, Verdict
+from policies.solvers.cpsat_model import CpModel, build
+from policies.solvers.role import (
+    Cause,
+    Clash,
+    Core,
+    Limits,
+    Solution,
+    Verdict,
+    never,
+)
 
 _LARGEST = 200_000  # variables above which no model is built
+_POLL = 0.05  # seconds between two looks at the stop flag
 
 
 class CpSat:
@@ -42,15 +52,6 @@ class CpSat:
         return search(problem, rng, limits)
 
 
-@dataclass(frozen=True, eq=False)
-class _Model:
-    """The model and its pair variables."""
-
-    model: Any
-    pairs: list[tuple[int, int]]
-    variables: list[Any]
-
-
 def search(
     problem: Problem,
     rng: np.random.Generator,
@@ -58,6 +59,7 @@ def search(
     *,
     utility: bool = True,
     hint: Pairs | None = None,
+    done: Callable[[], bool] | None = None,
 ) -> Solution:
     """Solve exactly.
 
@@ -69,10 +71,15 @@ def search(
         Whether to maximise; else the first feasible plan will do.
     hint : Pairs, optional
         A plan to start from.
+    done : callable, optional
+        True once the answer is not wanted any more.
     """
+    if done is not None:
+        asked = limits.stopped
+        limits = replace(limits, stopped=lambda: asked() or done())
     best = problem.weights.best(problem.hi)
     bound = best * problem.weights.unit
-    built = _build(problem)
+    built = build(problem)
     if built is None:
         return refuted(problem, "an entry has fewer possible adversaries than answers")
     if hint is not None:
@@ -116,7 +123,7 @@ def refuted(problem: Problem, why: str) -> Solution:
 
 def _maximise(
     problem: Problem,
-    built: _Model,
+    built: CpModel,
     plan: Plan,
     rng: np.random.Generator,
     limits: Limits,
@@ -138,7 +145,7 @@ def _maximise(
     return (better if better is not None else plan), ceiling * weights.unit
 
 
-def _start_from(built: _Model, plan: Pairs) -> None:
+def _start_from(built: CpModel, plan: Pairs) -> None:
     """Hint the plan."""
     built.model.clear_hints()
     given = set(zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True))
@@ -146,187 +153,14 @@ def _start_from(built: _Model, plan: Pairs) -> None:
         built.model.add_hint(variable, int(pair in given))
 
 
-def _build(problem: Problem) -> _Model | None:
-    """Make the model; None where an entry can not even be given its copies."""
-    from ortools.sat.python import cp_model
-
-    model = cp_model.CpModel()
-    able = _able(problem)
-    grid: list[dict[int, Any]] = []
-    pairs: list[tuple[int, int]] = []
-    variables: list[Any] = []
-    for d in range(problem.n_entries):
-        row = {a: model.new_bool_var("") for a in np.flatnonzero(able[d]).tolist()}
-        lo, hi = int(problem.lo[d]), int(problem.hi[d])
-        if len(row) < lo:
-            return None
-        if row:
-            model.add_linear_constraint(sum(row.values()), lo, hi)
-        grid.append(row)
-        pairs.extend((d, a) for a in row)
-        variables.extend(row.values())
-    if problem.capacity is not None:
-        room = problem.room()
-        for a in range(problem.n_adversaries):
-            mine = [row[a] for row in grid if a in row]
-            if len(mine) > int(room[a]):
-                model.add(sum(mine) <= int(room[a]))
-    _limit(problem, model, grid)
-    _order(problem, model, grid)
-    return _Model(model, pairs, variables)
-
-
-def _able(problem: Problem) -> Bools:
-    """Which pairs could be planned, shape (n, k), sets of one entry included."""
-    sets = problem.sets
-    able = np.repeat((problem.hi > 0)[:, None], problem.n_adversaries, axis=1)
-    able[problem.forbidden.entry, problem.forbidden.adversary] = False
-    one = sets.member_set
-    for row in np.flatnonzero(alone(sets)).tolist():
-        owner = int(sets.owner[one[row]])
-        barred = np.ones(problem.n_adversaries, np.bool_)
-        if problem.trusted is not None:
-            barred = ~problem.trusted[owner]
-        able[sets.entry[row], barred] = False
-    return able
-
-
-def _limit(problem: Problem, model: Any, grid: list[dict[int, Any]]) -> None:  # noqa: ANN401
-    """One row a set and hand: load, history included, at most the cap."""
-    sets = problem.sets
-    hands = [(a,) for a in range(problem.n_adversaries)] + list(problem.groups)
-    before: list[set[int]] = [set() for _ in hands]
-    past = problem.held(problem.history)
-    for d, hand in zip(past.entry.tolist(), past.adversary.tolist(), strict=True):
-        before[hand].add(d)
-    seen = _Seen(model, grid, hands)
-    judged = problem.judged()
-    for one in range(sets.n_sets):
-        cap = int(sets.cap[one])
-        if cap == NO_CAP:
-            continue
-        rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
-        members = list(
-            zip(sets.entry[rows].tolist(), sets.amount[rows].tolist(), strict=True)
-        )
-        owner = int(sets.owner[one])
-        for hand in range(len(hands)):
-            if judged is not None and not judged[owner, hand]:
-                continue
-            held = [(d, w) for d, w in members if d in before[hand]]
-            free = [(v, d, w) for d, w in members for v in seen(d, hand)]
-            if problem.strict_history and _load(held, classed=sets.classes[one]) > cap:
-                model.add_bool_or([])
-            if sets.classes[one]:
-                _classes(model, free, {w for _, w in held}, cap)
-            else:
-                fresh = [(v, w) for v, d, w in free if d not in before[hand]]
-                _weighted(model, free, fresh, sum(w for _, w in held), cap)
-
-
-def _load(held: list[tuple[int, int]], *, classed: bool) -> int:
-    """Load of what is held already."""
-    return len({w for _, w in held}) if classed else sum(w for _, w in held)
-
-
-class _Seen:
-    """Variables that say whether a hand is given an entry, made when asked for."""
-
-    def __init__(
-        self,
-        model: Any,  # noqa: ANN401
-        grid: list[dict[int, Any]],
-        hands: list[tuple[int, ...]],
-    ) -> None:
-        self.model, self.grid, self.hands = model, grid, hands
-        self.known: dict[tuple[int, int], list[Any]] = {}
-
-    def __call__(self, entry: int, hand: int) -> list[Any]:
-        """Return the variable in a list; an empty list where it is never given."""
-        row, who = self.grid[entry], self.hands[hand]
-        if (entry, hand) not in self.known:
-            given = [row[a] for a in who if a in row]
-            if len(given) > 1:
-                union = self.model.new_bool_var("")
-                self.model.add_max_equality(union, given)
-                given = [union]
-            self.known[entry, hand] = given
-        return self.known[entry, hand]
-
-
-def _weighted(
-    model: Any,  # noqa: ANN401
-    free: list[tuple[Any, int, int]],
-    fresh: list[tuple[Any, int]],
-    held: int,
-    cap: int,
-) -> None:
-    """Sum of weights at most the cap; nothing may be added once history is past it."""
-    if held > cap:
-        for variable, _, _ in free:
-            model.add(variable == 0)
-    elif held + sum(w for _, w in fresh) > cap:
-        model.add(sum(w * v for v, w in fresh) <= cap - held)
-
-
-def _classes(
-    model: Any,  # noqa: ANN401
-    free: list[tuple[Any, int, int]],
-    held: set[int],
-    cap: int,
-) -> None:
-    """Classes touched at most the cap."""
-    if len(held) > cap:
-        for variable, _, _ in free:
-            model.add(variable == 0)
-        return
-    by_class: dict[int, list[Any]] = {}
-    for variable, _, number in free:
-        if number not in held:
-            by_class.setdefault(number, []).append(variable)
-    if len(by_class) + len(held) <= cap:
-        return
-    touched = []
-    for _, variables in sorted(by_class.items()):
-        mark = variables[0]
-        if len(variables) > 1:
-            mark = model.new_bool_var("")
-            model.add_max_equality(mark, variables)
-        touched.append(mark)
-    model.add(sum(touched) <= cap - len(held))
-
-
-def _order(problem: Problem, model: Any, grid: list[dict[int, Any]]) -> None:  # noqa: ANN401
-    """Give the most wanted entry to the first adversaries if all are identical."""
-    alike = (
-        problem.capacity is None
-        and problem.trusted is None
-        and not len(problem.history)
-        and not len(problem.forbidden)
-        and bool((problem.weights.factor == problem.weights.factor[:1]).all())
-    )
-    if not alike or not grid:
-        return
-    d = int(np.argmax(problem.lo))
-    for a in range(int(problem.lo[d])):
-        model.add(grid[d][a] == 1)
-
-
 def _run(
-    built: _Model, rng: np.random.Generator, limits: Limits
+    built: CpModel, rng: np.random.Generator, limits: Limits
 ) -> tuple[Plan | None, str, float]:
     """Run CP-SAT: the plan, how it ended, and the objective's bound."""
     from ortools.sat.python import cp_model
 
-    solver = cp_model.CpSolver()
-    parameters = solver.parameters
-    parameters.random_seed = int(rng.integers(2**31 - 1))
-    parameters.num_workers = limits.threads
-    parameters.linearization_level = 2
-    parameters.max_deterministic_time = limits.work
-    if limits.seconds != float("inf"):
-        parameters.max_time_in_seconds = limits.seconds
-    status = solver.solve(built.model)
+    solver = _solver(cp_model, rng, limits)
+    status = _wait(solver, built.model, limits)
     if status == cp_model.INFEASIBLE:
         return None, "infeasible", 0.0
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -337,6 +171,52 @@ def _run(
         if solver.boolean_value(variable)
     ]
     return Plan.of(chosen), "found", _ceiling(solver)
+
+
+def _solver(cp_model: Any, rng: np.random.Generator, limits: Limits) -> Any:  # noqa: ANN401
+    """Return the engine within these limits."""
+    solver = cp_model.CpSolver()
+    parameters = solver.parameters
+    parameters.random_seed = int(rng.integers(2**31 - 1))
+    parameters.num_workers = limits.threads
+    parameters.linearization_level = 2
+    parameters.catch_sigint_signal = False
+    parameters.max_deterministic_time = limits.work
+    if limits.seconds != float("inf"):
+        parameters.max_time_in_seconds = max(limits.seconds, 0.01)
+    return solver
+
+
+def _wait(solver: Any, model: Any, limits: Limits) -> Any:  # noqa: ANN401
+    """Run in a thread, so that a stop that is asked for is seen."""
+    if limits.stopped is never:
+        return solver.solve(model)
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(solver.solve(model)))
+    thread.start()
+    while thread.is_alive():
+        thread.join(_POLL)
+        if limits.stopped():
+            solver.stop_search()
+    return found[0]
+
+
+def clashing(
+    problem: Problem, rng: np.random.Generator, limits: Limits
+) -> list[int] | None:
+    """Sets that leave no plan together, often few of them; None where undecided."""
+    from ortools.sat.python import cp_model
+
+    built = build(problem, guarded=True)
+    if built is None:
+        return []
+    built.model.add_assumptions(built.guards)
+    solver = _solver(cp_model, rng, replace(limits, threads=1))
+    if _wait(solver, built.model, limits) != cp_model.INFEASIBLE:
+        return None
+    place = {guard.index: one for one, guard in enumerate(built.guards)}
+    core = solver.sufficient_assumptions_for_infeasibility()
+    return sorted(place[index] for index in core)
 
 
 def _ceiling(solver: Any) -> float:  # noqa: ANN401

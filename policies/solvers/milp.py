@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
@@ -18,8 +19,11 @@ from policies.solvers.highs import CUT, EMPTY, OPTIMAL, Outcome, run
 from policies.solvers.model import MARGIN, Model, build
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
 
-SAFETY = Fraction(1, 10**9)
-"""Added to HiGHS's bounds: more than its tolerances can hide on a cost of 10^6."""
+SAFETY: Final = 1e-3
+"""Taken off HiGHS's bounds on a cost of 10^6: more than its tolerances can hide."""
+
+CLOSE: Final = Fraction(2, 10**9)
+"""A bound so near to the value, relative to it and to 1, counts as reached."""
 
 _LARGEST = 4_000_000  # members x hands above which no model is built
 
@@ -102,7 +106,7 @@ def bound_of(model: Model, found: Outcome, ceiling: Fraction) -> Fraction:
     """Bound on the objective from HiGHS's bound on the cost."""
     if not np.isfinite(found.bound):
         return ceiling
-    return Fraction(model.objective(found.bound)) + SAFETY
+    return Fraction(model.objective(found.bound - SAFETY))
 
 
 def _stopped(found: Outcome, limits: Limits) -> str:
@@ -117,6 +121,4 @@ def _proven(made: Solution, model: Model) -> Solution:
     """Call it a gap where the model's squares are only bounds."""
     if made.stopped != "optimal" or model.exact:
         return made
-    return (
-        made if made.bound - made.value <= 2 * SAFETY else replace(made, stopped="gap")
-    )
+    return made if made.bound - made.value <= CLOSE else replace(made, stopped="gap")

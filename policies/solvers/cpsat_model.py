@@ -1,0 +1,185 @@
+"""A problem as a CP-SAT model: one 0-1 variable a pair, one row a set and hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from policies.problem import Problem
+from policies.sets import NO_CAP
+from policies.tables import able
+
+
+@dataclass(frozen=True, eq=False)
+class CpModel:
+    """The model, its pair variables, and the guards of its sets if it has any."""
+
+    model: Any
+    pairs: list[tuple[int, int]]
+    variables: list[Any]
+    guards: list[Any]
+
+
+def build(problem: Problem, *, guarded: bool = False) -> CpModel | None:
+    """Make the model; None where an entry can not even be given its copies."""
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    may = able(problem)
+    grid: list[dict[int, Any]] = []
+    pairs: list[tuple[int, int]] = []
+    variables: list[Any] = []
+    for d in range(problem.n_entries):
+        row = {a: model.new_bool_var("") for a in np.flatnonzero(may[d]).tolist()}
+        lo, hi = int(problem.lo[d]), int(problem.hi[d])
+        if len(row) < lo:
+            return None
+        if row:
+            model.add_linear_constraint(sum(row.values()), lo, hi)
+        grid.append(row)
+        pairs.extend((d, a) for a in row)
+        variables.extend(row.values())
+    if problem.capacity is not None:
+        room = problem.room()
+        for a in range(problem.n_adversaries):
+            mine = [row[a] for row in grid if a in row]
+            if len(mine) > int(room[a]):
+                model.add(sum(mine) <= int(room[a]))
+    guards = None
+    if guarded:
+        guards = [model.new_bool_var("") for _ in range(problem.sets.n_sets)]
+    _limit(problem, model, grid, guards)
+    _order(problem, model, grid)
+    return CpModel(model, pairs, variables, guards or [])
+
+
+def _limit(
+    problem: Problem,
+    model: Any,  # noqa: ANN401
+    grid: list[dict[int, Any]],
+    guards: list[Any] | None = None,
+) -> None:
+    """One row a set and hand: load, history included, at most the cap.
+
+    With ``guards``, a set's rows hold only where its guard does.
+    """
+    sets = problem.sets
+    hands = [(a,) for a in range(problem.n_adversaries)] + list(problem.groups)
+    before: list[set[int]] = [set() for _ in hands]
+    past = problem.held(problem.history)
+    for d, hand in zip(past.entry.tolist(), past.adversary.tolist(), strict=True):
+        before[hand].add(d)
+    seen = _Seen(model, grid, hands)
+    judged = problem.judged()
+    for one in range(sets.n_sets):
+        cap = int(sets.cap[one])
+        if cap == NO_CAP:
+            continue
+        rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
+        members = list(
+            zip(sets.entry[rows].tolist(), sets.amount[rows].tolist(), strict=True)
+        )
+        owner = int(sets.owner[one])
+        for hand in range(len(hands)):
+            if judged is not None and not judged[owner, hand]:
+                continue
+            held = [(d, w) for d, w in members if d in before[hand]]
+            free = [(v, d, w) for d, w in members for v in seen(d, hand)]
+            if problem.strict_history and _load(held, classed=sets.classes[one]) > cap:
+                rules = [model.add_bool_or([])]
+            elif sets.classes[one]:
+                rules = _classes(model, free, {w for _, w in held}, cap)
+            else:
+                fresh = [(v, w) for v, d, w in free if d not in before[hand]]
+                rules = _weighted(model, free, fresh, sum(w for _, w in held), cap)
+            if guards is not None:
+                for rule in rules:
+                    rule.only_enforce_if(guards[one])
+
+
+def _load(held: list[tuple[int, int]], *, classed: bool) -> int:
+    """Load of what is held already."""
+    return len({w for _, w in held}) if classed else sum(w for _, w in held)
+
+
+class _Seen:
+    """Variables that say whether a hand is given an entry, made when asked for."""
+
+    def __init__(
+        self,
+        model: Any,  # noqa: ANN401
+        grid: list[dict[int, Any]],
+        hands: list[tuple[int, ...]],
+    ) -> None:
+        self.model, self.grid, self.hands = model, grid, hands
+        self.known: dict[tuple[int, int], list[Any]] = {}
+
+    def __call__(self, entry: int, hand: int) -> list[Any]:
+        """Return the variable in a list; an empty list where it is never given."""
+        row, who = self.grid[entry], self.hands[hand]
+        if (entry, hand) not in self.known:
+            given = [row[a] for a in who if a in row]
+            if len(given) > 1:
+                union = self.model.new_bool_var("")
+                self.model.add_max_equality(union, given)
+                given = [union]
+            self.known[entry, hand] = given
+        return self.known[entry, hand]
+
+
+def _weighted(
+    model: Any,  # noqa: ANN401
+    free: list[tuple[Any, int, int]],
+    fresh: list[tuple[Any, int]],
+    held: int,
+    cap: int,
+) -> list[Any]:
+    """Sum of weights at most the cap; nothing may be added once history is past it."""
+    if held > cap:
+        return [model.add(variable == 0) for variable, _, _ in free]
+    if held + sum(w for _, w in fresh) > cap:
+        return [model.add(sum(w * v for v, w in fresh) <= cap - held)]
+    return []
+
+
+def _classes(
+    model: Any,  # noqa: ANN401
+    free: list[tuple[Any, int, int]],
+    held: set[int],
+    cap: int,
+) -> list[Any]:
+    """Classes touched at most the cap."""
+    if len(held) > cap:
+        return [model.add(variable == 0) for variable, _, _ in free]
+    by_class: dict[int, list[Any]] = {}
+    for variable, _, number in free:
+        if number not in held:
+            by_class.setdefault(number, []).append(variable)
+    if len(by_class) + len(held) <= cap:
+        return []
+    touched = []
+    for _, variables in sorted(by_class.items()):
+        mark = variables[0]
+        if len(variables) > 1:
+            mark = model.new_bool_var("")
+            model.add_max_equality(mark, variables)
+        touched.append(mark)
+    return [model.add(sum(touched) <= cap - len(held))]
+
+
+def _order(problem: Problem, model: Any, grid: list[dict[int, Any]]) -> None:  # noqa: ANN401
+    """Give the most wanted entry to the first adversaries if all are identical."""
+    alike = (
+        problem.capacity is None
+        and problem.trusted is None
+        and not len(problem.history)
+        and not len(problem.forbidden)
+        and bool((problem.weights.factor == problem.weights.factor[:1]).all())
+    )
+    if not alike or not grid:
+        return
+    d = int(np.argmax(problem.lo))
+    for a in range(int(problem.lo[d])):
+        model.add(grid[d][a] == 1)

@@ -1,0 +1,343 @@
+"""AUTO for single instances: count, split, pick by structure, prove, explain.
+
+1. Counting proofs (:mod:`cores`) end hopeless problems at once, with the reason.
+2. If the best copies of every entry break no limit, that plan is the optimum.
+3. Without anything that couples them, components of the sets are solved one by one.
+4. What is left is searched: heuristics that fit the disclosure function give a start,
+   then CP-SAT and HiGHS prove, at once where there are threads.
+5. Where there is no plan, a smallest core is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from policies.document.policy import Objective
+from policies.meetings import meetings
+from policies.problem import Goal, Pairs, Plan, Problem
+from policies.sets import Ints, Measure
+from policies.solvers.components import split
+from policies.solvers.cores import counted, infeasible
+from policies.solvers.cpsat import CpSat, search
+from policies.solvers.milp import Milp, linear, solve
+from policies.solvers.race import Task, merged, race, sure
+from policies.solvers.role import (
+    Limits,
+    Solution,
+    Solver,
+    Verdict,
+    answer,
+    free_bound,
+)
+from policies.tables import able
+
+HEURISTICS: Final = {
+    "mean": ("exchange", "annealing", "graspl"),
+    "worst": ("annealing", "exchange", "graspl"),
+    "sealed": ("hitting-set", "clique"),
+    "links": ("graspl", "greedy"),
+}
+"""Solvers that give a start, by what f is; those that are there and support it run."""
+
+_TINY: Final = 64  # pairs below which HiGHS alone is asked
+_FIRST: Final = 0.2  # of the time, for a start
+
+
+def portfolio(
+    solvers: dict[str, Solver],
+    problem: Problem,
+    rng: np.random.Generator,
+    limits: Limits,
+) -> Solution:
+    """Solve one instance as well as the limits allow."""
+    return _Portfolio(solvers, problem, rng, limits).solve()
+
+
+@dataclass
+class _Portfolio:
+    """One call."""
+
+    solvers: dict[str, Solver]
+    problem: Problem
+    rng: np.random.Generator
+    limits: Limits
+    tried: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.began = self.limits.clock()
+        self.over = self.limits.deadline()
+
+    def left(self, share: float = 1.0) -> Limits:
+        """Return the limits with this share of the time that is left."""
+        spent = self.limits.clock() - self.began
+        seconds = max((self.limits.seconds - spent) * share, 0.02)
+        return replace(
+            self.limits, seconds=seconds, work=max(self.limits.work * share, 0.01)
+        )
+
+    def why(self) -> str:
+        """Why the search ended before its end."""
+        if self.limits.stopped():
+            return "interrupt"
+        return "time" if self.limits.seconds != float("inf") else "work"
+
+    def solve(self) -> Solution:
+        """Go through the steps of the module's head."""
+        problem = self.problem
+        if counted(problem):
+            return infeasible(problem, self.rng, self.left(0.5), ("counting",))
+        free = answer(problem, free_plan(problem), tried=("best copies",))
+        if free.verdict is Verdict.SOLVED and free.value == free.bound:
+            return replace(free, stopped="optimal")
+        if not linear(problem):
+            return self._linked(free)
+        if separable(problem):
+            return self._components()
+        found = self._search(problem, self.left(0.85))
+        if found.verdict is Verdict.INFEASIBLE:
+            return infeasible(problem, self.rng, self.left(0.9), found.tried)
+        return found
+
+    # -- components ----------------------------------------------------------------
+
+    def _components(self) -> Solution:
+        """Solve each component by itself and put the plans together."""
+        problem = replace(self.problem, links=None)
+        parts = split(problem.sets)
+        busy = np.unique(parts.label[problem.sets.entry])
+        sizes = np.diff(parts.entry_start)[busy]
+        order = busy[np.argsort(sizes, kind="stable")].tolist()
+        loose = np.ones(problem.n_entries, np.bool_)
+        loose[parts.entries_of(busy)] = False
+        entries = np.flatnonzero(loose)
+        none = np.empty(0, np.int64)
+        rest = problem.select(entries, none)
+        ready = [(entries, answer(rest, free_plan(rest)))]
+        for number, component in enumerate(order):
+            chosen = np.array([component])
+            inside = parts.entries_of(chosen)
+            part = problem.select(inside, parts.sets_of(chosen))
+            many = len(order) - number
+            share = 1.0 if many == 1 else max(1.0 / many, 0.3)
+            found = self._component(part, self.left(share))
+            ready.append((inside, self._lifted(found, inside, parts.sets_of(chosen))))
+        return self._joined(ready)
+
+    def _component(self, part: Problem, limits: Limits) -> Solution:
+        """Solve one component."""
+        free = answer(part, free_plan(part))
+        if free.verdict is Verdict.SOLVED and free.value == free.bound:
+            return replace(free, stopped="optimal")
+        if self.over():
+            return Solution(Verdict.UNKNOWN, bound=free.bound, stopped=self.why())
+        found = self._search(part, limits)
+        if found.verdict is Verdict.INFEASIBLE:
+            return infeasible(part, self.rng, self.left(0.6), found.tried)
+        return found
+
+    def _lifted(self, found: Solution, entries: Ints, sets: Ints) -> Solution:
+        """Number a component's core as the whole problem does."""
+        cores = tuple(
+            replace(
+                core,
+                entries=tuple(entries[list(core.entries)].tolist()),
+                clashes=tuple(
+                    replace(
+                        c,
+                        sets=tuple(sets[list(c.sets)].tolist()),
+                        entries=tuple(entries[list(c.entries)].tolist()),
+                    )
+                    for c in core.clashes
+                ),
+            )
+            for core in found.cores
+        )
+        return replace(found, cores=cores)
+
+    def _joined(self, ready: Sequence[tuple[Ints, Solution]]) -> Solution:
+        """Put the components' plans together and judge the whole."""
+        verdicts = {found.verdict for _, found in ready}
+        plans = [(e, f.plan) for e, f in ready if f.verdict is Verdict.SOLVED]
+        plan = Plan(
+            np.concatenate([np.empty(0, np.int64), *(e[p.entry] for e, p in plans)]),
+            np.concatenate([np.empty(0, np.int64), *(p.adversary for _, p in plans)]),
+        )
+        bound = sum((f.bound for _, f in ready), Fraction(0))
+        tried = tuple(dict.fromkeys(text for _, f in ready for text in f.tried))
+        if verdicts <= {Verdict.SOLVED}:
+            made = answer(self.problem, plan, bound=bound, tried=tried)
+            proven = all(f.stopped in ("", "optimal") for _, f in ready)
+            return replace(made, stopped="optimal" if proven else self.why())
+        away = [e for e, f in ready if f.verdict is not Verdict.SOLVED]
+        impossible = Verdict.INFEASIBLE in verdicts
+        return Solution(
+            Verdict.INFEASIBLE if impossible else Verdict.UNKNOWN,
+            plan,
+            held=np.sort(np.concatenate(away)),
+            bound=bound,
+            cores=tuple(core for _, f in ready for core in f.cores),
+            tried=tried,
+            stopped="optimal" if impossible else self.why(),
+        )
+
+    # -- search --------------------------------------------------------------------
+
+    def _search(self, problem: Problem, limits: Limits) -> Solution:
+        """Start, then prove."""
+        if problem.n_entries * problem.n_adversaries <= _TINY:
+            return self._told([solve(problem, limits, seed=self._seed())])
+        began = limits.clock()
+        found = list(self._starts(problem, _part(limits, _FIRST)))
+        if any(sure(one) for one in found):
+            return self._told(found)
+        best = _best(found)
+        start = None if best is None else best.plan
+        spent = limits.clock() - began
+        rest = replace(limits, seconds=max(limits.seconds - spent, 0.02))
+        tasks = list(self._provers(problem, start))
+        if not tasks:
+            return self._told(found) if found else self._beyond(problem)
+        return self._told([*found, *race(tasks, rest)])
+
+    def _starts(self, problem: Problem, limits: Limits) -> Iterator[Solution]:
+        """Plans from solvers that fit; the first sure answer ends it."""
+        over = limits.deadline()
+        for name in HEURISTICS[shape(problem)]:
+            solver = self.solvers.get(name)
+            if solver is None or not solver.supports(problem) or over():
+                continue
+            found = solver(problem, self.rng, replace(limits, prove=True))
+            yield found
+            if sure(found):
+                return
+        if shape(problem) == "sealed" and CpSat().supports(problem):
+            yield search(problem, self.rng, limits, utility=False)
+
+    def _provers(self, problem: Problem, start: Pairs | None) -> Iterator[Task]:
+        """Solvers that prove, the one that fits best first."""
+        budget = problem.goal.objective is Objective.DISC_BUDGET
+        seed, rng = self._seed(), self.rng.spawn(1)[0]
+
+        def milp(limits: Limits, done: Callable[[], bool]) -> Solution:
+            return solve(problem, limits, seed=seed, start=start, done=done)
+
+        def cpsat(limits: Limits, done: Callable[[], bool]) -> Solution:
+            found = search(problem, rng, limits, hint=start, done=done)
+            proven = found.verdict is Verdict.SOLVED and found.value == found.bound
+            return replace(found, stopped="optimal" if proven else "")
+
+        tasks: list[Task] = []
+        if Milp().supports(problem):
+            tasks.append(milp)
+        if budget and not problem.averages and CpSat().supports(problem):
+            tight = problem.n_adversaries <= 3 and int(problem.hi.max(initial=0)) <= 1
+            tasks.insert(0 if tight else len(tasks), cpsat)
+        tasks += self._again(problem) if len(tasks) < 2 else []
+        yield from tasks
+
+    def _again(self, problem: Problem) -> list[Task]:
+        """Let the first heuristic that fits run on beside a lone prover."""
+        for name in HEURISTICS[shape(problem)]:
+            solver = self.solvers.get(name)
+            if solver is not None and solver.supports(problem):
+                return [_running(solver, problem, self.rng.spawn(1)[0])]
+        return []
+
+    def _beyond(self, problem: Problem) -> Solution:
+        """Answer where no exact model fits: whatever plans it without proof."""
+        for name in ("greedyl", "greedy"):
+            solver = self.solvers.get(name)
+            if solver is not None and solver.supports(problem):
+                return self._told([solver(problem, self.rng, self.left())])
+        return Solution(
+            Verdict.UNKNOWN,
+            bound=free_bound(problem),
+            tried=("no solver takes a problem of this size",),
+            stopped="work",
+        )
+
+    def _told(self, found: Sequence[Solution]) -> Solution:
+        """Make one answer of all."""
+        return merged(found, self.why())
+
+    def _seed(self) -> int:
+        return int(self.rng.integers(2**31 - 1))
+
+    # -- cosine --------------------------------------------------------------------
+
+    def _linked(self, free: Solution) -> Solution:
+        """Cosine under a limit or in a tradeoff: nothing disclosed, or whatever is found."""
+        problem = self.problem
+        assert problem.links is not None
+        sealed = replace(
+            problem,
+            sets=meetings(problem.links),
+            links=None,
+            goal=Goal(),
+            averages=(),
+            strict_history=False,
+        )
+        inner = _Portfolio(self.solvers, sealed, self.rng, self.left(0.6)).solve()
+        found = [free]
+        if inner.verdict is Verdict.SOLVED:
+            found.append(answer(problem, inner.plan, tried=inner.tried))
+        found += list(self._starts(problem, self.left(0.9)))
+        return self._told(found)
+
+
+def _running(solver: Solver, problem: Problem, rng: np.random.Generator) -> Task:
+    """A heuristic as a task that ends when another one is sure."""
+
+    def run(limits: Limits, done: Callable[[], bool]) -> Solution:
+        asked = limits.stopped
+        ends = replace(limits, stopped=lambda: asked() or done())
+        return solver(problem, rng, ends)
+
+    return run
+
+
+def _part(limits: Limits, share: float) -> Limits:
+    seconds = limits.seconds * share
+    return replace(limits, seconds=seconds, work=max(limits.work * share, 0.01))
+
+
+def _best(found: Sequence[Solution]) -> Solution | None:
+    plans = [one for one in found if one.verdict is Verdict.SOLVED]
+    return max(plans, key=lambda one: one.value, default=None)
+
+
+def shape(problem: Problem) -> str:
+    """What f is: the key of ``HEURISTICS``."""
+    if not linear(problem):
+        return "links"
+    budget = problem.goal.objective is Objective.DISC_BUDGET
+    steps = all(m is Measure.STEP for m in problem.sets.measures)
+    if budget and steps and not problem.averages:
+        return "sealed"
+    mean = problem.goal.average if not budget else bool(problem.averages)
+    return "mean" if mean else "worst"
+
+
+def separable(problem: Problem) -> bool:
+    """Whether components of the sets have nothing to do with each other."""
+    budget = problem.goal.objective is Objective.DISC_BUDGET
+    return budget and problem.capacity is None and not problem.averages
+
+
+def free_plan(problem: Problem) -> Plan:
+    """Return the best copies of every entry that are possible one by one."""
+    may = able(problem)
+    n, k = may.shape
+    if not n:
+        return Plan()
+    weights = problem.weights
+    worth = weights.base[:, None] * weights.factor.T[weights.kind]
+    order = np.argsort(np.where(may, -worth, 1), axis=1, kind="stable")
+    taken = np.arange(k) < np.minimum(problem.hi, may.sum(axis=1))[:, None]
+    entry, column = np.nonzero(taken)
+    return Plan(entry.astype(np.int64), order[entry, column].astype(np.int64))
