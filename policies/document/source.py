@@ -16,6 +16,7 @@ LARGEST_FILE: Final = 4 << 20
 MOST_DIGITS: Final = 30
 LARGEST_EXPONENT: Final = 30
 
+_NUL = re.compile(r"\\(?:u0{4}|U0{8}|x00)")
 _POSITION: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _FLOAT: Final = re.compile(r"([+-]?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?")
 
@@ -62,7 +63,9 @@ def read(data: bytes) -> Source | Diagnostic:
         return _not_utf8(data, error)
     try:
         values = tomllib.loads(text, parse_float=exact)
-        return Source(text, values, locate(text))
+        return (
+            _with_nul(text) if _has_nul(values) else Source(text, values, locate(text))
+        )
     except tomllib.TOMLDecodeError as error:
         return _syntax(text, error)
     except RecursionError:
@@ -145,10 +148,29 @@ def _not_utf8(data: bytes, error: UnicodeDecodeError) -> Diagnostic:
     )
 
 
+def _has_nul(value: object) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, dict):
+        return any(_has_nul(part) for item in value.items() for part in item)
+    return isinstance(value, list) and any(map(_has_nul, value))
+
+
+def _with_nul(text: str) -> Diagnostic:
+    found = _NUL.search(text)  # only an escape can write one
+    return _refused(
+        "a name or a text has a NUL character",
+        _at(text, found.start(), len(found[0])) if found else Span(1, 1),
+        why="no column of a file has such a name, and not every store keeps it",
+        fix=r"remove the \u0000",
+    )
+
+
+def _at(text: str, start: int, length: int = 1) -> Span:
+    line_start = text.rfind("\n", 0, start) + 1
+    return Span(text.count("\n", 0, start) + 1, start - line_start + 1, length)
+
+
 def _longest_digits(text: str) -> Span:
     found = max(re.finditer(r"[0-9_]+", text), key=lambda m: len(m[0]), default=None)
-    if found is None:
-        return Span(1, 1)
-    before = text[: found.start()]
-    line = before.count("\n") + 1
-    return Span(line, found.start() - (before.rfind("\n") + 1) + 1)
+    return Span(1, 1) if found is None else _at(text, found.start())

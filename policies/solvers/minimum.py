@@ -24,6 +24,7 @@ from policies.utility import Weights
 
 _TOLD = 6  # clashes that one core tells
 _TESTS = 64  # numbers of adversaries that are tried one by one
+_WIDEST = 10_000  # adversaries to imagine; beyond, the bounds must do
 _FILTERED = 60  # sets up to which a core is made minimal
 
 
@@ -113,6 +114,8 @@ def _needed(
         k + 1, *(c.needed or 0 for c in clashes), int(needs(problem).max(initial=0))
     )
     high = k + int(problem.lo.sum())  # every copy to an adversary of its own
+    if low - k > _WIDEST:
+        return high, False
     over, exact = limits.deadline(), True
     for number in range(low, min(high, low + _TESTS)):
         if over():

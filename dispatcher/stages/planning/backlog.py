@@ -22,6 +22,8 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _ENTRY = np.dtype([(n, np.int64) for n in ("id", "record", "field", "subject", "time")])
+MOST = 10**6  # answers or showings of an entry: more is as good as without end, and
+# sums over all entries still fit 64 bits
 _HALF = 2  # above 1/2 of all entries one pass over the ledger is cheaper than look-ups
 
 
@@ -171,7 +173,7 @@ def _wanted(tx: Tx, force: InForce, table: npt.NDArray[np.void]) -> Ints:
     for number, standing in force.fields.items():
         field = force.policy.entity.fields[standing.name]
         if standing.sent and field.ask is not None:
-            asked[number] = field.answers
+            asked[number] = min(field.answers, MOST)
     base = asked[table["field"]]
     wanted = base.copy()
     place, result = _spread(ids, _columns(rows.results(tx), 3))
@@ -210,7 +212,7 @@ def _history(
     """Who was shown what, and how many showings t leaves each entry."""
     caps = np.zeros(max(force.fields, default=0) + 1, np.int64)
     for number, standing in force.fields.items():
-        caps[number] = standing.showings
+        caps[number] = min(standing.showings, MOST)
     room = caps[field]
     few = len(entry) * _HALF < len(scope)
     place, adversary, extra = [], [], []

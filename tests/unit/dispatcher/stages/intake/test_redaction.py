@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.stages.intake.redaction import TAGS, redacted
+from policies.document.entity import TAGS as TAGS_OF_THE_LANGUAGE
 
 
 @pytest.mark.parametrize(
@@ -94,3 +95,7 @@ def test_masking_takes_linear_time(tag, unit):
 def test_no_phone_number_comes_through(before, after, country, digits, gap):
     number = country + gap + gap.join(str(d) for d in digits)
     assert number not in redacted(f"{before}{number}{after}", ["phone"])
+
+
+def test_the_policy_language_knows_the_tags_that_can_be_masked():
+    assert set(TAGS_OF_THE_LANGUAGE) == set(TAGS)
