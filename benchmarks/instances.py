@@ -58,7 +58,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--referee", type=Path)
-    words = parser.parse_args()
+    words = parser.parse_intermixed_args()
     referee = _referee(words.referee or words.directory.parent / "check_plan.py")
     misses = 0
     heading = Line("instance", "verdict", None, None, None, 0, "stopped", "remarks")

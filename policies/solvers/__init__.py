@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 from policies.solvers.auto import Auto
+from policies.solvers.clique import Clique
 from policies.solvers.cpsat import CpSat
 from policies.solvers.greedyl import Greedyl
+from policies.solvers.lp_rounding import LpRounding
 from policies.solvers.milp import Milp
 from policies.solvers.role import (
     Cause,
@@ -26,6 +28,8 @@ SOLVERS: Final[dict[str, Solver]] = {
     "greedyl": Greedyl(),
     "cp-sat": CpSat(),
     "milp": Milp(),
+    "lp-rounding": LpRounding(),
+    "clique": Clique(),
 }
 
 __all__ = [

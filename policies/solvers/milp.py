@@ -98,7 +98,7 @@ def solve(
             stopped=stopped,
         )
         if made.verdict is Verdict.SOLVED or margin > 1e-3 or over():
-            return _proven(made, model)
+            return _proven(made)
         margin *= 30
 
 
@@ -117,8 +117,9 @@ def _stopped(found: Outcome, limits: Limits) -> str:
     return "time" if found.status == CUT and limits.seconds != float("inf") else "work"
 
 
-def _proven(made: Solution, model: Model) -> Solution:
-    """Call it a gap where the model's squares are only bounds."""
-    if made.stopped != "optimal" or model.exact:
+def _proven(made: Solution) -> Solution:
+    """Call it a gap where the bound is not reached: squares may be bounds only."""
+    near = CLOSE * max(Fraction(1), abs(made.value))
+    if made.stopped != "optimal" or made.bound - made.value <= near:
         return made
-    return made if made.bound - made.value <= CLOSE else replace(made, stopped="gap")
+    return replace(made, stopped="gap")

@@ -21,6 +21,7 @@ from policies.document.policy import Objective
 from policies.meetings import meetings
 from policies.problem import Goal, Pairs, Plan, Problem
 from policies.sets import Ints, Measure
+from policies.solvers.cliques import covered, pairs_only
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
 from policies.solvers.cpsat import CpSat, search
@@ -39,7 +40,7 @@ from policies.tables import able
 HEURISTICS: Final = {
     "mean": ("exchange", "annealing", "graspl"),
     "worst": ("annealing", "exchange", "graspl"),
-    "sealed": ("hitting-set", "clique"),
+    "sealed": ("hitting-set", "graspl"),
     "links": ("graspl", "greedy"),
 }
 """Solvers that give a start, by what f is; those that are there and support it run."""
@@ -135,10 +136,32 @@ class _Portfolio:
             return replace(free, stopped="optimal")
         if self.over():
             return Solution(Verdict.UNKNOWN, bound=free.bound, stopped=self.why())
+        if pairs_only(part):
+            return self._cliques(part, limits)
         found = self._search(part, limits)
         if found.verdict is Verdict.INFEASIBLE:
             return infeasible(part, self.rng, self.left(0.6), found.tried)
         return found
+
+    def _cliques(self, part: Problem, limits: Limits) -> Solution:
+        """Solve a component of pairs over the cliques of its graph."""
+        tight, says = covered(part)
+        clashes = counted(tight)
+        found = None
+        if not clashes:
+            found = self._search(tight, limits)
+            if found.verdict is not Verdict.INFEASIBLE:
+                return found
+        tried = ("cliques",)
+        told = infeasible(part if found else tight, self.rng, self.left(0.6), tried)
+        if found is not None:
+            return told
+        core = told.cores[0]
+        first = core.clashes[0]
+        sets = [s for one in first.sets for s in says[one]]
+        owners = np.unique(part.sets.owner[np.array(sets, np.int64)])
+        clash = replace(first, sets=tuple(sets), properties=tuple(owners.tolist()))
+        return replace(told, cores=(replace(core, clashes=(clash,)),))
 
     def _lifted(self, found: Solution, entries: Ints, sets: Ints) -> Solution:
         """Number a component's core as the whole problem does."""

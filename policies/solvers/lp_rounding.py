@@ -1,0 +1,95 @@
+"""LP-ROUNDING: the linear relaxation, rounded at random a hundred times (section 4.1).
+
+As the paper says (L690): every pair is taken with the probability that the relaxation
+gives it; an entry with too few copies gets its likeliest, one with too many loses its
+least likely. That can leak: in safe mode every sample is judged and only plans that keep
+all limits count; the paper's mode keeps the one of highest objective, whatever it leaks.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.judge import judge
+from policies.problem import Plan, Problem
+from policies.sets import Bools, Ints
+from policies.solvers.cpsat import refuted
+from policies.solvers.highs import EMPTY, run
+from policies.solvers.milp import Milp, bound_of
+from policies.solvers.model import build
+from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
+from policies.tables import able, plan_of
+
+Floats = npt.NDArray[np.float64]
+
+REPEATS: Final = 100
+
+
+class LpRounding:
+    """A heuristic with a bound: the relaxation's."""
+
+    def supports(self, problem: Problem) -> bool:
+        """What has a linear model."""
+        return Milp().supports(problem)
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Relax, round, judge."""
+        over = limits.deadline()
+        model = build(problem)
+        if model.impossible:
+            return refuted(problem, "an entry, history or a limit leaves no plan")
+        found = run(model, limits, relax=True)
+        if found.status == EMPTY:
+            return refuted(problem, "not even fractions of copies fit")
+        ceiling = bound_of(model, found, free_bound(problem))
+        if found.values is None:
+            return Solution(
+                Verdict.UNKNOWN, bound=ceiling, tried=("the LP ran out of time",)
+            )
+        chance = np.zeros((problem.n_entries, problem.n_adversaries))
+        chance[model.entry, model.adversary] = found.values[: len(model.entry)]
+        may = able(problem)
+        best: tuple[Fraction, Plan] | None = None
+        feasible = 0
+        for _ in range(REPEATS):
+            plan = plan_of(rounded(chance, may, problem.lo, problem.hi, rng))
+            seen = judge(problem, plan)
+            feasible += seen.feasible
+            counts = seen.feasible or limits.paper
+            if counts and (best is None or seen.objective > best[0]):
+                best = seen.objective, plan
+            if over():
+                break
+        told = (f"{feasible} of {REPEATS} roundings kept every limit",)
+        if best is None:
+            return Solution(Verdict.UNKNOWN, bound=ceiling, tried=told, stopped="work")
+        return answer(problem, best[1], bound=ceiling, tried=told, stopped="work")
+
+
+def rounded(
+    chance: Floats, may: Bools, lo: Ints, hi: Ints, rng: np.random.Generator
+) -> Bools:
+    """Round once and mend the number of copies.
+
+    Parameters
+    ----------
+    chance : float64 array, shape (n, k)
+        The relaxation's x, 0 to 1.
+    may : bool array, shape (n, k)
+        Pairs that are possible.
+    lo, hi : int64 array, shape (n,)
+    """
+    drawn = (rng.random(chance.shape) < chance) & may
+    score = np.where(may, chance + 2.0 * drawn, -1.0)
+    order = np.argsort(-score, axis=1, kind="stable")
+    copies = np.clip(drawn.sum(axis=1), lo, np.minimum(hi, may.sum(axis=1)))
+    kept = np.arange(chance.shape[1]) < copies[:, None]
+    out = np.zeros(chance.shape, np.bool_)
+    np.put_along_axis(out, order, kept, axis=1)
+    return out & may
