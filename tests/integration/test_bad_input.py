@@ -1142,6 +1142,23 @@ def test_a_subject_with_2_000_records_loads_and_is_planned(desk):
     told_well(desk.run("plan"), 0, "2,000 records")
 
 
+def test_ctrl_c_in_a_load_keeps_what_is_in_and_the_next_load_brings_the_rest(
+    desk, monkeypatch
+):
+    def interrupted(_progress: object, _state: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "dispatcher.surfaces.cli.load_progress.LoadProgress.show", interrupted
+        )
+        done = desk.load(FORMS)
+    assert done.status == 130
+    assert "interrupted" in done.err
+    assert "4 skipped" in desk.load(FORMS).said
+    still_works(desk)
+
+
 def test_closed_streams_trip_no_command(desk, monkeypatch):
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(sys, name, None)

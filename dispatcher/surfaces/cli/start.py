@@ -27,6 +27,7 @@ ANYWHERE: Final = frozenset(
     {"--json", "--quiet", "-q", "--no-color", "--no-input", "--yes", "-y"}
 )
 """Options of all commands that may also stand after the command's name."""
+INTERRUPTED: Final = "interrupted: finished steps hold, the one under way is undone"
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -57,6 +58,9 @@ def main(words: Sequence[str] | None = None) -> int:
             _tell(known, as_json="--json" in words)
         status = known.exit_status
         _let_go()
+    if status == EXIT_INTERRUPTED:
+        with contextlib.suppress(OSError):
+            print(INTERRUPTED, file=sys.stderr)
     return status
 
 
