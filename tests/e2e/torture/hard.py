@@ -46,6 +46,7 @@ def living(scene: Scene) -> Iterator[tuple[Process, Process]]:
 def come_to_end(scene: Scene, people: Process, up: Process) -> Findings:
     """Let the rest be done, stop everything, and check everything."""
     finish(scene, up)
+    assert not (scene.directory / "people.failed").exists()
     people.kill()
     assert up.end() == 0, "up did not end in peace"
     found = check(scene)

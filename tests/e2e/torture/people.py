@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -199,7 +200,8 @@ class FolderWorker(threading.Thread):
         while True:
             for batch in sorted(self._home.glob("batch-*")):
                 if batch.name not in self._done and (batch / "tasks.csv").exists():
-                    self._answer(batch)
+                    with suppress(OSError):  # no room on the disk: later
+                        self._answer(batch)
                 for report in sorted(batch.glob("report-*.csv")):
                     if report not in self._reports:
                         self._read_report(report)

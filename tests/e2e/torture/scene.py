@@ -56,11 +56,11 @@ class Scene:
         self.truth: dict[str, Mapping[str, str]] = {}
         self.waves: list[Path] = []
         self.setting = self.directory / "people.json"
-        self.logs = self.directory  # where processes write what they say
+        self.logs = self.directory  # where processes write what they say and saw
 
     @property
     def diaries(self) -> Path:
-        return self.directory / "diaries"
+        return self.logs / "diaries"
 
     def words(self, *words: str) -> list[str]:
         """A command line of the program."""
