@@ -17,7 +17,7 @@ import numpy as np
 from dispatcher import keys
 from dispatcher.errors import StoreLocked
 from dispatcher.ledger import averages, barrier, chains, refusals
-from dispatcher.ledger.bulk import Batch, Ints, Verdicts
+from dispatcher.ledger.bulk import Batch, Verdicts, runs
 from dispatcher.ledger.decision import Decision, decide
 from dispatcher.ledger.held import holdings_added, holdings_of
 from dispatcher.ledger.refusals import Refusal
@@ -264,31 +264,33 @@ class _Booking:
         adversary = account.adversary_id
         name = keys.entry_name(entry.record, entry.field_id)
         showing = chains.Showings(account.id, account.text, [entry.id], [name], [new])
-        self._append(adversary, [showing])
+        self._append([(self.heads[adversary], [showing])])
         if new:
             holdings.add_holdings(self.tx, holdings_of(self.force, adversary, entry))
             averages.add(self.tx, adversary, decision.sums)
         return new
 
-    def _append(self, adversary: int, showings: Iterable[chains.Showings]) -> None:
-        self.heads[adversary] = chains.expose(
+    def _append(
+        self, grown: Iterable[tuple[ChainRow, Iterable[chains.Showings]]]
+    ) -> None:
+        heads = chains.expose(
             self.tx,
-            self.heads[adversary],
-            showings,
+            grown,
             at=self.at,
             policy=self.force.version,
             cause=self.cause,
         )
+        self.heads |= {head.id: head for head in heads}
 
     def _expose_all(self, batch: Batch, verdicts: Verdicts) -> None:
         """Write the exposure lines of a batch, chain by chain."""
-        names = [keys.entry_name(e.record, e.field_id) for e in batch.entries]
-        ids = [entry.id for entry in batch.entries]
+        names, ids = batch.names(), batch.ids.tolist()
         allowed = np.flatnonzero(verdicts.allowed)
         order = allowed[np.argsort(batch.ask_adversary[allowed], kind="stable")]
-        for adversary, mine in _runs(order, batch.ask_adversary):
+        grown = []
+        for adversary, mine in runs(order, batch.ask_adversary):
             parts = []
-            for place, part in _runs(mine, batch.ask_account):
+            for place, part in runs(mine, batch.ask_account):
                 account, entries = batch.accounts[place], batch.ask_entry[part].tolist()
                 parts.append(
                     chains.Showings(
@@ -299,7 +301,8 @@ class _Booking:
                         verdicts.new[part].astype(np.int64).tolist(),
                     )
                 )
-            self._append(int(batch.adversaries[adversary]), parts)
+            grown.append((self.heads[int(batch.adversaries[adversary])], parts))
+        self._append(grown)
 
     def _deliver(
         self, booked: Sequence[tuple[AccountRow, list[int]]]
@@ -311,9 +314,8 @@ class _Booking:
         first = self.tx.reserve("task", total)
         tasks = range(first, first + total)
         if isinstance(self.delivery, Pull):
-            handing.add_tasks(
-                self.tx, self._tasks(first, booked, "shown", self.delivery.leased_until)
-            )
+            until = repeat(self.delivery.leased_until)
+            handing.add_pulled(self.tx, self._tasks(first, booked, "shown", until))
             return tasks, []
         parts = list(_messages(booked, self.delivery.tasks_per_message))
         start = self.tx.reserve("outbox", len(parts))
@@ -325,41 +327,31 @@ class _Booking:
                 for i, (account, _) in enumerate(parts)
             ],
         )
-        handing.add_tasks(self.tx, self._tasks(first, parts, "booked", None, start))
-        return tasks, list(range(start, start + len(parts)))
+        carried = range(start, start + len(parts))
+        handing.add_pushed(self.tx, self._tasks(first, parts, "booked", carried))
+        return tasks, list(carried)
 
     def _tasks(
         self,
         first: int,
         parts: Sequence[tuple[AccountRow, list[int]]],
         state: str,
-        leased_until: int | None,
-        message: int | None = None,
+        last: Iterable[int],
     ) -> Iterator[Sequence[Value]]:
-        for i, (account, ids) in enumerate(parts):
+        """Rows of new tasks; ``last`` has the last column of each part."""
+        for (account, ids), own in zip(parts, last, strict=False):
             yield from zip(
                 range(first, first + len(ids)),
                 ids,
                 repeat(account.id),
                 repeat(account.adversary_id),
                 repeat(account.connector),
-                repeat(None if message is None else message + i),
                 repeat(state),
                 repeat(self.at),
-                repeat(leased_until),
+                repeat(own),
                 strict=False,
             )
             first += len(ids)
-
-
-def _runs(order: Ints, keys_of: Ints) -> Iterator[tuple[int, Ints]]:
-    """Split an order of asks where their key changes: (key, asks)."""
-    if not len(order):
-        return
-    values = keys_of[order]
-    cuts = np.flatnonzero(np.diff(values)) + 1
-    for part in np.split(order, cuts):
-        yield int(keys_of[part[0]]), part
 
 
 def _messages(

@@ -9,19 +9,20 @@ asks concerned decided one after another, in the order given, by the rules thems
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dispatcher import keys
 from dispatcher.ledger import refusals
 from dispatcher.ledger.decision import Held, facts, refuse, stopped, trust, units_of
 from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.standing import InForce
 from dispatcher.ledger.units import Rows, over_limit
 from dispatcher.model import record_unit, subject_unit
-from dispatcher.store import holdings
+from dispatcher.store import batches, holdings
 from dispatcher.store import ledger as rows
 from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
@@ -69,51 +70,62 @@ class Batch:
         sizes = [len(ids) for _, ids in asks]
         asked = np.concatenate([np.asarray(ids, np.int64) for _, ids in asks])
         self.ask_account = np.repeat(np.arange(len(asks)), sizes)
-        unique, self.ask_entry = np.unique(asked, return_inverse=True)
-        self.entries = self._read_entries(unique.tolist())
+        self.ids, self.ask_entry = np.unique(asked, return_inverse=True)
+        self._read_entries()
         ids = [account.adversary_id for account in self.accounts]
         self.adversaries, place = np.unique(
             np.array(ids, np.int64), return_inverse=True
         )
         self.ask_adversary = place[self.ask_account]
-        self.record = np.array([e.record_id for e in self.entries], np.int64)
-        self.field = np.array([e.field_id for e in self.entries], np.int64)
-        self.subject = np.array(
-            [-1 if e.subject_id is None else e.subject_id for e in self.entries],
-            np.int64,
-        )
-        self.time = np.array([e.time or 0 for e in self.entries], np.int64)
         self.trusted = [trust(tx, force, int(a)) for a in self.adversaries]
-        self._read_showings(unique)
+        self._read_showings()
 
-    def _read_entries(self, ids: list[int]) -> list[EntryRow]:
-        found = {row.id: row for row in rows.entries(self.tx, ids)}
-        for number in ids:
-            if number not in found:
-                raise refusals.unknown("entry", number)
-        return [found[number] for number in ids]
+    def _read_entries(self) -> None:
+        """Set the entries' facts, as columns, and their records' names and runs."""
+        table = _table(batches.entry_facts(self.tx, self.ids.tolist()), 5)
+        table = table[np.argsort(table[:, 0])]
+        if len(table) < len(self.ids):
+            missing = np.setdiff1d(self.ids, table[:, 0])
+            raise refusals.unknown("entry", int(missing[0]))
+        columns = (np.ascontiguousarray(column) for column in table.T[1:])
+        self.record, self.field, self.subject, self.time = columns
+        of_record, self._own = np.unique(self.record, return_inverse=True)
+        found = sorted(batches.records(self.tx, of_record.tolist()))
+        self._pseudonyms = [name for _, name, _ in found]
+        self._runs = [run for _, _, run in found]
 
-    def _read_showings(self, ids: Ints) -> None:
+    def names(self) -> list[str]:
+        """Return the entries' ledger names."""
+        names = map(self._pseudonyms.__getitem__, self._own.tolist())
+        return list(map(keys.entry_name, names, self.field.tolist()))
+
+    def _read_showings(self) -> None:
         """Set how often each entry was shown, its limit, and who holds it already."""
-        place = {number: i for i, number in enumerate(ids.tolist())}
-        adversary = {number: i for i, number in enumerate(self.adversaries.tolist())}
-        self.shown = np.zeros(len(ids), np.int64)
-        self.limit = np.zeros(len(ids), np.int64)
-        pairs = []
-        for row in rows.showings_of(self.tx, ids.tolist()):
-            i = place[row.entry_id]
-            self.shown[i] += row.showing
-            self.limit[i] += row.extra
-            if row.adversary_id in adversary:
-                pairs.append(self.pair(adversary[row.adversary_id], i))
-        standing = {n: field.showings for n, field in self.force.fields.items()}
-        self.limit += np.array([standing.get(n, 0) for n in self.field.tolist()])
+        numbers = {n: field.showings for n, field in self.force.fields.items()}
+        standing = np.zeros(int(self.field.max()) + 1, np.int64)
+        for number in np.unique(self.field).tolist():
+            standing[number] = numbers.get(number, 0)
+        self.limit = standing[self.field]
+        lines = _table(batches.lines_about(self.tx, self.ids.tolist()), 3)
+        entry = np.searchsorted(self.ids, lines[:, 0])
+        shown = lines[:, 2] == 1
+        self.shown = np.bincount(entry[shown], minlength=len(self.ids))
+        burnt = np.unique(lines[lines[:, 2] < 0, 0]).tolist()
+        for row in rows.showings_of(self.tx, burnt):
+            self.limit[np.searchsorted(self.ids, row.entry_id)] += row.extra
+        who = lines[:, 1]
+        if len(who):
+            for ended, survivor in batches.survivors(self.tx).items():
+                who[who == ended] = survivor
+        place = np.searchsorted(self.adversaries, who)
+        place = np.minimum(place, len(self.adversaries) - 1)
+        mine = self.adversaries[place] == who
         asked = self.pair(self.ask_adversary, self.ask_entry)
-        self.held = np.isin(asked, np.array(pairs, np.int64))
+        self.held = np.isin(asked, self.pair(place[mine], entry[mine]))
 
-    def pair(self, adversary: Ints | int, entry: Ints | int) -> Ints:
+    def pair(self, adversary: Ints, entry: Ints) -> Ints:
         """One number for an adversary and an entry of the batch."""
-        return np.asarray(adversary * len(self.entries) + entry, np.int64)
+        return np.asarray(adversary * len(self.ids) + entry, np.int64)
 
     def decide(self) -> Verdicts:
         """Decide all asks."""
@@ -165,7 +177,17 @@ class Batch:
 
     def entry_of(self, i: int) -> EntryRow:
         """Return the entry of ask ``i``."""
-        return self.entries[int(self.ask_entry[i])]
+        number = int(self.ask_entry[i])
+        own, subject = int(self._own[number]), int(self.subject[number])
+        return EntryRow(
+            id=int(self.ids[number]),
+            record_id=int(self.record[number]),
+            field_id=int(self.field[number]),
+            subject_id=None if subject < 0 else subject,
+            time=int(self.time[number]),
+            record=self._pseudonyms[own],
+            run_id=self._runs[own],
+        )
 
     def account_of(self, i: int) -> AccountRow:
         """Return the account of ask ``i``."""
@@ -182,7 +204,7 @@ class Batch:
         pairs = self.pair(self.ask_adversary, self.ask_entry)[at]
         _, inverse, count = np.unique(pairs, return_inverse=True, return_counts=True)
         entry = self.ask_entry[at]
-        added = np.bincount(entry, minlength=len(self.entries))
+        added = np.bincount(entry, minlength=len(self.ids))
         mine = (count[inverse] > 1) | (self.shown + added > self.limit)[entry]
         known = self._known_holdings(at)
         self.holdings = known
@@ -210,20 +232,25 @@ class Batch:
 
     def _known_holdings(self, at: Ints) -> tuple[Rows, Rows]:
         """What the adversaries hold of the units asked: of records, of subjects."""
-        entry = self.ask_entry[at]
-        units = np.concatenate([2 * self.record[entry], 2 * self.subject[entry] + 1])
-        who = np.tile(self.ask_adversary[at], 2)
-        keep = units >= 0  # an entry without a subject gives -1
-        units, who = units[keep], who[keep]
-        found: list[tuple[int, int, int, int, int]] = []
-        for i, adversary in enumerate(self.adversaries.tolist()):
-            if holdings.holds_anything(self.tx, adversary):
-                mine = np.unique(units[who == i]).tolist()
-                held = holdings.holdings(self.tx, adversary, mine)
-                found.extend((i, *row) for row in held)
-        table = np.array(found, np.int64).reshape(-1, 5)
-        odd = (table[:, 1] & 1).astype(np.bool_)
-        return Rows.of(table[~odd]), Rows.of(table[odd])
+        entry, fields = self.ask_entry[at], self.force.fields.values()
+        of_record = of_subject = Rows.of(_table((), 5))
+        if any(field.in_record for field in fields):
+            of_record = self._held(at, 2 * self.record[entry])
+        if any(field.in_subject for field in fields):
+            there = self.subject[entry] >= 0
+            of_subject = self._held(at[there], 2 * self.subject[entry[there]] + 1)
+        return of_record, of_subject
+
+    def _held(self, at: Ints, units: Ints) -> Rows:
+        """What each adversary holds of the units that it is asked for."""
+        order = np.argsort(self.ask_adversary[at], kind="stable")
+        tables = [_table((), 5)]
+        for i, part in runs(order, self.ask_adversary[at]):
+            mine = np.unique(units[part])
+            held = holdings.holdings(self.tx, int(self.adversaries[i]), mine.tolist())
+            table = _table(((i, *row) for row in held), 5)
+            tables.append(table[np.isin(table[:, 1], mine)])
+        return Rows.of(np.concatenate(tables))
 
     # -- one after another -----------------------------------------------------
 
@@ -239,7 +266,7 @@ class Batch:
             if (adversary, number) in taken:
                 new[i] = False
                 continue
-            entry, account = self.entries[number], self.account_of(i)
+            entry, account = self.entry_of(i), self.account_of(i)
             finding = self._refusing(adversary, entry, held)
             if finding is not None:
                 assert finding.tau is not None
@@ -299,3 +326,18 @@ class Batch:
             mine = held[adversary, unit]
             key = field.name, time if unit & 1 else 0
             mine[key] = mine.get(key, 0) + 1
+
+
+def runs(order: Ints, keys_of: Ints) -> Iterator[tuple[int, Ints]]:
+    """Split an order of asks where their key changes: (key, asks)."""
+    if not len(order):
+        return
+    values = keys_of[order]
+    cuts = np.flatnonzero(np.diff(values)) + 1
+    for part in np.split(order, cuts):
+        yield int(keys_of[part[0]]), part
+
+
+def _table(found: Iterable[Sequence[int]], width: int) -> Ints:
+    """Rows of integers as an array of ``width`` columns."""
+    return np.fromiter(found, dtype=np.dtype((np.int64, width)))

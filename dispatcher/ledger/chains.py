@@ -122,7 +122,7 @@ def append(
     )
     rows.add_lines(tx, [row])
     head = chain._replace(seq=seq, head=own, at=at, policy_version=policy)
-    rows.save_head(tx, head)
+    rows.save_heads(tx, [head])
     return head
 
 
@@ -139,21 +139,19 @@ def whole_line(
 
 def expose(
     tx: Tx,
-    chain: ChainRow,
-    showings: Iterable[Showings],
+    grown: Iterable[tuple[ChainRow, Iterable[Showings]]],
     *,
     at: int,
     policy: int,
     cause: str,
-) -> ChainRow:
-    """Append one exposure line each, in order.
+) -> list[ChainRow]:
+    """Append one exposure line each, in order, to any number of chains.
 
     Parameters
     ----------
     tx : Tx
-    chain : ChainRow
-        The locked head.
-    showings : Iterable[Showings]
+    grown : Iterable of (ChainRow, Iterable of Showings)
+        Locked heads, each chain once, with what is shown to it.
     at, policy : int
         Now, and the version in force.
     cause : str
@@ -161,35 +159,48 @@ def expose(
 
     Returns
     -------
-    ChainRow
-        The new head, saved.
+    list of ChainRow
+        The new heads, saved.
     """
-    at, seq, head = max(at, chain.at), chain.seq, chain.head
     lines: list[Iterable[Sequence[object]]] = []
-    for part in showings:
-        form = ExposureForm.of(
-            account=part.account, at=at, cause=cause, chain=chain.name, policy=policy
-        )
-        hashes = form.hashes(part.entries, prev=head, seq=seq + 1)
-        lines.append(
-            zip(
-                repeat(chain.id),
-                range(seq + 1, seq + 1 + len(hashes)),
-                repeat("exposure"),
-                repeat(at),
-                repeat(policy),
-                repeat(part.account_id),
-                part.entry_ids,
-                repeat(cause),
-                part.new,
-                repeat(None),
-                hashes,
-                strict=False,
-            )
-        )
-        if hashes:
-            seq, head = seq + len(hashes), hashes[-1].hex()
-    rows.add_lines(tx, joined.from_iterable(lines))
-    new = chain._replace(seq=seq, head=head, at=at, policy_version=policy)
-    rows.save_head(tx, new)
-    return new
+    heads = []
+    for chain, showings in grown:
+        head = chain._replace(at=max(at, chain.at), policy_version=policy)
+        for part in showings:
+            head, more = _lines(head, part, cause)
+            lines.append(more)
+        heads.append(head)
+    rows.add_exposures(tx, joined.from_iterable(lines))
+    rows.save_heads(tx, heads)
+    return heads
+
+
+def _lines(
+    head: ChainRow, part: Showings, cause: str
+) -> tuple[ChainRow, Iterable[Sequence[object]]]:
+    """Lines of some showings after a head, and the head after them."""
+    form = ExposureForm.of(
+        account=part.account,
+        at=head.at,
+        cause=cause,
+        chain=head.name,
+        policy=head.policy_version,
+    )
+    first = head.seq + 1
+    hashes = form.hashes(part.entries, prev=head.head, seq=first)
+    lines = zip(
+        repeat(head.id),
+        range(first, first + len(hashes)),
+        repeat("exposure"),
+        repeat(head.at),
+        repeat(head.policy_version),
+        repeat(part.account_id),
+        part.entry_ids,
+        repeat(cause),
+        part.new,
+        map(bytearray, hashes),  # see store/bulk.py
+        strict=False,
+    )
+    if not hashes:
+        return head, lines
+    return head._replace(seq=first + len(hashes) - 1, head=hashes[-1].hex()), lines

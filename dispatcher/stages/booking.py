@@ -9,8 +9,9 @@ content-free offer is written: "there is work". No exposure comes of that.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -34,11 +35,26 @@ TURN: Final = 50
 MESSAGE: Final = 500
 """Tasks that go in one message, at most."""
 
+PARTS: Final = 16
+"""A row of the plan is booked in so many parts, at most: each writes its rest anew."""
+
 OFFER_EVERY: Final = 3600 * 1_000_000
 """Microseconds in which an account is told at most once that there is work."""
 
 Ids = npt.NDArray[np.int64]
+Place = tuple[int, int]  # plan and account
+
 PASSING: Final = frozenset({refusals.PAUSE, refusals.ACCOUNT})
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A part of a row of the plan: its entries from one to another, both included."""
+
+    row: PlannedRow
+    first: int
+    last: int
+    size: int
 
 
 class Booking:
@@ -85,25 +101,29 @@ class Booking:
             done += len(booked.tasks)
         return done
 
-    def _pieces(self) -> Iterator[list[PlannedRow]]:
-        """Rows of the plans that have something left, about ``PIECE`` pairs a time.
+    def _pieces(self) -> Iterator[list[Parcel]]:
+        """Parcels of what there is room for, about ``PIECE`` pairs a time.
 
-        A row's own share of a piece is ``PIECE`` pairs at most; its rest waits for the
-        next turn.
+        They go in order of their entries, over all accounts, so that a piece touches
+        few pages of the indexes by entry; and each fills whole messages.
         """
         with self._store.read() as tx:
             force = current_policy(tx)
             if force is None or gate_rows.stopped_scopes(tx) & {"all"}:
                 return
             planned = rows.planned(tx, self._pushed, force.version)
-            accounts = sorted({row.account_id for row in planned})
-            used = rows.loads(tx, accounts, self._clock())
-        planned = [row for row in planned if _room(force, row, used) != 0]
-        piece: list[PlannedRow] = []
+            used = _loads(tx, force, planned, self._clock())
+        parcels = [
+            parcel
+            for row in planned
+            for parcel in _parcels(row, _room(force, row, used))
+        ]
+        parcels.sort(key=lambda parcel: (parcel.row.plan_id, parcel.first))
+        piece: list[Parcel] = []
         size = turn = 0
-        for row in planned:
-            piece.append(row)
-            size += min(len(row.entries) // 8, PIECE)
+        for parcel in parcels:
+            piece.append(parcel)
+            size += parcel.size
             if size >= PIECE:
                 yield piece
                 piece, size, turn = [], 0, turn + 1
@@ -112,37 +132,38 @@ class Booking:
         if piece:
             yield piece
 
-    def _book(self, tx: Tx, piece: Sequence[PlannedRow], epoch: int) -> Booked | None:
+    def _book(self, tx: Tx, piece: Sequence[Parcel], epoch: int) -> Booked | None:
         """Book a piece of the plan and take it out of the plan.
 
         None if it was planned under a policy that is not in force any more.
         """
         lease.check_epoch(tx, lease.SHARD, epoch)
         force = barrier.hold(tx)
-        if any(row.version != force.version for row in piece):
+        if any(parcel.row.version != force.version for parcel in piece):
             return None
         now = self._clock()
-        used = rows.loads(tx, sorted({row.account_id for row in piece}), now)
-        asks: list[Asks] = []
-        left: list[Ids] = []
-        for row in piece:
-            packed = rows.lock_planned(tx, row.plan_id, row.account_id)
-            entries = np.frombuffer(packed, "<i8")
+        used = _loads(tx, force, [parcel.row for parcel in piece], now)
+        asked: list[tuple[Place, Ids]] = []
+        left: dict[Place, Ids] = {}
+        for parcel in piece:
+            row = parcel.row
+            place = row.plan_id, row.account_id
+            if place not in left:
+                left[place] = np.frombuffer(rows.lock_planned(tx, *place), "<i8")
             room = _room(force, row, used)
-            count = min(len(entries), PIECE, len(entries) if room is None else room)
-            asks.append(Asks(row.account_id, entries[:count].tolist()))
-            left.append(entries[count:])
-            _use(used, row.account_id, count)
+            mine, left[place] = _taken(left[place], parcel, room)
+            asked.append((place, mine))
+            _use(used, row.account_id, len(mine))
         booked = book(
             tx,
-            asks,
+            [Asks(account_id, mine.tolist()) for (_, account_id), mine in asked],
             delivery=Push(tasks_per_message=MESSAGE),
             at=now,
             cause="planned",
             epoch=epoch,
             skip_refused=True,
         )
-        rows.keep_planned(tx, _kept(piece, left, booked))
+        rows.keep_planned(tx, _kept(asked, left, booked))
         return booked
 
     def _offer(self, epoch: int) -> int:
@@ -159,6 +180,32 @@ class Booking:
         return len(accounts)
 
 
+def _parcels(row: PlannedRow, room: int | None) -> Iterator[Parcel]:
+    """Cut what an account has room for into parcels of whole messages."""
+    entries = np.frombuffer(row.entries, "<i8")[:room]
+    messages = -(-len(entries) // (PARTS * MESSAGE))
+    step = min(PIECE, messages * MESSAGE)
+    for start in range(0, len(entries), step or 1):
+        part = entries[start : start + step]
+        yield Parcel(row, int(part[0]), int(part[-1]), len(part))
+
+
+def _taken(entries: Ids, parcel: Parcel, room: int | None) -> tuple[Ids, Ids]:
+    """Entries of a parcel that are still planned and fit, and all others."""
+    start, end = np.searchsorted(entries, [parcel.first, parcel.last + 1]).tolist()
+    if room is not None:
+        end = min(end, start + room)
+    return entries[start:end], np.delete(entries, slice(start, end))
+
+
+def _loads(
+    tx: Tx, force: InForce, planned: Sequence[PlannedRow], now: int
+) -> dict[int, LoadRow]:
+    """Tasks of the accounts that the policy sets a limit (grows with their tasks)."""
+    limited = {row.account_id for row in planned if _room(force, row, {}) is not None}
+    return rows.loads(tx, sorted(limited), now) if limited else {}
+
+
 def _room(force: InForce, row: PlannedRow, used: dict[int, LoadRow]) -> int | None:
     load = used.get(row.account_id, LoadRow(0, 0, 0, 0))
     return force.policy.capacity(row.account).room(*load)
@@ -170,15 +217,17 @@ def _use(used: dict[int, LoadRow], account_id: int, count: int) -> None:
 
 
 def _kept(
-    piece: Sequence[PlannedRow], left: Sequence[Ids], booked: Booked
+    asked: Sequence[tuple[Place, Ids]], left: dict[Place, Ids], booked: Booked
 ) -> Iterator[tuple[int, int, bytes]]:
-    """What stays in the plan: what there was no room for, and what is only paused."""
-    passing: dict[int, list[int]] = {}
+    """What stays in the plan: what was not asked for, and what is only paused."""
+    passing: dict[int, list[int]] = defaultdict(list)
     for refusal in booked.refused:
         if refusal.rule in PASSING:
-            passing.setdefault(refusal.account_id, []).append(refusal.entry_id)
-    for row, entries in zip(piece, left, strict=True):
-        again = np.array(passing.get(row.account_id, []), dtype=np.int64)
-        again = again[np.isin(again, np.frombuffer(row.entries, "<i8"))]
-        kept = np.sort(np.concatenate([entries, again])).astype("<i8")
-        yield row.plan_id, row.account_id, kept.tobytes()
+            passing[refusal.account_id].append(refusal.entry_id)
+    again: dict[Place, list[Ids]] = defaultdict(list)
+    for place, mine in asked:
+        if place[1] in passing:
+            again[place].append(mine[np.isin(mine, passing[place[1]])])
+    for place, entries in left.items():
+        kept = np.sort(np.concatenate([entries, *again[place]])).astype("<i8")
+        yield (*place, kept.tobytes())

@@ -7,6 +7,10 @@ other statement (PostgreSQL could not answer it), so it must not look anything u
 A few rows go by plain statements on PostgreSQL too: a COPY through a temporary table
 costs more than they do. Upserts go in key order there, so that two writers never
 wait for each other in a circle.
+
+The drivers of SQLite look for an adapter, at the price of a whole row, for every value
+that is no exact ``int``, ``float``, ``str`` or ``bytearray``. So hot rows hold no None
+(a column that none of them has is left out), and bytes go as ``bytearray``.
 """
 
 import itertools

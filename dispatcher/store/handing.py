@@ -29,20 +29,23 @@ def add_outbox(tx: Tx, messages: Iterable[Sequence[object]]) -> None:
     )
 
 
-def add_tasks(tx: Tx, tasks: Iterable[Sequence[object]]) -> None:
-    """Write tasks, rows in the order of the columns below."""
-    tx.insert_many(
-        "task",
-        (
-            "id",
-            "entry_id",
-            "account_id",
-            "adversary_id",
-            "connector",
-            "outbox_id",
-            "state",
-            "created_at",
-            "leased_until",
-        ),
-        tasks,
-    )
+TASK = (
+    "id",
+    "entry_id",
+    "account_id",
+    "adversary_id",
+    "connector",
+    "state",
+    "created_at",
+)
+"""Columns that every new task has, in the order of the rows given here."""
+
+
+def add_pushed(tx: Tx, tasks: Iterable[Sequence[object]]) -> None:
+    """Write tasks that leave in messages: :data:`TASK`, then the message's id."""
+    tx.insert_many("task", (*TASK, "outbox_id"), tasks)
+
+
+def add_pulled(tx: Tx, tasks: Iterable[Sequence[object]]) -> None:
+    """Write tasks that are shown by us: :data:`TASK`, then the end of the lease."""
+    tx.insert_many("task", (*TASK, "leased_until"), tasks)

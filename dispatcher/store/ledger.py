@@ -184,11 +184,13 @@ def add_chain(tx: Tx, chain: ChainRow) -> None:
     tx.execute(f"INSERT INTO chain ({_CHAIN}) VALUES ({marks})", chain)
 
 
-def save_head(tx: Tx, chain: ChainRow) -> None:
-    """Keep a chain's new head."""
-    tx.execute(
-        "UPDATE chain SET seq = ?, head = ?, at = ?, policy_version = ? WHERE id = ?",
-        (chain.seq, chain.head, chain.at, chain.policy_version, chain.id),
+def save_heads(tx: Tx, chains: Iterable[ChainRow]) -> None:
+    """Keep the new heads of chains."""
+    tx.update_many(
+        "chain",
+        ("id",),
+        ("seq", "head", "at", "policy_version"),
+        ((c.id, c.seq, c.head, c.at, c.policy_version) for c in chains),
     )
 
 
@@ -230,6 +232,15 @@ LINE = (
 def add_lines(tx: Tx, lines: Iterable[Sequence[object]]) -> None:
     """Append lines, rows in the order of :data:`LINE`."""
     tx.insert_many("ledger_line", LINE, lines)
+
+
+EXPOSURE = tuple(name for name in LINE if name != "body")
+"""Columns of an exposure's line, in the order of the rows given here."""
+
+
+def add_exposures(tx: Tx, lines: Iterable[Sequence[object]]) -> None:
+    """Append exposure lines, rows in the order of :data:`EXPOSURE`."""
+    tx.insert_many("ledger_line", EXPOSURE, lines)
 
 
 # -- what one decision asks ----------------------------------------------------

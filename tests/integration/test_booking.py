@@ -150,6 +150,7 @@ def test_what_is_given_per_hour_meters_the_plan(house, clock):
 
 def test_a_piece_is_small_and_the_rest_comes_in_the_next_turn(house, monkeypatch):
     monkeypatch.setattr(stage, "PIECE", 2)
+    monkeypatch.setattr(stage, "TURN", 1)
     house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"))
     assert [house.tick(), house.tick(), house.tick()] == [2, 2, 1]
 
