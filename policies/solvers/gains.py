@@ -30,7 +30,8 @@ from policies.tables import Tables, grid_of, plan_of, tables
 def fast() -> Mapping[str, Any]:
     """Compile the kernels, once."""
     spaces = (vars(kernels), vars(kernels_search))
-    return compiled(spaces, (*kernels.NAMES, *kernels_search.NAMES))
+    names = (*kernels.NAMES, *kernels_search.NAMES)
+    return compiled(spaces, names, kernels_search.DOORS)
 
 
 PLAIN: Final = MappingProxyType(vars(kernels) | vars(kernels_search))

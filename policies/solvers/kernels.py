@@ -25,7 +25,6 @@ from policies.solvers.tape import (
     CAREFUL,
     CHOSEN,
     CLASSES,
-    COMMON,
     COPIES,
     COSINE,
     COUNTED,
@@ -43,6 +42,7 @@ from policies.solvers.tape import (
     MEAN,
     MISSING,
     MODE,
+    NOUGHT,
     OTHER,
     OVER,
     PART,
@@ -57,6 +57,7 @@ from policies.solvers.tape import (
     SEEN,
     SEEN_START,
     TAU,
+    UP,
     WEIGHT,
     WHOLE,
     WORTH,
@@ -70,54 +71,60 @@ from policies.solvers.tape import (
 
 NAMES: Final = (
     *("share", "moved", "shift", "book", "hold", "note", "scan", "settle", "give"),
-    *("keep", "back", "look", "risen", "crossed", "wall", "barred"),
+    *("met", "keep", "back", "sight", "look", "risen", "crossed", "wall", "barred"),
 )
 
 
 def share(kind: int, load: int, full: int, left: int, right: int) -> float:
     """Return f of one unit: see policies.disclosure and policies.links."""
-    if kind == COSINE:
-        return min(1.0, load / sqrt(float(left) * float(right))) if load > 0 else 0.0
-    if kind == COMMON:
-        return 1.0 if load > 0 else 0.0
-    if load >= full:
-        return 1.0
-    if kind == LINEAR:
-        return load / full
-    return (load / full) ** 2 if kind == QUADRATIC else 0.0
+    f = 0.0
+    if kind >= COSINE:
+        if load > 0:
+            f = 1.0
+            if kind == COSINE:
+                f = load / sqrt(float(left) * float(right))
+    elif load >= full:
+        f = 1.0
+    elif kind == LINEAR:
+        f = load / full
+    elif kind == QUADRATIC:
+        f = load / full
+        f *= f
+    return f if f < 1.0 else 1.0
 
 
-def moved(
-    z: Ints, r: Floats, d: int, h: int, row: int, sign: int
-) -> tuple[int, int, int, int]:
+def moved(z: Ints, d: int, h: int, row: int, sign: int) -> tuple[int, int, int, int]:
     """Return the next unit's row, and what load and the ends' squares change by."""
     unit, stop = z[z[ROW_UNIT] + row], z[z[ROW_START] + d + 1]
-    kind = z[z[KIND] + unit]
+    if z[z[KIND] + unit] < CLASSES:  # such a unit has one row an entry
+        return row + 1, sign * z[z[ROW_AMOUNT] + row], 0, 0
     load, left, right = 0, 0, 0
     while row < stop and z[z[ROW_UNIT] + row] == unit:
         amount, slot = z[z[ROW_AMOUNT] + row], z[z[ROW_SLOT] + row]
-        if kind < CLASSES:
-            load += sign * amount
-        elif kind == CLASSES:
+        if z[z[KIND] + unit] == CLASSES:
             alone = z[z[PART] + slot * z[H] + h] == (0 if sign > 0 else 1)
             load += sign if alone else 0
         else:
-            mate = z[z[ROW_MATE] + row]
+            load += sign * amount * met(z, d, h, row)
             if slot % 2 == 0:
                 left += sign * amount * amount
             else:
                 right += sign * amount * amount
-            if mate == d:
-                load += sign * amount * amount if slot % 2 == 0 else 0
-            elif mate >= 0 and z[z[COPIES] + mate * z[H] + h] > 0:
-                load += sign * amount * z[z[MASS] + mate]
         row += 1
     return row, load, left, right
 
 
-def shift(
-    z: Ints, r: Floats, unit: int, h: int, load: int, left: int, right: int
-) -> float:
+def met(z: Ints, d: int, h: int, row: int) -> int:
+    """Count of what the hand holds at the same place at the other end of the link."""
+    mate, count = z[z[ROW_MATE] + row], 0
+    if mate == d:  # a link of an entry with itself: told at its left end
+        count = z[z[MASS] + d] if z[z[ROW_SLOT] + row] % 2 == 0 else 0
+    elif mate >= 0 and z[z[COPIES] + mate * z[H] + h] > 0:
+        count = z[z[MASS] + mate]
+    return count
+
+
+def shift(z: Ints, unit: int, h: int, load: int, left: int, right: int) -> float:
     """Return f of the unit once load and squares have changed by so much."""
     one, two = 0, 0
     if z[z[KIND] + unit] == COSINE:
@@ -135,13 +142,14 @@ def shift(
     )
 
 
-def book(z: Ints, r: Floats, d: int, h: int, row: int, load: int, sign: int) -> None:
+def book(z: Ints, d: int, h: int, row: int, load: int, sign: int) -> None:
     """Write what the entry changes in the unit of this row."""
     unit, stop = z[z[ROW_UNIT] + row], z[z[ROW_START] + d + 1]
     z[z[LOAD] + unit * z[H] + h] += load
     kind = z[z[KIND] + unit]
     while kind >= CLASSES and row < stop and z[z[ROW_UNIT] + row] == unit:
-        amount = 1 if kind == CLASSES else z[z[ROW_AMOUNT] + row] ** 2
+        amount = z[z[ROW_AMOUNT] + row]
+        amount = 1 if kind == CLASSES else amount * amount
         z[z[PART] + z[z[ROW_SLOT] + row] * z[H] + h] += sign * amount
         row += 1
 
@@ -155,10 +163,10 @@ def hold(z: Ints, r: Floats, d: int, h: int, sign: int) -> None:
     row = z[z[ROW_START] + d]
     while row < z[z[ROW_START] + d + 1]:
         unit, first = z[z[ROW_UNIT] + row], row
-        row, load, left, right = moved(z, r, d, h, row, sign)
-        old = shift(z, r, unit, h, 0, 0, 0)
-        new = shift(z, r, unit, h, load, left, right)
-        book(z, r, d, h, first, load, sign)
+        row, load, left, right = moved(z, d, h, row, sign)
+        old = shift(z, unit, h, z[NOUGHT], z[NOUGHT], z[NOUGHT])
+        new = shift(z, unit, h, load, left, right)
+        book(z, d, h, first, load, sign)
         if z[z[JUDGED] + unit * z[H] + h]:
             note(z, r, unit, h, old, new)
     if z[AVERAGE] == 0 and r[z[LEVEL] + h] > 0 and z[z[ATTAIN] + h] == 0:
@@ -190,7 +198,7 @@ def scan(z: Ints, r: Floats, h: int) -> None:
     top, count = 0.0, 0
     for unit in range(z[Q]):
         if z[z[COUNTED] + unit] and z[z[JUDGED] + unit * z[H] + h]:
-            f = shift(z, r, unit, h, 0, 0, 0)
+            f = shift(z, unit, h, z[NOUGHT], z[NOUGHT], z[NOUGHT])
             if f > top:
                 top, count = f, 0
             if f == top:
@@ -246,36 +254,48 @@ def look(z: Ints, r: Floats, d: int, a: int) -> tuple[float, float]:
     """Return a pair's value (see the modes) and the change of units with f = 1."""
     value, whole = 0.0, 0.0
     if z[MODE] == BY_TRIAL:
-        keep(z, r, a, 1)
+        keep(z, r, a, z[UP])
         before = r[WHOLE]
-        give(z, r, d, a, 1)
+        give(z, r, d, a, z[UP])
         value, whole = r[F], r[WHOLE] - before
-        back(z, r, d, a, 1, 1)
+        back(z, r, d, a, z[UP], z[UP])
         return value, whole
     for j in range(z[z[SEEN_START] + a], z[z[SEEN_START] + a + 1]):
         h = z[z[SEEN] + j]
-        row = z[z[ROW_START] + d]
-        while z[z[COPIES] + d * z[H] + h] == 0 and row < z[z[ROW_START] + d + 1]:
-            unit = z[z[ROW_UNIT] + row]
-            row, load, left, right = moved(z, r, d, h, row, 1)
-            if not z[z[JUDGED] + unit * z[H] + h]:
-                continue
-            new = shift(z, r, unit, h, load, left, right)
-            old = shift(z, r, unit, h, 0, 0, 0)
-            if new >= 1.0 and old < 1.0 and z[z[KIND] + unit] != COSINE:
-                whole += 1.0
-            if z[z[COUNTED] + unit]:
-                value = value + (new - old) if z[MODE] == BY_MEAN else max(value, new)
+        if z[z[COPIES] + d * z[H] + h] == 0:
+            value, whole = sight(z, d, h, value, whole)
     return (value / r[OVER] if z[MODE] == BY_MEAN else value), whole
+
+
+def sight(z: Ints, d: int, h: int, value: float, whole: float) -> tuple[float, float]:
+    """Add what one hand would see of the entry to a pair's value."""
+    row = z[z[ROW_START] + d]
+    while row < z[z[ROW_START] + d + 1]:
+        unit = z[z[ROW_UNIT] + row]
+        row, load, left, right = moved(z, d, h, row, z[UP])
+        if z[z[JUDGED] + unit * z[H] + h] == 0:
+            continue
+        new = shift(z, unit, h, load, left, right)
+        old = shift(z, unit, h, z[NOUGHT], z[NOUGHT], z[NOUGHT])
+        if new >= 1.0 and old < 1.0 and z[z[KIND] + unit] != COSINE:
+            whole += 1.0
+        if z[z[COUNTED] + unit] == 1:
+            if z[MODE] == BY_MEAN:
+                value += new - old
+            elif new > value:
+                value = new
+    return value, whole
 
 
 def risen(z: Ints, r: Floats, a: int, value: float) -> float:
     """Return f once a pair of this value went to the adversary."""
+    other = value
     if z[MODE] == BY_WORST:
-        return max(r[F], value)
-    if z[MODE] == BY_MEAN:
-        return max(r[z[OTHER] + a], r[z[LEVEL] + a] + value)
-    return value
+        other = r[F]
+    elif z[MODE] == BY_MEAN:
+        other = r[z[OTHER] + a]
+        value += r[z[LEVEL] + a]
+    return value if value > other else other
 
 
 def crossed(z: Ints, r: Floats, d: int, a: int) -> bool:
@@ -290,7 +310,7 @@ def crossed(z: Ints, r: Floats, d: int, a: int) -> bool:
             if not z[z[JUDGED] + unit * z[H] + h]:
                 continue
             if z[z[KIND] + unit] >= COSINE:
-                if shift(z, r, unit, h, 0, 0, 0) >= r[TAU] - 1e-12:
+                if shift(z, unit, h, z[NOUGHT], z[NOUGHT], z[NOUGHT]) >= r[TAU] - 1e-12:
                     return True
             elif z[z[LOAD] + unit * z[H] + h] > z[z[CAP] + unit]:
                 return True
@@ -315,15 +335,15 @@ def barred(z: Ints, r: Floats, d: int, a: int) -> bool:
         row = z[z[ROW_START] + d]
         while row < z[z[ROW_START] + d + 1]:
             unit = z[z[ROW_UNIT] + row]
-            row, load, _, _ = moved(z, r, d, h, row, 1)
+            row, load, _, _ = moved(z, d, h, row, z[UP])
             load = 0 if z[z[COPIES] + d * z[H] + h] > 0 else load
             sets = z[z[JUDGED] + unit * z[H] + h] == 1 and z[z[KIND] + unit] < COSINE
             if sets and z[z[LOAD] + unit * z[H] + h] + load > z[z[CAP] + unit]:
                 return True
     if z[CAREFUL] == 0:
         return False
-    keep(z, r, a, 1)
-    give(z, r, d, a, 1)
+    keep(z, r, a, z[UP])
+    give(z, r, d, a, z[UP])
     bad = crossed(z, r, d, a)
-    back(z, r, d, a, 1, 1)
+    back(z, r, d, a, z[UP], z[UP])
     return bad

@@ -11,9 +11,9 @@ FROM: Final = 10_000
 
 
 def compiled(
-    spaces: tuple[dict[str, Any], ...], names: tuple[str, ...]
+    spaces: tuple[dict[str, Any], ...], names: tuple[str, ...], doors: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Compile functions together, each lazily and cached, and return them by name.
+    """Compile functions together, each when first called, and return them by name.
 
     Parameters
     ----------
@@ -21,23 +21,33 @@ def compiled(
         Globals of the modules that hold the functions; later ones win.
     names : tuple of str
         The functions. They are not changed: copies of them see each other compiled.
+    doors : tuple of str
+        Those that are called from outside: cached on disk with all that they call.
     """
     import numba
 
     space: dict[str, Any] = {}
     for one in spaces:
         space |= one
+    plain = {name: space[name] for name in names}
     for name in names:
-        plain = space[name]
-        copy = FunctionType(plain.__code__, space, name)
-        copy.__module__ = plain.__module__
-        space[name] = jitted(numba.njit, copy)
-    return space
+        space[name] = jitted(numba.njit, _copy(plain[name], space), cache=False)
+    outside = {n: jitted(numba.njit, _copy(plain[n], space), cache=True) for n in doors}
+    return space | outside
 
 
-def jitted(njit: Callable[..., Any], function: FunctionType) -> Callable[..., Any]:
+def _copy(function: FunctionType, space: dict[str, Any]) -> FunctionType:
+    copy = FunctionType(function.__code__, space, function.__name__)
+    copy.__module__ = function.__module__
+    return copy
+
+
+def jitted(
+    njit: Callable[..., Any], function: FunctionType, *, cache: bool
+) -> Callable[..., Any]:
     """Compile one function; without a cache where none can be written."""
+    how = {"nogil": True, "error_model": "numpy"}
     try:
-        return cast(Callable[..., Any], njit(cache=True, nogil=True)(function))
+        return cast(Callable[..., Any], njit(cache=cache, **how)(function))
     except RuntimeError:  # numba found no directory that it may write to
-        return cast(Callable[..., Any], njit(nogil=True)(function))
+        return cast(Callable[..., Any], njit(**how)(function))

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from policies.sets import Ints
 from policies.solvers.kernels import back, crossed, give, keep, look, risen, wall
 from policies.solvers.tape import (
@@ -21,6 +19,7 @@ from policies.solvers.tape import (
     CAREFUL,
     CHOSEN,
     DEGREE,
+    DOWN,
     FALLING,
     GIVEN,
     HEAD,
@@ -31,6 +30,7 @@ from policies.solvers.tape import (
     MODE,
     NEAR,
     NEAR_START,
+    NOUGHT,
     OPEN,
     ORDER,
     OTHER,
@@ -41,6 +41,7 @@ from policies.solvers.tape import (
     STAMP,
     UNIT_ENTRY,
     UNIT_START,
+    UP,
     VALUE,
     WHOLE,
     WHOLES,
@@ -76,12 +77,12 @@ def improves(p: float, q: float, g: float) -> bool:
 def ahead(p: float, q: float, g: float, one: float, other: Floats) -> bool:
     """Whether a candidate comes before another one (p, q, g, id)."""
     if p != other[0]:
-        return p < other[0]
+        return bool(p < other[0])
     if q != other[1]:
-        return q < other[1]
+        return bool(q < other[1])
     if g != other[2]:
-        return g > other[2]
-    return one < other[3]
+        return bool(g > other[2])
+    return bool(one < other[3])
 
 
 def insert(p: float, q: float, g: float, one: float, top: Floats, count: int) -> int:
@@ -91,7 +92,8 @@ def insert(p: float, q: float, g: float, one: float, top: Floats, count: int) ->
     count = min(count + 1, len(top))
     at = count - 1
     while at > 0 and ahead(p, q, g, one, top[at - 1]):
-        top[at] = top[at - 1]
+        for j in range(4):
+            top[at, j] = top[at - 1, j]
         at -= 1
     top[at, 0], top[at, 1], top[at, 2], top[at, 3] = p, q, g, one
     return count
@@ -111,20 +113,19 @@ def pick(z: Ints, r: Floats, low: int, high: int, top: Floats) -> int:
                 slack = r[LAMBDA] * (r[F] - r[z[OTHER] + a])
             elif z[FALLING] == 1:
                 slack = r[LAMBDA] * r[F]
-            count = sweep(z, r, a, 1, slack, top, count)
-            count = sweep(z, r, a, 0, slack, top, count)
+            count = sweep(z, r, a, z[UP], slack, top, count)
+            count = sweep(z, r, a, z[NOUGHT], slack, top, count)
     return count
 
 
-def spent(z: Ints, r: Floats, d: int, a: int, short: int) -> bool:
+def spent(z: Ints, d: int, a: int, short: int) -> bool:
     """Whether a sweep will never want the pair again."""
     if short == 1 and z[z[DEGREE] + d] >= z[z[LO] + d]:
         return True
-    return (
-        z[z[DEGREE] + d] >= z[z[HI] + d]
-        or z[z[CHOSEN] + d * z[K] + a] == 1
-        or z[z[ABLE] + d * z[K] + a] == 0
-    )
+    pair = d * z[K] + a
+    if z[z[CHOSEN] + pair] == 1 or z[z[ABLE] + pair] == 0:
+        return True
+    return bool(z[z[DEGREE] + d] >= z[z[HI] + d])
 
 
 def sweep(
@@ -133,7 +134,7 @@ def sweep(
     """Go through one adversary's entries by weight, as long as they could be best."""
     n, k = z[N], z[K]
     while z[z[HEAD] + short * z[K] + a] < n and spent(
-        z, r, z[z[ORDER] + a * z[N] + z[z[HEAD] + short * z[K] + a]], a, short
+        z, z[z[ORDER] + a * z[N] + z[z[HEAD] + short * z[K] + a]], a, short
     ):
         z[z[HEAD] + short * z[K] + a] += 1
     for i in range(z[z[HEAD] + short * z[K] + a], n):
@@ -145,7 +146,7 @@ def sweep(
         )
         if count == len(top) and not ahead(p, q, g, -1.0, top[count - 1]):
             break
-        if spent(z, r, d, a, short) or not z[z[OPEN] + d * z[K] + a]:
+        if spent(z, d, a, short) or not z[z[OPEN] + d * z[K] + a]:
             continue
         f = risen(z, r, a, r[z[VALUE] + d * z[K] + a]) - r[F]
         p, q, g = rank(
@@ -163,8 +164,10 @@ def sweep(
 
 def survey(z: Ints, r: Floats, d: int, a: int) -> None:
     """Look at one pair and remember."""
+    if z[z[DEGREE] + d] >= z[z[HI] + d] or z[z[CHOSEN] + d * z[K] + a] == 1:
+        return
     z[z[OPEN] + d * z[K] + a] = 0 if wall(z, r, d, a) else 1
-    if z[z[OPEN] + d * z[K] + a] and z[z[DEGREE] + d] < z[z[HI] + d]:
+    if z[z[OPEN] + d * z[K] + a] == 1:
         r[z[VALUE] + d * z[K] + a], r[z[WHOLES] + d * z[K] + a] = look(z, r, d, a)
 
 
@@ -209,11 +212,11 @@ def construct(
     """
     k = z[K]
     for i in range(start, stop):
-        count = pick(z, r, 0, k, top)
+        count = pick(z, r, z[NOUGHT], k, top)
         if count == 0:
             return -1
         one = int(top[int(draws[i] * count), 3])
-        give(z, r, one // k, one % k, 1)
+        give(z, r, one // k, one % k, z[UP])
         refresh(z, r, one // k, one % k, i + 1)
     return stop
 
@@ -238,7 +241,7 @@ def myopic(z: Ints, r: Floats, order: Ints, draws: Floats, top: Floats) -> int:
                     if improves(p, q, g):
                         count = insert(p, q, g, float(a), top, count)
         if count > 0:
-            give(z, r, d, int(top[int(draws[i] * count), 3]), 1)
+            give(z, r, d, int(top[int(draws[i] * count), 3]), z[UP])
             made += 1
     return made
 
@@ -251,7 +254,7 @@ def deal(z: Ints, r: Floats, order: Ints, ranked: Ints, most: Ints) -> None:
             if z[z[DEGREE] + d] >= most[d]:
                 break
             if not wall(z, r, d, ranked[d, j]):
-                give(z, r, d, ranked[d, j], 1)
+                give(z, r, d, ranked[d, j], z[UP])
 
 
 def adding(z: Ints, r: Floats, d: int, but: int, base: Floats, best: Floats) -> None:
@@ -285,27 +288,26 @@ def better(p: float, q: float, g: float, gone: int, new: int, best: Floats) -> N
         best[0], best[1], best[2], best[3], best[4] = p, q, g, gone, new
 
 
-def local(z: Ints, r: Floats, order: Ints) -> int:
+def local(z: Ints, r: Floats, order: Ints, base: Floats, best: Floats) -> int:
     """Move to the best neighbour, entry by entry (algorithm 4); return the moves.
 
     Neighbours: the entry added to one more adversary, taken from one, or moved. The
-    plan as it is comes first, so that a tie changes nothing.
+    plan as it is comes first, so that a tie changes nothing. ``base`` and ``best`` are
+    scratch, of 4 and 5 numbers.
     """
     moves = 0
-    base, best = np.zeros(4), np.zeros(5)
     for i in range(len(order)):
         d = order[i]
-        best[:] = 0.0
-        best[3], best[4] = -1.0, -1.0
+        best[0], best[1], best[2], best[3], best[4] = 0.0, 0.0, 0.0, -1.0, -1.0
         base[0], base[1], base[2], base[3] = 0.0, 0.0, 0.0, r[F]
-        adding(z, r, d, -1, base, best)
+        adding(z, r, d, z[DOWN], base, best)
         for a in range(z[K]):
             if z[z[CHOSEN] + d * z[K] + a]:
                 taking(z, r, d, a, base, best)
         if best[3] >= 0:
-            give(z, r, d, int(best[3]), -1)
+            give(z, r, d, int(best[3]), z[DOWN])
         if best[4] >= 0:
-            give(z, r, d, int(best[4]), 1)
+            give(z, r, d, int(best[4]), z[UP])
         moves += 1 if best[3] >= 0 or best[4] >= 0 else 0
     return moves
 
@@ -313,20 +315,25 @@ def local(z: Ints, r: Floats, order: Ints) -> int:
 def taking(z: Ints, r: Floats, d: int, a: int, base: Floats, best: Floats) -> None:
     """Rank the neighbours that take the entry from an adversary."""
     missing, whole = r[MISSING], r[WHOLE]
-    keep(z, r, a, 0)
-    give(z, r, d, a, -1)
+    keep(z, r, a, z[NOUGHT])
+    give(z, r, d, a, z[DOWN])
     base[0] = r[MISSING] - missing
     base[1] = r[WHOLE] - whole
     base[2] = -r[z[WORTH] + d * z[K] + a]
     if z[CAREFUL] == 0 or not crossed(z, r, d, a):
         p, q, g = rank(z, r, base[0], base[1], base[2], r[F] - base[3])
-        better(p, q, g, a, -1, best)
+        better(p, q, g, a, z[DOWN], best)
         adding(z, r, d, a, base, best)
-    back(z, r, d, a, -1, 0)
+    back(z, r, d, a, z[DOWN], z[NOUGHT])
 
 
 NAMES: Final = (
     *("rank", "improves", "ahead", "insert", "spent", "sweep", "pick", "survey"),
     *("survey_all", "prepare", "refresh", "construct", "myopic", "deal"),
     *("better", "adding", "taking", "local"),
+)
+
+DOORS: Final = (
+    *("hold", "give", "settle", "prepare", "construct", "pick", "refresh"),
+    *("myopic", "deal", "local"),
 )

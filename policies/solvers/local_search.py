@@ -84,11 +84,12 @@ def climb(
     """Improve the plan to a local optimum, or for so many passes."""
     degree = gains.tape.read(DEGREE)
     looks = gains.rows * gains.k * (1.0 + float(degree.sum()) / max(1, gains.n))
+    base, best = np.zeros(4), np.zeros(5)
     done = 0
     while passes is None or done < passes:
         moves = 0
         for part in blocks(rng.permutation(gains.n), looks):
-            moves += int(gains.run("local", part))
+            moves += int(gains.run("local", part, base, best))
             if not meter.spend(looks * len(part)):
                 return
         done += 1

@@ -27,11 +27,13 @@ Fields of r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+from policies.sets import Ints
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,16 +48,18 @@ BY_WORST, BY_MEAN, BY_TRIAL = range(3)
 F, U, WHOLE, MISSING, LAMBDA, OVER, TAU, _REALS = range(8)
 
 # numbers at the start of z. CAREFUL: limits are checked by trying; FALLING: f can fall
-# when an entry is added (cosine)
-N, K, H, Q, CAPS, MODE, AVERAGE, PAPER, CAPPED, CAREFUL, FALLING, _WORDS = range(12)
+# when an entry is added (cosine). UP, DOWN, NOUGHT: 1, -1 and 0, read from the tape so
+# that numba does not compile kernels anew for each number
+N, K, H, Q, CAPS, MODE, AVERAGE, PAPER, CAPPED, CAREFUL, FALLING = range(11)
+UP, DOWN, NOUGHT, _WORDS = range(11, 15)
 
 # then where each field starts
 CHOSEN, DEGREE, GIVEN, COPIES, LOAD, PART, ATTAIN = range(_WORDS, _WORDS + 7)
-OTHER, LEVEL, MEAN, SAVED, LIMIT, WEIGHT, WORTH, VALUE, WHOLES = range(18, 27)
-ROW_START, ROW_UNIT, ROW_AMOUNT, ROW_SLOT, ROW_MATE, MASS = range(27, 33)
-UNIT_START, UNIT_ENTRY, KIND, FULL, CAP, COUNTED, JUDGED = range(33, 40)
-SEEN_START, SEEN, ABLE, LO, HI, ROOM = range(40, 46)
-OPEN, ORDER, HEAD, STAMP, NEAR_START, NEAR, _FIELDS = range(46, 53)
+OTHER, LEVEL, MEAN, SAVED, LIMIT, WEIGHT, WORTH, VALUE, WHOLES = range(22, 31)
+ROW_START, ROW_UNIT, ROW_AMOUNT, ROW_SLOT, ROW_MATE, MASS = range(31, 37)
+UNIT_START, UNIT_ENTRY, KIND, FULL, CAP, COUNTED, JUDGED = range(37, 44)
+SEEN_START, SEEN, ABLE, LO, HI, ROOM = range(44, 50)
+OPEN, ORDER, HEAD, STAMP, NEAR_START, NEAR, _FIELDS = range(50, 57)
 
 _REAL: Final = range(OTHER, ROW_START)  # fields of r
 
@@ -94,9 +98,10 @@ class Tape:
         real = {f: np.asarray(a, np.float64) for f, a in fields.items() if f in _REAL}
         self._shape = {f: a.shape for f, a in (whole | real).items()}
         start = np.zeros(_FIELDS, np.int64)
-        z = self._join(start, whole, np.int64)
-        r = self._join(start, real, np.float64)
+        z = np.concatenate([np.zeros(_FIELDS, np.int64), *_runs(start, whole, _FIELDS)])
+        r = np.concatenate([np.zeros(_REALS), *_runs(start, real, _REALS)])
         z[:_FIELDS] = start
+        z[UP], z[DOWN] = 1, -1
         for at, word in words.items():
             z[at] = word
         for at, number in reals.items():
@@ -106,20 +111,6 @@ class Tape:
         self.z: Any = z.tolist() if listed else z
         self.r: Any = r.tolist() if listed else r
         self.keep()
-
-    @staticmethod
-    def _join(start: Any, fields: Mapping[int, Any], kind: Any) -> Any:
-        """Lay fields one after another behind the numbers of their tape."""
-        first = _FIELDS if kind is np.int64 else _REALS
-        at = first
-        for one in sorted(fields):
-            start[one] = at
-            at += fields[one].size
-        parts = [
-            np.zeros(first, kind),
-            *(fields[f].reshape(-1) for f in sorted(fields)),
-        ]
-        return np.concatenate(parts)
 
     def keep(self) -> None:
         """Remember the plan as it is, for :meth:`reset`."""
@@ -131,10 +122,20 @@ class Tape:
         """Go back to what was kept."""
         self.z[: self._ends[0]], self.r[: self._ends[1]] = self._kept
 
-    def read(self, field: int) -> Any:
+    def read(self, field: int) -> npt.NDArray[Any]:
         """Return a copy of a field as an array of its shape."""
         tape = self.r if field in _REAL else self.z
         shape = self._shape[field]
         at = self._at[field]
         size = int(np.prod(shape))
         return np.array(tape[at : at + size]).reshape(shape)
+
+
+def _runs(
+    start: Ints, fields: Mapping[int, npt.NDArray[Any]], at: int
+) -> Iterator[npt.NDArray[Any]]:
+    """Fields one after another from ``at``; notes where each starts."""
+    for one in sorted(fields):
+        start[one] = at
+        at += fields[one].size
+        yield fields[one].reshape(-1)
