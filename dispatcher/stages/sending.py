@@ -155,7 +155,7 @@ class Sending:
         now = self._clock()
         with self._store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            rows.release_expired(tx, epoch, now)
+            rows.release_left(tx, epoch, now)
         with self._store.read() as tx:
             stopped = gate_rows.stopped_scopes(tx)
         awake = [

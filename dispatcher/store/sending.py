@@ -32,11 +32,16 @@ class CargoRow(NamedTuple):
     recused: bool  # the worker asked for nothing of this person or record
 
 
-def release_expired(tx: Tx, epoch: int, now: int) -> int:
-    """Put back what a daemon leased that is gone: its outcome is unknown."""
+def release_left(tx: Tx, epoch: int, now: int) -> int:
+    """Put back what a turn before this one leased and did not settle.
+
+    Its daemon is gone, or could not write down what became of it: the outcome is
+    unknown. A daemon takes one turn after another, so that at the beginning of one
+    nothing of its own is under way.
+    """
     return tx.execute(
         "UPDATE outbox SET state = 'ready', leased_until = NULL"
-        " WHERE state = 'leased' AND (leased_until <= ? OR epoch < ?)",
+        " WHERE state = 'leased' AND (leased_until <= ? OR epoch <= ?)",
         [now, epoch],
     )
 

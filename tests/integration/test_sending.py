@@ -18,7 +18,7 @@ from connectors.base import (
 from connectors.folder import Folder
 from connectors.hostile import MEMORY, Fault, Hostile, Memory
 from connectors.inhouse import Inhouse
-from dispatcher.errors import StaleLease
+from dispatcher.errors import StaleLease, StoreUnusable
 from dispatcher.stages.sending import Terms, backoff
 from dispatcher.store import lease, queue
 from dispatcher.store import sending as rows
@@ -137,6 +137,24 @@ def test_what_arrived_before_a_crash_is_sent_whatever_came_of_it_since(
     assert exchange.sending().tick(epoch) == 1
     assert exchange.states() == ["sent"]
     assert exchange.ask("SELECT handle FROM outbox") == f"memory:{mine.id}"
+
+
+def test_what_could_not_be_written_down_is_asked_for_in_the_next_turn(
+    exchange, monkeypatch
+):
+    def full(*_):
+        raise StoreUnusable("the disk of the store is full")
+
+    exchange.book(("ann", "r1.a"))
+    sending = exchange.sending()
+    with monkeypatch.context() as patch:
+        patch.setattr(rows, "settle", full)
+        with pytest.raises(StoreUnusable):
+            sending.tick(exchange.epoch)
+    assert exchange.states() == ["leased"]
+    assert sending.tick(exchange.epoch) == 1
+    assert exchange.market.calls == 1
+    assert exchange.states() == ["sent"]
 
 
 def test_a_daemon_that_lost_the_lease_sends_nothing(exchange, clock):
