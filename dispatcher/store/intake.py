@@ -5,31 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
 
-RECORD: Final = (
-    "id",
-    "run_id",
-    "load_id",
-    "pseudonym",
-    "key",
-    "columns",
-    "key_id",
-    "subject_id",
-)
-ENTRY: Final = (
-    "id",
-    "record_id",
-    "field_id",
-    "subject_id",
-    "time",
-    "vector",
-    "visits",
-    "shown",
-    "media",
-    "key_id",
-)
+RECORD: Final = ("id", "run_id", "load_id", "pseudonym", "key", "columns")
+"""Columns that every record has; ``subject_id`` may follow."""
+
+ENTRY: Final = ("id", "record_id", "field_id", "media", "shown")
+"""Columns that every entry has; facts that rules need may follow."""
 
 
 class RunRow(NamedTuple):
@@ -171,17 +153,21 @@ def _subjects(tx: Tx, pseudonyms: list[str]) -> dict[str, int]:
     )
 
 
-def add_records(tx: Tx, rows: Iterable[Sequence[Value]]) -> int:
-    """Insert records; columns as :data:`RECORD`.
+def add_records(
+    tx: Tx, rows: Iterable[Sequence[object]], facts: Sequence[str] = ()
+) -> int:
+    """Insert records; columns as :data:`RECORD`, then the facts named.
 
     Raises
     ------
     Clash
         Another load brought one of them since it was looked up.
     """
-    return tx.insert_many("record", RECORD, rows)
+    return tx.insert_many("record", (*RECORD, *facts), rows)
 
 
-def add_entries(tx: Tx, rows: Iterable[Sequence[Value]]) -> int:
-    """Insert entries; columns as :data:`ENTRY`."""
-    return tx.insert_many("entry", ENTRY, rows)
+def add_entries(
+    tx: Tx, rows: Iterable[Sequence[object]], facts: Sequence[str] = ()
+) -> int:
+    """Insert entries; columns as :data:`ENTRY`, then the facts named."""
+    return tx.insert_many("entry", (*ENTRY, *facts), rows)

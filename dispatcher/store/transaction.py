@@ -97,7 +97,8 @@ class Tx:
         try:
             cursor.execute(text, parameters)
             for row in cursor:
-                self._check_free()
+                if self._busy:  # a call here would be dear: it is once a row
+                    self._check_free()
                 yield row
         except self._errors as error:
             raise self._fault(error) from None

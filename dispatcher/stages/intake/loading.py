@@ -304,7 +304,8 @@ class _Loading:
                 raise _other_policy()
             subject_ids = rows.subject_ids(tx, people)
             first = tx.reserve("record", len(chunk))
-            rows.add_records(tx, self._records(chunk, first, subject_ids))
+            facts = ["subject_id"] if people else []
+            rows.add_records(tx, self._records(chunk, first, subject_ids), facts)
             if entries:
                 self._add_entries(tx, chunk, first, entries, subject_ids)
             register_keys(tx, _keys(chunk), at=now)
@@ -316,7 +317,7 @@ class _Loading:
 
     def _records(
         self, chunk: list[Shaped], first: int, subject_ids: dict[str, int]
-    ) -> Iterator[tuple[int | str | bytes | None, ...]]:
+    ) -> Iterator[tuple[object, ...]]:
         for number, shaped in enumerate(chunk, first):
             row = shaped.row
             yield (
@@ -324,10 +325,9 @@ class _Loading:
                 self._run_id,
                 self.load_id,
                 row.pseudonym,
-                row.key.encode(),
-                shaped.content,
-                None,
-                subject_ids.get(row.person or ""),
+                bytearray(row.key, "utf-8"),  # see store/bulk.py
+                bytearray(shaped.content),
+                *((subject_ids.get(row.person or ""),) if subject_ids else ()),
             )
 
     def _add_entries(
@@ -339,21 +339,25 @@ class _Loading:
         subject_ids: dict[str, int],
     ) -> None:
         number = tx.reserve("entry", entries) - 1
-        found: list[tuple[int | str | bytes | None, ...]] = []
-        for record, shaped in enumerate(chunk, first):
-            row = shaped.row
-            subject = subject_ids.get(row.person or "")
-            place, visits = next(iter(row.places.values()), (None, None))
-            time = row.time
+        facts = [_facts(shaped.row, subject_ids) for shaped in chunk]
+        names = [n for n in _FACTS if any(of.get(n) is not None for of in facts)]
+        found: list[tuple[object, ...]] = []
+        for record, (shaped, of) in enumerate(zip(chunk, facts, strict=True), first):
+            tail = [of.get(name) for name in names]
             for field_id, media, form in shaped.shown:
                 number += 1
-                found.append(
-                    (
-                        number, record, field_id, subject, time, place, visits,
-                        form, media, None,
-                    )
-                )  # fmt: skip
-        rows.add_entries(tx, found)
+                found.append((number, record, field_id, media, bytearray(form), *tail))
+        rows.add_entries(tx, found, names)
+
+
+_FACTS: Final = ("subject_id", "time", "vector", "visits")
+
+
+def _facts(row: Row, subject_ids: dict[str, int]) -> dict[str, int | str | None]:
+    """What rules need to know of a row's entries."""
+    place, visits = next(iter(row.places.values()), (None, None))
+    subject = subject_ids.get(row.person or "")
+    return {"subject_id": subject, "time": row.time, "vector": place, "visits": visits}
 
 
 def _keys(chunk: Iterable[Shaped]) -> Iterator[RecordKeys]:
