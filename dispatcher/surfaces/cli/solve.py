@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from dispatcher.errors import (
     Invalid,
     Usage,
 )
-from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.context import CliContext, leave
 
 if TYPE_CHECKING:
     from policies.instance import Instance
@@ -116,7 +115,9 @@ def solve(
         output.write_text(text + "\n", encoding="utf-8")
     if not context.json:
         context.say(lay_out(told))
-    _leave(_status(told))
+    status = _status(told)
+    if status:
+        leave(status)
 
 
 def _seconds(time_limit: float | None, work: float | None) -> float:
@@ -130,16 +131,6 @@ def _status(told: dict[str, Any]) -> int:
     if told["assignment"] is not None:
         return 0
     return EXIT_INFEASIBLE if told["verdict"] == "INFEASIBLE" else EXIT_UNFINISHED
-
-
-def _leave(status: int) -> None:
-    """End with this status, without waiting for a search that was left behind."""
-    if threading.active_count() > 1:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    if status:
-        raise typer.Exit(status)
 
 
 @contextmanager

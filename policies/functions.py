@@ -1,0 +1,181 @@
+"""User functions: disclosures and utilities that someone else wrote, checked by sampling.
+
+A function over sets of entries is believed only as far as samples support it; what a
+sample refutes is refused with the sets that show it. No sample proves a property: a
+solver with a guarantee that rests on one says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+Held = frozenset[int]
+Function = Callable[[Held], float]
+
+SAMPLES: Final = 200
+SLACK: Final = 1e-9
+
+
+class InvalidFunction(ValueError):
+    """A function that is not what it must be; the message shows the sets."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What samples of a function showed.
+
+    Attributes
+    ----------
+    monotone, submodular : bool
+        No sample spoke against it.
+    samples : int
+    """
+
+    monotone: bool
+    submodular: bool
+    samples: int
+
+
+def check_disclosure(
+    function: Function,
+    n_entries: int,
+    rng: np.random.Generator,
+    *,
+    monotone: bool = True,
+    samples: int = SAMPLES,
+) -> Checked:
+    """Check a disclosure function f.
+
+    Parameters
+    ----------
+    function : callable
+        From a set of entries to f.
+    n_entries : int
+    rng : Generator
+    monotone : bool
+        Whether the function declares that more entries never disclose less.
+    samples : int
+
+    Raises
+    ------
+    InvalidFunction
+        f of nothing is not 0, a value is outside 0 to 1, or a function that declares to
+        be monotone falls.
+    """
+    nothing = _value(function, frozenset())
+    if abs(nothing) > SLACK:
+        raise InvalidFunction(f"f of no entries is {nothing!r}, expected 0")
+    found = _sampled(function, n_entries, rng, samples)
+    for held, value in found.values:
+        if not -SLACK <= value <= 1 + SLACK:
+            raise InvalidFunction(f"f of {_named(held)} is {value!r}, expected 0 to 1")
+    if monotone and found.falls is not None:
+        less, more = found.falls
+        raise InvalidFunction(
+            f"f falls from {_named(less)} to {_named(more)}, expected it to rise: "
+            "declare it as not monotone"
+        )
+    return found.told(samples)
+
+
+def check_utility(
+    function: Function,
+    n_entries: int,
+    rng: np.random.Generator,
+    *,
+    submodular: bool = True,
+    samples: int = SAMPLES,
+) -> Checked:
+    """Check a utility function u: finite, >= 0, never falling.
+
+    Parameters
+    ----------
+    submodular : bool
+        Whether the function declares that gains shrink as more is held.
+
+    Raises
+    ------
+    InvalidFunction
+        A value is negative or not finite, u falls, or a gain grows although it declares
+        not to.
+    """
+    found = _sampled(function, n_entries, rng, samples)
+    for held, value in [(frozenset(), _value(function, frozenset())), *found.values]:
+        if value < -SLACK:
+            raise InvalidFunction(f"u of {_named(held)} is {value!r}, expected >= 0")
+    if found.falls is not None:
+        less, more = found.falls
+        raise InvalidFunction(f"u falls from {_named(less)} to {_named(more)}")
+    if submodular and found.grows is not None:
+        less, more, entry = found.grows
+        raise InvalidFunction(
+            f"entry {entry} gains more with {_named(more)} than with {_named(less)}: "
+            "declare u as not submodular"
+        )
+    return found.told(samples)
+
+
+@dataclass
+class _Sampled:
+    """Values at random sets, and the first sets that refute a property."""
+
+    values: list[tuple[Held, float]]
+    falls: tuple[Held, Held] | None = None
+    grows: tuple[Held, Held, int] | None = None
+
+    def told(self, samples: int) -> Checked:
+        return Checked(self.falls is None, self.grows is None, samples)
+
+
+def _sampled(
+    function: Function, n: int, rng: np.random.Generator, samples: int
+) -> _Sampled:
+    """Try random chains less <= more and a further entry."""
+    found = _Sampled([])
+    for _ in range(samples if n else 0):
+        order = rng.permutation(n).tolist()
+        two = int(rng.integers(0, n))
+        one = int(rng.integers(0, two + 1))
+        less, more, entry = frozenset(order[:one]), frozenset(order[:two]), order[two]
+        low, high = _value(function, less), _value(function, more)
+        low_more = _value(function, less | {entry})
+        high_more = _value(function, more | {entry})
+        found.values += [(less, low), (more, high), (more | {entry}, high_more)]
+        for a, b, x, y in (
+            (less, more, low, high),
+            (less, less | {entry}, low, low_more),
+            (more, more | {entry}, high, high_more),
+        ):
+            if y < x - SLACK and found.falls is None:
+                found.falls = (a, b)
+        if high_more - high > low_more - low + SLACK and found.grows is None:
+            found.grows = (less, more, entry)
+    return found
+
+
+def _value(function: Function, held: Held) -> float:
+    """Call the function; whatever is no finite number is refused."""
+    value = function(held)
+    try:
+        real = float(value)
+    except (TypeError, ValueError):
+        raise InvalidFunction(
+            f"the function gives {type(value).__name__} for {_named(held)}, "
+            "expected a number"
+        ) from None
+    if not math.isfinite(real):
+        raise InvalidFunction(f"the function gives {real!r} for {_named(held)}")
+    return real
+
+
+def _named(held: Held) -> str:
+    if not held:
+        return "no entries"
+    shown = sorted(held)[:8]
+    more = f" and {len(held) - len(shown)} more" if len(held) > len(shown) else ""
+    return f"entries {', '.join(map(str, shown))}{more}"

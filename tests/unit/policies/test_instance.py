@@ -1,0 +1,197 @@
+"""Instance files: read exactly, judged as a naive referee judges, refused clearly."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from policies.exact import fraction, grid, shares
+from policies.instance import read_instance, rows_of
+from policies.instance_fields import InvalidInstance
+from policies.judge import judge
+from policies.problem import Plan
+from policies.solvers import SOLVERS, Limits, Verdict
+from tests.unit.policies.referee import best, evaluate
+
+HERE = Path(__file__).parents[2] / "data" / "instances"
+NAMES = sorted(path.stem for path in HERE.glob("*.json"))
+
+
+def load(name):
+    return json.loads((HERE / f"{name}.json").read_text())
+
+
+def plan(rows):
+    return Plan.of([(d, a) for d, row in enumerate(rows) for a in row])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_judge_agrees_with_the_referee_on_any_plan(name):
+    """u, f, objective, whole properties and feasibility, for 40 random assignments."""
+    document = load(name)
+    found = read_instance(document)
+    k, rng = found.problem.n_adversaries, np.random.default_rng(5)
+    for _ in range(40):
+        rows = [
+            [a for a in range(k) if rng.random() < 0.45]
+            for _ in range(found.problem.n_entries)
+        ]
+        u, f, objective, whole, fine = evaluate(document, rows)
+        seen = judge(found.problem, plan(rows))
+        measured = seen.f_average if found.problem.goal.average else seen.f
+        assert float(seen.u) == pytest.approx(u, abs=1e-12)
+        assert float(measured) == pytest.approx(f, abs=1e-12)
+        assert float(seen.objective) == pytest.approx(objective, abs=1e-12)
+        assert seen.feasible == fine
+        if found.kind != "cosine":
+            assert seen.disclosed == whole
+
+
+@pytest.mark.parametrize("solver", ["auto", "milp"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_optimum_is_found_or_refuted(name, solver):
+    """The reference comes from trying all assignments with the referee."""
+    document = load(name)
+    found = read_instance(document)
+    if not SOLVERS[solver].supports(found.problem):
+        pytest.skip("cosine in the objective has no linear model")
+    answer = SOLVERS[solver](
+        found.problem, np.random.default_rng(0), Limits(work=20, prove=True)
+    )
+    value = document["reference"]["best"]
+    if value is None:
+        assert answer.verdict is Verdict.INFEASIBLE
+        assert answer.core is not None
+        return
+    assert answer.verdict is Verdict.SOLVED
+    rows = rows_of(answer.plan, found.problem.n_entries)
+    assert evaluate(document, rows)[-1]
+    assert float(answer.bound) >= value - 1e-9
+    if found.kind == "cosine" and found.asked == "tradeoff":
+        return  # a heuristic with a bound
+    assert float(answer.value) == pytest.approx(value, abs=1e-9)
+    assert float(answer.bound) == pytest.approx(value, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["odd_ring", "quadratic_average", "tau_zero"])
+def test_references_are_what_all_assignments_give(name):
+    """The stored optimum, worked out again (the others take longer)."""
+    document = load(name)
+    assert best(document) == document["reference"]["best"]
+
+
+def changed(**changes):
+    return load("linear_average") | changes
+
+
+def nested(depth):
+    value = 0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("document", "where", "what"),
+    [
+        ([], "the document", "a list of 0, expected an object"),
+        (changed(schema="sparsi-instance/9"), "schema", "expected one of"),
+        (changed(schema=None), "schema", "found null"),
+        (changed(n_entries=-1), "n_entries", "-1 is out of range"),
+        (changed(n_entries=True), "n_entries", "found true, expected an integer"),
+        (changed(n_adversaries=0), "n_adversaries", "0 is out of range"),
+        (changed(t=0), "t", "0 is out of range"),
+        (changed(t=1.5), "t", "expected an integer"),
+        (changed(weights=[[1.0, 1.0]]), "weights", "length 1, expected 7"),
+        (changed(weights=[[1.0]] * 7), "weights[0]", "length 1, expected 2"),
+        (changed(weights=[[1.0, -1]] * 7), "weights[0][1]", "-1.0 is out of range"),
+        (changed(weights=[[float("nan"), 1]] * 7), "weights[0][0]", "NaN or infinity"),
+        (changed(weights=[[10**400, 1]] * 7), "weights[0][0]", "NaN or infinity"),
+        (changed(weights=nested(9)), "weights", "length 1, expected 7"),
+        (changed(weights=[nested(9)] * 7), "weights[0]", "length 1, expected 2"),
+        (changed(weights=[[nested(9), 1]] * 7), "weights[0][0]", "found a list of 1"),
+        (changed(utility_norm=0), "utility_norm", "expected > 0"),
+        (changed(properties={}), "properties", "expected a list"),
+        (changed(properties=[3]), "properties[0]", "expected an object"),
+        (
+            changed(properties=[{"entries": [7], "a": [1]}]),
+            "properties[0].entries[0]",
+            "7 is out of range, expected 0 to 6",
+        ),
+        (
+            changed(properties=[{"entries": [0, 1], "a": [1]}]),
+            "properties[0].a",
+            "length 1, expected 2",
+        ),
+        (
+            changed(properties=[{"entries": [0, 1], "a": [0.5, -0.1]}]),
+            "properties[0].a[1]",
+            "-0.1 is out of range",
+        ),
+        (
+            changed(properties=[{"entries": [0, 1], "a": [0.7, 0.7]}]),
+            "properties[0].a",
+            "add up to 1.4",
+        ),
+        (
+            changed(properties=[{"classes": [[0]]}]),
+            "properties[0].classes",
+            "other than step",
+        ),
+        (changed(disclosure={"kind": "cubic"}), "disclosure.kind", "'cubic'"),
+        (changed(problem="maximise"), "problem", "expected one of tradeoff"),
+        (changed(problem="zero_step"), "problem", "zero_step is asked of"),
+        (changed(tau=float("inf")), "tau", "NaN or infinity"),
+        ({**changed(), "lambda": -1}, "lambda", "-1.0 is out of range"),
+        (changed(capacities=[1]), "capacities", "length 1, expected 2"),
+        (changed(capacities=[1, -1]), "capacities[1]", "-1 is out of range"),
+        (changed(prior=[[0]]), "prior[0]", "length 1, expected 2"),
+        (changed(prior=[[0, 2]]), "prior[0][1]", "2 is out of range"),
+        (changed(history_only_entries=[9]), "history_only_entries[0]", "9 is out"),
+        (changed(coalition_groups=[[0, 5]]), "coalition_groups[0][1]", "5 is out"),
+        (changed(any_m=0), "any_m", "0 is out of range"),
+        (
+            load("cosine_zero") | {"loc": [0] * 7},
+            "the document",
+            "names place 0 twice at end 0",
+        ),
+        (load("cosine_zero") | {"cnt": [1]}, "cnt", "length 1, expected 7"),
+    ],
+)
+def test_a_bad_file_is_refused_with_place_and_remedy(document, where, what):
+    """Each message says what was found, where, and how to mend it."""
+    with pytest.raises(InvalidInstance) as told:
+        read_instance(document)
+    assert told.value.where == where
+    assert what in told.value.what
+    assert told.value.mend.endswith(".")
+
+
+class TestExact:
+    def test_sixths_and_tenths_are_what_they_say(self):
+        """0.1666... is one sixth; six of them are exactly 1."""
+        assert fraction(0.16666666666666666) == Fraction(1, 6)
+        assert shares([1 / 6] * 6) == ([1] * 6, 6)
+        assert shares([0.1, 0.2, 0.7]) == ([1, 2, 7], 10)
+
+    def test_what_does_not_fit_is_counted_high(self):
+        """17 digits each: rounded up by less than 2^-60."""
+        values = [0.12345678901234567, 0.23456789012345678, 0.31415926535897931]
+        amounts, full = shares(values)
+        assert full < 2**62
+        for value, amount in zip(values, amounts, strict=True):
+            assert 0 <= Fraction(amount, full) - fraction(value) < Fraction(1, 2**59)
+
+    def test_decimals_are_kept_exactly(self):
+        """12 digits after the point: integers in units of 10^-12."""
+        steps, unit = grid([[0.039296615427, 1.0]], 10**15)
+        assert unit == Fraction(1, 10**12)
+        assert steps.tolist() == [[39296615427, 10**12]]
+
+    def test_huge_numbers_get_coarse_steps(self):
+        """3 * 10^20 does not fit: the step grows instead."""
+        steps, unit = grid([[3e20, 1.0]], 10**15)
+        assert steps.max() <= 10**15
+        assert float(steps[0, 0] * unit) == pytest.approx(3e20, rel=1e-12)
