@@ -97,7 +97,7 @@ def run_stages(store: Store, source: Path) -> dict[str, float]:
 
 def plain_inserts(path: Path, counts: tuple[int, int, int]) -> float:
     """Seconds to insert rows of the same widths into tables without any index."""
-    import pysqlite3.dbapi2 as sqlite  # noqa: PLC0415
+    import pysqlite3.dbapi2 as sqlite
 
     db = sqlite.connect(path, isolation_level=None)
     db.execute("PRAGMA journal_mode = WAL")

@@ -98,25 +98,26 @@ def _reason(made: Translation, core: Core, clash: Clash) -> str:
     match clash.cause:
         case Cause.ALONE:
             field = answers[0][0] if answers else "a field"
-            return f"{field} alone reaches the limit of {rules} for whoever sees it"
+            text = f"{field} alone reaches the limit of {rules} for whoever sees it"
         case Cause.COPIES:
-            return f"{where}{names}: more answers than workers may see it{ending}"
+            text = f"{where}{names}: more answers than workers may see it{ending}"
         case Cause.CAPACITY:
-            return (
+            text = (
                 f"{clash.answers} answers are wanted, and all capacities together "
                 f"leave room for {clash.per_adversary}"
             )
         case Cause.SET | Cause.CLASSES if clash.per_adversary == 1:
-            return f"{where}{names} may not share a worker ({rules}){ending}"
+            text = f"{where}{names} may not share a worker ({rules}){ending}"
         case Cause.SET | Cause.CLASSES:
-            return (
+            text = (
                 f"{where}{names} want {clash.answers} showings, and {rules} lets one "
                 f"worker see {clash.per_adversary} of them{ending}"
             )
         case Cause.SEARCH:
-            return f"{where}{rules} clash together (every assignment was searched)"
+            text = f"{where}{rules} clash together (every assignment was searched)"
         case Cause.HISTORY | Cause.LIMIT | Cause.COALITION | Cause.MEAN:
-            return f"{where}{rules}: no plan can stay below the limit"
+            text = f"{where}{rules}: no plan can stay below the limit"
+    return text
 
 
 def _answers(made: Translation, clash: Clash) -> list[tuple[str, str]]:
