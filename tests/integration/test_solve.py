@@ -1,0 +1,187 @@
+"""``dispatcher solve``: documents, exit statuses, errors, and an end by Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dispatcher.surfaces.cli.start import main
+
+SAMPLES = Path(__file__).parents[1] / "data" / "instances"
+KEYS = {
+    "verdict", "algorithm", "objective", "utility", "disclosure", "complete_sets",
+    "bound", "gap", "seconds", "stopped", "assignment", "core",
+}  # fmt: skip
+
+
+def run(capsys, *words):
+    status = main(["solve", *map(str, words)])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_a_plan_is_told_whole(capsys):
+    """All keys, the reference's objective, proven; a line for people on stderr."""
+    path = SAMPLES / "linear_average.json"
+    status, out, err = run(capsys, path, "--time-limit", 20)
+    told = json.loads(out)
+    best = json.loads(path.read_text())["reference"]["best"]
+    assert status == 0
+    assert set(told) >= KEYS
+    assert told["verdict"] == "SOLVED"
+    assert told["objective"] == pytest.approx(best, abs=1e-9)
+    assert told["bound"] >= told["objective"]
+    assert told["gap"] == told["bound"] - told["objective"]
+    assert (told["stopped"], told["core"]) == ("optimal", None)
+    assert len(told["assignment"]) == 7
+    assert err.startswith("SOLVED: objective")
+
+
+def test_with_o_the_document_goes_to_the_file(capsys, tmp_path):
+    """Nothing but the line for people is printed; --json leaves even that out."""
+    target = tmp_path / "plan.json"
+    status, out, err = run(capsys, SAMPLES / "step_pairs.json", "-o", target)
+    assert (status, out) == (0, "")
+    assert json.loads(target.read_text())["complete_sets"] == 0
+    status, out, err = run(capsys, SAMPLES / "step_pairs.json", "-o", target, "--json")
+    assert (status, out, err) == (0, "", "")
+
+
+def test_no_plan_is_seven_with_a_smallest_core(capsys):
+    """An odd ring has no two sides; the set beside it is not in the core."""
+    status, out, err = run(capsys, SAMPLES / "odd_ring.json")
+    told = json.loads(out)
+    assert status == 7
+    assert told["verdict"] == "INFEASIBLE"
+    assert told["assignment"] is None
+    assert told["core"]["properties"] == [0, 1, 2, 3, 4]
+    assert told["core"]["entries"] == [0, 1, 2, 3, 4]
+    assert (told["core"]["needed"], told["core"]["exact"]) == (3, True)
+    assert "every assignment to 2 adversaries was ruled out" in err
+    assert "3 adversaries: this is the smallest number that does" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("history_breach", "past its limit by what was held before: entries 2 and 3"),
+        ("tau_zero", "no disclosure is below this tau"),
+        ("budget_average_thirds", "keeps the disclosure to every adversary below tau"),
+    ],
+)
+def test_other_reasons_are_in_words(capsys, name, told):
+    """History, a limit of 0, and a mean that can not be kept."""
+    status, _, err = run(capsys, SAMPLES / f"{name}.json")
+    assert status == 7
+    assert told in err
+
+
+def test_work_instead_of_time_gives_the_same_plan_on_any_number_of_threads(capsys):
+    """Seed and work fix it all but the seconds."""
+    told = []
+    for threads in (1, 2):
+        _, out, _ = run(
+            capsys, SAMPLES / "any_two_pool.json", "--work", 5, "--threads", threads
+        )
+        told.append(json.loads(out) | {"seconds": 0})
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.json", "{", "line 1, column 2"),
+        ("a.json", "[" * 100_000, "nested too deeply"),
+        ("a.json", '{"n": 1' + "0" * 5000 + "}", "too many digits"),
+        ("a.json", '{"schema": "other"}', "expected one of sparsi-instance/1"),
+        ("a.json", "\xff", "line 1"),
+        ("a.col", "p edge 2 1\ne 1 9\n", "line 2"),
+        ("a.hgr", "1\n", "line 1"),
+        ("a.csv", "user\nx\n", "line 1"),
+    ],
+)
+def test_a_bad_file_is_five_with_its_place(capsys, tmp_path, name, text, told):
+    """What, where, and how to mend it; nothing on stdout."""
+    path = tmp_path / name
+    path.write_text(text)
+    friends = tmp_path / "friends.csv"
+    friends.write_text("a,b\nx,y\n")
+    words = [] if name.endswith("json") else ["--adversaries", 2]
+    words += ["--friendships", friends] if name.endswith("csv") else []
+    status, out, err = run(capsys, path, *words)
+    assert (status, out) == (5, "")
+    assert told in err
+    assert "fix:" in err
+
+
+def test_a_file_that_is_no_text_is_five(capsys, tmp_path):
+    """Bytes that are not UTF-8."""
+    path = tmp_path / "a.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert run(capsys, path)[0] == 5
+    assert run(capsys, tmp_path / "missing.json")[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["step_pairs.json", "--algorithm", "magic"], "no algorithm 'magic'"),
+        (["step_pairs.json", "--time-limit", "0"], "time-limit"),
+        (["cosine_tradeoff.json", "--algorithm", "milp"], "does not solve this kind"),
+    ],
+)
+def test_wrong_words_are_two(capsys, words, told):
+    """Unknown names, bad numbers, a solver for other problems."""
+    status, _, err = run(capsys, SAMPLES / words[0], *words[1:])
+    assert status == 2
+    assert told in err
+
+
+def test_graphs_need_a_number_of_adversaries(capsys, tmp_path):
+    """A .col file does not say it; with it the triangle is coloured."""
+    path = tmp_path / "three.col"
+    path.write_text("p edge 3 3\ne 1 2\ne 2 3\ne 1 3\n")
+    assert run(capsys, path)[0] == 2
+    assert run(capsys, path, "--adversaries", 3)[0] == 0
+    status, _, err = run(capsys, path, "--adversaries", 2)
+    assert status == 7
+    assert "one adversary may get 1; 2 adversaries are too few" in err
+
+
+def hard(n=300, m=30, k=5):
+    """A linear worst case that nobody proves in seconds."""
+    sets = [[(7 * i + 3 * j * j + i * j) % n for j in range(60)] for i in range(m)]
+    properties = [sorted(set(s)) for s in sets]
+    return {
+        "schema": "sparsi-instance/1",
+        "n_entries": n,
+        "n_adversaries": k,
+        "t": 2,
+        "weights": [[(1 + (d * a) % 7) / 7 for a in range(k)] for d in range(n)],
+        "properties": [{"entries": s, "a": [1 / len(s)] * len(s)} for s in properties],
+        "disclosure": {"kind": "linear", "aggregation": "worst"},
+        "problem": "tradeoff",
+    }
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_ends_the_search_with_the_best_plan_so_far(tmp_path):
+    """Interrupted after some seconds of sixty: a plan, exit 0, stopped: interrupt."""
+    path = tmp_path / "hard.json"
+    path.write_text(json.dumps(hard()))
+    words = ["-m", "dispatcher", "solve", str(path), "--time-limit", "120"]
+    child = subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    time.sleep(12)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 0, err
+    told = json.loads(out)
+    assert told["stopped"] == "interrupt"
+    assert told["assignment"] is not None
