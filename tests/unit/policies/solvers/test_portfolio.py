@@ -1,0 +1,121 @@
+"""Laws of the exact solvers over random instances, against trying all assignments."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.instance import read_instance, rows_of
+from policies.solvers import SOLVERS, Cause, Limits, Verdict
+from policies.solvers.words import sentences
+from tests.unit.policies.referee import best, evaluate
+
+KINDS = ("step", "linear", "quadratic", "cosine")
+ASKED = {
+    "step": ("zero_step", "tradeoff"),
+    "linear": ("tradeoff", "discbudget"),
+    "quadratic": ("tradeoff", "discbudget"),
+    "cosine": ("zero_cosine",),
+}
+
+
+@st.composite
+def instances(draw):
+    """Four entries, three adversaries at most; everything that the format has."""
+    kind = draw(st.sampled_from(KINDS))
+    n, k, t = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    some = st.lists(st.integers(0, n - 1), unique=True, max_size=n)
+    weight = st.sampled_from([0.0, 0.1, 0.35, 1.0])
+    properties = []
+    for _ in range(draw(st.integers(0, 3))):
+        entries = draw(some)
+        if kind == "cosine":
+            properties.append({"left": entries[:2], "right": entries[2:]})
+        elif kind == "step" and draw(st.booleans()):
+            classes = [c for c in (entries[:2], entries[2:]) if c]
+            properties.append({"classes": classes})
+        else:
+            shares = [1 / max(1, len(entries))] * len(entries)
+            properties.append({"entries": entries, "a": shares})
+    rows = st.lists(weight, min_size=k, max_size=k)
+    closed = draw(st.lists(st.integers(0, n - 1), unique=True, max_size=1))
+    pair = st.tuples(st.integers(0, n - 1), st.integers(0, k - 1)).map(list)
+    cap = st.none() | st.integers(0, 3)
+    return {
+        "schema": "sparsi-instance/1",
+        "n_entries": n,
+        "n_adversaries": k,
+        "t": t,
+        "weights": draw(st.lists(rows, min_size=n, max_size=n)),
+        "utility_norm": 2.0,
+        "properties": properties,
+        "loc": list(range(n)) if draw(st.booleans()) else [0, 1, 0, 1][:n],
+        "cnt": [3, 1, 2, 5][:n],
+        "disclosure": {
+            "kind": kind,
+            "aggregation": draw(st.sampled_from(["worst", "average"])),
+        },
+        "problem": draw(st.sampled_from(ASKED[kind])),
+        "lambda": draw(st.sampled_from([0.0, 0.5, 1.0, 10.0])),
+        "tau": draw(st.sampled_from([0.0, 0.3, 0.5, 1.0, 2.0])),
+        "capacities": draw(st.none() | st.lists(cap, min_size=k, max_size=k)),
+        "prior": draw(st.lists(pair, max_size=2)),
+        "history_only_entries": closed,
+        "coalition_groups": draw(st.none() | st.just([list(range(k))[:2]])),
+        "any_m": draw(st.sampled_from([None, 1, 2])),
+    }
+
+
+def distinct(document):
+    """Whether no place stands twice at an end of a link (such files are refused)."""
+    if document["disclosure"]["kind"] != "cosine":
+        return True
+    ends = [p[e] for p in document["properties"] for e in ("left", "right")]
+    return all(len({document["loc"][d] for d in e}) == len(e) for e in ends)
+
+
+@pytest.mark.parametrize("name", ["auto", "milp", "lp-rounding", "cp-sat", "clique"])
+@given(document=instances().filter(distinct))
+@settings(max_examples=60, deadline=None)
+def test_a_verdict_is_what_all_assignments_say(name, document):
+    """value <= optimum <= bound; auto and milp reach it; INFEASIBLE is true."""
+    problem = read_instance(document).problem
+    if not SOLVERS[name].supports(problem):
+        return
+    limits = Limits(work=10, prove=True)
+    answer = SOLVERS[name](problem, np.random.default_rng(1), limits)
+    optimum = best(document)
+    if answer.verdict is Verdict.INFEASIBLE:
+        assert optimum is None
+        assert all(sentences(problem, core) for core in answer.cores)
+    if answer.verdict is Verdict.SOLVED:
+        value, bound = float(answer.value), float(answer.bound)
+        rows = rows_of(answer.plan, problem.n_entries)
+        _, _, objective, _, fine = evaluate(document, rows)
+        assert fine
+        assert objective == pytest.approx(value, abs=1e-9)
+        assert value <= optimum + 1e-9
+        assert bound >= optimum - 1e-9
+    if name in ("auto", "milp"):
+        assert answer.verdict is not Verdict.UNKNOWN
+        if optimum is not None:
+            assert float(answer.value) == pytest.approx(optimum, abs=1e-8)
+
+
+@given(document=instances().filter(distinct))
+@settings(max_examples=40, deadline=None)
+def test_a_core_is_smallest(document):
+    """What a searched core leaves out is not needed: its sets alone leave no plan."""
+    problem = read_instance(document).problem
+    limits = Limits(work=10, prove=True)
+    answer = SOLVERS["auto"](problem, np.random.default_rng(1), limits)
+    if answer.verdict is not Verdict.INFEASIBLE:
+        return
+    clash = answer.core.clashes[0]
+    if clash.cause is not Cause.SEARCH or document["disclosure"]["kind"] == "cosine":
+        return
+    chosen = [document["properties"][p] for p in clash.properties]
+    assert best(document | {"properties": chosen}) is None
+    for left_out in range(len(chosen)):
+        rest = chosen[:left_out] + chosen[left_out + 1 :]
+        assert best(document | {"properties": rest}) is not None
