@@ -10,9 +10,15 @@ from typing import Final
 from policies.solvers.auto import Auto
 from policies.solvers.clique import Clique
 from policies.solvers.cpsat import CpSat
-from policies.solvers.greedyl import Greedyl
+from policies.solvers.dependent_rounding import DependentRounding
+from policies.solvers.grasp import Grasp, Graspl
+from policies.solvers.greedy import Greedy
+from policies.solvers.hitting_set import HittingSet
+from policies.solvers.local_search import LocalSearch
 from policies.solvers.lp_rounding import LpRounding
 from policies.solvers.milp import Milp
+from policies.solvers.moser_tardos import MoserTardos
+from policies.solvers.rand_plus import RandPlus
 from policies.solvers.role import (
     Cause,
     Clash,
@@ -25,7 +31,15 @@ from policies.solvers.role import (
 
 SOLVERS: Final[dict[str, Solver]] = {
     "auto": Auto(),
-    "greedyl": Greedyl(),
+    "greedy": Greedy(),
+    "grasp": Grasp(),
+    "greedyl": Greedy(myopic=True),
+    "graspl": Graspl(),
+    "local-search": LocalSearch(),
+    "rand-plus": RandPlus(),
+    "hitting-set": HittingSet(),
+    "moser-tardos": MoserTardos(),
+    "dependent-rounding": DependentRounding(),
     "cp-sat": CpSat(),
     "milp": Milp(),
     "lp-rounding": LpRounding(),

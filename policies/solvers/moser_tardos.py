@@ -1,0 +1,121 @@
+"""MOSER-TARDOS: draw at random, and draw anew only what crossed a limit.
+
+Each entry gets its lo copies from a product distribution: the relaxation mixed with an
+even row. While a set is past its limit for somebody, its entries are drawn again. Under
+the certificates C1 (guarantees, table B) that ends after few redraws in expectation;
+where it does not end, the share of the even row is raised, and at last UNKNOWN is said.
+Local search below the limits then adds copies and utility.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from policies.document.policy import Objective
+from policies.problem import Plan, Problem
+from policies.solvers import kernels, kernels_resample, kernels_search
+from policies.solvers.cpsat import refuted
+from policies.solvers.dependent_rounding import mixed, relaxed
+from policies.solvers.gains import Gains
+from policies.solvers.kernels_numba import compiled
+from policies.solvers.kernels_resample import DONE, DRAWN, HEAD, STATES, TAIL
+from policies.solvers.local_search import Meter, climb, fits, with_end
+from policies.solvers.rand_plus import drawn
+from policies.solvers.role import Limits, Solution, Verdict, answer
+from policies.solvers.tape import Floats, Q
+from policies.tables import able
+
+THETAS: Final = (0.02, 0.1, 0.3, 1.0)
+"""Shares of the even row, tried in this order."""
+
+_RUNS = 4  # successes of which the best is kept
+_BATCH = 10_000  # draws between two looks at the clock
+_COST = 16  # member rows looked at for each row of a redrawn entry
+_BATCHES = 20  # batches for each share, at most
+
+PLAIN: Final[Mapping[str, Any]] = MappingProxyType(vars(kernels_resample))
+
+
+@cache
+def fast() -> Mapping[str, Any]:
+    """Compile the kernel, once."""
+    spaces = (vars(kernels), vars(kernels_search), vars(kernels_resample))
+    names = (*kernels.NAMES, *kernels_resample.NAMES)
+    return compiled(spaces, names, ("resample",))
+
+
+class MoserTardos:
+    """For limits on sets; never proves anything but the relaxation's bound."""
+
+    def supports(self, problem: Problem) -> bool:
+        """Disc-budget with limits on single sets, without capacities or means."""
+        links = problem.links
+        free = links is None or (links.tau is None and links.mean_tau is None)
+        budget = problem.goal.objective is Objective.DISC_BUDGET
+        plain = problem.capacity is None and not problem.averages
+        return budget and plain and free and fits(problem)
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Draw, redraw, climb."""
+        meter = Meter(limits)
+        start = relaxed(problem, limits)
+        if start.refuted:
+            return refuted(problem, start.refuted)
+        may, best, redraws = able(problem), None, 0
+        gains = Gains(problem, paper=True)  # without walls: limits are crossed, mended
+        for theta in THETAS:
+            odds = np.ascontiguousarray(mixed(start.chance, may, theta) * may)
+            for _ in range(_RUNS):
+                plan, count = _run(gains, odds, rng, meter)
+                redraws += count
+                if plan is None:
+                    break
+                utility = int(problem.weights.of(plan.entry, plan.adversary).sum())
+                if best is None or utility > best[0]:
+                    best = utility, plan
+            if best is not None or meter.ended:
+                break
+        told = (f"{redraws} sets drawn anew",)
+        if best is None:
+            end = meter.ended or "work"
+            return Solution(Verdict.UNKNOWN, bound=start.bound, tried=told, stopped=end)
+        walled = Gains(problem)
+        walled.load(best[1])
+        if not limits.paper:
+            climb(walled, rng, meter)
+        made = answer(problem, walled.plan(), bound=start.bound, tried=told)
+        return with_end(made, meter)
+
+
+def _run(
+    gains: Gains, odds: Floats, rng: np.random.Generator, meter: Meter
+) -> tuple[Plan | None, int]:
+    """Draw until no limit is crossed; the plan, or None, and how many sets were redrawn."""
+    problem = gains.problem
+    gains.reset()
+    tape = gains.tape
+    gains.run("deal", np.arange(gains.n), drawn(odds, rng), problem.lo)
+    m = int(tape.z[Q])
+    state = np.zeros(STATES, np.int64)
+    state[TAIL] = m
+    queue, queued = np.arange(m), np.ones(m, np.int64)
+    resample = (fast() if gains.quick else PLAIN)["resample"]
+
+    most = max(_BATCH, 2 * int(problem.lo.sum()))
+    for _ in range(_BATCHES):
+        draws = rng.random(most)
+        state[DRAWN] = 0
+        left = resample(tape.z, tape.r, odds, draws, queue, queued, state)
+        more = meter.spend(_COST * gains.rows * float(state[DRAWN]))
+        if not left:
+            return gains.plan(), int(state[DONE])
+        if not more or state[HEAD] == state[TAIL]:
+            break
+    return None, int(state[DONE])
