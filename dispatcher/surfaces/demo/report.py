@@ -93,6 +93,8 @@ class Report:
         """Lay it out for people."""
         share = self.matching / max(1, self.fields)
         where = self.directory
+        beside = Path(sys.executable).with_name("dispatcher")
+        program = "dispatcher" if shutil.which("dispatcher") else beside
         return f"""\
 what happened, in {seconds:.0f} s
   records reassembled   {self.records} of {self.wanted}   -> {where / "whole.csv"}
@@ -104,10 +106,10 @@ what happened, in {seconds:.0f} s
   verifier              {self.verdict}
 
 next
-  dispatcher --dir {where} status
-  dispatcher --dir {where} explain rx-0001.disease --who
-  dispatcher audit verify {where / "evidence"}
-  python {Path(verifier.__file__)} {where / "evidence"}"""
+  {program} --dir {where} status
+  {program} --dir {where} explain rx-0001.disease --who
+  {program} audit verify {where / "evidence"}
+  {Path(sys.executable).name} {Path(verifier.__file__)} {where / "evidence"}"""
 
 
 def report(
