@@ -39,7 +39,8 @@ def starter(
     """Suggest a policy that passes every check; a person is meant to go through it.
 
     Any two sensitive columns must not come together (for one person, where a subject
-    column is known), nor must all quasi-identifiers.
+    column is known), nor must all quasi-identifiers. One that is sensitive alone is
+    kept apart from each other column.
 
     Parameters
     ----------
@@ -91,13 +92,20 @@ def _rules(fields: Sequence[Column], subject: str | None) -> str:
     """The suggested rules: pairs of sensitive columns, and all quasi-identifiers."""
     sensitive = [c.name for c in fields if c.sensitive]
     quasi = [c.name for c in fields if c.quasi]
+    alone = len(sensitive) == 1
     pairs = list(combinations(sensitive, 2))
-    sets = pairs if len(pairs) <= MOST_PAIRS else []
+    if alone:
+        pairs = [(sensitive[0], c.name) for c in fields if c.name != sensitive[0]]
+    sets = pairs if alone or len(pairs) <= MOST_PAIRS else []
     names = [f"{a}+{b}" for a, b in sets]
     if len(set(names)) < len(names):  # a column's own name may hold a plus
         names = [f"pair-{n}" for n in range(1, len(names) + 1)]
     rules = [_rule(name, of, subject) for name, of in zip(names, sets, strict=True)]
-    if len(pairs) > MOST_PAIRS:
+    if alone and rules:
+        rules[0] = (
+            "# One column looks sensitive: kept apart from each other.\n" + rules[0]
+        )
+    if not alone and len(pairs) > MOST_PAIRS:
         rules.append(_any_two(sensitive))
     if len(quasi) > 1:
         rules.append(_rule("quasi-identifier", quasi, subject))

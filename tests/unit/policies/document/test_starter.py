@@ -36,6 +36,13 @@ def test_many_sensitive_columns_make_one_rule_of_any_two():
     assert rule.disclosure.at == 2
 
 
+def test_one_sensitive_column_is_kept_apart_from_each_other():
+    columns = [Column("vendor"), Column("iban", sensitive=True), Column("amount")]
+    rules = read(starter("invoice", "id", "person", columns)).properties
+    assert set(rules) == {"iban+vendor", "iban+amount"}
+    assert all(rule.scope == "subject" for rule in rules.values())
+
+
 def test_with_nothing_sensitive_the_whole_record_is_kept_apart():
     (rule,) = read(
         starter("x", "id", None, [Column("a"), Column("b")])
