@@ -32,7 +32,9 @@ How to answer
 
 1. Copy {tasks} to {answers} in this folder and open the copy.
 2. For each task look at its text, or at the file named in the column "file", and
-   write what is asked into "answer".
+   write what is asked into "answer": for "transcribe" exactly what you see, for
+   "date" like 2024-01-31, for "number" digits, for "yes_no" yes or no, for "choose"
+   one of "choices".
 3. If you can not read it, leave "answer" empty and write illegible into "state". If
    nothing is there to read, write not_present. To hand a task back, write returned.
 4. Save. A report appears beside your file once it has been taken in.
