@@ -460,6 +460,10 @@ def test_groups_of_the_policy_are_listed(house, tmp_path):
     )
     assert house("policy", "apply").code == 0
     assert house("workers", "groups").out == "us\t-\tinhouse/ann inhouse/bob\n"
+    listed = house("workers", "list", "--json")
+    assert {tuple(w["groups"]) for w in document(listed, "workers")["workers"]} == {
+        ("us",)
+    }
 
 
 # -- records --------------------------------------------------------------------------

@@ -102,6 +102,6 @@ def test_answers_that_fit_nothing_and_conflicts_are_told():
         "paused": {},
     }
     assert needs(found) == [
-        "3 answers fit no task",
+        "3 answers were refused so far (folder says why in the batch's report-*.csv)",
         "2 fields are in conflict: dispatcher records list --state conflict",
     ]

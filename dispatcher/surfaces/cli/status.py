@@ -113,7 +113,10 @@ def needs(found: dict[str, Any]) -> list[str]:
         )
     if found["counts"]["quarantined"]:
         strange = found["counts"]["quarantined"]
-        said.append(_count(strange, "answer fits no task", "answers fit no task"))
+        said.append(
+            f"{_count(strange, 'answer was', 'answers were')} refused so far "
+            "(folder says why in the batch's report-*.csv)"
+        )
     if found["results"].get("conflict"):
         said.append(
             f"{_count(found['results']['conflict'], 'field is', 'fields are')} in "

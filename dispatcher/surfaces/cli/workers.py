@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -105,13 +106,14 @@ def list_workers(
     with context.open_store() as store, store.read() as tx:
         found = identity.list_accounts(tx, connector)
     header = ("worker", "state", "adversary", "groups")
-    rows = [(a.text, a.state, a.adversary_id, a.groups) for a in found]
+    rows = [(a.text, a.state, a.adversary_id, json.loads(a.groups)) for a in found]
+    lines = [(*row[:3], ", ".join(row[3]) or "-") for row in rows]
     context.show(
         {
             "schema": "dispatcher.workers/1",
             "workers": [dict(zip(header, row, strict=True)) for row in rows],
         },
-        table(rows, header),
+        table(lines, header),
     )
 
 
@@ -252,7 +254,10 @@ def _show(
     page = [f"{connector}/{name}" for connector, name in invited if connector == PAGE]
     links = _links(context, store, page, days)
     if len(page) < len(invited):
-        context.say(f"{len(invited) - len(page)} get no link: they are not of {PAGE}")
+        context.say(
+            f"{len(invited) - len(page)} get no link: only workers of {PAGE} do; "
+            "the others get tasks through their connector"
+        )
     context.show(
         {
             "schema": "dispatcher.workers/1",
