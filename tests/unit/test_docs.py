@@ -1,5 +1,6 @@
 """The pages say what the program does: commands, settings, links between pages."""
 
+import json
 import re
 from pathlib import Path
 
@@ -8,6 +9,8 @@ from pydantic import BaseModel
 
 from dispatcher.config import Config
 from dispatcher.surfaces.cli.reference import page
+from policies.document import parse
+from policies.document.schema import json_schema
 
 DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS = (DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
@@ -55,6 +58,32 @@ def test_every_setting_of_a_section_is_on_the_page_with_its_default(section):
     part = SETTINGS.partition(f"## `[{section}]`")[2].partition("\n## ")[0]
     fields = type(SECTIONS[section]).model_fields
     assert rows(part) == {name: written(f.default) for name, f in fields.items()}
+
+
+def keys(schema):
+    """All names of keys that a JSON Schema gives."""
+    if isinstance(schema, list):
+        return {name for part in schema for name in keys(part)}
+    if not isinstance(schema, dict):
+        return set()
+    own = schema.get("properties", {})
+    inner = [part for name, part in schema.items() if name != "properties"]
+    return set(own) | keys(inner) | keys(list(own.values()))
+
+
+def test_every_key_and_word_of_the_policy_language_is_on_its_page():
+    text = (DOCS / "reference" / "policy.md").read_text(encoding="utf-8")
+    schema = json_schema()
+    told = set(re.findall(r"[a-z]\w*(?:[-_][a-z]+)*", text))
+    assert keys(schema) - told == set()
+    enums = re.findall(r'"enum": \[(.*?)\]', json.dumps(schema))
+    assert set(re.findall(r'"(.*?)"', " ".join(enums))) - told == set()
+
+
+def test_the_policy_on_the_page_passes_every_check():
+    text = (DOCS / "reference" / "policy.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert parse(example.encode()).diagnostics == ()
 
 
 @pytest.mark.parametrize("file", sorted(DOCS.rglob("*.md")), ids=lambda p: p.stem)
