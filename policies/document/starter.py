@@ -103,7 +103,8 @@ def _rules(fields: Sequence[Column], subject: str | None) -> str:
     rules = [_rule(name, of, subject) for name, of in zip(names, sets, strict=True)]
     if alone and rules:
         rules[0] = (
-            "# One column looks sensitive: kept apart from each other.\n" + rules[0]
+            "# One column looks sensitive: kept apart from each of the others.\n"
+            + rules[0]
         )
     if not alone and len(pairs) > MOST_PAIRS:
         rules.append(_any_two(sensitive))

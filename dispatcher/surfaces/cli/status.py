@@ -133,11 +133,13 @@ def _count(number: int, one: str, more: str) -> str:
 def lay_out(found: dict[str, Any]) -> str:
     """Lay the numbers out for people."""
 
-    def states(name: str) -> str:
-        parts = [f"{count:,} {state}" for state, count in found[name].items()]
+    def states(by_state: dict[str, int]) -> str:
+        parts = [f"{count:,} {state}" for state, count in by_state.items() if count]
         return " · ".join(parts) or "none"
 
     counts = found["counts"]
+    fields = {**found["results"], "open": 0}  # a field without an answer has no row
+    fields["open"] = counts["entries"] - sum(fields.values())
     sealed = found["sealed_minutes_ago"]
     lines = [
         f"leader   {found['leader'] or 'none'}   policy version "
@@ -146,9 +148,9 @@ def lay_out(found: dict[str, Any]) -> str:
         f"records  {counts['records']:,} records · {counts['entries']:,} fields · "
         f"{counts['adversaries']:,} adversaries ({counts['accounts']:,} accounts)",
         f"ledger   {counts['exposures']:,} exposures",
-        f"tasks    {states('tasks')}",
-        f"fields   {states('results')}   ({counts['answers']:,} answers)",
-        f"outbox   {states('outbox')}",
+        f"tasks    {states(found['tasks'])}",
+        f"fields   {states(fields)}   ({counts['answers']:,} answers)",
+        f"outbox   {states(found['outbox'])}",
     ]
     if found["plan"]:
         worst = found["plan"]["worst"]
