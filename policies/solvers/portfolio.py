@@ -40,12 +40,13 @@ from policies.tables import able
 HEURISTICS: Final = {
     "mean": ("exchange", "annealing", "graspl"),
     "worst": ("annealing", "exchange", "graspl"),
-    "sealed": ("hitting-set", "graspl"),
+    "sealed": ("hitting-set",),
     "links": ("graspl", "greedy"),
 }
 """Solvers that give a start, by what f is; those that are there and support it run."""
 
 _TINY: Final = 64  # pairs below which HiGHS alone is asked
+_WORK: Final = 1e4  # for heuristics under a clock: they count, so it is a number
 _FIRST: Final = 0.2  # of the time, for a start
 
 
@@ -230,16 +231,21 @@ class _Portfolio:
     def _starts(self, problem: Problem, limits: Limits) -> Iterator[Solution]:
         """Plans from solvers that fit; the first sure answer ends it."""
         over = limits.deadline()
-        for name in HEURISTICS[shape(problem)]:
-            solver = self.solvers.get(name)
-            if solver is None or not solver.supports(problem) or over():
-                continue
-            found = solver(problem, self.rng, replace(limits, prove=True))
+        for solver in self._fitting(problem):
+            if over():
+                return
+            bounded = replace(limits, prove=True, work=min(limits.work, _WORK))
+            found = solver(problem, self.rng, bounded)
             yield found
             if sure(found):
                 return
         if shape(problem) == "sealed" and CpSat().supports(problem):
             yield search(problem, self.rng, limits, utility=False)
+
+    def _fitting(self, problem: Problem) -> list[Solver]:
+        """Return the first two of the heuristics that fit the disclosure function."""
+        named = (self.solvers.get(name) for name in HEURISTICS[shape(problem)])
+        return [s for s in named if s is not None and s.supports(problem)][:2]
 
     def _provers(self, problem: Problem, start: Pairs | None) -> Iterator[Task]:
         """Solvers that prove, the one that fits best first."""
@@ -254,22 +260,22 @@ class _Portfolio:
             proven = found.verdict is Verdict.SOLVED and found.value == found.bound
             return replace(found, stopped="optimal" if proven else "")
 
+        def other(limits: Limits, done: Callable[[], bool]) -> Solution:
+            return solve(problem, limits, seed=seed + 1, start=start, done=done)
+
         tasks: list[Task] = []
         if Milp().supports(problem):
             tasks.append(milp)
-        if budget and not problem.averages and CpSat().supports(problem):
-            tight = problem.n_adversaries <= 3 and int(problem.hi.max(initial=0)) <= 1
-            tasks.insert(0 if tight else len(tasks), cpsat)
-        tasks += self._again(problem) if len(tasks) < 2 else []
+        exact = budget and not problem.averages and CpSat().supports(problem)
+        tight = problem.n_adversaries <= 3 and int(problem.hi.max(initial=0)) <= 1
+        if exact and (tight or not tasks):
+            tasks.insert(0, cpsat)
+        elif tasks and self.limits.threads > 1 and shape(problem) == "sealed":
+            tasks.append(other)  # luck in the tree decides: two chances
+        if len(tasks) == 1 and self._fitting(problem):
+            runner = self._fitting(problem)[0]
+            tasks.append(_running(runner, problem, self.rng.spawn(1)[0]))
         yield from tasks
-
-    def _again(self, problem: Problem) -> list[Task]:
-        """Let the first heuristic that fits run on beside a lone prover."""
-        for name in HEURISTICS[shape(problem)]:
-            solver = self.solvers.get(name)
-            if solver is not None and solver.supports(problem):
-                return [_running(solver, problem, self.rng.spawn(1)[0])]
-        return []
 
     def _beyond(self, problem: Problem) -> Solution:
         """Answer where no exact model fits: whatever plans it without proof."""
@@ -318,7 +324,9 @@ def _running(solver: Solver, problem: Problem, rng: np.random.Generator) -> Task
 
     def run(limits: Limits, done: Callable[[], bool]) -> Solution:
         asked = limits.stopped
-        ends = replace(limits, stopped=lambda: asked() or done())
+        ends = replace(
+            limits, stopped=lambda: asked() or done(), work=min(limits.work, _WORK)
+        )
         return solver(problem, rng, ends)
 
     return run
