@@ -263,7 +263,7 @@ def _greedy(table: Bools, cost: Any) -> list[int]:  # noqa: ANN401 - floats
     open_ = np.ones(len(table), np.bool_)
     chosen: list[int] = []
     while open_.any():
-        column = int(np.argmax(hits / cost))
+        column = int(np.argmax(hits / np.maximum(cost, 1e-9)))
         chosen.append(column)
         now = open_ & table[:, column]
         hits -= table[now].sum(axis=0)

@@ -71,7 +71,18 @@ from policies.solvers.tape import (
 
 NAMES: Final = (
     *("share", "moved", "shift", "book", "hold", "note", "scan", "settle", "give"),
-    *("met", "keep", "back", "sight", "look", "risen", "crossed", "wall", "barred"),
+    *(
+        "met",
+        "keep",
+        "back",
+        "sight",
+        "attempt",
+        "look",
+        "risen",
+        "crossed",
+        "wall",
+        "barred",
+    ),
 )
 
 
@@ -250,15 +261,21 @@ def back(z: Ints, r: Floats, d: int, a: int, sign: int, place: int) -> None:
         settle(z, r)
 
 
+def attempt(z: Ints, r: Floats, d: int, a: int) -> tuple[float, float, bool]:
+    """Plan a pair and take it back: f, the change of units with f = 1, limits passed."""
+    keep(z, r, a, z[UP])
+    before = r[WHOLE]
+    give(z, r, d, a, z[UP])
+    f, whole, bad = r[F], r[WHOLE] - before, crossed(z, r, d, a)
+    back(z, r, d, a, z[UP], z[UP])
+    return f, whole, bad
+
+
 def look(z: Ints, r: Floats, d: int, a: int) -> tuple[float, float]:
     """Return a pair's value (see the modes) and the change of units with f = 1."""
     value, whole = 0.0, 0.0
     if z[MODE] == BY_TRIAL:
-        keep(z, r, a, z[UP])
-        before = r[WHOLE]
-        give(z, r, d, a, z[UP])
-        value, whole = r[F], r[WHOLE] - before
-        back(z, r, d, a, z[UP], z[UP])
+        value, whole, _ = attempt(z, r, d, a)
         return value, whole
     for j in range(z[z[SEEN_START] + a], z[z[SEEN_START] + a + 1]):
         h = z[z[SEEN] + j]
@@ -342,8 +359,5 @@ def barred(z: Ints, r: Floats, d: int, a: int) -> bool:
                 return True
     if z[CAREFUL] == 0:
         return False
-    keep(z, r, a, z[UP])
-    give(z, r, d, a, z[UP])
-    bad = crossed(z, r, d, a)
-    back(z, r, d, a, z[UP], z[UP])
+    _, _, bad = attempt(z, r, d, a)
     return bad

@@ -24,6 +24,7 @@ from policies.solvers.tape import DEGREE, WORTH
 _LOOKS = 2_000_000  # member rows looked at for each unit of work
 _PACE = 400_000  # member rows between two looks at the clock
 _VISITS = 100_000  # members looked at by ejections for each unit of work
+_REPAIRS = 6  # times that ejections start afresh: ties can turn them in circles
 _LARGEST = 2**27  # numbers on the board above which a problem is refused
 
 
@@ -103,15 +104,19 @@ def repair(
     """Give missing copies by moving others on; the plan as it was if that fails."""
     if problem.coalitions or problem.links is not None:
         return plan
-    hands = Hands(problem)
-    for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
-        hands.give(d, a)
     degree = np.bincount(plan.entry, minlength=problem.n_entries)
     short = np.flatnonzero(degree < problem.lo).tolist()
-    visits = int(limits.work * _VISITS)
-    rank = Ranking(hands, rng)
-    left = eject(hands, rank, short, visits, limits.deadline())
-    return plan if left else hands.plan()
+    visits, over = int(limits.work * _VISITS / _REPAIRS), limits.deadline()
+    for _ in range(_REPAIRS):
+        hands = Hands(problem)
+        for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
+            hands.give(d, a)
+        left = eject(hands, Ranking(hands, rng), short, visits, over)
+        if not left:
+            return hands.plan()
+        if over():
+            break
+    return plan
 
 
 def finish(
