@@ -15,12 +15,14 @@ from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.model import record_unit, subject_unit
-from dispatcher.store import holdings
+from dispatcher.store import decisions
 from dispatcher.store import ledger as rows
-from dispatcher.store.ledger import AccountRow, AskRow, EntryRow
+from dispatcher.store.decisions import AskRow, Known
+from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
 from policies.asks import EntryFacts, Finding, judge_ask
 from policies.document.policy import Scope
+from policies.rules import by_field
 
 Held = dict[tuple[str, int], int]
 
@@ -76,21 +78,22 @@ def decide(
     NotFound
         There is no such entry or account.
     """
-    ask = rows.ask(tx, entry_id, account_id)
+    ask = decisions.ask(tx, entry_id, account_id)
     if ask is None:
-        if rows.account_exists(tx, account_id):
+        if decisions.account_exists(tx, account_id):
             raise refusals.unknown("entry", entry_id)
         raise refusals.unknown("account", account_id)
     account, entry = ask.account, ask.entry
     field = force.fields.get(entry.field_id)
-    held, showings, limit = _showings(tx, ask, field)
+    found = _known(tx, ask)
+    held, showings, limit = _showings(tx, ask, field, found.shown)
     known = (entry, account, held, showings, limit)
     if field is None or not field.sent:
         return Decision(*known, (), refuse(entry, account, refusals.FIELDS_SEND))
     refusal = _standing(tx, ask)
     if not told and (held or refusal is not None):
         return Decision(*known, (), refusal)
-    of_record, of_subject = _holdings(tx, force, entry, account.adversary_id)
+    of_record, of_subject = _holdings(force, found.held)
     trusted = trust(tx, force, account.adversary_id)
     findings: tuple[Finding, ...] = ()
     if told or _past(field, entry, of_record, of_subject, trusted):
@@ -106,14 +109,25 @@ def decide(
     return Decision(*known, findings, refusal, sums)
 
 
+def _known(tx: Tx, ask: AskRow) -> Known:
+    """What the ledger knows of the entry, its record and its subject."""
+    entry = ask.entry
+    one, other = record_unit(entry.record_id), -1
+    if entry.subject_id is not None:
+        other = subject_unit(entry.subject_id)
+    return decisions.known(tx, entry.id, ask.account.adversary_id, one, other)
+
+
 def _showings(
-    tx: Tx, ask: AskRow, field: FieldStanding | None
+    tx: Tx,
+    ask: AskRow,
+    field: FieldStanding | None,
+    shown: list[tuple[int, int | None]],
 ) -> tuple[bool, int, int]:
     """Whether the entry is held already, how often it was shown, and its limit."""
     adversary = ask.account.adversary_id
     limit = field.showings if field else 0
-    shown = rows.chains_shown(tx, ask.entry.id)
-    if ask.joined or any(showing is None for _, showing in shown):
+    if ask.joined or None in [showing for _, showing in shown]:
         lines = rows.showings(tx, ask.entry.id)
         shown = [(line.adversary_id, line.showing) for line in lines]
         limit += sum(line.extra for line in lines)
@@ -133,14 +147,23 @@ def _past(
 ) -> bool:
     """Whether a rule refuses one more entry of these two units."""
     time = (entry.time or 0) if field.timed else 0
-    more: dict[Scope, Held] = {}
-    for scope, held, key in (
-        (Scope.RECORD, of_record, (field.name, 0)),
-        (Scope.SUBJECT, of_subject, (field.name, time)),
-    ):
-        more[scope] = {**held, key: held.get(key, 0) + 1}
+    counted: dict[Scope, dict[str, int]] = {}  # once a scope, not once a rule
     for rule in field.rules:
-        if rule.name not in trusted and rule.past(more[rule.scope]):
+        if rule.cap is None or rule.name in trusted:
+            continue
+        scope = rule.scope
+        of_record_ = scope is Scope.RECORD
+        held = of_record if of_record_ else of_subject
+        if rule.window is not None:
+            key = (field.name, 0 if of_record_ else time)
+            if rule.past({**held, key: held.get(key, 0) + 1}):
+                return True
+            continue
+        counts = counted.get(scope)
+        if counts is None:
+            counts = counted[scope] = by_field(held)
+            counts[field.name] = counts.get(field.name, 0) + 1
+        if rule.score(counts) > rule.cap:
             return True
     return False
 
@@ -227,16 +250,13 @@ def _judged(
 
 
 def _holdings(
-    tx: Tx, force: InForce, entry: EntryRow, adversary_id: int
+    force: InForce, found: list[tuple[int, int, int, int]]
 ) -> tuple[Held, Held]:
     """What the adversary holds of the entry's record, and of its subject."""
     of_record: Held = {}
     of_subject: Held = {}
     fields = force.fields
-    one = other = record_unit(entry.record_id)
-    if entry.subject_id is not None:
-        other = subject_unit(entry.subject_id)
-    for unit, number, time, count in holdings.held_units(tx, adversary_id, one, other):
+    for unit, number, time, count in found:
         if number in fields:
             held = of_subject if unit & 1 else of_record
             held[fields[number].name, time] = count

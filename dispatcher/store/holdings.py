@@ -8,18 +8,6 @@ from dispatcher.store.ledger import parts
 from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
 
-
-def held_units(
-    tx: Tx, adversary_id: int, one: int, other: int
-) -> list[tuple[int, int, int, int]]:
-    """What an adversary holds of two units: (unit, field, time, entries)."""
-    return tx.rows(
-        "SELECT unit_id, field_id, time, entries FROM holding"
-        " WHERE adversary_id = ? AND unit_id IN (?, ?)",
-        (adversary_id, one, other),
-    )
-
-
 SPAN = 64
 """Units in a range, for each that is wanted, up to which one walk finds them all."""
 

@@ -49,7 +49,6 @@ class AccountRow(NamedTuple):
     name: str
     adversary_id: int
     state: str
-    groups: str
 
     @property
     def text(self) -> str:
@@ -245,43 +244,7 @@ def add_exposures(tx: Tx, lines: Iterable[Sequence[object]]) -> None:
 
 # -- what one decision asks ----------------------------------------------------
 
-_ACCOUNT = "id, connector, name, adversary_id, state, groups"
-
-
-class AskRow(NamedTuple):
-    """One account and one entry, and whether there is more to look up."""
-
-    account: AccountRow
-    entry: EntryRow
-    stopped: bool  # something is paused
-    recused: bool  # the adversary recused itself from someone
-    joined: bool  # other chains ended in the adversary's
-
-
-_ASK = (
-    "SELECT a.id, a.connector, a.name, a.adversary_id, a.state, a.groups,"
-    " e.id, e.record_id, e.field_id, e.subject_id, e.time, r.pseudonym, r.run_id,"
-    " EXISTS (SELECT 1 FROM pause)"
-    " OR EXISTS (SELECT 1 FROM run WHERE state <> 'active'),"
-    " EXISTS (SELECT 1 FROM recusal WHERE adversary_id = a.adversary_id),"
-    " EXISTS (SELECT 1 FROM chain WHERE survivor_id = a.adversary_id)"
-    " FROM account a, entry e JOIN record r ON r.id = e.record_id"
-    " WHERE a.id = ? AND e.id = ?"
-)
-
-
-def ask(tx: Tx, entry_id: int, account_id: int) -> AskRow | None:
-    """One account and one entry; None unless both are there."""
-    row = tx.one(_ASK, (account_id, entry_id))
-    if row is None:
-        return None
-    account_row, entry_row = AccountRow._make(row[:6]), EntryRow._make(row[6:13])
-    return AskRow(account_row, entry_row, row[13], row[14], row[15])
-
-
-def account_exists(tx: Tx, account_id: int) -> bool:
-    """Whether there is such an account."""
-    return tx.one("SELECT 1 FROM account WHERE id = ?", (account_id,)) is not None
+_ACCOUNT = "id, connector, name, adversary_id, state"
 
 
 def accounts(tx: Tx, ids: Sequence[int]) -> dict[int, AccountRow]:
@@ -334,16 +297,6 @@ _SHOWINGS = (
     "SELECT l.entry_id, COALESCE(c.survivor_id, c.id), l.showing, l.kind, l.body"
     " FROM ledger_line l JOIN chain c ON c.id = l.chain_id WHERE l.entry_id"
 )
-
-
-def chains_shown(tx: Tx, entry_id: int) -> list[tuple[int, int | None]]:
-    """Chains with a line about an entry: (chain, showing), from the index alone.
-
-    ``showing`` is None for an ``unburn``. At most t showings, and what came again.
-    """
-    return tx.rows(
-        "SELECT chain_id, showing FROM ledger_line WHERE entry_id = ?", (entry_id,)
-    )
 
 
 def showings(tx: Tx, entry_id: int) -> list[ShowingRow]:
