@@ -21,3 +21,9 @@ def fdatasyncs_per_second(count: int = 50) -> float:
             file.flush()
             os.fdatasync(file.fileno())
         return count / (time.perf_counter() - began)
+
+
+def verdict(name: str, value: float, limit: float) -> str:
+    """One line that says whether a figure keeps its limit."""
+    word = "holds" if value <= limit else "FAILS"
+    return f"{word}: {name} {value:.2f} (at most {limit:g})"
