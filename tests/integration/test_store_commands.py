@@ -14,8 +14,9 @@ from dispatcher.store import open_store
 def run(
     store: str, *words: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
+    option = ["--store", store] if store else []  # the option beats the environment
     return subprocess.run(
-        [sys.executable, "-m", "dispatcher", "--store", store, *words],
+        [sys.executable, "-m", "dispatcher", *option, *words],
         capture_output=True,
         text=True,
         check=False,

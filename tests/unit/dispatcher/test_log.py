@@ -64,11 +64,11 @@ def test_what_a_library_logs_is_told_without_its_words(stream):
     try:
         fail(KeyError("Canary Secretson"))
     except KeyError:
-        logging.getLogger("uvicorn.error").exception("at %s", "Canary Secretson")
+        logging.getLogger("library.part").exception("at %s", "Canary Secretson")
     logging.getLogger("httpx").warning("GET /?name=Canary")
     text = stream.getvalue()
     assert len(text.splitlines()) == 1
-    assert "uvicorn.error" in text
+    assert "library.part" in text
     assert "KeyError" in text
     assert "Canary" not in text
 
