@@ -11,6 +11,7 @@ from policies.solvers.auto import Auto
 from policies.solvers.clique import Clique
 from policies.solvers.cpsat import CpSat
 from policies.solvers.dependent_rounding import DependentRounding
+from policies.solvers.exchange import Exchange
 from policies.solvers.grasp import Grasp, Graspl
 from policies.solvers.greedy import Greedy
 from policies.solvers.hitting_set import HittingSet
@@ -44,6 +45,7 @@ SOLVERS: Final[dict[str, Solver]] = {
     "milp": Milp(),
     "lp-rounding": LpRounding(),
     "clique": Clique(),
+    "exchange": Exchange(),
 }
 
 __all__ = [

@@ -1,0 +1,418 @@
+"""EXCHANGE: linear average tradeoffs as load balancing (paper, section 4.2; makespan).
+
+With linear f the mean of one adversary is a sum of one cost an entry, so the tradeoff
+has as many coupling rows as adversaries. Their prices come from the relaxation, whose
+vertex splits fewer than k entries. What rounding loses is won back by exchanging two or
+three entries at once: of the moves that cost least at these prices, those whose loads
+fit together. The prices prove the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.problem import Problem
+from policies.sets import Bools, Ints, Measure
+from policies.solvers.loads import Loads, loads, plain, seated
+from policies.solvers.role import Limits, Solution, Verdict, answer
+from policies.tables import plan_of
+
+Floats = npt.NDArray[np.float64]
+
+STARTS: Final = 8
+"""Roundings of the relaxation that are improved."""
+
+KICKS: Final = 60
+"""Times that the best plan is disturbed and improved again, for each unit of work."""
+
+PAIRS, TRIPLES, FOURS = 300, 70, 120
+"""Moves that are looked at together, two, three and four at a time."""
+
+CLOSE: Final = 1e-8
+"""Gap, relative to the value, at which the search ends."""
+
+_MOST: Final = 1e6  # units of work, where there is no limit
+_ROUNDS: Final = 200  # exchanges of one start; tens are usual
+_TINY: Final = 1e-13
+_SPLIT: Final = 1e-9  # values further than this from 0 and 1 are fractional
+_NEAR: Final = 8  # neighbours of a pair that are tried
+_KICKED: Final = 40  # moves that a kick draws from, cheapest first
+_KICK: Final = 3  # moves of a kick
+
+
+@dataclass(frozen=True, eq=False)
+class Balance:
+    """max worth @ x - lambda * max over adversaries of (base + cost @ x).
+
+    Attributes
+    ----------
+    it : Loads
+    cost : float64 array, shape (n, k)
+        What each pair adds to its adversary's mean.
+    base : float64 array, shape (k,)
+        Means from history.
+    """
+
+    it: Loads
+    cost: Floats
+    base: Floats
+
+    @classmethod
+    def of(cls, it: Loads) -> Balance:
+        """Sum the sets up: linear f and their mean are one number a pair."""
+        each = np.asarray(it.parts.sum(axis=0)).reshape(-1) / it.over
+        cost = np.where(it.held, 0.0, each[:, None])
+        return cls(it, cost, it.base.sum(axis=0) / it.over)
+
+    def means(self, chosen: Bools) -> Floats:
+        """Mean of f of each adversary."""
+        return np.asarray(self.base + (self.cost * chosen).sum(axis=0))
+
+    def value(self, chosen: Bools) -> float:
+        """Objective of a plan, up to rounding."""
+        u = float(self.it.worth[chosen].sum())
+        return self.it.shift + u - self.it.lambda_ * float(self.means(chosen).max())
+
+    def bound(self, prices: Floats, rent: Floats | None = None) -> float:
+        """Return the bound that prices >= 0 prove; they are scaled to sum to lambda."""
+        it = self.it
+        price = scaled(prices, it.lambda_)
+        ceiling = it.ceiling(it.worth - self.cost * price, rent)
+        return it.shift - float(price @ self.base) + ceiling
+
+
+def scaled(prices: Floats, total: float) -> Floats:
+    """Return the prices, >= 0, scaled so that they sum to ``total``."""
+    price = np.maximum(prices, 0.0)
+    whole = float(price.sum())
+    if whole <= 0:
+        return np.full(len(price), total / len(price))
+    return np.asarray(price * (total / whole))
+
+
+class Exchange:
+    """A heuristic with a tight bound."""
+
+    def supports(self, problem: Problem) -> bool:
+        """Tradeoffs of the average over linear sets, without limits below 1."""
+        return problem.n_adversaries > 0 and plain(
+            problem, (Measure.LINEAR,), average=True
+        )
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Relax, round, exchange."""
+        over = limits.deadline()
+        b = Balance.of(loads(problem))
+        x, prices, rent = relaxed(b, limits)
+        bound = b.bound(prices, rent)
+        starts = max(1, int(min(STARTS, limits.work * STARTS)))
+        best = _rounded(b, x, prices, rng, starts, over)
+        if best is None:
+            return Solution(
+                Verdict.UNKNOWN,
+                bound=Fraction(bound),
+                tried=("no rounding fits the capacities",),
+                stopped="work",
+            )
+        kicks = int(min(limits.work, _MOST) * KICKS)
+        end = _kicked(b, best, prices, rng, kicks, bound, limits, over)
+        told = ("roundings of the relaxation, improved by exchanges",)
+        return answer(
+            problem, plan_of(best), bound=Fraction(bound), tried=told, stopped=end
+        )
+
+
+def ending(limits: Limits) -> str:
+    """Why the deadline says that a search is over."""
+    return "interrupt" if limits.stopped() else "time"
+
+
+def _rounded(
+    b: Balance,
+    x: Floats,
+    prices: Floats,
+    rng: np.random.Generator,
+    starts: int,
+    over: Callable[[], bool],
+) -> Bools | None:
+    """Return the best of some roundings after exchanges."""
+    best: Bools | None = None
+    for i in range(starts):
+        if best is not None and over():
+            break
+        chosen = _start(b, x, prices, rng, first=i == 0)
+        if chosen is None:
+            continue
+        improve(b, chosen, prices, over)
+        if best is None or b.value(chosen) > b.value(best):
+            best = chosen
+    return best
+
+
+def _kicked(
+    b: Balance,
+    best: Bools,
+    prices: Floats,
+    rng: np.random.Generator,
+    kicks: int,
+    bound: float,
+    limits: Limits,
+    over: Callable[[], bool],
+) -> str:
+    """Disturb and improve ``best`` in place; return why that ended."""
+    price = scaled(prices, b.it.lambda_)
+    value = b.value(best)
+    for _ in range(kicks):
+        if bound - value <= CLOSE * (1 + abs(value)):
+            return "gap"
+        if over():
+            return ending(limits)
+        chosen = best.copy()
+        for _ in range(_KICK):
+            some = moves(b, chosen, price, _KICKED)
+            if len(some.entry):
+                row = int(rng.integers(len(some.entry)))
+                if (
+                    not b.it.capped
+                    or (chosen.sum(axis=0) + some.seats[row] <= b.it.room).all()
+                ):
+                    some.make(chosen, [row])
+        improve(b, chosen, prices, over)
+        found = b.value(chosen)
+        if found >= value:
+            best[:], value = chosen, found
+    return "work"
+
+
+def relaxed(b: Balance, limits: Limits) -> tuple[Floats, Floats, Floats | None]:
+    """Solve the relaxation.
+
+    Returns
+    -------
+    x : float64 array, shape (n, k)
+    prices : float64 array, shape (k,)
+        Duals of the adversaries' means.
+    rent : float64 array, shape (k,), or None
+        Duals of the capacities.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, vstack
+
+    it = b.it
+    n, k = it.shape
+    entry, adversary = np.nonzero(it.may)
+    pairs, column = len(entry), np.arange(len(entry))
+    ones = np.ones(pairs)
+    y = pairs  # the last column: the highest mean
+    means = coo_array(
+        (
+            np.concatenate([b.cost[entry, adversary], -np.ones(k)]),
+            (
+                np.concatenate([adversary, np.arange(k)]),
+                np.concatenate([column, np.full(k, y)]),
+            ),
+        ),
+        shape=(k, pairs + 1),
+    )
+    copies = coo_array((ones, (entry, column)), shape=(n, pairs + 1))
+    blocks, right = [means, copies, -copies], [-b.base, it.hi, -it.lo]
+    if it.capped:
+        blocks.append(coo_array((ones, (adversary, column)), shape=(k, pairs + 1)))
+        right.append(it.room)
+    options = {} if limits.seconds == np.inf else {"time_limit": limits.seconds}
+    found = linprog(
+        np.concatenate([-it.worth[entry, adversary], [it.lambda_]]),
+        A_ub=vstack(blocks).tocsr(),
+        b_ub=np.concatenate(right),
+        bounds=np.array([[0.0, 1.0]] * pairs + [[0.0, np.inf]]),
+        method="highs-ds",
+        options=options,
+    )
+    x, even = np.zeros((n, k)), np.full(k, it.lambda_ / k)
+    if found.x is None:
+        return x, even, None
+    x[entry, adversary] = found.x[:pairs]
+    duals = -np.asarray(found.ineqlin.marginals)
+    rent = np.maximum(duals[-k:], 0.0) if it.capped else None
+    return x, duals[:k], rent
+
+
+def _start(
+    b: Balance, x: Floats, prices: Floats, rng: np.random.Generator, *, first: bool
+) -> Bools | None:
+    """Round: the relaxation's pairs first, then those of best reduced worth."""
+    it = b.it
+    reduced = it.worth - b.cost * scaled(prices, it.lambda_)
+    if not x.any():  # the relaxation was not solved
+        return seated(it, reduced)
+    split = (x > _SPLIT) & (x < 1 - _SPLIT)
+    noise = 0.0 if first else rng.random(x.shape) - 0.5
+    span = float(np.abs(reduced).max(initial=0.0)) + 1.0
+    drawn = np.where(split, x + noise - 0.5, reduced - 2 * span)
+    return seated(it, np.where(x >= 1 - _SPLIT, 2.0, drawn))
+
+
+# -- exchanges ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """Changes of one entry each, cheapest at the prices first.
+
+    Attributes
+    ----------
+    entry, gone, come : int64 array, shape (moves,)
+        The entry leaves ``gone`` and comes to ``come``; -1 for neither.
+    gain : float64 array, shape (moves,)
+        What u gains.
+    shift : float64 array, shape (moves, k)
+        What the means change by.
+    seats : int64 array, shape (moves, k)
+        What the numbers of pairs change by.
+    """
+
+    entry: Ints
+    gone: Ints
+    come: Ints
+    gain: Floats
+    shift: Floats
+    seats: Ints
+
+    def make(self, chosen: Bools, rows: list[int]) -> None:
+        """Make these moves."""
+        for r in rows:
+            d, a, c = int(self.entry[r]), int(self.gone[r]), int(self.come[r])
+            if a >= 0:
+                chosen[d, a] = False
+            if c >= 0:
+                chosen[d, c] = True
+
+
+def moves(b: Balance, chosen: Bools, price: Floats, most: int) -> Moves:
+    """Return the cheapest single changes: adding, dropping or moving one copy."""
+    it = b.it
+    k = it.shape[1]
+    degree = chosen.sum(axis=1)
+    reduced = it.worth - b.cost * price
+    found = [
+        _rows(np.argwhere(chosen & (degree > it.lo)[:, None]), 1),
+        _rows(np.argwhere(it.may & ~chosen & (degree < it.hi)[:, None]), 2),
+        np.argwhere(chosen[:, :, None] & (it.may & ~chosen)[:, None, :]),
+    ]
+    every = np.concatenate(found).astype(np.int64)
+    entry, gone, come = every.T
+    paid = _at(reduced, entry, come) - _at(reduced, entry, gone)
+    keep = np.argsort(-paid, kind="stable")[:most]
+    entry, gone, come = entry[keep], gone[keep], come[keep]
+    shift, seats = np.zeros((len(keep), k)), np.zeros((len(keep), k), np.int64)
+    for at, sign in ((come, 1), (gone, -1)):
+        here = np.flatnonzero(at >= 0)
+        shift[here, at[here]] += sign * b.cost[entry[here], at[here]]
+        seats[here, at[here]] += sign
+    gain = _at(it.worth, entry, come) - _at(it.worth, entry, gone)
+    return Moves(entry, gone, come, gain, shift, seats)
+
+
+def _rows(pairs: npt.NDArray[Any], column: int) -> npt.NDArray[Any]:
+    """Put (entry, adversary) into (entry, gone, come): adversary in ``column``."""
+    out = np.full((len(pairs), 3), -1, np.int64)
+    out[:, 0], out[:, column] = pairs[:, 0], pairs[:, 1]
+    return out
+
+
+def _at(table: Floats, entry: Ints, adversary: Ints) -> Floats:
+    return np.where(adversary >= 0, table[entry, np.maximum(adversary, 0)], 0.0)
+
+
+def improve(
+    b: Balance, chosen: Bools, prices: Floats, over: Callable[[], bool]
+) -> None:
+    """Exchange up to three entries at once until that gains nothing; changes ``chosen``."""
+    price = scaled(prices, b.it.lambda_)
+    for _ in range(_ROUNDS):
+        if over() or not _exchange(b, chosen, price):
+            return
+
+
+def _exchange(b: Balance, chosen: Bools, price: Floats) -> bool:
+    """Make the best exchange of the fewest entries, one to three, that gains anything."""
+    it = b.it
+    some = moves(b, chosen, price, PAIRS)
+    means, free = b.means(chosen), it.room - chosen.sum(axis=0)
+    top = float(means.max())
+    best, rows = _TINY, list[int]()
+    for size, gain, shift, seats, names in _sums(some):
+        if rows and size == 3:
+            break  # a pair gains, and triples cost more
+        found = gain - it.lambda_ * ((means + shift).max(axis=-1) - top)
+        if it.capped:
+            found = np.where((seats > free).any(axis=-1), -np.inf, found)
+        if found.size and found.max() > best:
+            at = int(np.argmax(found))
+            best, rows = float(found[at]), [int(column[at]) for column in names]
+    rows = rows or _four(b, some, means, free)
+    some.make(chosen, rows)
+    return bool(rows)
+
+
+def _four(b: Balance, some: Moves, means: Floats, free: Ints) -> list[int]:
+    """Return four moves that gain: two pairs whose loads cancel, by nearest neighbours."""
+    from scipy.spatial import KDTree
+
+    few = min(FOURS, len(some.entry))
+    pair = _joined(some, 2, np.triu_indices(few, 1))
+    if len(pair[1]) < 2:
+        return []
+    centred = pair[2] - pair[2].mean(axis=1, keepdims=True)
+    near = min(_NEAR, len(centred))
+    wanted = (means.mean() - means) - centred
+    _, other = KDTree(centred).query(wanted, near)
+    one, two = np.repeat(np.arange(len(centred)), near), other.reshape(-1)
+    gain, shift, seats = (part[one] + part[two] for part in pair[1:4])
+    found = gain - b.it.lambda_ * ((means + shift).max(axis=1) - means.max())
+    if b.it.capped:
+        found = np.where((seats > free).any(axis=1), -np.inf, found)
+    for at in np.argsort(-found, kind="stable")[:_NEAR].tolist():
+        if found[at] <= _TINY:
+            break
+        rows = [int(column[i]) for column in pair[4] for i in (one[at], two[at])]
+        if len({int(some.entry[r]) for r in rows}) == 4:
+            return rows
+    return []
+
+
+_Sum = tuple[int, Floats, Floats, Ints, tuple[Ints, ...]]
+
+
+def _sums(some: Moves) -> Iterator[_Sum]:
+    """Moves alone, by pairs and by triples: gain, shift, seats, and which they are."""
+    one = np.arange(len(some.entry))
+    yield 1, some.gain, some.shift, some.seats, (one,)
+    i, j = np.triu_indices(len(one), 1)
+    yield _joined(some, 2, (i, j))
+    few = min(TRIPLES, len(one))
+    i, j = np.triu_indices(few, 1)
+    for first in range(few - 2):  # in slices: memory stays small
+        later = i > first
+        yield _joined(some, 3, (np.full(int(later.sum()), first), i[later], j[later]))
+
+
+def _joined(some: Moves, size: int, names: tuple[Ints, ...]) -> _Sum:
+    """Moves together, those of different entries."""
+    entry = [some.entry[column] for column in names]
+    apart = entry[0] != entry[1]
+    if size == 3:
+        apart &= (entry[0] != entry[2]) & (entry[1] != entry[2])
+    kept = tuple(column[apart] for column in names)
+    gain = sum((some.gain[c] for c in kept), np.zeros(len(kept[0])))
+    shift = sum((some.shift[c] for c in kept), np.zeros((1, some.shift.shape[1])))
+    seats = sum((some.seats[c] for c in kept), np.zeros_like(some.seats[:1]))
+    return size, gain, shift, seats, kept
