@@ -20,7 +20,12 @@ def demo(
         int, typer.Option(min=1, max=10_000, help="Prescriptions to draw.")
     ] = 100,
     workers: Annotated[
-        int, typer.Option(min=5, max=200, help="A fifth of them work by folder.")
+        int,
+        typer.Option(
+            min=5,
+            max=200,
+            help="A fifth work by folder; fewer than 11 can not finish every form.",
+        ),
     ] = 20,
     seed: Annotated[
         int, typer.Option(min=0, help="The same seed draws the same forms.")
