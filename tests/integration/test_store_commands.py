@@ -84,6 +84,7 @@ def test_a_url_from_a_private_file_may_have_a_password(
     postgres_url: str, tmp_path: Path
 ) -> None:
     secret = tmp_path / "store.url"
+    secret.touch(mode=0o600)
     secret.write_text(postgres_url.replace("@", ":hunter2@", 1) + "\n")
     done = run("", "db", "status", DISPATCHER_STORE_FILE=str(secret))
     assert done.returncode == 0, done.stderr
