@@ -17,14 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.problem import Pairs
-from policies.solvers.model import Model
 from policies.solvers.role import Limits
+from policies.solvers.terms import Model
 
 Floats = npt.NDArray[np.float64]
 
 _NODES = 200  # branch-and-bound nodes for each unit of work
 _TOLERANCE = 1e-9  # with the usual 10^-6 it lies by 10^-7 on a disclosure
-_GAP = 1e-4  # in cost, which is scaled to 10^6: 10^-10 in the objective
+
+GAP: Final = 1e-4
+"""Gap that counts as none: 10^-10 in the objective, as cost is scaled to 10^6."""
 
 OPTIMAL: Final = "optimal"
 CUT: Final = "cut"
@@ -69,6 +71,7 @@ def run(
     start: Pairs | None = None,
     seed: int = 0,
     done: Callable[[], bool] | None = None,
+    gap: float = GAP,
 ) -> Outcome:
     """Minimise the cost.
 
@@ -83,12 +86,14 @@ def run(
     seed : int
     done : callable, optional
         True once the answer is not wanted any more.
+    gap : float
+        Distance to the bound, in cost, that counts as optimal.
     """
     if not len(model.cost):
         return _without_columns(model)
     core = engine()
     highs = core._Highs()  # noqa: SLF001 - its only name
-    _configure(highs, limits, seed)
+    _configure(highs, limits, seed, gap)
     _load(core, highs, model, relax=relax)
     if start is not None and not relax:
         columns = _start(model, start)
@@ -98,13 +103,13 @@ def run(
     return _outcome(core, highs, relax=relax)
 
 
-def _configure(highs: Any, limits: Limits, seed: int) -> None:  # noqa: ANN401
+def _configure(highs: Any, limits: Limits, seed: int, gap: float) -> None:  # noqa: ANN401
     options: dict[str, Any] = {
         "output_flag": False,
         "threads": 1,
         "random_seed": seed % 2**31,
         "mip_rel_gap": 0.0,
-        "mip_abs_gap": _GAP,
+        "mip_abs_gap": gap,
         "mip_feasibility_tolerance": _TOLERANCE,
         "primal_feasibility_tolerance": _TOLERANCE,
     }
@@ -128,7 +133,7 @@ def _load(core: Any, highs: Any, model: Model, *, relax: bool) -> None:  # noqa:
         int(core.ObjSense.kMinimize),
         0.0,
         model.cost,
-        np.zeros(columns),
+        model.lower,
         model.upper,
         model.low,
         model.high,

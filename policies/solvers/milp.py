@@ -16,8 +16,9 @@ import numpy as np
 from policies.problem import Pairs, Problem
 from policies.solvers.cpsat import refuted
 from policies.solvers.highs import CUT, EMPTY, OPTIMAL, Outcome, run
-from policies.solvers.model import MARGIN, Model, build
+from policies.solvers.model import MARGIN, build
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
+from policies.solvers.terms import Model
 
 SAFETY: Final = 1e-3
 """Taken off HiGHS's bounds on a cost of 10^6: more than its tolerances can hide."""

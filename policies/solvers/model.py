@@ -11,99 +11,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from policies.document.policy import Objective
-from policies.problem import Average, Plan, Problem
-from policies.sets import NO_CAP, Bools, Ints, Measure
+from policies.problem import Average, Problem
+from policies.sets import NO_CAP, Ints, Measure
+from policies.solvers.terms import Floats, Model, Term, counted, total
 from policies.tables import able, grid_of
 
-Floats = npt.NDArray[np.float64]
+_TRADEOFF: Final = Objective.TRADEOFF
 
 SECANTS: Final = 400
 """Loads up to which a square is exact; beyond it, it is a lower bound between points."""
 
 MARGIN: Final = 1e-7
-"""What a strict limit is kept away from where numbers can not be made whole."""
-
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """min cost @ x, low <= matrix @ x <= high, 0 <= x <= upper.
-
-    Attributes
-    ----------
-    entry, adversary : int64 array, shape (pairs,)
-        The first columns are these pairs.
-    cost : float64 array, shape (columns,)
-        Of the scaled, negated objective: see ``scale`` and ``shift``.
-    whole : bool array, shape (columns,)
-        Which columns are integers.
-    upper : float64 array, shape (columns,)
-    matrix : sparse matrix, shape (rows, columns)
-    low, high : float64 array, shape (rows,)
-    scale, shift : float
-        objective = shift - cost @ x / scale.
-    disclosure : int
-        Column of y, or -1.
-    impossible : bool
-        No plan exists: an entry has too few pairs, or history is past a limit.
-    exact : bool
-        Whether y is exactly f for whole plans, so that the model's optimum is the
-        problem's.
-    """
-
-    entry: Ints
-    adversary: Ints
-    cost: Floats
-    whole: Bools
-    upper: Floats
-    matrix: Any
-    low: Floats
-    high: Floats
-    scale: float
-    shift: float
-    disclosure: int
-    impossible: bool
-    exact: bool
-
-    def plan(self, values: Floats) -> Plan:
-        """Return the plan of a whole solution."""
-        chosen = values[: len(self.entry)] > 0.5
-        return Plan(self.entry[chosen], self.adversary[chosen])
-
-    def objective(self, cost: float) -> float:
-        """Objective of the problem at this cost."""
-        return self.shift - cost / self.scale
-
-
-@dataclass
-class _Term:
-    """A linear expression: columns, factors, and a constant."""
-
-    columns: Ints
-    factors: Floats
-    base: float = 0.0
-
-    def top(self) -> float:
-        """Largest value."""
-        return self.base + float(sum(self.factors))
-
-    def scaled(self, by: float) -> _Term:
-        return _Term(self.columns, self.factors * by, self.base * by)
-
-
-def _sum(terms: list[_Term]) -> _Term:
-    """Sum of terms; columns may repeat."""
-    empty = np.empty(0)
-    return _Term(
-        np.concatenate([empty.astype(np.int64), *(t.columns for t in terms)]),
-        np.concatenate([empty, *(t.factors for t in terms)]),
-        sum(t.base for t in terms),
-    )
+"""What a strict limit on a mean is kept away from."""
 
 
 @dataclass
@@ -155,7 +79,7 @@ class Builder:
         self.upper.append(upper)
         return len(self.cost) - 1
 
-    def row(self, term: _Term, low: float = -np.inf, high: float = np.inf) -> None:
+    def row(self, term: Term, low: float = -np.inf, high: float = np.inf) -> None:
         """Add low <= term <= high."""
         self.rows.append(
             (term.columns, term.factors, low - term.base, high - term.base)
@@ -163,58 +87,58 @@ class Builder:
 
     # -- what hands hold -----------------------------------------------------------
 
-    def held(self, entry: int, hand: int) -> _Term:
+    def held(self, entry: int, hand: int) -> Term:
         """Whether the hand holds the entry, as an expression from 0 to 1."""
         who = (hand,) if hand < self.k else self.problem.groups[hand - self.k]
         one = np.empty(0, np.int64)
         if self.before[entry, list(who)].any():
-            return _Term(one, np.empty(0), 1.0)
+            return Term(one, np.empty(0), 1.0)
         columns = self.column[entry, list(who)]
         columns = columns[columns >= 0]
         if len(columns) <= 1 or self.problem.hi[entry] <= 1:
-            return _Term(columns, np.ones(len(columns)))
+            return Term(columns, np.ones(len(columns)))
         key = (entry, hand)
         if key not in self.unions:
             union = self.new()
             self.unions[key] = union
             for c in columns.tolist():
                 pair = np.array([c, union])
-                self.row(_Term(pair, np.array([1.0, -1.0])), high=0.0)
-        return _Term(np.array([self.unions[key]]), np.ones(1))
+                self.row(Term(pair, np.array([1.0, -1.0])), high=0.0)
+        return Term(np.array([self.unions[key]]), np.ones(1))
 
-    def load(self, one: int, hand: int) -> _Term:
+    def load(self, one: int, hand: int) -> Term:
         """Load of a hand on a set."""
         sets = self.problem.sets
         rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
         members = sets.entry[rows].tolist()
         amounts = sets.amount[rows].tolist()
         if not sets.classes[one]:
-            return _sum(
+            return total(
                 [
                     self.held(d, hand).scaled(float(w))
                     for d, w in zip(members, amounts, strict=True)
                     if w
                 ]
             )
-        by_class: dict[int, list[_Term]] = {}
+        by_class: dict[int, list[Term]] = {}
         for d, number in zip(members, amounts, strict=True):
             by_class.setdefault(number, []).append(self.held(d, hand))
-        return _sum([self._touched(terms) for _, terms in sorted(by_class.items())])
+        return total([self._touched(terms) for _, terms in sorted(by_class.items())])
 
-    def _touched(self, terms: list[_Term]) -> _Term:
+    def _touched(self, terms: list[Term]) -> Term:
         """Whether one of the terms is 1."""
         if len(terms) == 1:
             return terms[0]
         if any(t.base >= 1 for t in terms):
-            return _Term(np.empty(0, np.int64), np.empty(0), 1.0)
+            return Term(np.empty(0, np.int64), np.empty(0), 1.0)
         live = [t for t in terms if len(t.columns)]
         if len(live) == 1:
             return live[0]
         mark = self.new()
         for term in live:
-            over = _sum([term, _Term(np.array([mark]), np.array([-1.0]))])
+            over = total([term, Term(np.array([mark]), np.array([-1.0]))])
             self.row(over, high=0.0)
-        return _Term(np.array([mark]), np.ones(1))
+        return Term(np.array([mark]), np.ones(1))
 
     def hands_of(self, one: int) -> list[int]:
         """Hands that are judged for the set."""
@@ -234,13 +158,13 @@ class Builder:
             if len(columns) < lo:
                 self.impossible = True
             if len(columns) and (lo > 0 or hi < len(columns)):
-                self.row(_Term(columns, np.ones(len(columns))), lo, hi)
+                self.row(Term(columns, np.ones(len(columns))), lo, hi)
         if problem.capacity is None:
             return
         for a, room in enumerate(problem.room().tolist()):
             columns = self.column[:, a][self.column[:, a] >= 0]
             if len(columns) > room:
-                self.row(_Term(columns, np.ones(len(columns))), high=room)
+                self.row(Term(columns, np.ones(len(columns))), high=room)
 
     def limits(self) -> None:
         """Load at most the cap, for each set and hand."""
@@ -272,13 +196,13 @@ class Builder:
                 if c >= 0:
                     self.upper[c] = 0.0
 
-    def share(self, one: int, hand: int) -> _Term:
+    def share(self, one: int, hand: int) -> Term:
         """Disclosure of one set to one hand, as an expression at or above it."""
         sets = self.problem.sets
         full = int(sets.full[one])
         measure = sets.measures[int(sets.owner[one])]
         term = self.load(one, hand)
-        part = term.scaled(1.0 / full)
+        part = term.scaled(1 / full)
         match measure:
             case Measure.LINEAR:
                 return part
@@ -287,21 +211,21 @@ class Builder:
             case Measure.QUADRATIC:
                 return self._square(one, part)
 
-    def _complete(self, term: _Term, full: int) -> _Term:
+    def _complete(self, term: Term, full: int) -> Term:
         """1 if the load reaches ``full``."""
         top = term.top()
         constant = np.empty(0, np.int64), np.empty(0)
         if term.base >= full:
-            return _Term(*constant, 1.0)
+            return Term(*constant, 1.0)
         if top < full:
-            return _Term(*constant, 0.0)
+            return Term(*constant, 0.0)
         mark = self.new(whole=top > full)
         spare = -(top - full + 1.0)
-        over = _sum([term, _Term(np.array([mark]), np.array([spare]))])
+        over = total([term, Term(np.array([mark]), np.array([spare]))])
         self.row(over, high=full - 1.0)
-        return _Term(np.array([mark]), np.ones(1))
+        return Term(np.array([mark]), np.ones(1))
 
-    def _square(self, one: int, part: _Term) -> _Term:
+    def _square(self, one: int, part: Term) -> Term:
         """A column at or above the square of a term from 0 to 1."""
         sets = self.problem.sets
         amounts = sets.amount[int(sets.start[one]) : int(sets.start[one + 1])]
@@ -309,11 +233,15 @@ class Builder:
         full = int(sets.full[one])
         square = self.new()
         self.chords(part, square, step / full, part.base)
-        return _Term(np.array([square]), np.ones(1))
+        return Term(np.array([square]), np.ones(1))
 
-    def chords(self, part: _Term, square: int, step: float, low: float) -> None:
+    def chords(self, part: Term, square: int, step: float, low: float) -> None:
         """Keep a column at or above the square of a term with values in steps."""
         top = part.top()
+        if len(part.columns) > 2:  # one column for the load: rows of chords stay short
+            load = self.new(upper=max(top, 0.0))
+            self.row(total([part, Term(np.array([load]), np.array([-1.0]))]), high=0.0)
+            part = Term(np.array([load]), np.ones(1))
         count = round((top - low) / step)
         if count <= SECANTS:
             steps = low + step * np.arange(max(count, 1) + 1, dtype=np.float64)
@@ -323,58 +251,56 @@ class Builder:
         at = np.linspace(low, top, SECANTS, dtype=np.float64)
         self.lines(part, square, at, at)
 
-    def lines(self, part: _Term, square: int, one: Floats, two: Floats) -> None:
+    def lines(self, part: Term, square: int, one: Floats, two: Floats) -> None:
         """Keep a column above chords of z * z from ``one`` to ``two``; equal: tangents."""
-        minus = _Term(np.array([square]), np.array([-1.0]))
+        minus = Term(np.array([square]), np.array([-1.0]))
         for a, b in zip(one.tolist(), two.tolist(), strict=True):
-            self.row(_sum([part.scaled(a + b), minus]), high=a * b)
+            self.row(total([part.scaled(a + b), minus]), high=a * b)
 
     def disclosure(self) -> int:
         """Column of y >= f, with its cost; -1 where f does not count."""
         problem, goal = self.problem, self.problem.goal
         sets = problem.sets
-        tradeoff = goal.objective is Objective.TRADEOFF and problem.links is None
+        tradeoff = goal.objective is _TRADEOFF and problem.links is None
         if not (tradeoff and goal.lambda_ > 0 and sets.n_sets):
             return -1
         y = self.new(cost=float(goal.lambda_) * self.scale)
-        minus = _Term(np.array([y]), np.array([-1.0]))
+        minus = Term(np.array([y]), np.array([-1.0]))
         if goal.average:
             for hand in range(self.k + len(problem.groups)):
                 over = goal.over or self._judged_sets(hand)
                 if not over:
                     continue
                 term = self._mean(np.arange(sets.n_sets), hand, over)
-                self.row(_sum([term, minus]), high=0.0)
+                self.row(total([term, minus]), high=0.0)
         elif all(m is Measure.QUADRATIC for m in sets.measures):
             self._worst_square(y)
         else:
             for one in range(sets.n_sets):
                 for hand in self.hands_of(one):
-                    self.row(_sum([self.share(one, hand), minus]), high=0.0)
+                    self.row(total([self.share(one, hand), minus]), high=0.0)
         return y
 
     def _judged_sets(self, hand: int) -> int:
         """Sets that are judged for a hand."""
         owner = self.problem.sets.owner
-        if self.judged is None:
-            return len(owner)
-        return int(self.judged[owner, hand].sum())
+        return len(owner) if self.judged is None else self.judged[owner, hand].sum()
 
     def _worst_square(self, y: int) -> None:
         """Worst square: y above the chords of z * z, z above every share."""
         sets = self.problem.sets
         z = self.new()
-        minus = _Term(np.array([z]), np.array([-1.0]))
+        minus = Term(np.array([z]), np.array([-1.0]))
         found = {0.0, 1.0}
         for one in range(sets.n_sets):
             found |= self._values(one)
             full = int(sets.full[one])
             for hand in self.hands_of(one):
                 part = self.load(one, hand).scaled(1.0 / full)
-                self.row(_sum([part, minus]), high=0.0)
+                self.row(total([part, minus]), high=0.0)
         ladder = np.array(sorted(found))
         ladder = ladder[np.concatenate([[True], np.diff(ladder) > 1e-12])]
-        whole = _Term(np.array([z]), np.ones(1))
+        whole = Term(np.array([z]), np.ones(1))
         if len(ladder) > 4 * SECANTS:
             self.exact = False
             ladder = np.linspace(0, 1, SECANTS)
@@ -392,7 +318,7 @@ class Builder:
         count = min(int(amounts.sum()) // step, 4 * SECANTS)
         return {j * step / full for j in range(count + 1)}
 
-    def _mean(self, chosen: Ints, hand: int, over: int) -> _Term:
+    def _mean(self, chosen: Ints, hand: int, over: int) -> Term:
         """Mean of f over the chosen sets for one hand."""
         terms = [
             self.share(one, hand)
@@ -400,10 +326,10 @@ class Builder:
             if self.judged is None
             or self.judged[int(self.problem.sets.owner[one]), hand]
         ]
-        total = _sum(terms)
-        columns, inverse = np.unique(total.columns, return_inverse=True)
-        factors = np.bincount(inverse, total.factors, len(columns))
-        return _Term(columns, np.asarray(factors), total.base).scaled(1.0 / over)
+        whole = total(terms)
+        columns, inverse = np.unique(whole.columns, return_inverse=True)
+        factors = np.bincount(inverse, whole.factors, len(columns))
+        return Term(columns, np.asarray(factors), whole.base).scaled(1.0 / over)
 
     def averages(self) -> None:
         """Caps on means."""
@@ -418,7 +344,7 @@ class Builder:
         chosen = np.flatnonzero(np.isin(sets.owner, np.array(cap.properties, np.int64)))
         limit = float(cap.limit) - (self.margin if cap.strict else 0.0)
         for hand in range(self.k + len(self.problem.groups)):
-            over = cap.over or _counted(self.problem, cap, hand)
+            over = cap.over or counted(self.problem, cap, hand)
             if not over:
                 continue
             term = self._mean(chosen, hand, over)
@@ -434,7 +360,6 @@ class Builder:
         self.averages()
         y = self.disclosure()
         goal = self.problem.goal
-        shift = float(goal.lambda_ * goal.tau)
         start = np.cumsum([0, *(len(r[0]) for r in self.rows)])
         columns = [np.empty(0, np.int64), *(r[0] for r in self.rows)]
         factors = [np.empty(0), *(r[1] for r in self.rows)]
@@ -448,28 +373,17 @@ class Builder:
             adversary=self.adversary,
             cost=np.array(self.cost),
             whole=np.array(self.whole, np.bool_),
+            lower=np.zeros(len(self.cost)),
             upper=np.array(self.upper),
             matrix=matrix,
             low=np.array([r[2] for r in self.rows]),
             high=np.array([r[3] for r in self.rows]),
             scale=self.scale,
-            shift=shift if goal.objective is Objective.TRADEOFF else 0.0,
+            shift=float(goal.lambda_ * goal.tau) * (goal.objective is _TRADEOFF),
             disclosure=y,
             impossible=self.impossible,
             exact=self.exact,
         )
-
-
-def _counted(problem: Problem, cap: Average, hand: int) -> int:
-    """Sets that a mean is over for a hand."""
-    from policies.disclosure import reachable
-
-    sets, judged = problem.sets, problem.judged()
-    owners = sets.owner[reachable(sets)]
-    inside = np.isin(owners, np.array(cap.properties, np.int64))
-    if judged is not None:
-        inside &= judged[owners, hand]
-    return int(inside.sum())
 
 
 def build(problem: Problem, margin: float = MARGIN) -> Model:

@@ -26,6 +26,7 @@ from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
 from policies.solvers.cpsat import CpSat, search
 from policies.solvers.milp import Milp, linear, solve
+from policies.solvers.neighbourhood import improve
 from policies.solvers.race import Task, merged, race, sure
 from policies.solvers.role import (
     Limits,
@@ -242,9 +243,10 @@ class _Portfolio:
         if shape(problem) == "sealed" and CpSat().supports(problem):
             yield search(problem, self.rng, limits, utility=False)
 
-    def _fitting(self, problem: Problem) -> list[Solver]:
+    def _fitting(self, problem: Problem, among: int = 9) -> list[Solver]:
         """Return the first two of the heuristics that fit the disclosure function."""
-        named = (self.solvers.get(name) for name in HEURISTICS[shape(problem)])
+        names = HEURISTICS[shape(problem)][:among]
+        named = (self.solvers.get(name) for name in names)
         return [s for s in named if s is not None and s.supports(problem)][:2]
 
     def _provers(self, problem: Problem, start: Pairs | None) -> Iterator[Task]:
@@ -260,8 +262,9 @@ class _Portfolio:
             proven = found.verdict is Verdict.SOLVED and found.value == found.bound
             return replace(found, stopped="optimal" if proven else "")
 
-        def other(limits: Limits, done: Callable[[], bool]) -> Solution:
-            return solve(problem, limits, seed=seed + 1, start=start, done=done)
+        def around(limits: Limits, done: Callable[[], bool]) -> Solution:
+            assert start is not None
+            return improve(problem, start, rng, limits, done)
 
         tasks: list[Task] = []
         if Milp().supports(problem):
@@ -270,11 +273,11 @@ class _Portfolio:
         tight = problem.n_adversaries <= 3 and int(problem.hi.max(initial=0)) <= 1
         if exact and (tight or not tasks):
             tasks.insert(0, cpsat)
-        elif tasks and self.limits.threads > 1 and shape(problem) == "sealed":
-            tasks.append(other)  # luck in the tree decides: two chances
-        if len(tasks) == 1 and self._fitting(problem):
-            runner = self._fitting(problem)[0]
-            tasks.append(_running(runner, problem, self.rng.spawn(1)[0]))
+        elif tasks and shape(problem) != "sealed" and self._fitting(problem, 2):
+            runner = self._fitting(problem, 2)[0]
+            tasks.append(_running(runner, problem, rng))
+        elif tasks and start is not None:
+            tasks.append(around)
         yield from tasks
 
     def _beyond(self, problem: Problem) -> Solution:
@@ -325,7 +328,10 @@ def _running(solver: Solver, problem: Problem, rng: np.random.Generator) -> Task
     def run(limits: Limits, done: Callable[[], bool]) -> Solution:
         asked = limits.stopped
         ends = replace(
-            limits, stopped=lambda: asked() or done(), work=min(limits.work, _WORK)
+            limits,
+            stopped=lambda: asked() or done(),
+            work=min(limits.work, _WORK),
+            prove=True,
         )
         return solver(problem, rng, ends)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -89,7 +91,7 @@ def solve(
     started = time.perf_counter()
     context: CliContext = ctx.obj
     document = _document(instance, adversaries, copies, friendships)
-    with _interruptible() as stop:
+    with _interruptible() as stop, _own_stdout():
         found, solution = _search(
             document,
             algorithm,
@@ -154,6 +156,25 @@ def _interruptible() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _own_stdout() -> Iterator[None]:
+    """Keep what a solver's C++ prints off our stdout: it goes to stderr."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # one of them is closed: then nothing can be printed either
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _document(

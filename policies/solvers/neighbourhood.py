@@ -1,0 +1,121 @@
+"""Large neighbourhood search: free some entries of a plan, let HiGHS place them anew.
+
+Most of a good plan is right. Entries that share sensitive sets are freed together, all
+others stay where they are, and the small problem that is left is solved to the end; its
+size follows how long that takes. It proves nothing and never makes a plan worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from policies.problem import Pairs, Plan, Problem
+from policies.sets import Bools, Ints
+from policies.solvers.highs import OPTIMAL, run
+from policies.solvers.model import build
+from policies.solvers.role import Limits, Solution, Verdict, answer
+from policies.solvers.terms import Model
+
+_FIRST: Final = 0.2  # share of the entries that is freed at first
+_NODES: Final = 0.25  # work of one small problem, at most
+_SECONDS: Final = 0.4
+_GAP: Final = 1.0  # in cost: a millionth of the objective
+_PATIENCE: Final = 400  # small problems without a better plan that end the search
+
+
+def improve(
+    problem: Problem,
+    plan: Pairs,
+    rng: np.random.Generator,
+    limits: Limits,
+    done: Callable[[], bool],
+) -> Solution:
+    """Improve a plan until time, work or patience ends.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that has a linear model.
+    plan : Pairs
+        A plan that keeps all limits.
+    rng : Generator
+    limits : Limits
+    done : callable
+        True once the answer is not wanted any more.
+    """
+    search = _Search(problem, build(problem), rng, plan)
+    over = limits.deadline()
+    rounds = int(min(limits.work, 1e6) / _NODES) + 1
+    for _ in range(rounds):
+        if over() or done() or search.idle >= _PATIENCE:
+            break
+        search.step(limits, done)
+    return replace(search.best, tried=("large neighbourhoods",))
+
+
+@dataclass
+class _Search:
+    """A plan, and how much of it is freed at a time."""
+
+    problem: Problem
+    model: Model
+    rng: np.random.Generator
+    plan: Pairs
+    share: float = _FIRST
+    idle: int = 0
+
+    def __post_init__(self) -> None:
+        self.best = answer(self.problem, Plan(self.plan.entry, self.plan.adversary))
+        width = self.problem.n_adversaries
+        chosen = self.plan.entry * width + self.plan.adversary
+        self.taken: Bools = np.isin(
+            self.model.entry * width + self.model.adversary, chosen
+        )
+        self.start, self.row = self.problem.sets.by_entry()
+        self.owner = self.problem.sets.member_set
+
+    def step(self, limits: Limits, done: Callable[[], bool]) -> None:
+        """Free some entries and place them anew."""
+        count = max(2, round(self.share * self.problem.n_entries))
+        fixed = np.flatnonzero(~self._freed(count)[self.model.entry])
+        lower = np.zeros(len(self.model.cost))
+        upper = self.model.upper.copy()
+        lower[fixed] = upper[fixed] = self.taken[fixed]
+        part = replace(
+            limits, seconds=min(limits.seconds, _SECONDS), work=min(limits.work, _NODES)
+        )
+        small = replace(self.model, lower=lower, upper=upper)
+        start = Pairs(self.model.entry[self.taken], self.model.adversary[self.taken])
+        found = run(small, part, start=start, done=done, gap=_GAP)
+        self.share *= 1.08 if found.status == OPTIMAL else 0.9
+        self.share = min(max(self.share, 0.02), 0.9)
+        self.idle += 1
+        if found.values is None:
+            return
+        made = answer(self.problem, self.model.plan(found.values))
+        if made.verdict is not Verdict.SOLVED or made.value < self.best.value:
+            return
+        if made.value > self.best.value:
+            self.idle = 0
+        self.best = made
+        self.taken = found.values[: len(self.model.entry)] > 0.5
+
+    def _freed(self, count: int) -> Bools:
+        """Entries that share sets with each other, about so many."""
+        sets, n = self.problem.sets, self.problem.n_entries
+        freed = np.zeros(n, np.bool_)
+        queue: list[int] = []
+        while int(freed.sum()) < count:
+            d = queue.pop(0) if queue else int(self.rng.integers(n))
+            freed[d] = True
+            around: Ints = self.owner[self.row[self.start[d] : self.start[d + 1]]]
+            if not len(around) or len(queue) > count:
+                continue
+            near = sets.members(int(self.rng.choice(around)))
+            picked = self.rng.choice(near, min(len(near), 4), replace=False)
+            queue += [int(e) for e in picked if not freed[e]]
+        return freed

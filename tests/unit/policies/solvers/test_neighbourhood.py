@@ -1,0 +1,34 @@
+"""Freed neighbourhoods never make a plan worse, and end."""
+
+import numpy as np
+
+from policies.problem import Plan
+from policies.solvers.neighbourhood import improve
+from policies.solvers.role import Limits
+from tests.unit.policies.tiny import Tiny, step
+
+
+def ring(n, k):
+    rows = [[1 + (d * (a + 1)) % 5 for a in range(k)] for d in range(n)]
+    sets = [step(d, (d + 1) % n) for d in range(n)]
+    return Tiny(n, k, sets, weights=rows, hi=[2] * n)
+
+
+def test_a_bad_plan_becomes_the_best():
+    """Eight entries: from a plan by turns to the optimum of trying all."""
+    tiny = ring(6, 3)
+    problem = tiny.problem()
+    start = Plan.of([(d, d % 3) for d in range(6)])
+    found = improve(
+        problem, start, np.random.default_rng(0), Limits(work=20), lambda: False
+    )
+    assert found.value == tiny.best()
+
+
+def test_it_ends_when_nobody_wants_the_answer():
+    """The plan comes back as it was."""
+    problem = ring(6, 3).problem()
+    start = Plan.of([(d, d % 3) for d in range(6)])
+    found = improve(problem, start, np.random.default_rng(0), Limits(), lambda: True)
+    assert found.plan.entry.tolist() == start.entry.tolist()
+    assert found.plan.adversary.tolist() == start.adversary.tolist()
