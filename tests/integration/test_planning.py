@@ -131,7 +131,7 @@ def test_partial_plans_the_rest_and_says_what_is_held_back(case):
     with case.store.read() as tx:
         rows = tx.rows("SELECT entry_id, reason FROM held_back ORDER BY entry_id")
     assert [row[0] for row in rows] == [case.entries["r1.a"], case.entries["r1.b"]]
-    assert rows[0][1].startswith("2 needed: 1 record: a (1 answers) and b")
+    assert rows[0][1].startswith("2 workers needed: 1 record: a (1 answers) and b")
 
 
 def test_new_records_are_planned_beside_what_is_planned(case):

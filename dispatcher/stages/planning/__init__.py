@@ -324,7 +324,11 @@ def _held(
 
 def _one_line(core: Summary) -> str:
     needed = core["needed"]
-    lead = "no number of workers would do" if needed is None else f"{needed} needed"
+    lead = (
+        "no number of workers would do"
+        if needed is None
+        else f"{needed} workers needed"
+    )
     return f"{lead}: {core['why'][0]}" if core["why"] else lead
 
 

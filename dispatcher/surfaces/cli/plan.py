@@ -73,7 +73,9 @@ def plan(
         "verdict": drafted.verdict,
         **drafted.summary,
     }
-    context.show(document, lay_out(drafted, dry_run=dry_run))
+    context.show(
+        document, lay_out(drafted, dry_run=dry_run, auto=context.config.plans == "auto")
+    )
     if drafted.verdict != "SOLVED":
         leave(EXIT_PARTLY)
 
@@ -158,8 +160,8 @@ def show_plan(
     )
 
 
-def lay_out(drafted: Drafted, *, dry_run: bool) -> str:
-    """Lay a new plan out for people."""
+def lay_out(drafted: Drafted, *, dry_run: bool, auto: bool) -> str:
+    """Lay a new plan out for people; ``auto``: the daemon plans by itself too."""
     lines = ["DRY RUN - nothing was changed"] if dry_run else []
     lines.append(numbers_of(drafted.summary))
     for core in drafted.summary["cores"]:
@@ -171,6 +173,11 @@ def lay_out(drafted: Drafted, *, dry_run: bool) -> str:
         lines.append(
             f"  next: dispatcher plan apply {drafted.plan_id}   (nothing has been sent)"
         )
+        if auto:
+            lines.append(
+                '  `dispatcher up` plans and applies by itself: plans = "manual" in '
+                "dispatcher.toml leaves it to you"
+            )
     return "\n".join(lines)
 
 

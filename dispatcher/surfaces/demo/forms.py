@@ -134,7 +134,9 @@ class Written:
     text: str
 
 
-def invent(count: int, rng: np.random.Generator) -> tuple[Prescription, ...]:
+def invent(
+    count: int, rng: np.random.Generator, *, after: int = 0
+) -> tuple[Prescription, ...]:
     """Invent prescriptions, one to three for each patient.
 
     Parameters
@@ -143,10 +145,12 @@ def invent(count: int, rng: np.random.Generator) -> tuple[Prescription, ...]:
         How many prescriptions, >= 1.
     rng : numpy.random.Generator
         Same generator state, same prescriptions.
+    after : int
+        Prescriptions and patients are numbered after this one.
     """
     doctors = [f"Dr. {_pick(rng, FIRST)[0]}. {_pick(rng, LAST)}" for _ in range(12)]
     made: list[Prescription] = []
-    patient = 0
+    patient = after
     while len(made) < count:
         patient += 1
         born = date(1930, 1, 1) + timedelta(days=int(rng.integers(0, 28_000)))
@@ -163,7 +167,8 @@ def invent(count: int, rng: np.random.Generator) -> tuple[Prescription, ...]:
                 "disease": disease,
                 "drug": DISEASES[disease],
             }
-            made.append(Prescription(f"rx-{len(made) + 1:04d}", f"p-{patient}", truth))
+            number = after + len(made) + 1
+            made.append(Prescription(f"rx-{number:04d}", f"p-{patient}", truth))
     return tuple(made)
 
 

@@ -62,6 +62,8 @@ settle_seconds = "0"
 """As `init` writes it, but with free ports and a quicker rhythm than a real day's."""
 
 MARK: Final = ".dispatcher-demo"  # marks a directory that a demo may empty
+LEFT: Final = 10  # prescriptions that --keep leaves for whoever signs in
+
 STALLED: Final = 30.0  # seconds without an answer after which nothing more will come
 
 
@@ -180,6 +182,7 @@ def run(scenario: Scenario, say: Callable[[str], None]) -> Outcome:
     for fault in faults:
         say(f"a simulated worker failed: {fault}")
     if kept:
+        leave_work(stage, scenario)
         say("the daemon is still running; sign in as a worker with one of these:")
         for account, link in list(invites.items())[:3]:
             say(f"  {account}  {link}")
@@ -226,6 +229,14 @@ def set_up(
     invites = json.loads(listed)["invites"]
     stage.command("records", "load", str(directory / "prescriptions.csv"))
     return known, invites, folder
+
+
+def leave_work(stage: Stage, scenario: Scenario) -> None:
+    """Load some more prescriptions that nobody answers: work for whoever signs in."""
+    rng = np.random.default_rng(scenario.seed + 1)
+    more = invent(LEFT, rng, after=scenario.records)
+    write_forms(more, stage.directory / "more", rng)
+    stage.command("records", "load", str(stage.directory / "more/prescriptions.csv"))
 
 
 def clear(directory: Path) -> None:
