@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from policies.solvers.annealing import Annealing
 from policies.solvers.auto import Auto
 from policies.solvers.clique import Clique
 from policies.solvers.cpsat import CpSat
@@ -46,6 +47,7 @@ SOLVERS: Final[dict[str, Solver]] = {
     "lp-rounding": LpRounding(),
     "clique": Clique(),
     "exchange": Exchange(),
+    "annealing": Annealing(),
 }
 
 __all__ = [

@@ -1,0 +1,223 @@
+"""ANNEALING: tradeoffs of the worst set, linear or quadratic (paper, section 4.2, 4.3).
+
+Plans come from annealing on a smoothed maximum. The bound is tighter than the
+relaxation's: f is one of few values, and below each of them every load keeps to a whole
+number of its set's steps. The prices that a relaxation finds at one value bound all
+values at once, so a dozen relaxations do (Kelley's cutting planes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.problem import Problem
+from policies.sets import Bools, Measure
+from policies.solvers import kernel_anneal
+from policies.solvers.exchange import CLOSE, ending
+from policies.solvers.floors import Ladder
+from policies.solvers.kernels_numba import FROM, compiled
+from policies.solvers.loads import Loads, loads, plain, seated
+from policies.solvers.role import Limits, Solution, Verdict, answer
+from policies.tables import plan_of
+
+Floats = npt.NDArray[np.float64]
+
+STEPS: Final = 400_000
+"""Steps of a run, for each unit of work."""
+
+RUN: Final = 1_000_000
+"""Steps of the longest run; more work makes more runs."""
+
+_STRIDE: Final = 500  # steps between two looks at the true objective and the clock
+_COOL: Final = (1e-4, 1e-6)  # temperatures, of the best utility
+_SHARP: Final = (100.0, 1_500.0)  # beta
+_RELAXATIONS: Final = 40
+_RUNS: Final = 64
+
+PLAIN: Final[Mapping[str, Any]] = MappingProxyType(vars(kernel_anneal))
+
+
+@cache
+def fast() -> Mapping[str, Any]:
+    """Compile the kernels, once."""
+    return compiled((vars(kernel_anneal),), kernel_anneal.NAMES, kernel_anneal.DOORS)
+
+
+class Annealer:
+    """Plans for tradeoffs over loads.
+
+    Parameters
+    ----------
+    it : Loads
+    average : bool
+        Whether f is the highest mean of an adversary instead of the worst set.
+    rng : numpy.random.Generator
+    over : callable
+        True once time is over.
+
+    Attributes
+    ----------
+    best : bool array, shape (n, k), or None
+    value : float
+        Its objective, up to rounding.
+    """
+
+    def __init__(
+        self,
+        it: Loads,
+        rng: np.random.Generator,
+        over: Callable[[], bool],
+        *,
+        average: bool = False,
+    ) -> None:
+        self.it, self.rng, self.over, self.average = it, rng, over, average
+        self.best: Bools | None = None
+        self.value = -np.inf
+        by_entry = it.parts.tocsc()
+        self._rows = (
+            by_entry.indptr.astype(np.int64),
+            by_entry.indices.astype(np.int64),
+            by_entry.data.astype(np.float64),
+            it.square,
+            it.held,
+        )
+        size = by_entry.nnz * it.shape[1]
+        self._walk = (fast() if size >= FROM else PLAIN)["walk"]
+
+    def levels(self, load: Floats) -> Floats:
+        """What the maximum is taken over: f of sets (m, k), or means (1, k)."""
+        level = self.it.level(load)
+        return (
+            level.sum(axis=0, keepdims=True) / self.it.over if self.average else level
+        )
+
+    @property
+    def level(self) -> float:
+        """F of the best plan; 1 without one."""
+        if self.best is None:
+            return 1.0
+        return float(self.levels(self.it.load(self.best)).max(initial=0.0))
+
+    def objective(self, chosen: Bools) -> float:
+        """Objective of a plan, up to rounding."""
+        top = float(self.levels(self.it.load(chosen)).max(initial=0.0))
+        u = float(self.it.worth[chosen].sum())
+        return self.it.shift + u - self.it.lambda_ * top
+
+    def offer(self, chosen: Bools | None) -> None:
+        """Keep a plan if it is the best so far."""
+        if chosen is None:
+            return
+        value = self.objective(chosen)
+        if self.best is None or value > self.value:
+            self.best, self.value = chosen.copy(), value
+
+    def run(self, chosen: Bools, steps: int, *, warm: float = 1.0) -> bool:
+        """Anneal from a plan; return whether it came to its end.
+
+        Parameters
+        ----------
+        chosen : bool array, shape (n, k)
+        steps : int
+        warm : float
+            Share of the schedule that is run: below 1 it starts colder.
+        """
+        self.offer(chosen)
+        chosen = chosen.copy()
+        rounds = max(1, steps // _STRIDE)
+        size = max(abs(self.it.ceiling(self.it.worth)), 1e-300)
+        for i in range(rounds):
+            if self.over():
+                return False
+            at = 1 - warm * (1 - i / rounds)
+            beta = _SHARP[0] * (_SHARP[1] / _SHARP[0]) ** at
+            cool = size * _COOL[0] * (_COOL[1] / _COOL[0]) ** at
+            self._stride(chosen, beta, cool, min(steps, _STRIDE))
+            self.offer(chosen)
+        return True
+
+    def _stride(self, chosen: Bools, beta: float, cool: float, steps: int) -> None:
+        it = self.it
+        load = it.load(chosen)
+        levels = self.levels(load)
+        ref = float(levels.max(initial=0.0))
+        heat = np.exp(beta * (levels - ref))
+        state = (
+            chosen,
+            chosen.sum(axis=1),
+            chosen.sum(axis=0),
+            load,
+            levels[0].copy(),
+            heat,
+            np.array([heat.sum()]),
+        )
+        fixed = (*self._rows, it.over if self.average else 0.0, ref)
+        rules = (it.may, it.lo, it.hi, it.room)
+        numbers = np.array([it.lambda_, beta, cool])
+        draws = self.rng.random((steps, 5))
+        self._walk(state, fixed, rules, it.worth, numbers, draws)
+
+
+class Annealing:
+    """A heuristic with a tightened bound."""
+
+    def supports(self, problem: Problem) -> bool:
+        """Tradeoffs of the worst set, linear and quadratic, without limits below 1."""
+        measures = (Measure.LINEAR, Measure.QUADRATIC)
+        return problem.n_adversaries > 0 and plain(problem, measures, average=False)
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Anneal, then bound, then anneal on while there is work."""
+        over = limits.deadline()
+        it = loads(problem)
+        annealer = Annealer(it, rng, over)
+        start = seated(it, it.worth)
+        if start is not None:
+            annealer.run(start, steps_of(limits))
+        ladder = Ladder(problem, it)
+        relaxations = int(min(_RELAXATIONS, 2 + limits.work * 4))
+        ladder.climb(annealer.value, annealer.level, relaxations, over, limits)
+        bound = ladder.bound
+        if start is None:
+            return Solution(
+                Verdict.UNKNOWN,
+                bound=Fraction(bound),
+                tried=("no plan within the capacities was found",),
+                stopped="work",
+            )
+        stopped = again(annealer, bound, limits)
+        assert annealer.best is not None
+        told = (f"annealing, and {ladder.count} relaxations for the bound",)
+        return answer(
+            problem,
+            plan_of(annealer.best),
+            bound=Fraction(bound),
+            tried=told,
+            stopped=stopped,
+        )
+
+
+def steps_of(limits: Limits) -> int:
+    """Steps of one run."""
+    return int(max(_STRIDE, min(RUN, limits.work * STEPS)))
+
+
+def again(annealer: Annealer, bound: float, limits: Limits) -> str:
+    """Anneal from the best plan, colder, while there is work; return why that ended."""
+    runs = int(min(_RUNS, limits.work * STEPS // RUN))
+    for _ in range(runs):
+        if bound - annealer.value <= CLOSE * (1 + abs(bound)):
+            return "gap"
+        assert annealer.best is not None
+        if not annealer.run(annealer.best, RUN // 2, warm=0.6):
+            return ending(limits)
+    return "work"

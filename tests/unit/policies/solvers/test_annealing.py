@@ -1,0 +1,133 @@
+"""Worst-set tradeoffs, linear and quadratic: values, bounds and refusals."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.document.policy import Objective
+from policies.problem import Goal
+from policies.sets import NO_CAP, Measure
+from policies.solvers import Limits, Verdict
+from policies.solvers.annealing import PLAIN, Annealer, Annealing, fast
+from policies.solvers.floors import Ladder
+from policies.solvers.loads import loads, seated
+from tests.unit.policies.tiny import Made, Tiny, pairs_of
+
+
+def goal(lambda_=1, *, average=False):
+    return Goal(Objective.TRADEOFF, Fraction(lambda_), Fraction(0), average=average)
+
+
+def solve(tiny, seed=0, **limits):
+    limits = {"work": 0.005} | limits
+    return Annealing()(tiny.problem(), np.random.default_rng(seed), Limits(**limits))
+
+
+@st.composite
+def worsts(draw):
+    n, k = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    measures = (Measure.LINEAR, Measure.QUADRATIC)
+    sets = []
+    for _ in range(draw(st.integers(1, 3))):
+        members = draw(st.sets(st.integers(0, n - 1), min_size=1))
+        weights = {d: draw(st.integers(1, 3)) for d in sorted(members)}
+        full = sum(weights.values())
+        sets.append(Made(weights, NO_CAP, full, draw(st.integers(0, 1))))
+    lo = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
+    return Tiny(
+        n,
+        k,
+        sets,
+        measures=measures,
+        lo=lo,
+        hi=[low + draw(st.integers(0, 1)) for low in lo],
+        weights=[draw(st.lists(st.integers(0, 3), min_size=k, max_size=k)) for _ in lo],
+        capacity=draw(st.none() | st.lists(st.integers(1, 4), min_size=k, max_size=k)),
+        history=draw(st.sampled_from([[], [(0, 0)]])),
+        goal=goal(draw(st.sampled_from([0, 1, 5, 20]))),
+    )
+
+
+@given(tiny=worsts())
+@settings(max_examples=60, deadline=None)
+def test_value_and_bound_enclose_the_best_plan(tiny):
+    """Brute force over all plans lies between them."""
+    found, best = solve(tiny), tiny.best()
+    if found.verdict is Verdict.SOLVED:
+        assert tiny.feasible(pairs_of(found.plan))
+        assert found.value == tiny.objective(pairs_of(found.plan))
+        assert found.value <= best
+    if best is not None:
+        assert best <= found.bound
+
+
+def thirds(measure=Measure.LINEAR):
+    """Three entries of one set, two workers: somebody holds two of three."""
+    one = Made({0: 1, 1: 1, 2: 1}, NO_CAP, 3)
+    return Tiny(3, 2, [one], measures=(measure,), goal=goal(9))
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"), [(Measure.LINEAR, 3 - 6), (Measure.QUADRATIC, 3 - 4)]
+)
+def test_the_bound_knows_that_loads_are_whole(measure, value):
+    """The relaxation says f = 1/2; no plan has f below 2/3, and the bound says so."""
+    found = solve(thirds(measure))
+    assert found.value == value
+    assert found.bound - value < Fraction(1, 10**6)
+
+
+def test_same_seed_same_plan():
+    """A run can be made again."""
+    one, two = solve(thirds(), seed=3), solve(thirds(), seed=3)
+    assert pairs_of(one.plan) == pairs_of(two.plan)
+
+
+def test_compiled_and_plain_kernels_walk_alike():
+    """The same draws lead to the same plan."""
+    it = loads(thirds().problem())
+    plans = []
+    for kernels in (PLAIN, fast()):
+        annealer = Annealer(it, np.random.default_rng(5), lambda: False)
+        annealer._walk = kernels["walk"]
+        annealer.run(seated(it, it.worth), 2_000)
+        plans.append(annealer.best)
+    assert (plans[0] == plans[1]).all()
+
+
+def test_every_relaxation_only_lowers_what_is_proven():
+    """One level after the other."""
+    problem = thirds().problem()
+    ladder = Ladder(problem, loads(problem))
+    limits, seen = Limits(), [ladder.bound]
+    for _ in range(3):
+        ladder.climb(-3.0, 2 / 3, 1, lambda: False, limits)
+        seen.append(ladder.bound)
+    assert seen == sorted(seen, reverse=True)
+    assert seen[-1] >= -3
+
+
+def test_capacities_that_leave_no_plan_are_not_answered_with_one():
+    """Three copies, two places."""
+    found = solve(replace(thirds(), capacity=[1, 1]))
+    assert found.verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"goal": Goal()},
+        {"goal": goal(average=True)},
+        {"measures": (Measure.STEP,)},
+        {"trusted": [[True, False]]},
+        {"sets": [Made({0: 1, 1: 1}, 1, 2)]},
+    ],
+)
+def test_other_problems_are_left_to_others(changed):
+    """Budgets, means, steps, trust and limits."""
+    assert Annealing().supports(thirds().problem())
+    assert not Annealing().supports(replace(thirds(), **changed).problem())
