@@ -90,9 +90,11 @@ class Batch:
         columns = (np.ascontiguousarray(column) for column in table.T[1:])
         self.record, self.field, self.subject, self.time = columns
         of_record, self._own = np.unique(self.record, return_inverse=True)
-        found = sorted(batches.records(self.tx, of_record.tolist()))
-        self._pseudonyms = [name for _, name, _ in found]
-        self._runs = [run for _, _, run in found]
+        self._pseudonyms: list[str] = []
+        self._runs: list[int] = []
+        for _, name, run in batches.records(self.tx, of_record.tolist()):
+            self._pseudonyms.append(name)
+            self._runs.append(run)
 
     def names(self) -> list[str]:
         """Return the entries' ledger names."""

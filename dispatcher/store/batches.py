@@ -1,4 +1,8 @@
-"""What a batch of asks looks up: plain rows of numbers, ready to become columns."""
+"""What a batch of asks looks up: plain rows of numbers, ready to become columns.
+
+Rows are streamed: tens of thousands of tuples alive at a time would set Python's garbage
+collector to work, again and again, on all that the program holds.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from dispatcher.store.transaction import Row, Tx
 def entry_facts(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
     """Many entries, in no order: (id, record, field, subject or -1, time or 0)."""
     for part in parts(ids):
-        yield from tx.rows(
+        yield from tx.stream(
             "SELECT id, record_id, field_id, COALESCE(subject_id, -1),"
             " COALESCE(time, 0) FROM entry WHERE id = ANY(?)",
             (part,),
@@ -19,10 +23,11 @@ def entry_facts(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
 
 
 def records(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
-    """Many records, in no order: (id, pseudonym, run)."""
+    """Many records, in order of the ascending ids: (id, pseudonym, run)."""
     for part in parts(ids):
-        yield from tx.rows(
-            "SELECT id, pseudonym, run_id FROM record WHERE id = ANY(?)", (part,)
+        yield from tx.stream(
+            "SELECT id, pseudonym, run_id FROM record WHERE id = ANY(?) ORDER BY id",
+            (part,),
         )
 
 
@@ -37,7 +42,7 @@ def lines_about(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
     ):
         return
     for part in parts(ids):
-        yield from tx.rows(
+        yield from tx.stream(
             "SELECT entry_id, chain_id, COALESCE(showing, -1) FROM ledger_line"
             " WHERE entry_id = ANY(?)",
             (part,),

@@ -221,7 +221,9 @@ class SqliteBackend:
                 "recursive_triggers = ON",  # so that REPLACE fires delete triggers
                 "trusted_schema = OFF",
                 "journal_size_limit = 67108864",
-                "cache_size = -65536",
+                # One connection writes at a time, and bulk writes go to many places.
+                f"cache_size = {-131072 if writes else -65536}",
+                "wal_autocheckpoint = 4000",
                 f"query_only = {'OFF' if writes else 'ON'}",
             ):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
