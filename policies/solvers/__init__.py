@@ -30,6 +30,7 @@ from policies.solvers.role import (
     Solver,
     Verdict,
 )
+from policies.solvers.socp_rounding import SocpRounding
 
 SOLVERS: Final[dict[str, Solver]] = {
     "auto": Auto(),
@@ -48,6 +49,7 @@ SOLVERS: Final[dict[str, Solver]] = {
     "clique": Clique(),
     "exchange": Exchange(),
     "annealing": Annealing(),
+    "socp-rounding": SocpRounding(),
 }
 
 __all__ = [
