@@ -18,6 +18,7 @@ from policies.solvers.greedy import Greedy
 from policies.solvers.hitting_set import HittingSet
 from policies.solvers.local_search import LocalSearch
 from policies.solvers.lp_rounding import LpRounding
+from policies.solvers.makespan import Makespan
 from policies.solvers.milp import Milp
 from policies.solvers.moser_tardos import MoserTardos
 from policies.solvers.rand_plus import RandPlus
@@ -49,6 +50,7 @@ SOLVERS: Final[dict[str, Solver]] = {
     "clique": Clique(),
     "exchange": Exchange(),
     "annealing": Annealing(),
+    "makespan": Makespan(),
     "socp-rounding": SocpRounding(),
 }
 
