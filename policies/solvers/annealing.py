@@ -24,7 +24,7 @@ from policies.solvers.exchange import CLOSE, ending
 from policies.solvers.floors import Ladder
 from policies.solvers.kernels_numba import FROM, compiled
 from policies.solvers.loads import Loads, loads, plain, seated
-from policies.solvers.role import Limits, Solution, Verdict, answer
+from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
 from policies.tables import plan_of
 
 Floats = npt.NDArray[np.float64]
@@ -36,8 +36,9 @@ RUN: Final = 1_000_000
 """Steps of the longest run; more work makes more runs."""
 
 _STRIDE: Final = 500  # steps between two looks at the true objective and the clock
-_COOL: Final = (1e-4, 1e-6)  # temperatures, of the best utility
-_SHARP: Final = (100.0, 1_500.0)  # beta
+_COOL: Final = (5e-2, 5e-4)  # temperatures, of an entry's mean share of utility
+_SHARP: Final = (0.7, 10.0)  # beta, times the entries of a set
+_SLOW: Final = 20  # steps of plain kernels cost so many compiled ones
 _RELAXATIONS: Final = 40
 _RUNS: Final = 64
 
@@ -90,6 +91,7 @@ class Annealer:
         )
         size = by_entry.nnz * it.shape[1]
         self._walk = (fast() if size >= FROM else PLAIN)["walk"]
+        self.price = 1 if size >= FROM else _SLOW
 
     def levels(self, load: Floats) -> Floats:
         """What the maximum is taken over: f of sets (m, k), or means (1, k)."""
@@ -132,12 +134,13 @@ class Annealer:
         self.offer(chosen)
         chosen = chosen.copy()
         rounds = max(1, steps // _STRIDE)
-        size = max(abs(self.it.ceiling(self.it.worth)), 1e-300)
+        size = max(abs(self.it.ceiling(self.it.worth)) / max(1, len(chosen)), 1e-300)
+        sets = max(1.0, self.it.parts.nnz / self.it.parts.shape[0])
         for i in range(rounds):
             if self.over():
                 return False
             at = 1 - warm * (1 - i / rounds)
-            beta = _SHARP[0] * (_SHARP[1] / _SHARP[0]) ** at
+            beta = sets * _SHARP[0] * (_SHARP[1] / _SHARP[0]) ** at
             cool = size * _COOL[0] * (_COOL[1] / _COOL[0]) ** at
             self._stride(chosen, beta, cool, min(steps, _STRIDE))
             self.offer(chosen)
@@ -182,15 +185,16 @@ class Annealing:
         annealer = Annealer(it, rng, over)
         start = seated(it, it.worth)
         if start is not None:
-            annealer.run(start, steps_of(limits))
+            annealer.run(start, steps_of(limits, annealer))
         ladder = Ladder(problem, it)
         relaxations = int(min(_RELAXATIONS, 2 + limits.work * 4))
         ladder.climb(annealer.value, annealer.level, relaxations, over, limits)
         bound = ladder.bound
         if start is None:
+            proven = Fraction(bound) if np.isfinite(bound) else free_bound(problem)
             return Solution(
                 Verdict.UNKNOWN,
-                bound=Fraction(bound),
+                bound=proven,
                 tried=("no plan within the capacities was found",),
                 stopped="work",
             )
@@ -206,18 +210,19 @@ class Annealing:
         )
 
 
-def steps_of(limits: Limits) -> int:
+def steps_of(limits: Limits, annealer: Annealer) -> int:
     """Steps of one run."""
-    return int(max(_STRIDE, min(RUN, limits.work * STEPS)))
+    return int(max(_STRIDE, min(RUN, limits.work * STEPS) / annealer.price))
 
 
 def again(annealer: Annealer, bound: float, limits: Limits) -> str:
-    """Anneal from the best plan, colder, while there is work; return why that ended."""
+    """Anneal on, warm and cold in turn, while there is work; return why that ended."""
     runs = int(min(_RUNS, limits.work * STEPS // RUN))
-    for _ in range(runs):
+    for turn in range(runs):
         if bound - annealer.value <= CLOSE * (1 + abs(bound)):
             return "gap"
         assert annealer.best is not None
-        if not annealer.run(annealer.best, RUN // 2, warm=0.6):
+        warm = 0.6 if turn % 2 else 1.0
+        if not annealer.run(annealer.best, RUN // 2 // annealer.price, warm=warm):
             return ending(limits)
     return "work"

@@ -19,7 +19,9 @@ import numpy.typing as npt
 
 from policies.problem import Problem
 from policies.sets import Bools, Ints, Measure
-from policies.solvers.loads import Loads, loads, plain, seated
+from policies.solvers.balance import Balance, relaxed, scaled
+from policies.solvers.core_search import decided, regret
+from policies.solvers.loads import loads, plain, seated
 from policies.solvers.role import Limits, Solution, Verdict, answer
 from policies.tables import plan_of
 
@@ -37,6 +39,10 @@ PAIRS, TRIPLES, FOURS = 300, 70, 120
 CLOSE: Final = 1e-8
 """Gap, relative to the value, at which the search ends."""
 
+CORE: Final = 80
+"""Open pairs up to which they are searched exactly."""
+
+_NODES: Final = 20_000
 _MOST: Final = 1e6  # units of work, where there is no limit
 _ROUNDS: Final = 200  # exchanges of one start; tens are usual
 _TINY: Final = 1e-13
@@ -44,56 +50,6 @@ _SPLIT: Final = 1e-9  # values further than this from 0 and 1 are fractional
 _NEAR: Final = 8  # neighbours of a pair that are tried
 _KICKED: Final = 40  # moves that a kick draws from, cheapest first
 _KICK: Final = 3  # moves of a kick
-
-
-@dataclass(frozen=True, eq=False)
-class Balance:
-    """max worth @ x - lambda * max over adversaries of (base + cost @ x).
-
-    Attributes
-    ----------
-    it : Loads
-    cost : float64 array, shape (n, k)
-        What each pair adds to its adversary's mean.
-    base : float64 array, shape (k,)
-        Means from history.
-    """
-
-    it: Loads
-    cost: Floats
-    base: Floats
-
-    @classmethod
-    def of(cls, it: Loads) -> Balance:
-        """Sum the sets up: linear f and their mean are one number a pair."""
-        each = np.asarray(it.parts.sum(axis=0)).reshape(-1) / it.over
-        cost = np.where(it.held, 0.0, each[:, None])
-        return cls(it, cost, it.base.sum(axis=0) / it.over)
-
-    def means(self, chosen: Bools) -> Floats:
-        """Mean of f of each adversary."""
-        return np.asarray(self.base + (self.cost * chosen).sum(axis=0))
-
-    def value(self, chosen: Bools) -> float:
-        """Objective of a plan, up to rounding."""
-        u = float(self.it.worth[chosen].sum())
-        return self.it.shift + u - self.it.lambda_ * float(self.means(chosen).max())
-
-    def bound(self, prices: Floats, rent: Floats | None = None) -> float:
-        """Return the bound that prices >= 0 prove; they are scaled to sum to lambda."""
-        it = self.it
-        price = scaled(prices, it.lambda_)
-        ceiling = it.ceiling(it.worth - self.cost * price, rent)
-        return it.shift - float(price @ self.base) + ceiling
-
-
-def scaled(prices: Floats, total: float) -> Floats:
-    """Return the prices, >= 0, scaled so that they sum to ``total``."""
-    price = np.maximum(prices, 0.0)
-    whole = float(price.sum())
-    if whole <= 0:
-        return np.full(len(price), total / len(price))
-    return np.asarray(price * (total / whole))
 
 
 class Exchange:
@@ -122,12 +78,38 @@ class Exchange:
                 tried=("no rounding fits the capacities",),
                 stopped="work",
             )
+        best, bound = proven(b, best, prices, rent, bound)
         kicks = int(min(limits.work, _MOST) * KICKS)
         end = _kicked(b, best, prices, rng, kicks, bound, limits, over)
         told = ("roundings of the relaxation, improved by exchanges",)
         return answer(
             problem, plan_of(best), bound=Fraction(bound), tried=told, stopped=end
         )
+
+
+def proven(
+    b: Balance, best: Bools, prices: Floats, rent: Floats | None, bound: float
+) -> tuple[Bools, float]:
+    """Search what a better plan could do differently, where that is little.
+
+    Returns
+    -------
+    best : bool array, shape (n, k)
+        The plan, or a better one.
+    bound : float
+        Lowered where the search says so.
+    """
+    it, price, value = b.it, scaled(prices, b.it.lambda_), b.value(best)
+    reduced = it.worth - b.cost * price - (0.0 if rent is None else rent)
+    ideal, loss = regret(it, reduced)
+    open_ = loss <= bound - value + 1e-9 * (1 + abs(bound))
+    if open_.sum() > CORE or bound - value <= CLOSE * (1 + abs(value)):
+        return best, bound
+    nodes = {"node_limit": _NODES, "mip_rel_gap": 0.0}
+    found, ceiling = decided(it, b.cost, b.base, (ideal, open_), nodes)
+    if found is not None and b.value(found) > value:
+        best = found
+    return best, min(bound, max(it.shift + ceiling, b.value(best) + 1e-9))
 
 
 def ending(limits: Limits) -> str:
@@ -190,59 +172,6 @@ def _kicked(
         if found >= value:
             best[:], value = chosen, found
     return "work"
-
-
-def relaxed(b: Balance, limits: Limits) -> tuple[Floats, Floats, Floats | None]:
-    """Solve the relaxation.
-
-    Returns
-    -------
-    x : float64 array, shape (n, k)
-    prices : float64 array, shape (k,)
-        Duals of the adversaries' means.
-    rent : float64 array, shape (k,), or None
-        Duals of the capacities.
-    """
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array, vstack
-
-    it = b.it
-    n, k = it.shape
-    entry, adversary = np.nonzero(it.may)
-    pairs, column = len(entry), np.arange(len(entry))
-    ones = np.ones(pairs)
-    y = pairs  # the last column: the highest mean
-    means = coo_array(
-        (
-            np.concatenate([b.cost[entry, adversary], -np.ones(k)]),
-            (
-                np.concatenate([adversary, np.arange(k)]),
-                np.concatenate([column, np.full(k, y)]),
-            ),
-        ),
-        shape=(k, pairs + 1),
-    )
-    copies = coo_array((ones, (entry, column)), shape=(n, pairs + 1))
-    blocks, right = [means, copies, -copies], [-b.base, it.hi, -it.lo]
-    if it.capped:
-        blocks.append(coo_array((ones, (adversary, column)), shape=(k, pairs + 1)))
-        right.append(it.room)
-    options = {} if limits.seconds == np.inf else {"time_limit": limits.seconds}
-    found = linprog(
-        np.concatenate([-it.worth[entry, adversary], [it.lambda_]]),
-        A_ub=vstack(blocks).tocsr(),
-        b_ub=np.concatenate(right),
-        bounds=np.array([[0.0, 1.0]] * pairs + [[0.0, np.inf]]),
-        method="highs-ds",
-        options=options,
-    )
-    x, even = np.zeros((n, k)), np.full(k, it.lambda_ / k)
-    if found.x is None:
-        return x, even, None
-    x[entry, adversary] = found.x[:pairs]
-    duals = -np.asarray(found.ineqlin.marginals)
-    rent = np.maximum(duals[-k:], 0.0) if it.capped else None
-    return x, duals[:k], rent
 
 
 def _start(

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from policies.problem import Problem
 from policies.sets import Bools, Ints
-from policies.solvers.exchange import Balance, Exchange, relaxed
+from policies.solvers.balance import Balance, relaxed
+from policies.solvers.exchange import Exchange
 from policies.solvers.loads import loads
 from policies.solvers.role import Limits, Solution, Verdict, answer
 from policies.tables import plan_of

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from policies.problem import Problem
 from policies.sets import Measure
 from policies.solvers.annealing import Annealer, again, steps_of
-from policies.solvers.exchange import scaled
+from policies.solvers.balance import scaled
 from policies.solvers.loads import Loads, loads, plain, seated
 from policies.solvers.lp_rounding import rounded
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
@@ -82,7 +82,7 @@ def _annealed(
     """Anneal from the rounded plan while there is work; return why that ended."""
     assert annealer.best is not None
     if not over():
-        annealer.run(annealer.best, steps_of(limits), warm=0.6)
+        annealer.run(annealer.best, steps_of(limits, annealer), warm=0.6)
     return again(annealer, bound, limits)
 
 

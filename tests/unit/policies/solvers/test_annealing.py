@@ -112,9 +112,10 @@ def test_every_relaxation_only_lowers_what_is_proven():
 
 
 def test_capacities_that_leave_no_plan_are_not_answered_with_one():
-    """Three copies, two places."""
+    """Three copies, two places: no plan, and the bound is a number still."""
     found = solve(replace(thirds(), capacity=[1, 1]))
     assert found.verdict is Verdict.UNKNOWN
+    assert found.bound <= 3
 
 
 @pytest.mark.parametrize(

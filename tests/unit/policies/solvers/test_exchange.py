@@ -112,3 +112,10 @@ def test_other_problems_are_left_to_others(changed):
     """Budgets, worst sets, squares, trust, limits, loads that are cut off at 1."""
     assert Exchange().supports(halves().problem())
     assert not Exchange().supports(replace(halves(), **changed).problem())
+
+
+def test_a_gap_that_no_plan_can_close_is_proven():
+    """Three alike entries, two workers: the relaxation says f = 1/2, plans 2/3."""
+    found = solve(halves(3))
+    assert found.value == -1
+    assert found.bound - found.value < Fraction(1, 10**6)

@@ -12,7 +12,7 @@ from policies.document.policy import Objective
 from policies.problem import Goal
 from policies.sets import NO_CAP, Measure
 from policies.solvers import Limits, Verdict
-from policies.solvers.exchange import Balance, relaxed
+from policies.solvers.balance import Balance, relaxed
 from policies.solvers.loads import loads
 from policies.solvers.makespan import Makespan, longest_first, matched
 from tests.unit.policies.tiny import Made, Tiny, pairs_of

@@ -1,0 +1,110 @@
+"""What is left to decide of a balanced tradeoff once a good plan is known.
+
+At any prices a pair whose other value would lose more than the gap keeps its value in
+every better plan. At a small gap few pairs remain, and a branch-and-bound over them
+ends the search or improves the plan.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.sets import Bools
+from policies.solvers.loads import Loads
+
+Floats = npt.NDArray[np.float64]
+
+_SCALE: Final = 1e6  # of the objective: the engine stops at an absolute gap of 1e-6
+_FAR: Final = 1e30  # a loss that no gap reaches
+_SLACK: Final = 1e-8  # of a proven bound: what the engine's tolerances amount to
+_ROW: Final = 1e4  # of the means: the engine lies by 1e-6 in each row
+
+
+def regret(it: Loads, value: Floats) -> tuple[Bools, Floats]:
+    """Return each entry's best pairs, and what turning each pair round would lose.
+
+    Parameters
+    ----------
+    it : Loads
+    value : float64 array, shape (n, k)
+        Worth of pairs at some prices.
+    """
+    n, k = value.shape
+    offered = np.where(it.may, value, -_FAR)
+    order = np.argsort(-offered, axis=1, kind="stable")
+    ranked = np.take_along_axis(offered, order, axis=1)
+    most, place = np.minimum(it.hi, it.may.sum(axis=1)), np.arange(k)
+    count = np.clip((ranked > 0).sum(axis=1), np.minimum(it.lo, most), most)
+    best = np.zeros((n, k), np.bool_)
+    np.put_along_axis(best, order, place < count[:, None], axis=1)
+    padded = np.hstack([np.full((n, 1), _FAR), ranked, np.full((n, 1), -_FAR)])
+    row = np.arange(n)
+    last, following = padded[row, count], padded[row, count + 1]
+    drop = np.where((count > it.lo)[:, None], offered, _FAR)
+    out = np.minimum(drop, offered - following[:, None])
+    add = np.where((count < it.hi)[:, None], -offered, _FAR)
+    into = np.minimum(add, last[:, None] - offered)
+    loss = np.where(best, out, into)
+    return best, np.where(it.may, np.maximum(loss, 0.0), np.inf)
+
+
+def decided(
+    it: Loads,
+    cost: Floats,
+    base: Floats,
+    fixed: tuple[Bools, Bools],
+    work: Any,  # noqa: ANN401
+) -> tuple[Bools | None, float]:
+    """Search the pairs that are open; return the best plan found, and a bound.
+
+    The bound is on u - lambda * f over the plans that keep the fixed pairs; -inf where
+    there is none, inf where nothing was proven.
+
+    Parameters
+    ----------
+    it : Loads
+    cost : float64 array, shape (n, k)
+    base : float64 array, shape (k,)
+    fixed : (bool array (n, k), bool array (n, k))
+        The best pairs, and which pairs are open; others keep their value.
+    work : dict
+        Options of the engine.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import coo_array, hstack
+
+    best, open_ = fixed
+    n, k = best.shape
+    entry, adversary = np.nonzero(open_)
+    size, column = len(entry), np.arange(len(entry))
+    kept = best & ~open_
+    mean = base + (cost * kept).sum(axis=0)
+    loads_ = coo_array((cost[entry, adversary] * _ROW, (adversary, column)), (k, size))
+    rows = [LinearConstraint(hstack([loads_, -np.ones((k, 1))]), -np.inf, -mean * _ROW)]
+    sums: list[tuple[Any, int, Any, Any]] = [
+        (entry, n, it.lo - kept.sum(axis=1), it.hi - kept.sum(axis=1))
+    ]
+    if it.capped:
+        sums.append((adversary, k, np.full(k, -np.inf), it.room - kept.sum(axis=0)))
+    for index, height, low, high in sums:
+        matrix = coo_array((np.ones(size), (index, column)), (height, size + 1))
+        rows.append(LinearConstraint(matrix, low, high))
+    found = milp(
+        np.append(-it.worth[entry, adversary], it.lambda_ / _ROW) * _SCALE,
+        constraints=rows,
+        integrality=np.append(np.ones(size), 0),
+        bounds=Bounds(0, np.append(np.ones(size), np.inf)),
+        options=work,
+    )
+    if found.status == 2:
+        return None, -np.inf
+    least = getattr(found, "mip_dual_bound", None)
+    u = float(it.worth[kept].sum())
+    ceiling = np.inf if least is None else u - float(least) / _SCALE + _SLACK
+    if found.x is None:
+        return None, ceiling
+    kept[entry, adversary] = found.x[:size] > 0.5
+    return kept, ceiling
