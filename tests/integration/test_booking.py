@@ -162,6 +162,35 @@ def test_a_message_holds_a_limited_number_of_tasks(house, monkeypatch):
     assert house.case.count("outbox") == 3
 
 
+def test_a_piece_goes_by_entries_over_all_workers_and_fills_messages(
+    house, monkeypatch
+):
+    for name, value in {"PIECE": 3, "TURN": 1, "MESSAGE": 2, "PARTS": 9}.items():
+        monkeypatch.setattr(stage, name, value)
+    house.plan(("x/ann", "r1.a r1.c r2.a r2.c"), ("x/bob", "r1.b r1.d r2.d"))
+    assert house.tick() == 4
+    assert house.left() == {"x/ann": "r2.a r2.c", "x/bob": "r2.d"}
+    assert house.rows("SELECT count(*) FROM task GROUP BY outbox_id") == [(2,), (2,)]
+    assert house.tick() == 3
+    assert house.left() == {"x/ann": "", "x/bob": ""}
+
+
+def test_what_is_only_paused_goes_back_into_its_own_part(house, monkeypatch):
+    monkeypatch.setattr(stage, "MESSAGE", 1)
+    house.plan(("x/ann", "r1.a r1.c r2.a"))
+    look = house.booking._pieces
+
+    def look_then_pause():
+        pieces = list(look())
+        with house.case.store.write() as tx:
+            pause.pause(tx, "run:default", "why", 1)
+        yield from pieces
+
+    monkeypatch.setattr(house.booking, "_pieces", look_then_pause)
+    assert house.tick() == 0
+    assert house.left() == {"x/ann": "r1.a r1.c r2.a"}
+
+
 @pytest.mark.parametrize("state", ["draft", "superseded"])
 def test_only_applied_plans_are_booked(house, state):
     house.plan(("x/ann", "r1.a"), state=state)

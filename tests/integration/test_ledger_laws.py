@@ -19,8 +19,8 @@ from dispatcher.errors import PastLimit, Refused
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.summaries import differences
-from dispatcher.store import open_store
-from tests.integration.ledger_cases import Case, policy
+from dispatcher.store import holdings, open_store
+from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECOND = 1_000_000
 RECORDS = (
@@ -341,3 +341,18 @@ def test_the_oracle_is_not_blind():
         everything = {entry_of(text) for text in ENTRIES}
         assert oracle.past(everything, "x") == name
         assert all(not oracle.past({e}, "x") for e in everything)
+
+
+@pytest.mark.parametrize("span", [0, holdings.SPAN])
+def test_a_batch_knows_what_is_held_of_units_far_apart_and_close(
+    store, monkeypatch, span
+):
+    monkeypatch.setattr(holdings, "SPAN", span)
+    case = Case(store)
+    case.apply(policy(PAIR))
+    case.add("x/1", "x/2")
+    case.load(("r1", None, None, "ab"), ("r2", None, None, "ab"))
+    case.book(("x/1", "r1.a r2.b"))
+    booked = case.book(("x/1", "r1.b r2.a"), ("x/2", "r1.b r2.b"), skip=True)
+    assert [refusal.rule for refusal in booked.refused] == ["a-b", "a-b"]
+    assert len(booked.tasks) == 2
