@@ -20,21 +20,25 @@ from policies.disclosure import reachable
 from policies.links import Links, Relation
 from policies.problem import Average, Pairs, Plan, Problem
 from policies.sets import Bools, Ints
-from policies.solvers import kernels, kernels_search, tape
+from policies.solvers import kernels, kernels_global, kernels_search, tape
 from policies.solvers.kernels_numba import FROM, compiled
 from policies.solvers.tape import Floats, Tape
 from policies.tables import Tables, grid_of, plan_of, tables
+
+_PARTS: Final[tuple[Any, ...]] = (kernels, kernels_search, kernels_global)
 
 
 @cache
 def fast() -> Mapping[str, Any]:
     """Compile the kernels, once."""
-    spaces = (vars(kernels), vars(kernels_search))
-    names = (*kernels.NAMES, *kernels_search.NAMES)
-    return compiled(spaces, names, kernels_search.DOORS)
+    spaces = tuple(vars(part) for part in _PARTS)
+    names = tuple(name for part in _PARTS for name in part.NAMES)
+    return compiled(spaces, names, (*kernels_search.DOORS, *kernels_global.DOORS))
 
 
-PLAIN: Final = MappingProxyType(vars(kernels) | vars(kernels_search))
+PLAIN: Final[Mapping[str, Any]] = MappingProxyType(
+    {name: vars(part)[name] for part in _PARTS for name in part.NAMES}
+)
 
 
 class Gains:
@@ -87,6 +91,17 @@ class Gains:
     def run(self, name: str, *rest: Any) -> Any:  # noqa: ANN401 - as the kernel's
         """Run a kernel on the tapes."""
         return self._kernels[name](self.tape.z, self.tape.r, *rest)
+
+    def memo(self, width: int) -> tuple[Floats, Floats, Floats]:
+        """Return scratch for ``pick``, in its order; nothing is known yet."""
+        k = self.k
+        return np.zeros((k, width, 4)), np.full((k, 3), -1.0), np.zeros((width, 4))
+
+    def prepare(self) -> None:
+        """Look at every pair of the plan as it is, before picks are made."""
+        order = np.argsort(-self.tape.read(tape.WORTH).T, axis=1, kind="stable")
+        self.tape.write(tape.ORDER, np.stack([order, order]))
+        self.run("prepare")
 
     def reset(self) -> None:
         """Go back to the empty plan."""
@@ -171,13 +186,13 @@ def _tape(
     reals = {
         tape.MISSING: float(t.lo.sum()),
         tape.LAMBDA: lambda_,
-        tape.OVER: float(_over(problem, t, links)),
         tape.TAU: tau,
     }
     able = _permitted(problem) if paper else t.able
     fields = _counters(n, k, h, units, rows.n_slots, len(weight)) | {
         tape.WEIGHT: weight,
         tape.LIMIT: limit,
+        tape.OVER: _over(problem, t, links),
         tape.WORTH: t.worth,
         tape.ROW_START: rows.start,
         tape.ROW_UNIT: rows.unit,
@@ -187,6 +202,7 @@ def _tape(
         tape.MASS: np.zeros(n) if links is None else links.count,
         tape.UNIT_START: rows.unit_start,
         tape.UNIT_ENTRY: rows.unit_entry,
+        tape.UNIT_AMOUNT: rows.unit_amount,
         tape.KIND: rows.kind(t, links),
         tape.FULL: np.concatenate([t.full, 2 * np.arange(rows.n_links)]),
         tape.CAP: np.concatenate([t.cap, np.zeros(rows.n_links, np.int64)]),
@@ -231,7 +247,7 @@ def _every(problem: Problem, worth: Floats) -> dict[int, Any]:
     one, other = np.nonzero(members.T @ members)
     return {
         tape.OPEN: np.zeros((n, k)),
-        tape.ORDER: np.argsort(-worth.T, axis=1, kind="stable"),
+        tape.ORDER: np.zeros((2, k, n)),
         tape.HEAD: np.zeros((2, k)),
         tape.STAMP: np.zeros(n),
         tape.NEAR_START: np.searchsorted(one, np.arange(k + 1)),
@@ -248,11 +264,14 @@ def _top(t: Tables) -> Ints:
     return top
 
 
-def _over(problem: Problem, t: Tables, links: Links | None) -> int:
-    """What sums of f are divided by for the mean."""
-    if links is None:
-        return t.over
-    return problem.goal.over or links.n_links or 1
+def _over(problem: Problem, t: Tables, links: Links | None) -> Floats:
+    """What each hand's sum of f is divided by: the sets on which it is judged."""
+    size = t.judged.sum(axis=0)
+    if links is not None:
+        size = np.full(t.n_hands, links.n_links)
+    if problem.goal.over:
+        size = np.full(t.n_hands, problem.goal.over)
+    return np.asarray(np.maximum(size, 1), np.float64)
 
 
 def _permitted(problem: Problem) -> Bools:
@@ -294,7 +313,7 @@ class _Rows:
         self.unit, self.amount = unit[order], amount[order]
         self.slot, self.mate = slot[order], mate[order]
         by_unit = np.argsort(unit, kind="stable")
-        self.unit_entry = entry[by_unit]
+        self.unit_entry, self.unit_amount = entry[by_unit], amount[by_unit]
         bounds = np.arange(m + self.n_links + 1)
         self.unit_start = np.searchsorted(unit[by_unit], bounds).astype(np.int64)
 

@@ -157,7 +157,8 @@ def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -
     draws = rng.random(most)
     if not k or not meter.spend(gains.rows * n * k):
         return False
-    gains.run("prepare")
+    gains.prepare()
+    scratch = gains.memo(width)
     step = max(1, int(_PACE / looks))
     threads = min(meter.limits.threads, k)
     with ThreadPoolExecutor(threads) as pool:
@@ -165,10 +166,9 @@ def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -
         while 0 <= at < most:
             stop = min(at + step, most)
             if threads > 1 and n * k >= _THREADED:
-                at = _side_by_side(gains, draws, width, pool, threads, at, stop)
+                at = _side_by_side(gains, draws, scratch, pool, threads, at, stop)
             else:
-                top = np.zeros((width, 4))
-                at = int(gains.run("construct", draws, top, at, stop))
+                at = int(gains.run("construct", draws, *scratch, at, stop))
             if at >= 0 and not meter.spend(looks * step):
                 return False
     return True
@@ -177,20 +177,21 @@ def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -
 def _side_by_side(
     gains: Gains,
     draws: Floats,
-    width: int,
+    scratch: tuple[Floats, Floats, Floats],
     pool: ThreadPoolExecutor,
     threads: int,
     at: int,
     stop: int,
 ) -> int:
     """Run ``construct`` with PickNextBest in threads; the same pairs (a total order)."""
-    k = gains.k
+    memo, known, top = scratch
+    k, width = gains.k, len(top)
     cuts = np.linspace(0, k, threads + 1).astype(int).tolist()
     tops = [np.zeros((width, 4)) for _ in range(threads)]
     for i in range(at, stop):
         counts = list(
             pool.map(
-                lambda j: gains.run("pick", cuts[j], cuts[j + 1], tops[j]),
+                lambda j: gains.run("pick", cuts[j], cuts[j + 1], memo, known, tops[j]),
                 range(threads),
             )
         )
@@ -201,6 +202,5 @@ def _side_by_side(
             return -1
         best = np.lexsort((found[:, 3], -found[:, 2], found[:, 1], found[:, 0]))[:width]
         one = int(found[best[int(draws[i] * len(best))], 3])
-        gains.run("give", one // k, one % k, 1)
-        gains.run("refresh", one // k, one % k, i + 1)
+        gains.run("settle_pick", one, i + 1, memo, known)
     return stop

@@ -71,18 +71,8 @@ from policies.solvers.tape import (
 
 NAMES: Final = (
     *("share", "moved", "shift", "book", "hold", "note", "scan", "settle", "give"),
-    *(
-        "met",
-        "keep",
-        "back",
-        "sight",
-        "attempt",
-        "look",
-        "risen",
-        "crossed",
-        "wall",
-        "barred",
-    ),
+    *("met", "keep", "back", "sight", "attempt", "look", "rise", "risen"),
+    *("crossed", "wall", "barred"),
 )
 
 
@@ -193,7 +183,7 @@ def note(z: Ints, r: Floats, unit: int, h: int, old: float, new: float) -> None:
     if not z[z[COUNTED] + unit] or new == old:
         return
     if z[AVERAGE] == 1:
-        r[z[LEVEL] + h] += (new - old) / r[OVER]
+        r[z[LEVEL] + h] += (new - old) / r[z[OVER] + h]
     elif new > r[z[LEVEL] + h]:
         r[z[LEVEL] + h] = new
         z[z[ATTAIN] + h] = 1
@@ -281,7 +271,7 @@ def look(z: Ints, r: Floats, d: int, a: int) -> tuple[float, float]:
         h = z[z[SEEN] + j]
         if z[z[COPIES] + d * z[H] + h] == 0:
             value, whole = sight(z, d, h, value, whole)
-    return (value / r[OVER] if z[MODE] == BY_MEAN else value), whole
+    return (value / r[z[OVER] + a] if z[MODE] == BY_MEAN else value), whole
 
 
 def sight(z: Ints, d: int, h: int, value: float, whole: float) -> tuple[float, float]:
@@ -298,10 +288,17 @@ def sight(z: Ints, d: int, h: int, value: float, whole: float) -> tuple[float, f
             whole += 1.0
         if z[z[COUNTED] + unit] == 1:
             if z[MODE] == BY_MEAN:
-                value += new - old
+                linear = z[z[KIND] + unit] == LINEAR
+                value += rise(z, unit, h, load) if linear else new - old
             elif new > value:
                 value = new
     return value, whole
+
+
+def rise(z: Ints, unit: int, h: int, load: int) -> float:
+    """Return what a linear unit's f gains by more load: to the bit, at every load."""
+    now, full = z[z[LOAD] + unit * z[H] + h], z[z[FULL] + unit]
+    return float(min(now + load, full) - min(now, full)) / float(full)
 
 
 def risen(z: Ints, r: Floats, a: int, value: float) -> float:

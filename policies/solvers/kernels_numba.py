@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from types import FunctionType
 from typing import Any, Final, cast
 
@@ -30,15 +31,34 @@ def compiled(
     for one in spaces:
         space |= one
     plain = {name: space[name] for name in names}
+    mark = stamp(space, plain)
     for name in names:
-        space[name] = jitted(numba.njit, _copy(plain[name], space), cache=False)
-    outside = {n: jitted(numba.njit, _copy(plain[n], space), cache=True) for n in doors}
+        space[name] = jitted(numba.njit, _copy(plain[name], space, ""), cache=False)
+    outside = {
+        n: jitted(numba.njit, _copy(plain[n], space, mark), cache=True) for n in doors
+    }
     return space | outside
 
 
-def _copy(function: FunctionType, space: dict[str, Any]) -> FunctionType:
+def stamp(space: dict[str, Any], functions: dict[str, FunctionType]) -> str:
+    """Name the state of the code: numba's cache looks at the file of a door alone.
+
+    Changes with the code of any function and with any number among the globals.
+    """
+    digest = sha256()
+    for name in sorted(space):
+        if isinstance(space[name], int | float):
+            digest.update(f"{name}={space[name]!r};".encode())
+    for name in sorted(functions):
+        code = functions[name].__code__
+        digest.update(code.co_code + repr((name, code.co_consts)).encode())
+    return digest.hexdigest()[:12]
+
+
+def _copy(function: FunctionType, space: dict[str, Any], mark: str) -> FunctionType:
     copy = FunctionType(function.__code__, space, function.__name__)
     copy.__module__ = function.__module__
+    copy.__qualname__ = f"{function.__name__}_{mark}"  # names the cache's files
     return copy
 
 

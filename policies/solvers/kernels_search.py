@@ -13,43 +13,22 @@ from typing import Final
 from policies.sets import Ints
 from policies.solvers.kernels import back, crossed, give, keep, look, risen, wall
 from policies.solvers.tape import (
-    ABLE,
-    BY_MEAN,
-    BY_TRIAL,
     CAREFUL,
     CHOSEN,
     DEGREE,
     DOWN,
-    FALLING,
-    GIVEN,
-    HEAD,
     HI,
     LAMBDA,
     LO,
     MISSING,
-    MODE,
-    NEAR,
-    NEAR_START,
     NOUGHT,
-    OPEN,
-    ORDER,
-    OTHER,
     PAPER,
-    ROOM,
-    ROW_START,
-    ROW_UNIT,
-    STAMP,
-    UNIT_ENTRY,
-    UNIT_START,
     UP,
-    VALUE,
     WHOLE,
-    WHOLES,
     WORTH,
     F,
     Floats,
     K,
-    N,
 )
 
 EPS: Final = 1e-12  # a gain below it is no gain: floats can not tell
@@ -97,128 +76,6 @@ def insert(p: float, q: float, g: float, one: float, top: Floats, count: int) ->
         at -= 1
     top[at, 0], top[at, 1], top[at, 2], top[at, 3] = p, q, g, one
     return count
-
-
-def pick(z: Ints, r: Floats, low: int, high: int, top: Floats) -> int:
-    """Find the best pairs of the adversaries ``low`` to ``high - 1`` (algorithm 3).
-
-    Only reads the board, so ranges may be searched side by side; ``top`` has a row
-    (p, q, g, id) for each of the n best that improve; their number is returned.
-    """
-    count = 0
-    for a in range(low, high):
-        if z[z[GIVEN] + a] < z[z[ROOM] + a]:
-            slack = 0.0
-            if z[FALLING] == 1 and z[MODE] == BY_MEAN:
-                slack = r[LAMBDA] * (r[F] - r[z[OTHER] + a])
-            elif z[FALLING] == 1:
-                slack = r[LAMBDA] * r[F]
-            count = sweep(z, r, a, z[UP], slack, top, count)
-            count = sweep(z, r, a, z[NOUGHT], slack, top, count)
-    return count
-
-
-def spent(z: Ints, d: int, a: int, short: int) -> bool:
-    """Whether a sweep will never want the pair again."""
-    if short == 1 and z[z[DEGREE] + d] >= z[z[LO] + d]:
-        return True
-    pair = d * z[K] + a
-    if z[z[CHOSEN] + pair] == 1 or z[z[ABLE] + pair] == 0:
-        return True
-    return bool(z[z[DEGREE] + d] >= z[z[HI] + d])
-
-
-def sweep(
-    z: Ints, r: Floats, a: int, short: int, slack: float, top: Floats, count: int
-) -> int:
-    """Go through one adversary's entries by weight, as long as they could be best."""
-    n, k = z[N], z[K]
-    while z[z[HEAD] + short * z[K] + a] < n and spent(
-        z, z[z[ORDER] + a * z[N] + z[z[HEAD] + short * z[K] + a]], a, short
-    ):
-        z[z[HEAD] + short * z[K] + a] += 1
-    for i in range(z[z[HEAD] + short * z[K] + a], n):
-        d = z[z[ORDER] + a * z[N] + i]
-        if (z[z[DEGREE] + d] < z[z[LO] + d]) != (short == 1):
-            continue
-        p, q, g = rank(
-            z, r, -float(short), 0.0, r[z[WORTH] + d * z[K] + a] + slack, 0.0
-        )
-        if count == len(top) and not ahead(p, q, g, -1.0, top[count - 1]):
-            break
-        if spent(z, d, a, short) or not z[z[OPEN] + d * z[K] + a]:
-            continue
-        f = risen(z, r, a, r[z[VALUE] + d * z[K] + a]) - r[F]
-        p, q, g = rank(
-            z,
-            r,
-            -float(short),
-            r[z[WHOLES] + d * z[K] + a],
-            r[z[WORTH] + d * z[K] + a],
-            f,
-        )
-        if improves(p, q, g):
-            count = insert(p, q, g, float(d * k + a), top, count)
-    return count
-
-
-def survey(z: Ints, r: Floats, d: int, a: int) -> None:
-    """Look at one pair and remember."""
-    if z[z[DEGREE] + d] >= z[z[HI] + d] or z[z[CHOSEN] + d * z[K] + a] == 1:
-        return
-    z[z[OPEN] + d * z[K] + a] = 0 if wall(z, r, d, a) else 1
-    if z[z[OPEN] + d * z[K] + a] == 1:
-        r[z[VALUE] + d * z[K] + a], r[z[WHOLES] + d * z[K] + a] = look(z, r, d, a)
-
-
-def survey_all(z: Ints, r: Floats) -> None:
-    """Look at every pair."""
-    for d in range(z[N]):
-        for a in range(z[K]):
-            survey(z, r, d, a)
-
-
-def prepare(z: Ints, r: Floats) -> None:
-    """Make ready for a global construction from the plan as it is."""
-    for i in range(2 * z[K]):
-        z[z[HEAD] + i] = 0
-    for d in range(z[N]):
-        z[z[STAMP] + d] = -1
-    survey_all(z, r)
-
-
-def refresh(z: Ints, r: Floats, d: int, a: int, mark: int) -> None:
-    """Look again at the pairs that planning (d, a) may have changed."""
-    every = z[MODE] == BY_TRIAL or z[CAREFUL] == 1
-    for row in range(z[z[ROW_START] + d], z[z[ROW_START] + d + 1]):
-        unit = z[z[ROW_UNIT] + row]
-        for i in range(z[z[UNIT_START] + unit], z[z[UNIT_START] + unit + 1]):
-            e = z[z[UNIT_ENTRY] + i]
-            if every or z[z[STAMP] + e] == mark:
-                continue
-            z[z[STAMP] + e] = mark
-            for j in range(z[z[NEAR_START] + a], z[z[NEAR_START] + a + 1]):
-                survey(z, r, e, z[z[NEAR] + j])
-    if every:
-        survey_all(z, r)
-
-
-def construct(
-    z: Ints, r: Floats, draws: Floats, top: Floats, start: int, stop: int
-) -> int:
-    """Plan the best pair, or one of the n best, again and again (algorithm 2).
-
-    Returns the number of the next iteration, or -1 once nothing improves.
-    """
-    k = z[K]
-    for i in range(start, stop):
-        count = pick(z, r, z[NOUGHT], k, top)
-        if count == 0:
-            return -1
-        one = int(top[int(draws[i] * count), 3])
-        give(z, r, one // k, one % k, z[UP])
-        refresh(z, r, one // k, one % k, i + 1)
-    return stop
 
 
 def myopic(z: Ints, r: Floats, order: Ints, draws: Floats, top: Floats) -> int:
@@ -328,12 +185,8 @@ def taking(z: Ints, r: Floats, d: int, a: int, base: Floats, best: Floats) -> No
 
 
 NAMES: Final = (
-    *("rank", "improves", "ahead", "insert", "spent", "sweep", "pick", "survey"),
-    *("survey_all", "prepare", "refresh", "construct", "myopic", "deal"),
+    *("rank", "improves", "ahead", "insert", "myopic", "deal"),
     *("better", "adding", "taking", "local"),
 )
 
-DOORS: Final = (
-    *("hold", "give", "settle", "prepare", "construct", "pick", "refresh"),
-    *("myopic", "deal", "local"),
-)
+DOORS: Final = ("hold", "give", "settle", "myopic", "deal", "local")

@@ -12,16 +12,17 @@ Fields of z
     how many units have the hand's level.
     ROW_START (n + 1), ROW_UNIT, ROW_AMOUNT, ROW_SLOT, ROW_MATE: the rows of each entry,
     by unit; its class in PART or the end of its link; the entry at the same place at
-    the other end, or -1. MASS (n): counts of a link's entries. UNIT_START, UNIT_ENTRY:
-    the entries of each unit. KIND, FULL, CAP, COUNTED (q): COUNTED units are part of f.
+    the other end, or -1. MASS (n): counts of a link's entries. UNIT_START, UNIT_ENTRY,
+    UNIT_AMOUNT: the entries of each unit. KIND, FULL, CAP, COUNTED (q): COUNTED units are part of f.
     JUDGED (q, h). SEEN_START (k + 1), SEEN: hands that see an adversary. ABLE (n, k),
     LO, HI (n), ROOM (k).
-    For global constructions: OPEN (n, k), pairs that no limit bars; ORDER (k, n),
-    entries by weight; HEAD (2, k), where the sweeps start; STAMP (n); NEAR_START,
+    For global constructions: OPEN (n, k), pairs that no limit bars; ORDER (2, k,
+    n), entries by weight for both sweeps; HEAD (2, k), where the sweeps start; STAMP (n); NEAR_START,
     NEAR: adversaries who share a hand.
 Fields of r
     OTHER (k), LEVEL (h) and MEAN (caps, h) change with the plan. OTHER: highest level of the other hands. LEVEL (h): f of one hand. MEAN (caps,
-    h), LIMIT (caps, h), WEIGHT (caps, q): caps on means. SAVED (2, h): scratch. WORTH
+    h), LIMIT (caps, h), WEIGHT (caps, q): caps on means. OVER (h): what a hand's sum
+    of f is divided by for its mean. SAVED (2, h): scratch. WORTH
     (n, k). VALUE, WHOLES (n, k): what was seen of each pair.
 """
 
@@ -45,7 +46,7 @@ STEP, LINEAR, QUADRATIC, CLASSES, COSINE, COMMON = range(6)
 BY_WORST, BY_MEAN, BY_TRIAL = range(3)
 
 # numbers at the start of r: f, u, (unit, hand) with f = 1, copies missing
-F, U, WHOLE, MISSING, LAMBDA, OVER, TAU, _REALS = range(8)
+F, U, WHOLE, MISSING, LAMBDA, TAU, _REALS = range(7)
 
 # numbers at the start of z. CAREFUL: limits are checked by trying; FALLING: f can fall
 # when an entry is added (cosine). UP, DOWN, NOUGHT: 1, -1 and 0, read from the tape so
@@ -55,11 +56,11 @@ UP, DOWN, NOUGHT, _WORDS = range(11, 15)
 
 # then where each field starts
 CHOSEN, DEGREE, GIVEN, COPIES, LOAD, PART, ATTAIN = range(_WORDS, _WORDS + 7)
-OTHER, LEVEL, MEAN, SAVED, LIMIT, WEIGHT, WORTH, VALUE, WHOLES = range(22, 31)
-ROW_START, ROW_UNIT, ROW_AMOUNT, ROW_SLOT, ROW_MATE, MASS = range(31, 37)
-UNIT_START, UNIT_ENTRY, KIND, FULL, CAP, COUNTED, JUDGED = range(37, 44)
-SEEN_START, SEEN, ABLE, LO, HI, ROOM = range(44, 50)
-OPEN, ORDER, HEAD, STAMP, NEAR_START, NEAR, _FIELDS = range(50, 57)
+OTHER, LEVEL, MEAN, SAVED, LIMIT, WEIGHT, OVER, WORTH, VALUE, WHOLES = range(22, 32)
+ROW_START, ROW_UNIT, ROW_AMOUNT, ROW_SLOT, ROW_MATE, MASS = range(32, 38)
+UNIT_START, UNIT_ENTRY, UNIT_AMOUNT, KIND, FULL, CAP, COUNTED, JUDGED = range(38, 46)
+SEEN_START, SEEN, ABLE, LO, HI, ROOM = range(46, 52)
+OPEN, ORDER, HEAD, STAMP, NEAR_START, NEAR, _FIELDS = range(52, 59)
 
 _REAL: Final = range(OTHER, ROW_START)  # fields of r
 
@@ -118,9 +119,20 @@ class Tape:
         if isinstance(self.z, np.ndarray):
             self._kept = self._kept[0].copy(), self._kept[1].copy()
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tapes and of what is kept; compiled size where they are lists."""
+        return 8 * (len(self.z) + len(self.r) + sum(map(len, self._kept)))
+
     def reset(self) -> None:
         """Go back to what was kept."""
         self.z[: self._ends[0]], self.r[: self._ends[1]] = self._kept
+
+    def write(self, field: int, values: npt.NDArray[Any]) -> None:
+        """Overwrite a field."""
+        tape, at = self.r if field in _REAL else self.z, self._at[field]
+        flat = values.reshape(-1)
+        tape[at : at + len(flat)] = flat.tolist() if isinstance(tape, list) else flat
 
     def read(self, field: int) -> npt.NDArray[Any]:
         """Return a copy of a field as an array of its shape."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.coalitions import Coalitions
 from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Goal
@@ -16,7 +17,16 @@ from policies.solvers import SOLVERS, Limits, Verdict, greedy
 from policies.solvers.gains import Gains
 from policies.solvers.greedy import Greedy
 from policies.solvers.local_search import Meter, climb
-from policies.solvers.tape import CHOSEN, DEGREE, WORTH
+from policies.solvers.tape import (
+    CHOSEN,
+    DEGREE,
+    GIVEN,
+    OPEN,
+    ROOM,
+    VALUE,
+    WHOLES,
+    WORTH,
+)
 from tests.unit.policies.tiny import Made, Tiny, pairs_of, step, tinies
 
 NAMES = ("greedy", "grasp", "greedyl", "graspl", "local-search")
@@ -170,8 +180,8 @@ def test_the_lazy_sweep_picks_what_a_full_scan_picks(average, paper_like):
     """Every pick of GREEDY is the best of all pairs, by recomputation."""
     problem = replace(paper_like, goal=replace(paper_like.goal, average=average))
     gains = Gains(problem, paper=True, every=True)
-    gains.run("prepare")
-    top = np.zeros((3, 4))
+    gains.prepare()
+    memo, known, top = gains.memo(3)
     for step_ in range(30):
         scored = []
         for d in range(40):
@@ -184,10 +194,9 @@ def test_the_lazy_sweep_picks_what_a_full_scan_picks(average, paper_like):
                 short = gains.tape.read(DEGREE)[d] == 0
                 scored.append((-(u - f + short), d * 3 + a))
         best = [int(i) for _, i in sorted(scored)[:3]]
-        assert gains.run("pick", 0, 3, top) == 3
+        assert gains.run("pick", 0, 3, memo, known, top) == 3
         assert top[:, 3].astype(int).tolist() == best
-        gains.run("give", best[0] // 3, best[0] % 3, 1)
-        gains.run("refresh", best[0] // 3, best[0] % 3, step_ + 1)
+        gains.run("settle_pick", best[step_ % 3], step_ + 1, memo, known)
 
 
 @ALL
@@ -239,3 +248,37 @@ def test_every_order_of_the_local_form_plans_everything(order, paper_like):
         paper_like, np.random.default_rng(2), Limits()
     )
     assert made.verdict is Verdict.SOLVED
+
+
+@given(tiny=tinies(tradeoff=True), average=st.booleans(), pool=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_what_is_remembered_of_a_pair_is_what_is_seen_anew(tiny, average, pool):
+    """After every pick of GREEDY: values, complete sets and walls of all open pairs."""
+    problem = tiny.problem()
+    groups = Coalitions(any_m=2) if pool and tiny.k > 1 else Coalitions()
+    goal = replace(problem.goal, average=average)
+    gains, fresh = (
+        Gains(replace(problem, goal=goal, coalitions=groups), every=True)
+        for _ in range(2)
+    )
+    gains.prepare()
+    scratch = gains.memo(1)
+    for mark in range(int(problem.hi.sum())):
+        if gains.run("construct", np.zeros(99), *scratch, mark, mark + 1) < 0:
+            break
+        fresh.load(gains.plan())
+        fresh.prepare()
+        anew = fresh.memo(1)
+        assert gains.run("pick", 0, tiny.k, *scratch) == fresh.run(
+            "pick", 0, tiny.k, *anew
+        )
+        open_ = fresh.tape.read(OPEN) == 1
+        spare = fresh.tape.read(DEGREE) < problem.hi
+        open_ &= spare[:, None] & (fresh.tape.read(CHOSEN) == 0)
+        kept = gains.tape.read(OPEN) == 1
+        kept &= spare[:, None] & (fresh.tape.read(CHOSEN) == 0)
+        room = fresh.tape.read(GIVEN) < fresh.tape.read(ROOM)
+        assert (kept[:, room] == open_[:, room]).all()
+        for field in (VALUE, WHOLES):
+            mine, theirs = gains.tape.read(field), fresh.tape.read(field)
+            assert mine[open_] == pytest.approx(theirs[open_], abs=1e-12)

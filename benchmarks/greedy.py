@@ -1,0 +1,181 @@
+"""GREEDY with incremental gains against G recomputed in numpy; GREEDYL by size; memory.
+
+    python -m benchmarks.greedy [--scale]
+
+The naive GREEDY would evaluate t |D| rounds of up to |D| |A| candidates; 1,000 of them
+are timed and the rest is extrapolated, which the output says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from benchmarks.machine import load_average
+from policies.document.policy import Objective
+from policies.problem import Goal, Problem
+from policies.sets import NO_CAP, Measure, SetSystem
+from policies.solvers.gains import Gains
+from policies.tables import tables
+from policies.utility import Weights
+
+SAMPLE = 1_000
+
+
+def paper_problem(
+    n: int, m: int, k: int, t: int, *, average: bool, seed: int
+) -> Problem:
+    """The paper's generator (section 6): a_dp = 1 / |D_p|, linear, lambda = 1."""
+    rng = np.random.default_rng(seed)
+    high = rng.random((n, k)) < 0.4
+    worth = np.where(high, rng.uniform(0.8, 1.0, (n, k)), rng.uniform(0, 0.1)) / k
+    rows = [np.flatnonzero(line) for line in rng.random((m, n)) < 0.3]
+    return made_problem(worth, rows, t, average=average)
+
+
+def sparse_problem(n: int, k: int, t: int, *, seed: int) -> Problem:
+    """n entries in n triples: degree 3 on average."""
+    rng = np.random.default_rng(seed)
+    ends = np.sort(rng.integers(0, n, (n, 3)), axis=1)
+    distinct = (ends[:, 0] < ends[:, 1]) & (ends[:, 1] < ends[:, 2])
+    weights = rng.integers(1, 1_000, (k, 64))
+    kind = rng.integers(0, 64, n)
+    size = int(distinct.sum())
+    sets = SetSystem(
+        n,
+        ("triples",),
+        (Measure.LINEAR,),
+        np.zeros(size, np.int64),
+        3 * np.arange(size + 1),
+        ends[distinct].reshape(-1),
+        np.ones(3 * size, np.int64),
+        np.full(size, NO_CAP),
+        np.full(size, 3),
+        np.zeros(size, np.bool_),
+    )
+    flat = Weights(kind, np.ones(n, np.int64), weights)
+    return normed(sets, flat, t, average=False)
+
+
+def made_problem(
+    worth: np.ndarray, rows: list[np.ndarray], t: int, *, average: bool
+) -> Problem:
+    size = np.array([len(r) for r in rows])
+    m = len(rows)
+    sets = SetSystem(
+        len(worth),
+        tuple(f"p{i}" for i in range(m)),
+        (Measure.LINEAR,) * m,
+        np.arange(m),
+        np.cumsum([0, *size]),
+        np.concatenate(rows),
+        np.ones(int(size.sum()), np.int64),
+        np.full(m, NO_CAP),
+        np.maximum(size, 1),
+        np.zeros(m, np.bool_),
+    )
+    return normed(sets, Weights.dense(worth), t, average=average)
+
+
+def normed(sets: SetSystem, weights: Weights, t: int, *, average: bool) -> Problem:
+    """u normalised by the best t copies of every entry."""
+    n = weights.n_entries
+    hi = np.full(n, t)
+    top = weights.best(hi) * weights.unit
+    return Problem(
+        sets=sets,
+        lo=np.ones(n, np.int64),
+        hi=hi,
+        weights=replace(weights, unit=weights.unit / top),
+        goal=Goal(Objective.TRADEOFF, Fraction(1), Fraction(0), average),
+    )
+
+
+def naive_seconds(problem: Problem, seed: int) -> float:
+    """Seconds for one evaluation of G from the assignment matrix, in numpy."""
+    t = tables(problem)
+    shares = np.zeros((len(t.cap), problem.n_entries))
+    shares[t.set_of, t.entry] = t.amount / t.full[t.set_of]
+    rng = np.random.default_rng(seed)
+    x = rng.random(t.worth.shape) < 1 / problem.n_adversaries
+    average = problem.goal.average
+    began = time.perf_counter()
+    for _ in range(SAMPLE):
+        d, a = rng.integers(x.shape[0]), rng.integers(x.shape[1])
+        x[d, a] ^= True
+        load = shares @ x
+        f = load.mean(axis=0).max() if average else load.max()
+        g = t.worth[x].sum() - f - np.count_nonzero(~x.any(axis=1))
+        x[d, a] ^= True
+    assert np.isfinite(g)
+    return (time.perf_counter() - began) / SAMPLE
+
+
+def greedy_seconds(problem: Problem) -> float:
+    """Seconds of one global construction, kernels compiled before."""
+    gains = Gains(problem, every=True)
+    most = int(problem.hi.sum())
+    draws = np.zeros(most)
+    best = float("inf")
+    for _ in range(4):
+        gains.reset()
+        began = time.perf_counter()
+        gains.prepare()
+        gains.run("construct", draws, *gains.memo(1), 0, most)
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+def compare() -> None:
+    n, k, t = 500, 5, 2
+    for average in (True, False):
+        problem = paper_problem(n, 50, k, t, average=average, seed=1)
+        quick = greedy_seconds(problem)
+        one = naive_seconds(problem, 1)
+        candidates = sum(k * n - i for i in range(t * n))
+        naive = one * candidates
+        print(
+            f"GREEDY |D|={n} |P|=50 k={k} t={t} {'average' if average else 'worst':7} "
+            f"{quick * 1e3:8.1f} ms; naive numpy {one * 1e6:.0f} us a candidate "
+            f"(timed on {SAMPLE}), {naive:.0f} s for {candidates} (extrapolated): "
+            f"{naive / quick:,.0f} times faster"
+        )
+
+
+def scale(sizes: tuple[int, ...]) -> None:
+    k, t = 5, 2
+    for n in sizes:
+        problem = sparse_problem(n, k, t, seed=2)
+        began = time.perf_counter()
+        gains = Gains(problem, quick=True)
+        laid = time.perf_counter() - began
+        order, draws, top = np.arange(n), np.zeros(n), np.zeros((1, 4))
+        gains.run("myopic", order[:0], draws, top)
+        began = time.perf_counter()
+        for _ in range(t):
+            gains.run("myopic", order, draws, top)
+        took = time.perf_counter() - began
+        size = gains.tape.nbytes / (n * k)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(
+            f"GREEDYL |D|={n:9,} {took:7.3f} s, {took / n * 1e6:6.2f} us an entry; "
+            f"board {laid:.2f} s, {size:.0f} bytes a pair (process peak {peak} MB)"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", action="store_true", help="up to 10^6 entries")
+    words = parser.parse_args()
+    print(f"load average {load_average():.1f}")
+    compare()
+    scale((10_000, 100_000, 1_000_000) if words.scale else (10_000, 100_000))
+
+
+if __name__ == "__main__":
+    main()
