@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dispatcher.daemon import LEASE_SECONDS
 from tests.e2e.torture import raw
 from tests.e2e.torture.checks import Findings, check, check_whole
 from tests.e2e.torture.course import finish
@@ -94,15 +95,17 @@ def take_over(
     """Start a second daemon until one leads; also return how the others ended.
 
     The first may have been frozen with the store's lock in its hands, however careful
-    the moment was chosen: nobody can lead then, so it is frozen anew now and again.
+    the moment was chosen: nobody can lead then, so it is frozen anew, but only when its
+    lease has long ended (awake, it renews the lease).
     """
     ended: list[int] = []
-    until = time.monotonic() + 240
+    until, anew = time.monotonic() + 240, time.monotonic() + 3 * LEASE_SECONDS
     while time.monotonic() < until:
-        if len(ended) % 4 == 3:
+        if time.monotonic() > anew:
             thaw(frozen)
             time.sleep(0.05)
             freeze(frozen)
+            anew = time.monotonic() + 3 * LEASE_SECONDS
         second = start_up(scene, "--config", str(settings), name="second")
         while second.alive() and not second.flags.is_up("leads"):
             time.sleep(0.01)
