@@ -89,8 +89,8 @@ def resample(
         need = 0
         for i in range(first, last):
             need += z[z[LO] + z[z[UNIT_ENTRY] + i]]
-        if state[DRAWN] + need > len(draws):
-            return 1
+        if need == 0 or state[DRAWN] + need > len(draws):
+            return 1  # what nobody must hold is past its limit by history: no draw helps
         for i in range(first, last):
             d = z[z[UNIT_ENTRY] + i]
             redraw(z, r, d, odds, draws, state)

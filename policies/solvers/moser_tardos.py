@@ -34,7 +34,7 @@ THETAS: Final = (0.02, 0.1, 0.3, 1.0)
 """Shares of the even row, tried in this order."""
 
 _RUNS = 4  # successes of which the best is kept
-_BATCH = 10_000  # draws between two looks at the clock
+_BATCH = 20  # draws for each wanted copy between two looks at the clock
 _COST = 16  # member rows looked at for each row of a redrawn entry
 _BATCHES = 20  # batches for each share, at most
 
@@ -108,7 +108,7 @@ def _run(
     queue, queued = np.arange(m), np.ones(m, np.int64)
     resample = (fast() if gains.quick else PLAIN)["resample"]
 
-    most = max(_BATCH, 2 * int(problem.lo.sum()))
+    most = _BATCH * max(10, int(problem.lo.sum()))
     for _ in range(_BATCHES):
         draws = rng.random(most)
         state[DRAWN] = 0
