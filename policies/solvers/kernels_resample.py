@@ -90,7 +90,7 @@ def resample(
         for i in range(first, last):
             need += z[z[LO] + z[z[UNIT_ENTRY] + i]]
         if need == 0 or state[DRAWN] + need > len(draws):
-            return 1  # what nobody must hold is past its limit by history: no draw helps
+            return 1  # need is 0 where history alone crosses a limit: no draw helps
         for i in range(first, last):
             d = z[z[UNIT_ENTRY] + i]
             redraw(z, r, d, odds, draws, state)
