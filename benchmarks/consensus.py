@@ -4,7 +4,8 @@
 
 DATA holds ``crowd_zheng2017`` and ``crowd_text_crowdwsa``. Closed sets: share of tasks
 with the true label. Text sets: mean similarity (1 - edit distance / length) of the
-chosen answer to the true one, after folding. "thinned" keeps at most 3 answers a task.
+chosen answer to the true one, after folding. Numbers: mean absolute error (less is
+better) of the same medoid. "thinned" keeps at most 3 answers a task.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from policies.distance import medoid, similarity
 from policies.notation import fold
 
 CLOSED = ("bluebirds_duck", "dog", "face", "product")
+NUMERIC = "emotion_numeric"
 SEED = 20170101
 Answers = dict[str, list[tuple[str, str]]]  # task -> (worker, answer)
 
@@ -107,6 +109,11 @@ def likeness(chosen: dict[str, str], truth: dict[str, str]) -> float:
     return sum(similarity(fold(chosen[t]), fold(truth[t])) for t in known) / len(known)
 
 
+def error(chosen: dict[str, str], truth: dict[str, str]) -> float:
+    known = [task for task in truth if task in chosen]
+    return sum(abs(float(chosen[t]) - float(truth[t])) for t in known) / len(known)
+
+
 def line(name: str, answers: Answers, majority: float, ours: float, took: float):
     count = sum(map(len, answers.values()))
     print(
@@ -135,6 +142,16 @@ def main(data: Path) -> None:
             took = time.perf_counter() - started
             plain = likeness(by_majority(answers), truth)
             line(f"{label} (text)", answers, plain, likeness(ours, truth), took)
+    whole, truth = read_closed(data / "crowd_zheng2017" / NUMERIC)
+    for label, answers in (
+        (NUMERIC, whole),
+        (f"{NUMERIC}, thinned", thinned(whole, 3)),
+    ):
+        started = time.perf_counter()
+        ours = by_medoid(answers)
+        took = time.perf_counter() - started
+        plain = error(by_majority(answers), truth)
+        line(f"{label} (error)", answers, plain, error(ours, truth), took)
 
 
 if __name__ == "__main__":
