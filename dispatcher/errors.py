@@ -127,6 +127,13 @@ class StoreUnreachable(DispatcherError):
     retryable = True
 
 
+class WrongKey(DispatcherError):
+    """The file with the key that opens the store's values is missing or another's."""
+
+    code = "E121"
+    exit_status = EXIT_WRONG_KEY
+
+
 class AnotherLeads(DispatcherError):
     """Another daemon leads this store."""
 

@@ -1,4 +1,4 @@
-"""Names that say nothing: keyed pseudonyms and task tokens. No SQL here.
+"""Names that say nothing, and values that only the key opens. No SQL here.
 
 * A **pseudonym** is what ledger and evidence call a record, an entry or a subject: an
   HMAC of its key, so that equal keys give equal names and nobody without the store's
@@ -6,6 +6,8 @@
 * A **task token** is what the world calls a task: one AES block over (id, zeros). It
   needs no index, two tokens can not be told to belong together, and a forged one does
   not decrypt to zeros (chance 2^-64).
+* A **sealed value** is a value of a record as the store keeps it: AES-GCM under a data
+  key of its subject, bound to the column and row that it stands in.
 """
 
 from __future__ import annotations
@@ -16,13 +18,22 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_BYTES: Final = 32
 """Length of every secret of a store."""
 
+NONCE_BYTES: Final = 12
+"""Length of the random number before each sealed value."""
+
 _TOKEN_CHARS: Final = 32
 _NAME_CHARS: Final = 24  # 96 bits: no collision to expect below 10^13 records
+
+
+class BadSeal(Exception):
+    """A sealed value does not open: another key, another place, or it was changed."""
 
 
 def pseudonym(key: bytes, kind: str, value: str | bytes) -> str:
@@ -97,3 +108,46 @@ def task_id_of(key: bytes, token: str) -> int | None:
     decryptor = _cipher(key).decryptor()
     task_id, zeros = struct.unpack(">QQ", decryptor.update(block))
     return int(task_id) if zeros == 0 and task_id < 2**63 else None
+
+
+# -- values ------------------------------------------------------------------------
+
+
+def data_cipher(key: bytes) -> AESGCM:
+    """Cipher of a data key (32 bytes), for :func:`seal` and :func:`unseal`."""
+    return AESGCM(key)
+
+
+def place_of(column: str, row_id: int) -> bytes:
+    """Return what a sealed value is bound to: its column and the id of its row.
+
+    Parameters
+    ----------
+    column : str
+        ``TABLE.COLUMN``.
+    row_id : int
+        The row's own id, so that no value can be moved to another row unnoticed.
+    """
+    return f"{column}:{row_id}".encode()
+
+
+def seal(cipher: AESGCM, place: bytes, value: bytes, nonce: bytes) -> bytes:
+    """Encrypt one value: the nonce (12 bytes, never used twice), then AES-GCM's text.
+
+    28 bytes longer than the value.
+    """
+    return nonce + cipher.encrypt(nonce, value, place)
+
+
+def unseal(cipher: AESGCM, place: bytes, sealed: bytes) -> bytes:
+    """Decrypt one value.
+
+    Raises
+    ------
+    BadSeal
+        It was sealed with another key or for another place, or it was changed.
+    """
+    try:
+        return cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], place)
+    except (InvalidTag, ValueError):
+        raise BadSeal from None

@@ -86,6 +86,7 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "open": frozenset({"answered", "conflict"}),
         "conflict": frozenset({"open", "answered"}),
         "answered": frozenset({"open", "conflict"}),  # a late answer may change it
+        "erased": frozenset(),  # born so: the values are gone, nothing is asked
     },
     "account": {
         "active": frozenset({"blocked"}),
@@ -153,6 +154,19 @@ class Setting(SQLModel, table=True):
     value: bytes = Field(sa_column=_bytes())
 
 
+class ValueKey(SQLModel, table=True):
+    """Data keys of values, wrapped by a key outside the store (``kek`` is its id).
+
+    One a subject, or one a record where there is no subject. A row that is deleted
+    takes what was sealed with it along, wherever copies of it lie.
+    """
+
+    __tablename__ = "value_key"
+    id: int = Field(sa_column=_id())
+    kek: str = Field(sa_column=_text(16))
+    wrapped: bytes = Field(sa_column=_bytes())
+
+
 class FieldName(SQLModel, table=True):
     """Small stable numbers of field names, over all policy versions."""
 
@@ -211,17 +225,26 @@ class Load(SQLModel, table=True):
 
 
 class Subject(SQLModel, table=True):
-    """A person. ``pseudonym`` is a keyed hash, the id in ledger and evidence."""
+    """A person. ``pseudonym`` is a keyed hash, the id in ledger and evidence.
+
+    ``erased_at`` is set when the person's values were erased on request: then the row
+    stays, without the value, so that the person is known again and refused.
+    """
 
     __tablename__ = "subject"
     id: int = Field(sa_column=_id())
     pseudonym: str = Field(sa_column=Column(String(64), nullable=False, unique=True))
     value: bytes = Field(sa_column=_bytes())
     key_id: int | None = Field(default=None, sa_column=_big(null=True))
+    erased_at: int | None = Field(default=None, sa_column=_big(null=True))
 
 
 class Record(SQLModel, table=True):
-    """One loaded row, whole: ``columns`` is a JSON array in the load's order."""
+    """One loaded row, whole: ``columns`` is a JSON array in the load's order.
+
+    ``erased_at`` is set when its values were erased (on request, or by age): the row
+    stays, so that the record is known again and its entries keep their history.
+    """
 
     __tablename__ = "record"
     __table_args__ = (Index(None, "run_id"), Index(None, "subject_id"))
@@ -233,6 +256,8 @@ class Record(SQLModel, table=True):
     columns: bytes = Field(sa_column=_bytes())
     key_id: int | None = Field(default=None, sa_column=_big(null=True))
     subject_id: int | None = Field(default=None, sa_column=_big(null=True))
+    loaded_at: int | None = Field(default=None, sa_column=_big(null=True))
+    erased_at: int | None = Field(default=None, sa_column=_big(null=True))
 
 
 class Entry(SQLModel, table=True):
@@ -571,6 +596,16 @@ class Quarantine(SQLModel, table=True):
     reason: str = Field(sa_column=Column(Text, nullable=False))
     payload: bytes = Field(sa_column=_bytes())
     key_id: int | None = Field(default=None, sa_column=_big(null=True))
+    at: int = Field(sa_column=_big())
+
+
+class ExportFile(SQLModel, table=True):
+    """Files of whole records that were written, so that an erasure finds them."""
+
+    __tablename__ = "export_file"
+    id: int = Field(sa_column=_id())
+    run_id: int = Field(sa_column=_big())
+    path: str = Field(sa_column=Column(Text, nullable=False))
     at: int = Field(sa_column=_big())
 
 

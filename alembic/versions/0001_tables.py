@@ -62,6 +62,14 @@ def _the_ground() -> None:
     )
 
     op.create_table(
+        "value_key",
+        _id("id"),
+        _text("kek", 16),
+        _bytes("wrapped"),
+        sa.PrimaryKeyConstraint("id", name="pk_value_key"),
+    )
+
+    op.create_table(
         "field",
         _id("id"),
         _text("name"),
@@ -125,6 +133,7 @@ def _records() -> None:
         _text("pseudonym", 64),
         _bytes("value"),
         _big("key_id", null=True),
+        _big("erased_at", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_subject"),
         sa.UniqueConstraint("pseudonym", name="uq_subject_pseudonym"),
     )
@@ -139,6 +148,8 @@ def _records() -> None:
         _bytes("columns"),
         _big("key_id", null=True),
         _big("subject_id", null=True),
+        _big("loaded_at", null=True),
+        _big("erased_at", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_record"),
         sa.UniqueConstraint("pseudonym", name="uq_record_pseudonym"),
     )
@@ -409,7 +420,7 @@ def _out_and_back() -> None:
         _big("at"),
         sa.PrimaryKeyConstraint("entry_id", name="pk_result"),
         sa.CheckConstraint(
-            "state = 'open' OR state IN ('conflict', 'answered')",
+            "state = 'open' OR state IN ('conflict', 'answered', 'erased')",
             name=op.f("ck_result_state"),
         ),
     )
@@ -423,6 +434,15 @@ def _out_and_back() -> None:
         _big("key_id", null=True),
         _big("at"),
         sa.PrimaryKeyConstraint("id", name="pk_quarantine"),
+    )
+
+    op.create_table(
+        "export_file",
+        _id("id"),
+        _big("run_id"),
+        _text("path"),
+        _big("at"),
+        sa.PrimaryKeyConstraint("id", name="pk_export_file"),
     )
 
 

@@ -51,6 +51,13 @@ is gone, its lease ends by itself within seconds.""",
 
 This daemon did not renew its lease in time (frozen, suspended, cut off) and another one
 leads now. Its writes are refused; nothing was sent twice.""",
+    "E121": """E121: the key that opens the store's values is missing, or another's
+
+The values in the store are encrypted under a key file (dispatcher.key, 0600) that never
+lies in the store or its backups. Put the right file back, or say where it is: key_file
+in dispatcher.toml, DISPATCHER_KEY_FILE, or a systemd credential named dispatcher.key.
+When every copy is lost the values are lost too; ledger and evidence stay. The exit
+status is 12.""",
     "E203": """E203: the gate refuses
 
 Showing this field to this worker would reach a limit of the policy, together with all
