@@ -10,7 +10,7 @@ from dispatcher.errors import StoreLocked
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
 from dispatcher.surfaces.taskpage import PageSettings, invite_link, task_app
-from dispatcher.surfaces.taskpage.pace import Rate
+from dispatcher.surfaces.pace import Rate
 from tests.integration.serving_house import House, png
 
 SAME = {"sec-fetch-site": "same-origin"}

@@ -18,8 +18,8 @@ from dispatcher.errors import DispatcherError
 from dispatcher.log import get_logger
 from dispatcher.stages.serving import Serving, Terms
 from dispatcher.store import Clock, Store
+from dispatcher.surfaces.guard import Guard
 from dispatcher.surfaces.taskpage.arriving import Door
-from dispatcher.surfaces.taskpage.guard import Guard
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.sessions import Seals
 from dispatcher.surfaces.taskpage.settings import PageSettings
@@ -88,7 +88,7 @@ def task_app(
             DispatcherError: _unable(pages),
         },
     )
-    return Guard(app, https=settings.https)
+    return Guard(app, "taskpage", https=settings.https)
 
 
 def invite_link(base: str, token: str) -> str:

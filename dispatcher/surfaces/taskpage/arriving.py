@@ -15,13 +15,13 @@ from starlette.responses import RedirectResponse, Response
 from connectors.base import Arrival, ConnectorError, Market, Visit
 from dispatcher.stages.serving import Present, Serving
 from dispatcher.store import Clock
-from dispatcher.surfaces.taskpage.pace import Pace
+from dispatcher.surfaces.forms import own_page, read_form
+from dispatcher.surfaces.pace import Pace
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.sessions import ANONYMOUS, Seals, Session
 from dispatcher.surfaces.taskpage.settings import PageSettings
 
 _SECOND: Final = 1_000_000
-_MAX_FIELDS: Final = 2_000
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Door:
         HTTPException
             403: the form came from elsewhere. 400: it is no form.
         """
-        form = await _form(request)
+        form = await read_form(request)
         session = self._session(request, self._session_cookie)
         self._check_origin(request, form, session)
         guest = await self.guest(request)
@@ -102,7 +102,7 @@ class Door:
 
     async def arrive(self, request: Request) -> Response:
         """``POST /arrive``: the invitation becomes a session."""
-        form = await _form(request)
+        form = await read_form(request)
         session = self._session(request, self._form_cookie)
         self._check_origin(request, form, session)
         host = request.client.host if request.client else ""
@@ -127,7 +127,7 @@ class Door:
 
     async def leave(self, request: Request) -> Response:
         """``POST /leave``: the browser forgets the session."""
-        form = await _form(request)
+        form = await read_form(request)
         session = self._session(request, self._session_cookie)
         self._check_origin(request, form, session)
         response = RedirectResponse("/", 303)
@@ -163,12 +163,10 @@ class Door:
         self, request: Request, form: Mapping[str, str], session: Session | None
     ) -> None:
         """Let a change in from our own pages only."""
-        site = request.headers.get("sec-fetch-site")
-        if site is None:
+        ours = own_page(request)
+        if ours is None:
             token = form.get("form_token", "")
             ours = session is not None and self._seals.form_fits(session, token)
-        else:
-            ours = site == "same-origin"
         if not ours:
             raise HTTPException(403)
 
@@ -191,8 +189,3 @@ class Door:
         except ConnectorError:
             return None
         return None if arrival.preview else (connector, arrival)
-
-
-async def _form(request: Request) -> dict[str, str]:
-    async with request.form(max_files=0, max_fields=_MAX_FIELDS) as form:
-        return {name: text for name, text in form.items() if isinstance(text, str)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dispatcher.surfaces.taskpage.pace import Rate
+from dispatcher.surfaces.pace import Rate
 
 
 @dataclass(frozen=True)

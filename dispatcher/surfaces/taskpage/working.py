@@ -21,8 +21,8 @@ from dispatcher.stages.serving import (
     Wrong,
 )
 from dispatcher.store import Clock
+from dispatcher.surfaces.pace import Pace
 from dispatcher.surfaces.taskpage.arriving import Door, Guest
-from dispatcher.surfaces.taskpage.pace import Pace
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.settings import PageSettings
 from policies.answers import Mark

@@ -1,4 +1,4 @@
-"""Rate limits of the task page: token buckets in memory, one a caller and action.
+"""Rate limits of our pages: token buckets in memory, one a caller and action.
 
 They keep a script from hammering; what a worker may see is capped elsewhere (capacities
 and the gate), so losing the buckets with the process costs nothing.

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from dispatcher.surfaces.taskpage.guard import MAX_BODY, Guard
+from dispatcher.surfaces.guard import MAX_BODY, Guard
 
 SCOPE = {"type": "http", "method": "GET", "path": "/", "headers": []}
 
@@ -20,7 +20,7 @@ def call(app, *, https=False, body=(b"",), headers=()):
         sent.append(message)
 
     scope = {**SCOPE, "headers": list(headers)}
-    anyio.run(Guard(app, https=https), scope, receive, send)
+    anyio.run(Guard(app, "taskpage", https=https), scope, receive, send)
     found = {k.decode(): v.decode() for k, v in sent[0]["headers"]}
     return sent[0]["status"], found, b"".join(m.get("body", b"") for m in sent[1:])
 

@@ -1,6 +1,6 @@
-"""What holds for every response and every request of the task page.
+"""What holds for every response and every request of a page that people open.
 
-One ASGI layer around the whole application, so that errors are covered as well: the
+One ASGI layer around a whole application, so that errors are covered as well: the
 headers, the size of a request, and what becomes of a fault of ours.
 """
 
@@ -49,8 +49,6 @@ _FEATURES: Final = (
     "xr-spatial-tracking",
 )
 
-_log = get_logger("taskpage")
-
 
 def safe_headers(nonce: str, *, https: bool) -> dict[str, str]:
     """Headers of every response.
@@ -60,7 +58,7 @@ def safe_headers(nonce: str, *, https: bool) -> dict[str, str]:
     nonce : str
         Of this response alone, >= 128 bits.
     https : bool
-        Whether the worker's browser came over TLS.
+        Whether browsers come over TLS.
     """
     policy = (
         "default-src 'none'; img-src 'self'; connect-src 'self'; "
@@ -89,12 +87,15 @@ class Guard:
     Parameters
     ----------
     app : ASGI application
+    name : str
+        Of the application, for the log.
     https : bool
         Whether the page is reached over TLS.
     """
 
-    def __init__(self, app: Callable[..., Any], *, https: bool) -> None:
+    def __init__(self, app: Callable[..., Any], name: str, *, https: bool) -> None:
         self._app = app
+        self._name = name
         self._https = https
 
     async def __call__(
@@ -125,7 +126,7 @@ class Guard:
             if not started:
                 await _plain(answer, 413, "Too much at once.")
         except Exception as error:  # noqa: BLE001 - a traceback could hold a value
-            _tell(error)
+            _tell(self._name, error)
             if not started:
                 await _plain(answer, 500, "Something went wrong here. Try again later.")
 
@@ -172,9 +173,9 @@ async def _plain(send: Callable[..., Any], status: int, text: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _tell(error: BaseException) -> None:
+def _tell(name: str, error: BaseException) -> None:
     # The error itself never reaches the logger: however logging is set up, its message
     # may hold a value.
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     place = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
-    _log.error("taskpage.fault", error=type(error).__name__, at=place)
+    get_logger(name).error(f"{name}.fault", error=type(error).__name__, at=place)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.surfaces.taskpage.pace import Pace, Rate
+from dispatcher.surfaces.pace import Pace, Rate
 
 SECOND = 1_000_000
 
@@ -28,7 +28,7 @@ def test_a_clock_that_goes_back_gives_nothing_away():
 
 
 def test_only_so_many_callers_are_remembered(monkeypatch):
-    monkeypatch.setattr("dispatcher.surfaces.taskpage.pace._REMEMBERED", 2)
+    monkeypatch.setattr("dispatcher.surfaces.pace._REMEMBERED", 2)
     pace = Pace(Rate(per_minute=1, burst=1))
     for caller in ("ann", "bob", "cat"):
         assert pace.wait(caller, 0) == 0
