@@ -109,6 +109,11 @@ def subject_unit(subject_id: int) -> int:
     return 2 * subject_id + 1
 
 
+def link_unit(link_id: int) -> int:
+    """Unit id of a link: negative, so that it is no record's and no subject's."""
+    return -link_id
+
+
 def _states(table: str) -> CheckConstraint:
     # The state that rows are born with comes first, on its own: SQLite looks a list up
     # in a tree that it builds, which costs as much as the rest of a bulk insert.
@@ -446,6 +451,59 @@ class Holding(SQLModel, table=True):
     entries: int = Field(sa_column=_big())
 
 
+class Link(SQLModel, table=True):
+    """A pair of subjects in a relation: holds from a version on, and never lapses.
+
+    ``one_id < other_id`` are subjects. The link's unit id is :func:`link_unit`.
+    """
+
+    __tablename__ = "link"
+    __table_args__ = (
+        UniqueConstraint("relation", "one_id", "other_id"),
+        Index(None, "relation", "other_id"),
+    )
+    id: int = Field(sa_column=_id())
+    relation: str = Field(sa_column=Column(String(400), nullable=False))
+    one_id: int = Field(sa_column=_big())
+    other_id: int = Field(sa_column=_big())
+    version: int = Field(sa_column=_big())  # of the policy that brought it
+
+
+class Visit(SQLModel, table=True):
+    """Summary: where an adversary has seen a subject; ``visits`` are added up.
+
+    Rebuildable from the exposures, as ``holding`` is. Kept for fields that a relation
+    rule looks at.
+    """
+
+    __tablename__ = "visit"
+    __table_args__ = (
+        CheckConstraint("visits >= 1", name="visits"),
+        {"sqlite_with_rowid": False},
+    )
+    adversary_id: int = Field(sa_column=_id())
+    subject_id: int = Field(sa_column=_id())
+    field_id: int = Field(sa_column=_id())
+    place: str = Field(sa_column=Column(String(64), primary_key=True))
+    visits: int = Field(sa_column=_big())
+
+
+class RuleTable(SQLModel, table=True):
+    """What a function of a rule says of every set of its fields, as it was applied.
+
+    ``levels`` is JSON: field names and exact fractions. A version is judged by it for
+    good, whatever becomes of the file or the package that it was made from, of which
+    ``sha256`` is kept.
+    """
+
+    __tablename__ = "rule_table"
+    version: int = Field(sa_column=_id())
+    property: str = Field(sa_column=Column(String(400), primary_key=True))
+    source: str = Field(sa_column=Column(Text, nullable=False))
+    sha256: str = Field(sa_column=_text(64))
+    levels: str = Field(sa_column=Column(Text, nullable=False))
+
+
 class SetCount(SQLModel, table=True):
     """How many sets of a rule could disclose something: kept where a mean is capped."""
 
@@ -637,6 +695,26 @@ class Pause(SQLModel, table=True):
     scope: str = Field(sa_column=Column(String(120), primary_key=True))
     reason: str = Field(sa_column=Column(Text, nullable=False))
     at: int = Field(sa_column=_big())
+
+
+class SignInLink(SQLModel, table=True):
+    """A link that opens the operators' console once; only its digest is kept."""
+
+    __tablename__ = "sign_in_link"
+    digest: str = Field(sa_column=Column(String(64), primary_key=True))
+    made_at: int = Field(sa_column=_big())
+    ends_at: int = Field(sa_column=_big())
+    used_at: int | None = Field(default=None, sa_column=_big(null=True))
+
+
+class OperatorSession(SQLModel, table=True):
+    """A browser that signed in to the console; only its cookie's digest is kept."""
+
+    __tablename__ = "operator_session"
+    digest: str = Field(sa_column=Column(String(64), primary_key=True))
+    opened_at: int = Field(sa_column=_big())
+    seen_at: int = Field(sa_column=_big())
+    ended_at: int | None = Field(default=None, sa_column=_big(null=True))
 
 
 class Event(SQLModel, table=True):

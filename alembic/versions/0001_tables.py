@@ -301,6 +301,44 @@ def _ledger() -> None:
     )
 
     op.create_table(
+        "link",
+        _id("id"),
+        _text("relation", 400),
+        _big("one_id"),
+        _big("other_id"),
+        _big("version"),
+        sa.PrimaryKeyConstraint("id", name="pk_link"),
+        sa.UniqueConstraint(
+            "relation", "one_id", "other_id", name=op.f("uq_link_relation")
+        ),
+    )
+    op.create_index("ix_link_relation_other_id", "link", ["relation", "other_id"])
+
+    op.create_table(
+        "visit",
+        _id("adversary_id"),
+        _id("subject_id"),
+        _id("field_id"),
+        _text("place", 64),
+        _big("visits"),
+        sa.PrimaryKeyConstraint(
+            "adversary_id", "subject_id", "field_id", "place", name="pk_visit"
+        ),
+        sa.CheckConstraint("visits >= 1", name=op.f("ck_visit_visits")),
+        sqlite_with_rowid=False,
+    )
+
+    op.create_table(
+        "rule_table",
+        _id("version"),
+        _text("property", 400),
+        _text("source"),
+        _text("sha256", 64),
+        _text("levels"),
+        sa.PrimaryKeyConstraint("version", "property", name="pk_rule_table"),
+    )
+
+    op.create_table(
         "set_count",
         _text("property", 400),
         _big("sets"),
@@ -469,6 +507,24 @@ def _running() -> None:
         _text("reason"),
         _big("at"),
         sa.PrimaryKeyConstraint("scope", name="pk_pause"),
+    )
+
+    op.create_table(
+        "sign_in_link",
+        _text("digest", 64),
+        _big("made_at"),
+        _big("ends_at"),
+        _big("used_at", null=True),
+        sa.PrimaryKeyConstraint("digest", name="pk_sign_in_link"),
+    )
+
+    op.create_table(
+        "operator_session",
+        _text("digest", 64),
+        _big("opened_at"),
+        _big("seen_at"),
+        _big("ended_at", null=True),
+        sa.PrimaryKeyConstraint("digest", name="pk_operator_session"),
     )
 
     op.create_table(
