@@ -309,10 +309,10 @@ def _ledger() -> None:
         _big("version"),
         sa.PrimaryKeyConstraint("id", name="pk_link"),
         sa.UniqueConstraint(
-            "relation", "one_id", "other_id", name=op.f("uq_link_relation")
+            "relation", "one_id", "other_id", name="uq_link_relation_one_id_other_id"
         ),
     )
-    op.create_index("ix_link_relation_other_id", "link", ["relation", "other_id"])
+    op.create_index("ix_link_relation_link_other_id", "link", ["relation", "other_id"])
 
     op.create_table(
         "visit",

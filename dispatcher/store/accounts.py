@@ -93,5 +93,5 @@ def end_adversary(tx: Tx, ended: int, survivor: int) -> None:
         " ON CONFLICT (adversary_id, unit_id) DO NOTHING",
         (survivor, ended),
     )
-    for table in ("recusal", "holding", "disclosure_sum"):
+    for table in ("recusal", "holding", "visit", "disclosure_sum"):
         tx.execute(f"DELETE FROM {table} WHERE adversary_id = ?", (ended,))
