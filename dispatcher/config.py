@@ -48,7 +48,7 @@ class _Section(BaseModel):
 class Ticks(_Section):
     """Seconds between two ticks of each stage of the daemon.
 
-    ``leading`` is how often the lease is renewed; it ends after 10 s without.
+    ``leading`` is how often the lease is renewed; it ends after 8 s without.
     """
 
     intake: Seconds = 5.0

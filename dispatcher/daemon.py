@@ -8,25 +8,22 @@ can write nothing.
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
-from dispatcher.errors import AnotherLeads, DispatcherError, StaleLease
+from dispatcher.errors import DispatcherError, StaleLease
+from dispatcher.leadership import LEASE_SECONDS, Standby, take_lease
 from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, lease
 
-LEASE_SECONDS: Final = 10
 MICRO: Final = 1_000_000
 
 
@@ -120,6 +117,10 @@ class Daemon:
         self._draining.set()
         self._log.info("draining")
 
+    def was_lost(self) -> bool:
+        """Whether another daemon took the lease."""
+        return self._was_lost
+
     def raise_if_lost(self) -> None:
         """Raise :class:`StaleLease` if another daemon took the lease."""
         if self._was_lost:
@@ -140,6 +141,16 @@ class Daemon:
         """
         self._epoch = take_lease(self._store, self._clock)
         self._log.info("leading", epoch=self._epoch)
+
+    def lead_after(self, standby: Standby) -> bool:
+        """Wait until the lease is free and take it; False if the waiting was ended."""
+        self._log.info("standing-by")
+        epoch = standby.wait()
+        if epoch is None:
+            return False
+        self._epoch = epoch
+        self._log.info("leading", epoch=self._epoch)
+        return True
 
     def start(self) -> None:
         """Begin to tick, each stage at once and then in its own rhythm."""
@@ -209,80 +220,3 @@ class Daemon:
             self._was_lost = True
             self._log.error("lease-lost", epoch=self._epoch)
             self._lost()
-
-
-def take_lease(store: Store, clock: Clock, me: str | None = None) -> int:
-    """Take the lease of the store, at once if its holder is a dead process of here.
-
-    Parameters
-    ----------
-    store : Store
-    clock : Clock
-    me : str, optional
-        Name of the holder; None: of this process, as :func:`process_name` makes it.
-
-    Returns
-    -------
-    int
-        The new epoch.
-
-    Raises
-    ------
-    AnotherLeads
-        If another daemon holds it.
-    """
-    now = clock()
-    with store.write() as tx:
-        found = lease.holder(tx, lease.SHARD)
-        if found and found.leased_until > now and is_dead(found.holder):
-            lease.release(tx, lease.SHARD, found.epoch)
-        until = now + LEASE_SECONDS * MICRO
-        epoch = lease.take(tx, lease.SHARD, me or process_name(os.getpid()), now, until)
-    if epoch is None:
-        assert found is not None  # whoever is refused is refused for somebody
-        raise AnotherLeads(
-            "another daemon leads this store",
-            why=f"{spoken(found.holder)} holds the lease (epoch {found.epoch})",
-            fix="stop that daemon first; if its machine is gone, its lease ends within "
-            f"{LEASE_SECONDS} s",
-        )
-    return epoch
-
-
-def spoken(holder: str) -> str:
-    """Say a holder's name as people do: host and pid."""
-    parts = holder.split("/")
-    return f"{parts[0]} pid {parts[2]}" if len(parts) == 4 else holder
-
-
-def process_name(pid: int) -> str:
-    """Name a process so that it can be told dead: host, boot, pid and start time."""
-    return f"{socket.gethostname()}/{_boot()}/{pid}/{_started(pid)}"
-
-
-def is_dead(holder: str) -> bool:
-    """Whether a holder's name is of this host and boot, and its process is gone."""
-    parts = holder.split("/")
-    if len(parts) != 4 or not parts[1] or not parts[2].isdigit():
-        return False
-    host, boot, pid, started = parts
-    return (host, boot) == (socket.gethostname(), _boot()) and _started(
-        int(pid)
-    ) != started
-
-
-def _boot() -> str:
-    """Boot of the kernel and namespace of its process ids; pids compare only there."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
-        return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"
-    except OSError:
-        return ""  # no such thing here: then nobody is ever told dead
-
-
-def _started(pid: int) -> str:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
-    except OSError:
-        return ""
-    return stat.rpartition(")")[2].split()[19]

@@ -2,6 +2,10 @@
 
 A lease is a hint; the epoch makes it a fence. Every gate write of a shard calls
 :func:`check_epoch` in its own transaction, which also locks the row against a taker.
+
+On PostgreSQL there are three strengths of lock, so that a leader's own writes never keep
+it from renewing: a gate write holds the row's key (``KEY SHARE``), a renewal changes no
+key and goes beside it, a taker wants the whole row (``FOR UPDATE``) and waits for both.
 """
 
 from dataclasses import dataclass
@@ -12,6 +16,9 @@ from dispatcher.store.transaction import Tx
 
 SHARD: Final = 0
 """The one shard there is."""
+
+FENCE: Final = "UPDATE lease SET epoch = epoch + 1, leased_until = 0"
+"""Makes every epoch stale and leaves the lease free: whoever led writes no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,7 @@ def take(tx: Tx, shard: int, holder: str, now: int, until: int) -> int | None:
     int or None
         The epoch, one more than any before; None when another one leads.
     """
+    _lock(tx, shard)
     epoch = tx.value(
         "INSERT INTO lease (shard, holder, epoch, leased_until) VALUES (?, ?, 1, ?)"
         " ON CONFLICT (shard) DO UPDATE SET holder = excluded.holder,"
@@ -61,6 +69,66 @@ def take(tx: Tx, shard: int, holder: str, now: int, until: int) -> int | None:
         [shard, holder, until, now],
     )
     return None if epoch is None else int(epoch)
+
+
+def seize(tx: Tx, shard: int, seen: Holder, holder: str, until: int) -> int | None:
+    """Take a lease over from somebody who does not renew it, whatever the clocks say.
+
+    Parameters
+    ----------
+    tx : Tx
+        A write transaction.
+    shard : int
+    seen : Holder
+        What the row said for so long that its holder must be gone.
+    holder : str
+        Unique to this start of this process.
+    until : int
+        End of the new lease (microseconds UTC).
+
+    Returns
+    -------
+    int or None
+        The new epoch; None when the row says something else by now.
+    """
+    _lock(tx, shard)
+    epoch = tx.value(
+        "UPDATE lease SET holder = ?, epoch = epoch + 1, leased_until = ?"
+        " WHERE shard = ? AND epoch = ? AND leased_until = ? RETURNING epoch",
+        [holder, until, shard, seen.epoch, seen.leased_until],
+    )
+    return None if epoch is None else int(epoch)
+
+
+def _lock(tx: Tx, shard: int) -> None:
+    """Wait for the gate writes under way (PostgreSQL; on SQLite a writer is alone)."""
+    tx.one("SELECT shard FROM lease WHERE shard = ? FOR UPDATE", [shard])
+
+
+def evict(tx: Tx, seconds: int) -> int:
+    """End the transactions of a leader that does nothing in them (PostgreSQL).
+
+    A daemon that was frozen in the midst of a gate write holds the row for ever; its
+    server side is told to roll back. Only sessions of this user that hold the lease's
+    table and have been idle in their transaction for so long are ended.
+
+    Returns
+    -------
+    int
+        How many were ended; always 0 on SQLite, where the lock goes with the process.
+    """
+    if tx.dialect == "sqlite":
+        return 0
+    found = tx.value(
+        "SELECT count(pg_terminate_backend(a.pid)) FROM pg_stat_activity a"
+        " WHERE a.datname = current_database() AND a.usename = current_user"
+        " AND a.pid <> pg_backend_pid() AND a.state = 'idle in transaction'"
+        " AND a.state_change < clock_timestamp() - ? * interval '1 second'"
+        " AND EXISTS (SELECT 1 FROM pg_locks l WHERE l.pid = a.pid AND l.granted"
+        " AND l.relation = 'lease'::regclass AND l.mode = 'RowShareLock')",
+        [seconds],
+    )
+    return int(found)
 
 
 def renew(tx: Tx, shard: int, epoch: int, until: int) -> bool:
@@ -82,7 +150,7 @@ def release(tx: Tx, shard: int, epoch: int) -> bool:
 def check_epoch(tx: Tx, shard: int, epoch: int) -> None:
     """Refuse to go on under a lease that was taken over.
 
-    The row stays share-locked until the transaction ends: whoever takes the lease
+    The row's key stays locked until the transaction ends: whoever takes the lease
     waits for this write, and this write is seen by whoever took it.
 
     Raises
@@ -90,7 +158,7 @@ def check_epoch(tx: Tx, shard: int, epoch: int) -> None:
     StaleLease
         The shard has another epoch by now.
     """
-    found = tx.value("SELECT epoch FROM lease WHERE shard = ? FOR SHARE", [shard])
+    found = tx.value("SELECT epoch FROM lease WHERE shard = ? FOR KEY SHARE", [shard])
     if found != epoch:
         raise StaleLease(
             "the lease of this daemon was taken over",

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
 import dispatcher
+from dispatcher.store import lease
 from dispatcher.store.backend import Backend
 
 _ALONE: Final = threading.Lock()
@@ -53,11 +54,16 @@ def configuration(**attributes: Any) -> Any:  # noqa: ANN401
 
 
 def upgrade(backend: Backend) -> None:
-    """Apply the migrations that the store lacks, all or none."""
+    """Apply the migrations that the store lacks, all or none.
+
+    In the same transaction the lease gets another epoch: a daemon of an older program
+    that is running loses it, and writes nothing behind the gate of the new tables.
+    """
     from alembic import command  # noqa: PLC0415
 
     with _connection(backend) as connection:
         command.upgrade(configuration(connection=connection), "head")
+        connection.execute(text(lease.FENCE))
 
 
 def draft(backend: Backend, revision: str, message: str) -> None:

@@ -62,6 +62,9 @@ def upgrade(
 ) -> SchemaState:
     """Apply what is missing, and make the keys that are; all or nothing.
 
+    A daemon of the older program that runs meanwhile is fenced off: it loses its lease,
+    writes nothing more behind the gate, and ends.
+
     Returns
     -------
     SchemaState

@@ -34,8 +34,9 @@ planning = 0.3
 
 
 def environment() -> dict[str, str]:
-    """The environment without settings of a store."""
-    return {k: v for k, v in os.environ.items() if not k.startswith("DISPATCHER_")}
+    """The environment without settings of a store; root may run the daemon."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("DISPATCHER_")}
+    return kept | {"DISPATCHER_ALLOW_ROOT": "1"}
 
 
 def until(what: Callable[[], object], told: str) -> None:

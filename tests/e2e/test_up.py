@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import time
+from unittest.mock import patch
 
 import httpx2
 import pytest
@@ -109,3 +111,68 @@ def test_a_daemon_that_another_one_follows_stops_with_exit_11(program):
                 tx.execute("UPDATE lease SET epoch = epoch + 1, holder = 'x'", [])
             assert process.wait(PATIENCE) == 11
     assert "error[E112]: another daemon took over" in program.log()
+
+
+def test_a_standby_takes_over_in_under_10_s_from_a_killed_leader_and_goes_on(program):
+    with program.up() as leader:
+        program.ready()
+        with program.up("--standby") as standby:
+            until(lambda: "standing-by" in program.log(), "it stands by")
+            assert standby.poll() is None
+            leader.kill()
+            leader.wait()
+            began = time.monotonic()
+            until(lambda: "epoch=2" in program.log(), "it leads")
+            assert time.monotonic() - began < 10
+            program.ready()
+            with open_store(program.directory / "dispatcher.db") as store:
+                with store.write() as tx:  # somebody takes over, and ends at once
+                    tx.execute("UPDATE lease SET epoch = 9, leased_until = 0", [])
+                until(
+                    lambda: "epoch=10" in program.log(), "it stood by and leads again"
+                )
+            program.ready()
+            assert terminate(standby) == 0
+
+
+def test_a_standby_that_is_told_to_end_ends_in_peace(program):
+    with program.up() as leader:
+        program.ready()
+        with program.up("--standby") as standby:
+            until(lambda: "standing-by" in program.log(), "it stands by")
+            assert terminate(standby) == 0
+        assert leader.poll() is None
+
+
+def test_down_stops_the_leader_of_this_machine(program):
+    program.run("down", code=14)
+    with program.up() as process:
+        program.ready()
+        done = program.run("down")
+        assert f"pid {process.pid}" in done.stdout
+        assert process.wait(PATIENCE) == 0
+    program.run("down", code=14)
+
+
+def test_down_tells_where_to_stop_a_leader_of_another_machine(program):
+    with open_store(program.directory / "dispatcher.db") as store:
+        with store.write() as tx:
+            tx.execute(
+                "INSERT INTO lease (shard, holder, epoch, leased_until)"
+                " VALUES (0, 'elsewhere/b/7/7', 3, ?)",
+                [wall_clock() + 60_000_000],
+            )
+    assert "elsewhere pid 7 leads" in program.run("down", code=1).stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be refused for being root")
+def test_root_is_refused_unless_it_is_allowed(program):
+    nothing = {"PATH": os.environ["PATH"]}
+    with patch("tests.e2e.programs.environment", lambda: nothing):
+        done = program.run("up", code=2)
+        assert "does not run as root" in done.stderr
+        assert "--allow-root" in done.stderr
+    with program.up("--allow-root") as process:
+        program.ready()
+        assert "WARN running as root" in program.log()
+        assert terminate(process) == 0

@@ -4,17 +4,20 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dispatcher.daemon import (
-    LEASE_SECONDS,
-    Daemon,
-    Tick,
-    process_name,
-    take_lease,
+from dispatcher.daemon import Daemon, Tick
+from dispatcher.errors import (
+    AnotherLeads,
+    Conflict,
+    StaleLease,
+    StoreLocked,
+    StoreUnreachable,
 )
-from dispatcher.errors import AnotherLeads, Conflict, StaleLease, StoreLocked
+from dispatcher.leadership import LEASE_SECONDS, Standby, process_name, take_lease
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.store import lease
 from tests.integration.exchange_house import logs
@@ -210,3 +213,133 @@ def test_a_lease_that_can_not_be_given_back_is_only_logged(
     monkeypatch.setattr(store, "write", locked)
     daemon.stop()
     assert "lease-not-released" in logs.getvalue()
+
+
+# -- standing by ---------------------------------------------------------------------
+
+HERE = "another/b/1/1"  # a name of elsewhere: nobody can tell whether it lives
+DAY = 86_400.0
+
+
+class Waiting:
+    """A steady clock that a standby's pauses move, and what happens in each pause."""
+
+    def __init__(self, *acts, longest=60):
+        self.seconds = 0.0
+        self.acts = list(acts)
+        self.longest = longest
+
+    def __call__(self):
+        return self.seconds
+
+    def pause(self, seconds):
+        self.seconds += seconds
+        if self.acts:
+            self.acts.pop(0)()
+        return self.seconds > self.longest
+
+
+def standby(store, clock, waiting):
+    return Standby(store, clock, steady=waiting, pause=waiting.pause, me="me/b/2/2")
+
+
+def renewed(store, clock, epoch):
+    clock.advance(seconds=0.5)
+    with store.write() as tx:
+        until = clock() + LEASE_SECONDS * 1_000_000
+        assert lease.renew(tx, lease.SHARD, epoch, until)
+
+
+def test_a_standby_waits_for_as_long_as_the_leader_renews(store, clock):
+    epoch = take_lease(store, clock, HERE)
+    acts = [lambda: renewed(store, clock, epoch)] * 60
+    waiting = Waiting(*acts, longest=20)
+    assert standby(store, clock, waiting).wait() is None
+    assert held(store).epoch == epoch
+
+
+@pytest.mark.parametrize("jump", [0, DAY, -DAY], ids=["", "ahead", "behind"])
+def test_a_standby_follows_a_silent_leader_in_under_10_s_whatever_the_clocks_say(
+    store, clock, jump
+):
+    take_lease(store, clock, HERE)
+    clock.advance(seconds=jump)
+    waiting = Waiting()
+    assert standby(store, clock, waiting).wait() == 2
+    assert LEASE_SECONDS <= waiting.seconds < 10
+
+
+@pytest.mark.parametrize("jump", [DAY, -DAY], ids=["ahead", "behind"])
+def test_a_clock_that_jumps_takes_the_lease_from_no_leader_that_renews(
+    store, clock, jump
+):
+    epoch = take_lease(store, clock, HERE)
+    clock.advance(seconds=jump)
+    acts = [lambda: renewed(store, clock, epoch)] * 100
+    assert standby(store, clock, Waiting(*acts, longest=30)).wait() is None
+    assert held(store).epoch == epoch
+
+
+def test_a_standby_follows_at_once_when_the_lease_is_given_back(store, clock):
+    first = make(store, clock)
+    first.lead()
+    waiting = Waiting(first.stop)
+    assert standby(store, clock, waiting).wait() == 2
+    assert waiting.seconds <= 1
+
+
+def test_a_standby_follows_a_dead_process_of_this_host_at_once(store, clock):
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    take_lease(store, clock, process_name(child.pid))
+    waiting = Waiting(lambda: None, lambda: child.communicate(b"\n"))
+    assert standby(store, clock, waiting).wait() == 2
+    assert waiting.seconds <= 2
+
+
+def test_a_standby_leads_where_nobody_ever_did(store, clock):
+    assert standby(store, clock, Waiting()).wait() == 1
+
+
+def test_a_standby_outlives_a_store_that_can_not_be_reached(store, clock, monkeypatch):
+    first = make(store, clock)
+    first.lead()
+    read = store.read
+    monkeypatch.setattr(store, "read", lambda: (_ for _ in ()).throw(StoreLocked("x")))
+
+    def back():
+        monkeypatch.setattr(store, "read", read)
+        first.stop()
+
+    assert standby(store, clock, Waiting(lambda: None, back)).wait() == 2
+
+
+def test_of_two_standbys_one_leads(store, clock):
+    take_lease(store, clock, HERE)
+    one = standby(store, clock, Waiting())
+    two = Standby(store, clock, steady=(w := Waiting()), pause=w.pause, me="b/b/3/3")
+    assert one.wait() == 2
+    w.acts, w.longest = [lambda: renewed(store, clock, 2)] * 60, 20
+    assert two.wait() is None
+
+
+def test_a_leader_frozen_in_a_gate_write_is_followed_and_its_write_is_rolled_back(
+    postgres_store, clock, monkeypatch
+):
+    monkeypatch.setattr("dispatcher.leadership.LEASE_SECONDS", 1)
+    epoch = take_lease(postgres_store, clock, HERE)
+    waiting = Waiting(lambda: time.sleep(0.6), lambda: time.sleep(0.6))
+    with pytest.raises(StoreUnreachable), postgres_store.write() as tx:
+        lease.check_epoch(tx, lease.SHARD, epoch)
+        tx.execute("INSERT INTO setting (name, value) VALUES (?, ?)", ["x", b"x"])
+        with ThreadPoolExecutor(1) as pool:  # it is frozen here
+            two = standby(postgres_store, clock, waiting)
+            assert pool.submit(two.wait).result(PATIENCE) == 2
+    with postgres_store.read() as tx:
+        assert tx.value("SELECT count(*) FROM setting WHERE name = 'x'") == 0
+
+
+def test_a_leaders_long_write_does_not_keep_it_from_renewing(postgres_store, clock):
+    epoch = take_lease(postgres_store, clock, HERE)
+    with postgres_store.write() as tx, ThreadPoolExecutor(1) as pool:
+        lease.check_epoch(tx, lease.SHARD, epoch)
+        pool.submit(renewed, postgres_store, clock, epoch).result(5)

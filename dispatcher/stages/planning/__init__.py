@@ -93,6 +93,7 @@ class Planning:
         seed: int | None = None,
         algorithm: str = "auto",
         limits: Limits | None = None,
+        epoch: int | None = None,
     ) -> Drafted:
         """Plan the backlog: whatever misses answers and is in no plan and no hand yet.
 
@@ -108,6 +109,8 @@ class Planning:
             A name of ``policies.solvers.SOLVERS``.
         limits : Limits, optional
             Of the search; None: the stage's own.
+        epoch : int, optional
+            The daemon's fencing token.
 
         Raises
         ------
@@ -134,7 +137,7 @@ class Planning:
         numbers = summary(made, solution) | {"base": base}
         if dry_run or not (len(solution.plan) or len(solution.held)):
             return Drafted(None, solution.verdict, numbers)
-        plan_id = self._write(force, made, solution, numbers, algorithm, seed)
+        plan_id = self._write(force, made, solution, numbers, algorithm, seed, epoch)
         return Drafted(plan_id, solution.verdict, numbers)
 
     def apply(self, plan_id: int, *, epoch: int | None = None) -> int:
@@ -195,7 +198,7 @@ class Planning:
 
     def _plan_all(self, pulse: tuple[int, ...], epoch: int) -> int:
         """Plan what can be planned, and apply it."""
-        drafted = self.draft(partial=True)
+        drafted = self.draft(partial=True, epoch=epoch)
         planned = int(drafted.summary["pairs"])
         if drafted.plan_id is not None and planned:
             self.apply(drafted.plan_id, epoch=epoch)
@@ -226,8 +229,11 @@ class Planning:
         numbers: Summary,
         algorithm: str,
         seed: int,
+        epoch: int | None,
     ) -> int:
         with self._store.write() as tx:
+            if epoch is not None:
+                lease.check_epoch(tx, lease.SHARD, epoch)
             plan_id = tx.reserve("plan")
             plan = PlanRow(
                 id=plan_id,

@@ -19,7 +19,7 @@ from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.stages.serving.plans import Plans
 from dispatcher.stages.serving.selection import Question, candidates, missing
 from dispatcher.stages.serving.values import Present, Showing, Terms
-from dispatcher.store import Clock, Store, Tx
+from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import serving as rows
 from dispatcher.store.serving import AccountRow, TaskRow
 
@@ -114,9 +114,16 @@ class Desk:
         Showing or None
             None for every reason alike: nothing to do, refused, paused, at capacity.
         """
-        showing = self.in_hand(who) or self._reopen(who)
+        showing = self.in_hand(who)
         if showing is not None:
             return showing
+        try:
+            return self._reopen(who) or self._new(who)
+        except StaleLease:
+            return None
+
+    def _new(self, who: Present) -> Showing | None:
+        """Book a field that the worker has not seen, and show it."""
         for _ in range(TRIES):
             entry_id = self._choice(who)
             if entry_id is None:
@@ -129,9 +136,17 @@ class Desk:
                 showing = self.in_hand(who)
                 if showing is not None:
                     return showing
-            except StaleLease:
-                return None
         return None
+
+    def _fence(self) -> int | None:
+        """Return the fencing token for what is shown now; None where nobody leads.
+
+        Raises
+        ------
+        StaleLease
+            Nothing is to be shown any more.
+        """
+        return None if self._epoch is None else self._epoch()
 
     def _choice(self, who: Present) -> int | None:
         """Pick the best entry that the gate allows now."""
@@ -152,7 +167,9 @@ class Desk:
         if refused:
             never = np.intersect1d(np.array(refused, np.int64), question.own)
             if len(never):
-                self._plans.take_out(question.plan.plan_id, who.account_id, never)
+                self._plans.take_out(
+                    question.plan.plan_id, who.account_id, never, self._fence()
+                )
         return allowed
 
     def _question(self, tx: Tx, who: Present) -> Question | None:
@@ -202,7 +219,7 @@ class Desk:
                 delivery=Pull(leased_until=now + round(self._terms.lease * SECOND)),
                 at=now,
                 cause="served",
-                epoch=None if self._epoch is None else self._epoch(),
+                epoch=self._fence(),
             )
             task = rows.task_of(tx, booked.tasks[0])
             assert task is not None
@@ -238,7 +255,10 @@ class Desk:
         with self._store.read() as tx:
             if not _lapsed(rows.last_task(tx, who.account_id), now):
                 return None
+        epoch = self._fence()
         with self._store.write() as tx:
+            if epoch is not None:
+                lease.check_epoch(tx, lease.SHARD, epoch)
             account = rows.account(tx, who.account_id)
             last = rows.last_task(tx, who.account_id)
             if _out(account, who.number) or last is None:

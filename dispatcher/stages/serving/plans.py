@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatcher.store import Store, Tx
+from dispatcher.store import Store, Tx, lease
 from dispatcher.store import serving as rows
 
 Ids = NDArray[np.int64]
@@ -82,9 +82,19 @@ class Plans:
                 self._index = index
         return index
 
-    def take_out(self, plan_id: int, account_id: int, gone: Ids) -> None:
-        """Take pairs out of a plan, so that planning may find others for them."""
+    def take_out(
+        self, plan_id: int, account_id: int, gone: Ids, epoch: int | None = None
+    ) -> None:
+        """Take pairs out of a plan, so that planning may find others for them.
+
+        Raises
+        ------
+        StaleLease
+            ``epoch`` is given and another daemon leads.
+        """
         with self._store.write() as tx:
+            if epoch is not None:
+                lease.check_epoch(tx, lease.SHARD, epoch)
             planned = np.frombuffer(rows.lock_planned(tx, plan_id, account_id), "<i8")
             left = np.setdiff1d(planned, gone).astype("<i8")
             if len(left) < len(planned):

@@ -11,7 +11,7 @@ from dispatcher.model import record_unit, subject_unit
 from dispatcher.stages.serving.asking import compose, final
 from dispatcher.stages.serving.desk import SECOND, Desk
 from dispatcher.stages.serving.values import Given, Present, Saved, Showing, Wrong
-from dispatcher.store import Clock, Store, Tx
+from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import serving as rows
 from dispatcher.store.serving import AnswerRow, TaskRow
 from policies.answers import Invalid, Mark, Valid, check
@@ -187,13 +187,20 @@ def _judge(
     return raw, check(showing.field, raw)
 
 
-def expire(store: Store, clock: Clock) -> int:
+def expire(store: Store, clock: Clock, epoch: int | None = None) -> int:
     """End the leases that are over; the drafts go. A tick of the daemon.
 
     Returns
     -------
     int
         How many tasks expired. The same workers may still answer them.
+
+    Raises
+    ------
+    StaleLease
+        ``epoch`` is given and another daemon leads.
     """
     with store.write() as tx:
+        if epoch is not None:
+            lease.check_epoch(tx, lease.SHARD, epoch)
         return rows.expire_tasks(tx, clock())

@@ -17,6 +17,7 @@ from dispatcher.surfaces.cli import (
     demo,
     explain,
     init,
+    leading,
     plan,
     policy,
     queue,
@@ -51,6 +52,7 @@ app.command("up")(daemon.up)
 app.command("status")(status.status)
 app.command("explain")(explain.explain)
 app.command("demo")(demo.demo)
+app.command("down", rich_help_panel=MORE)(leading.down)
 app.command("pause", rich_help_panel=MORE)(queue.pause)
 app.command("resume", rich_help_panel=MORE)(queue.resume)
 app.add_typer(queue.app, name="queue", rich_help_panel=MORE)

@@ -39,15 +39,32 @@ def up(
     log_format: Annotated[LogFormat, typer.Option(help="Lines on stderr.")] = (
         LogFormat.TEXT
     ),
+    standby: Annotated[
+        bool,
+        typer.Option("--standby", help="Wait while another daemon leads; then lead."),
+    ] = False,
+    allow_root: Annotated[
+        bool,
+        typer.Option(
+            "--allow-root",
+            help="Run as root all the same.",
+            envvar="DISPATCHER_ALLOW_ROOT",
+        ),
+    ] = False,
 ) -> None:
     """Run: plan, serve the task page, send, collect, put together, seal.
 
     SIGTERM (or Ctrl-C) begins to drain: nothing new is shown, answers to what was shown
     are taken for a while. A second one stops at once, which is safe too.
+
+    With --standby it opens no port while another daemon leads, takes over within 10 s
+    when that one is gone, and stands by again if it loses the lease.
     """
     from dispatcher import log
     from dispatcher.plugins import open_connectors
+    from dispatcher.surfaces.cli.leading import refuse_root, stand_by
 
+    refuse_root(allowed=allow_root)
     context: CliContext = ctx.obj
     log.configure(log_format.value)
     log.guard_uncaught()
@@ -58,18 +75,33 @@ def up(
             directory=context.directory,
             secrets={"inhouse": store.key("token-key")},
         )
-        daemon = _daemon(store, connectors, context)
-        daemon.lead()  # first: who leads is told before who has the ports
-        try:
-            listeners = _listeners(store, connectors, config, daemon)
-            daemon.start()
-            _serve(
-                store, daemon, listeners, drain, proxied=config.surfaces.behind_proxy
-            )
-        finally:
-            daemon.stop()
+        while True:
+            daemon = _daemon(store, connectors, context)
+            if not standby:
+                daemon.lead()  # first: who leads is told before who has the ports
+            elif not daemon.lead_after(stand_by(store)):
+                return  # told to end while it waited
+            _lead(store, connectors, config, daemon, drain)
+            if not (standby and daemon.was_lost()):
+                break
         store.checkpoint()
     daemon.raise_if_lost()
+
+
+def _lead(
+    store: Store,
+    connectors: Mapping[str, Market | Feed],
+    config: Config,
+    daemon: Daemon,
+    drain: float,
+) -> None:
+    """Serve and tick until a signal comes or the lease is lost."""
+    try:
+        listeners = _listeners(store, connectors, config, daemon)
+        daemon.start()
+        _serve(store, daemon, listeners, drain, proxied=config.surfaces.behind_proxy)
+    finally:
+        daemon.stop()
 
 
 def _daemon(
@@ -134,7 +166,7 @@ def _ticks(
             ).tick,
             shows=True,
         ),
-        Tick("serving", every.serving, lambda _: expire(store, wall_clock)),
+        Tick("serving", every.serving, lambda epoch: expire(store, wall_clock, epoch)),
         Tick(
             "collecting",
             every.collecting,

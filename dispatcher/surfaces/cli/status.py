@@ -46,7 +46,7 @@ def status(
 
 def collect(store: Store, now: int) -> dict[str, Any]:
     """Collect the numbers of one snapshot."""
-    from dispatcher.daemon import spoken
+    from dispatcher.leadership import spoken
     from dispatcher.store import lease
     from dispatcher.store import ledger as gate_rows
     from dispatcher.store import pause as pauses

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dispatcher.daemon import LEASE_SECONDS
+from dispatcher.leadership import LEASE_SECONDS
 from tests.e2e.torture import raw
 from tests.e2e.torture.checks import Findings, check, check_whole
 from tests.e2e.torture.course import finish

@@ -49,7 +49,11 @@ class Scene:
         self.directory = directory.absolute()
         self.sizes = sizes
         self.store = store
-        self.environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "DISPATCHER_ALLOW_ROOT": "1",
+        }
         if store is not None:
             self.environment["DISPATCHER_STORE"] = store
         self.known: dict[str, Written] = {}

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dispatcher.daemon import is_dead, process_name, spoken
+from dispatcher.leadership import is_dead, process_name, spoken
 
 
 @pytest.fixture
