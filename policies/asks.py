@@ -8,11 +8,13 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from policies.document.policy import Kind, Policy, Property, Scope
+from policies.relations import LinkRule, place_columns
 from policies.rules import Held, Rule, by_field
 
 Counts = Mapping[str, int]
 
 PLANNED: Final = frozenset({Kind.STEP, Kind.LINEAR, Kind.QUADRATIC})
+PAIRED: Final = frozenset({Kind.COMMON, Kind.COSINE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,11 @@ class Finding(NamedTuple):
     ----------
     property : str
     scope : Scope
-        Tells the unit: the record or the subject of the asked entry.
+        Tells the unit: the record or the subject of the asked entry, or the worst of
+        the links that end in its subject.
     before, after : Fraction
-        f without and with the asked entry, in [0, 1].
+        f without and with the asked entry, in [0, 1]; a cosine that is no fraction is
+        rounded up to 10^-18.
     tau : Fraction or None
         The limit, f < tau; None is no limit.
     refused : bool
@@ -67,13 +71,26 @@ class Finding(NamedTuple):
 class Rules:
     """All rules of a policy that the gate and the planner judge, by field.
 
-    Relation, posterior, information-gain and plugin rules are not among them: ask
-    :func:`unsupported` first, and refuse a policy for which it names any.
+    Attributes
+    ----------
+    all : Mapping[str, Rule]
+        Record and subject rules, by name.
+    links : Mapping[str, LinkRule]
+        Relation rules, by name.
+
+    Notes
+    -----
+    Ask :func:`unsupported` first, and refuse a policy for which it names any rule: they
+    are not among them.
     """
 
     def __init__(self, policy: Policy) -> None:
         able = [p for p in policy.properties.values() if _reason(p) is None]
-        self.all: Mapping[str, Rule] = {p.name: Rule(p) for p in able}
+        units = [p for p in able if p.scope is not Scope.RELATION]
+        self.all: Mapping[str, Rule] = {p.name: Rule(p) for p in units}
+        self.links: Mapping[str, LinkRule] = {
+            p.name: LinkRule(p) for p in able if p.scope is Scope.RELATION
+        }
         self._of_field = {
             name: tuple(rule for rule in self.all.values() if name in rule.fields)
             for name in policy.entity.fields
@@ -83,9 +100,13 @@ class Rules:
         """The rules with a set that may contain an entry of this field."""
         return self._of_field.get(field, ())
 
+    def links_of_field(self, field: str) -> tuple[LinkRule, ...]:
+        """The relation rules that look at entries of this field."""
+        return tuple(rule for rule in self.links.values() if field in rule.fields)
+
 
 def compile_rules(policy: Policy) -> Rules:
-    """Compile the record and subject rules of a policy."""
+    """Compile the rules of a policy."""
     return Rules(policy)
 
 
@@ -178,15 +199,23 @@ def unsupported(policy: Policy) -> tuple[str, ...]:
     tuple of str
         ``"NAME: reason"``; empty if the whole policy can be planned and booked.
     """
-    reasons = ((p.name, _reason(p)) for p in policy.properties.values())
+    props = policy.properties
+    columns = place_columns(props)
+    reasons = ((p.name, _reason(p) or _elsewhere(p, columns)) for p in props.values())
     return tuple(f"{name}: {reason}" for name, reason in reasons if reason)
 
 
+def _elsewhere(prop: Property, columns: tuple[str, str | None] | None) -> str | None:
+    """Reason against a relation rule that reads places from columns of its own."""
+    shape = prop.disclosure
+    if prop.scope is not Scope.RELATION or columns == (shape.vector, shape.count):
+        return None
+    return "all relation rules of a policy must name one `vector` and one `count`"
+
+
 def _reason(prop: Property) -> str | None:
-    if prop.scope is Scope.RELATION:
-        return (
-            f"{prop.disclosure.kind} rules over a relation are only checked and tested"
-        )
-    if prop.disclosure.kind not in PLANNED:
+    if prop.scope is Scope.RELATION and prop.disclosure.kind in PAIRED:
+        return None
+    if prop.scope is Scope.RELATION or prop.disclosure.kind not in PLANNED:
         return f"{prop.disclosure.kind} rules are only checked"
     return None

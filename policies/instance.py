@@ -27,6 +27,7 @@ from policies.instance_fields import (
     number,
     table,
 )
+from policies.instance_utility import with_utility
 from policies.links import Links, Relation
 from policies.meetings import meetings
 from policies.problem import Average, Goal, Pairs, Problem
@@ -107,6 +108,7 @@ def read_instance(document: object) -> Instance:
             problem = _linked(root, given, n, RELATIONS[kind], ask, base)
         else:
             problem = _measured(given, n, MEASURES[kind], ask, base)
+        problem = with_utility(problem, root)
     except InvalidProblem as error:
         raise InvalidInstance(
             str(error), "the document", "Correct the field that is named."

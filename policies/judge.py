@@ -43,7 +43,7 @@ class Judgement:
     utility : int
         Sum of w_da in units of the problem's weights.
     u : Fraction
-        The same as a number.
+        The same as a number; u of the problem's utilities where it has any.
     f : Fraction
         Worst f over all judged sets and hands, history included; over the links where
         the problem has links (a cosine is rounded up to 10^-18).
@@ -242,6 +242,8 @@ def judge(problem: Problem, plan: Pairs) -> Judgement:
         tally.add(piece)
     utility = int(np.sum(problem.weights.of(plan.entry, plan.adversary)))
     u = utility * problem.weights.unit
+    if problem.utilities is not None:
+        u = problem.utilities.total(_hands(plan, k))
     f, where, f_average = tally.worst, tally.where, _mean(problem, tally)
     broken = list(_violations(problem, plan, tally))
     if problem.links is not None:
@@ -265,6 +267,11 @@ def judge(problem: Problem, plan: Pairs) -> Judgement:
         crossed=tuple(tally.crossed),
         violations=tuple(broken),
     )
+
+
+def _hands(plan: Pairs, k: int) -> list[frozenset[int]]:
+    """What the plan gives to each adversary."""
+    return [frozenset(plan.entry[plan.adversary == a].tolist()) for a in range(k)]
 
 
 def _mean(problem: Problem, tally: _Tally) -> Fraction:

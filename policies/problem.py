@@ -20,6 +20,7 @@ from policies.document.policy import Objective
 from policies.links import Links
 from policies.sets import Bools, Ints, InvalidProblem, SetSystem, below, column
 from policies.utility import Weights
+from policies.utility_functions import Utilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +163,8 @@ class Problem:
     strict_history : bool
         Whether a limit that history alone is past makes every plan infeasible (the
         paper's definition); else only what the plan adds to counts.
+    utilities : Utilities or None
+        A utility that is no sum over pairs; ``weights`` then tell n and k alone.
 
     Notes
     -----
@@ -182,6 +185,7 @@ class Problem:
     coalitions: Coalitions = NOBODY
     links: Links | None = None
     strict_history: bool = False
+    utilities: Utilities | None = None
 
     def __post_init__(self) -> None:
         n, k = self.n_entries, self.n_adversaries
@@ -206,6 +210,10 @@ class Problem:
         if self.trusted is not None:
             self._check_trusted()
         self.coalitions.check(k)
+        if self.utilities is not None and len(self.utilities.functions) != k:
+            raise InvalidProblem(
+                f"{len(self.utilities.functions)} utilities, expected {k}"
+            )
         if self.links is not None and len(self.links.place) != n:
             raise InvalidProblem(
                 f"links speak of {len(self.links.place)} entries, expected {n}"
@@ -280,6 +288,7 @@ class Problem:
             forbidden=part(self.forbidden),
             history=part(self.history),
             links=None if self.links is None else self.links.select(entries),
+            utilities=self.utilities and self.utilities.select(entries.tolist()),
         )
 
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import log1p, sqrt
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
-from policies.utility import InvalidWeights, Weights
+from policies.utility import Ints, InvalidWeights, Weights
 
 Held = frozenset[int]
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 Utility = Callable[[Held], float]
 
 CURVES: Final[Mapping[str, Callable[[float], float]]] = {
@@ -46,6 +50,14 @@ class Additive:
     def __call__(self, held: Held) -> float:
         """Return u."""
         return sum(self.weights[d] for d in held)
+
+    def gains(self, held: Bools) -> Floats:
+        """What each entry would add to the held ones, shape (n,)."""
+        return np.where(held, 0.0, self._row)
+
+    @cached_property
+    def _row(self) -> Floats:
+        return np.asarray(self.weights, np.float64)
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,20 @@ class ConcaveOverModular:
             return min(total, self.cap)
         return CURVES[self.curve](total)
 
+    @cached_property
+    def _row(self) -> Floats:
+        return np.asarray(self.weights, np.float64)
+
+    def gains(self, held: Bools) -> Floats:
+        """What each entry would add to the held ones, shape (n,)."""
+        weights = self._row
+        total = weights[held].sum()
+        more = np.where(held, total, total + weights)
+        if self.curve == "cap":
+            return np.asarray(np.minimum(more, self.cap) - min(total, self.cap))
+        rise = np.sqrt if self.curve == "root" else np.log1p
+        return np.asarray(rise(more) - rise(total))
+
 
 @dataclass(frozen=True)
 class Coverage:
@@ -108,6 +134,20 @@ class Coverage:
         seen = frozenset().union(*(self.touches[d] for d in held))
         return sum(self.topics[topic] for topic in seen)
 
+    def gains(self, held: Bools) -> Floats:
+        """What each entry would add to the held ones, shape (n,)."""
+        entry, topic = self._pairs
+        left = np.array(self.topics, np.float64)
+        left[topic[held[entry]]] = 0.0
+        return np.bincount(entry, left[topic], len(held)).astype(np.float64)
+
+    @cached_property
+    def _pairs(self) -> tuple[Ints, Ints]:
+        """(entry, topic) that it touches, as columns."""
+        pairs = [(d, j) for d, found in enumerate(self.touches) for j in sorted(found)]
+        grid = np.array(pairs, np.int64).reshape(-1, 2)
+        return grid[:, 0], grid[:, 1]
+
 
 @dataclass(frozen=True)
 class FacilityLocation:
@@ -127,6 +167,96 @@ class FacilityLocation:
     def __call__(self, held: Held) -> float:
         """Return u."""
         return sum(max((row[d] for d in held), default=0.0) for row in self.serves)
+
+    def gains(self, held: Bools) -> Floats:
+        """What each entry would add to the held ones, shape (n,)."""
+        serves = self._grid.reshape(-1, len(held))
+        best = serves[:, held].max(axis=1, initial=0.0)
+        return np.asarray(np.maximum(serves - best[:, None], 0.0).sum(axis=0))
+
+    @cached_property
+    def _grid(self) -> Floats:
+        return np.asarray(self.serves, np.float64)
+
+
+KNOWN: Final = (Additive, ConcaveOverModular, Coverage, FacilityLocation)
+"""Functions that are monotone and submodular by what they are."""
+
+
+@dataclass(frozen=True)
+class Subset:
+    """A function of some entries, renumbered: entry d here is ``entries[d]`` there."""
+
+    function: Utility
+    entries: tuple[int, ...]
+
+    def __call__(self, held: Held) -> float:
+        """Return u."""
+        return self.function(frozenset(self.entries[d] for d in held))
+
+
+@dataclass(frozen=True, eq=False)
+class Utilities:
+    """u = sum over adversaries of w_a u_a(S_a), in place of a sum over pairs.
+
+    Attributes
+    ----------
+    functions : tuple of callable
+        u_a of each adversary, from a set of entries to a number >= 0; nondecreasing.
+    scale : tuple of Fraction
+        w_a >= 0, the paper's normalisation included.
+    """
+
+    functions: tuple[Utility, ...]
+    scale: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.functions) != len(self.scale):
+            raise InvalidWeights(
+                f"{len(self.functions)} utilities and {len(self.scale)} weights, "
+                "expected as many of each"
+            )
+        for a, weight in enumerate(self.scale):
+            if weight < 0:
+                raise InvalidWeights(f"the weight of adversary {a} is {weight} < 0")
+
+    @property
+    def known(self) -> bool:
+        """Whether all are monotone and submodular by what they are, not by samples."""
+        return all(isinstance(f, KNOWN) for f in self.functions)
+
+    def total(self, held: Sequence[Held]) -> Fraction:
+        """Return u, given what each adversary holds: the functions' floats, exactly.
+
+        Raises
+        ------
+        InvalidWeights
+            A function gives something other than a finite number.
+        """
+        out = Fraction(0)
+        for a, (f, w, s) in enumerate(
+            zip(self.functions, self.scale, held, strict=True)
+        ):
+            value = float(f(s))
+            if not np.isfinite(value):
+                raise InvalidWeights(f"the utility of adversary {a} is {value!r}")
+            out += w * Fraction(value)
+        return out
+
+    def gains(self, adversary: int, held: Bools) -> Floats:
+        """What each entry would add to u for this adversary, shape (n,)."""
+        f, weight = self.functions[adversary], float(self.scale[adversary])
+        if isinstance(f, KNOWN):
+            return weight * f.gains(held)
+        now = frozenset(np.flatnonzero(held).tolist())
+        base = f(now)
+        out = [0.0 if d in now else f(now | {d}) - base for d in range(len(held))]
+        return weight * np.array(out, np.float64)
+
+    def select(self, entries: Sequence[int]) -> Utilities:
+        """Return the same functions over these entries alone, renumbered."""
+        chosen = tuple(entries)
+        return Utilities(tuple(Subset(f, chosen) for f in self.functions), self.scale)
 
 
 def overall(

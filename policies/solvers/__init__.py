@@ -10,6 +10,7 @@ from typing import Final
 from policies.solvers.annealing import Annealing
 from policies.solvers.auto import Auto
 from policies.solvers.clique import Clique
+from policies.solvers.continuous_greedy import ContinuousGreedy
 from policies.solvers.cpsat import CpSat
 from policies.solvers.dependent_rounding import DependentRounding
 from policies.solvers.exchange import Exchange
@@ -32,6 +33,7 @@ from policies.solvers.role import (
     Verdict,
 )
 from policies.solvers.socp_rounding import SocpRounding
+from policies.solvers.submodular import Submodular
 
 SOLVERS: Final[dict[str, Solver]] = {
     "auto": Auto(),
@@ -52,6 +54,8 @@ SOLVERS: Final[dict[str, Solver]] = {
     "annealing": Annealing(),
     "makespan": Makespan(),
     "socp-rounding": SocpRounding(),
+    "submodular": Submodular(),
+    "continuous-greedy": ContinuousGreedy(),
 }
 
 __all__ = [

@@ -23,6 +23,7 @@ from policies.sets import Bools, Ints
 from policies.solvers.bounds import capacity, needs, singles
 from policies.solvers.components import Components, shapes, split
 from policies.solvers.cpsat import CpSat, search
+from policies.solvers.diminishing import diminishing
 from policies.solvers.greedyl import Ranking, build, improve, soft_ceiling
 from policies.solvers.hands import Hands
 from policies.solvers.minimum import explain, feasible
@@ -41,9 +42,8 @@ _EXACT = 200  # components that are searched exactly
 class Auto:
     """The default solver."""
 
-    def supports(self, problem: Problem) -> bool:
+    def supports(self, problem: Problem) -> bool:  # noqa: ARG002 - all of them
         """All problems."""
-        del problem
         return True
 
     def __call__(
@@ -51,8 +51,10 @@ class Auto:
     ) -> Solution:
         """Plan whatever can be planned; say what can not and why."""
         if limits.prove or special(problem):
-            from policies.solvers import SOLVERS  # they hold this one too
+            from policies.solvers import SOLVERS
 
+            if problem.utilities is not None:
+                return diminishing(SOLVERS, self, problem, rng, limits)
             return portfolio(SOLVERS, problem, rng, limits)
         if problem.goal.objective is Objective.TRADEOFF:
             return sweep(self, problem, rng, limits)
@@ -67,7 +69,7 @@ class Auto:
 def special(problem: Problem) -> bool:
     """Whether a problem has what no plan of a policy has: it is taken as a whole."""
     tradeoff = problem.goal.objective is Objective.TRADEOFF
-    pooled = bool(problem.coalitions) or problem.links is not None
+    pooled = bool(problem.coalitions or problem.links or problem.utilities)
     return pooled or problem.strict_history or (tradeoff and problem.goal.average)
 
 

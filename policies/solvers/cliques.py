@@ -22,6 +22,8 @@ def pairs_only(problem: Problem) -> bool:
     """Whether all limits are "not both of these two", and nothing else counts."""
     sets = problem.sets
     links = problem.links
+    if problem.utilities is not None:
+        return False
     if links is not None and (links.tau is not None or links.mean_tau is not None):
         return False
     if problem.goal.objective is not Objective.DISC_BUDGET or problem.averages:

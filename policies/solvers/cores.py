@@ -49,6 +49,7 @@ def plain(problem: Problem) -> Problem:
         weights=Weights.flat(n, k),
         goal=Goal(Objective.DISC_BUDGET),
         links=links,
+        utilities=None,
     )
 
 

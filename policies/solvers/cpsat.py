@@ -40,6 +40,8 @@ class CpSat:
         """Disc-budget problems of at most 200,000 pairs, without links that count."""
         hands = problem.n_adversaries + len(problem.groups)
         links = problem.links
+        if problem.utilities is not None:
+            return False
         if links is not None and (links.tau or links.mean_tau) is not None:
             return False
         small = problem.n_entries * hands <= _LARGEST

@@ -32,7 +32,7 @@ class Greedyl:
     def supports(self, problem: Problem) -> bool:
         """All problems with the objective disc-budget and nobody who pools."""
         budget = problem.goal.objective is Objective.DISC_BUDGET
-        return budget and not problem.coalitions
+        return budget and not problem.coalitions and problem.utilities is None
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits

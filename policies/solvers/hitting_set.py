@@ -70,6 +70,7 @@ class HittingSet:
             and not len(problem.forbidden)
             and problem.capacity is None
             and problem.links is None
+            and problem.utilities is None
             and not problem.averages
             and not problem.coalitions
         )

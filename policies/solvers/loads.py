@@ -46,6 +46,8 @@ def plain(problem: Problem, measures: tuple[Measure, ...], *, average: bool) -> 
         return False
     if problem.averages or problem.groups or problem.links is not None:
         return False
+    if problem.utilities is not None:
+        return False
     if problem.trusted is not None or sets.classes.any() or not sets.n_sets:
         return False
     used = {sets.measures[o] for o in np.unique(sets.owner).tolist()}

@@ -29,7 +29,9 @@ _LARGEST = 2**27  # numbers on the board above which a problem is refused
 
 
 def fits(problem: Problem) -> bool:
-    """Whether the board of a problem is of a size that memory holds."""
+    """Whether u is a sum over pairs, and the board of a size that memory holds."""
+    if problem.utilities is not None:
+        return False
     hands = problem.n_adversaries + len(problem.groups)
     links = problem.links
     units = problem.sets.n_sets + (links.n_links if links is not None else 0)

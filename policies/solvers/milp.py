@@ -32,6 +32,8 @@ _LARGEST = 4_000_000  # members x hands above which no model is built
 def linear(problem: Problem) -> bool:
     """Whether a linear model says everything that counts."""
     links = problem.links
+    if problem.utilities is not None:
+        return False
     if links is None:
         return True
     free = links.tau is None and links.mean_tau is None

@@ -286,5 +286,8 @@ def answer(
 def free_bound(problem: Problem) -> Fraction:
     """Bound that needs no search: the best copies of every entry, nothing disclosed."""
     u = problem.weights.best(problem.hi) * problem.weights.unit
+    if problem.utilities is not None:  # each adversary gets everything
+        whole = frozenset(np.flatnonzero(problem.hi).tolist())
+        u = problem.utilities.total([whole] * problem.n_adversaries)
     goal = problem.goal
     return u + goal.lambda_ * goal.tau if goal.objective is Objective.TRADEOFF else u

@@ -195,3 +195,59 @@ class TestExact:
         steps, unit = grid([[3e20, 1.0]], 10**15)
         assert steps.max() <= 10**15
         assert float(steps[0, 0] * unit) == pytest.approx(3e20, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("utility", "u"),
+    [
+        ({"kind": "concave", "curve": "cap", "cap": 1.5}, 1.5),
+        ({"kind": "coverage", "topics": [1, 2], "touches": [[0], [0, 1]]}, 3.0),
+        ({"kind": "facility", "serves": [[1, 2], [3, 0]], "scale": [0.5]}, 2.5),
+    ],
+)
+def test_a_utility_that_is_no_sum_over_pairs_is_read(utility, u):
+    """One worker who gets both entries; by hand."""
+    document = {
+        "schema": "sparsi-instance/1",
+        "n_entries": 2,
+        "n_adversaries": 1,
+        "t": 1,
+        "weights": [[1.0], [1.0]],
+        "utility_norm": 1.0,
+        "utility": utility,
+        "properties": [],
+        "disclosure": {"kind": "step", "aggregation": "worst"},
+        "problem": "zero_step",
+    }
+    problem = read_instance(document).problem
+    assert judge(problem, Plan.of([(0, 0), (1, 0)])).u == u
+    del document["utility_norm"]
+    problem = read_instance(document).problem
+    assert float(judge(problem, Plan.of([(0, 0), (1, 0)])).u) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("utility", "where"),
+    [
+        ({"kind": "linear"}, "utility.kind"),
+        ({"kind": "concave", "curve": "cap", "cap": 0}, "utility.cap"),
+        ({"kind": "coverage", "topics": [1], "touches": [[1], []]}, "utility.touches"),
+        ({"kind": "facility", "serves": [[1, -2]]}, "utility.serves"),
+        ({"kind": "concave", "curve": "root", "scale": [-1]}, "utility.scale"),
+    ],
+)
+def test_a_utility_that_is_off_is_located(utility, where):
+    """The message names the field."""
+    document = {
+        "schema": "sparsi-instance/1",
+        "n_entries": 2,
+        "n_adversaries": 1,
+        "t": 1,
+        "weights": [[1.0], [1.0]],
+        "utility": utility,
+        "properties": [],
+        "disclosure": {"kind": "step", "aggregation": "worst"},
+        "problem": "zero_step",
+    }
+    with pytest.raises(InvalidInstance, match=where):
+        read_instance(document)

@@ -1,0 +1,82 @@
+"""AUTO where u is no sum over pairs: what solvers of submodular utilities find, and why not.
+
+Whether there is a plan does not depend on u: counting and cores are those of the problem
+without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from policies.document.policy import Objective
+from policies.problem import Goal, Problem
+from policies.solvers.role import (
+    Limits,
+    Solution,
+    Solver,
+    Verdict,
+    answer,
+    free_bound,
+)
+
+Question = Callable[[Problem, np.random.Generator, Limits], Solution]
+
+NAMES = ("submodular", "continuous-greedy")
+
+
+def diminishing(
+    solvers: dict[str, Solver],
+    feasible: Question,
+    problem: Problem,
+    rng: np.random.Generator,
+    limits: Limits,
+) -> Solution:
+    """Return the best plan of the solvers that support the problem.
+
+    Parameters
+    ----------
+    solvers : dict of str to Solver
+    feasible : callable
+        Decides the same question with weights in place of utilities.
+    problem : Problem
+        With utilities. A tradeoff is planned for u alone and judged as what it is.
+    rng, limits
+    """
+    asked = problem
+    if problem.goal.objective is Objective.TRADEOFF:
+        asked = replace(problem, goal=Goal(Objective.DISC_BUDGET))
+    best = Solution(Verdict.UNKNOWN, bound=free_bound(problem))
+    bound = best.bound
+    half = replace(limits, seconds=limits.seconds * 0.4, work=limits.work * 0.4)
+    for name in NAMES:
+        if not solvers[name].supports(asked):
+            continue
+        found = solvers[name](asked, rng, half)
+        if found.verdict is not Verdict.SOLVED:
+            break
+        if asked is problem:
+            bound = min(bound, found.bound)
+        else:
+            found = answer(problem, found.plan, tried=found.tried, stopped="gap")
+        if best.verdict is not Verdict.SOLVED or found.value > best.value:
+            best = found
+        if best.value >= bound:
+            break
+    if best.verdict is Verdict.SOLVED:
+        bound = max(bound, best.value)
+        ended = "optimal" if best.value >= bound else best.stopped
+        return replace(best, bound=bound, stopped=ended)
+    return _otherwise(feasible, problem, rng, half)
+
+
+def _otherwise(
+    feasible: Question, problem: Problem, rng: np.random.Generator, limits: Limits
+) -> Solution:
+    """Return any plan, or why there is none."""
+    found = feasible(replace(problem, utilities=None), rng, limits)
+    if found.verdict is Verdict.SOLVED:
+        return answer(problem, found.plan, tried=found.tried, stopped="gap")
+    return replace(found, bound=free_bound(problem))
