@@ -454,18 +454,19 @@ class Holding(SQLModel, table=True):
 class Link(SQLModel, table=True):
     """A pair of subjects in a relation: holds from a version on, and never lapses.
 
-    ``one_id < other_id`` are subjects. The link's unit id is :func:`link_unit`.
+    ``one < other`` are pseudonyms of subjects, of whom nothing may be loaded yet. The
+    link's unit id is :func:`link_unit`.
     """
 
     __tablename__ = "link"
     __table_args__ = (
-        UniqueConstraint("relation", "one_id", "other_id"),
-        Index(None, "relation", "other_id"),
+        UniqueConstraint("relation", "one", "other"),
+        Index(None, "relation", "other"),
     )
     id: int = Field(sa_column=_id())
     relation: str = Field(sa_column=Column(String(400), nullable=False))
-    one_id: int = Field(sa_column=_big())
-    other_id: int = Field(sa_column=_big())
+    one: str = Field(sa_column=_text(64))
+    other: str = Field(sa_column=_text(64))
     version: int = Field(sa_column=_big())  # of the policy that brought it
 
 

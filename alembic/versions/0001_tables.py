@@ -304,15 +304,15 @@ def _ledger() -> None:
         "link",
         _id("id"),
         _text("relation", 400),
-        _big("one_id"),
-        _big("other_id"),
+        _text("one", 64),
+        _text("other", 64),
         _big("version"),
         sa.PrimaryKeyConstraint("id", name="pk_link"),
         sa.UniqueConstraint(
-            "relation", "one_id", "other_id", name="uq_link_relation_one_id_other_id"
+            "relation", "one", "other", name="uq_link_relation_one_other"
         ),
     )
-    op.create_index("ix_link_relation_link_other_id", "link", ["relation", "other_id"])
+    op.create_index("ix_link_relation_link_other", "link", ["relation", "other"])
 
     op.create_table(
         "visit",

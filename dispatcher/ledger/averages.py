@@ -15,15 +15,17 @@ from itertools import groupby
 from operator import itemgetter
 
 from dispatcher import keys
-from dispatcher.ledger import refusals
+from dispatcher.ledger import refusals, relations
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import Refusal
+from dispatcher.ledger.relations import Around
 from dispatcher.ledger.standing import InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import averages as rows
 from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
 from policies.document.policy import Scope
+from policies.relations import LinkRule
 from policies.rules import Held, Rule
 
 Sums = dict[str, Fraction]
@@ -47,12 +49,16 @@ class Means:
     )
 
 
-def measured(force: InForce) -> tuple[Rule, ...]:
+def measured(force: InForce) -> tuple[Rule | LinkRule, ...]:
     """Return the rules whose sums are needed: all, if the budget caps their mean."""
-    every = force.rules.all.values()
+    every = (*force.rules.all.values(), *force.rules.links.values())
     if force.policy.budget.average is not None:
-        return tuple(every)
+        return every
     return tuple(rule for rule in every if rule.average is not None)
+
+
+def _of_scope(force: InForce, scope: Scope) -> list[Rule]:
+    return [r for r in measured(force) if isinstance(r, Rule) and r.scope is scope]
 
 
 def refresh(tx: Tx, force: InForce) -> None:
@@ -107,9 +113,14 @@ def compute(tx: Tx, force: InForce) -> Means:
     """Add up all sets of all adversaries, unit by unit."""
     means = Means()
     for scope in (Scope.RECORD, Scope.SUBJECT):
-        rules = [rule for rule in measured(force) if rule.scope is scope]
+        rules = _of_scope(force, scope)
         if rules:
             _add_scope(tx, force, rules, scope is Scope.SUBJECT, means)
+    for rule in measured(force):
+        if isinstance(rule, LinkRule):
+            means.sets[rule.name], sums = relations.count_and_sums(tx, force, rule)
+            for adversary, total in sums.items():
+                means.sums[adversary][rule.name] = total
     return means
 
 
@@ -163,8 +174,19 @@ def judge(
     entry: EntryRow,
     account: AccountRow,
     trusted: frozenset[str],
+    around: Iterable[Around] = (),
 ) -> tuple[Refusal | None, tuple[tuple[str, Fraction], ...]]:
     """Judge the means as they would be with one more exposure.
+
+    Parameters
+    ----------
+    tx : Tx
+    force : InForce
+    entry : EntryRow
+    account : AccountRow
+    trusted : frozenset of str
+    around : iterable of Around
+        What relation rules see.
 
     Returns
     -------
@@ -175,6 +197,10 @@ def judge(
     means = read(tx, force)
     adversary = account.adversary_id
     added = _added(tx, force, entry, adversary)
+    names = {rule.name for rule in measured(force)}
+    for seen in around:
+        if seen.rule.name in names and (change := seen.change()):
+            added[seen.rule.name] = change
     sums = {
         name: means.sums[adversary].get(name, Fraction(0))
         + added.get(name, Fraction(0))
@@ -229,8 +255,8 @@ def _added(tx: Tx, force: InForce, entry: EntryRow, adversary: int) -> Sums:
         scope = Scope.SUBJECT if subject else Scope.RECORD
         rules = [
             rule
-            for rule in measured(force)
-            if rule.scope is scope and field_standing.name in rule.fields
+            for rule in _of_scope(force, scope)
+            if field_standing.name in rule.fields
         ]
         if not rules or unit is None:
             continue

@@ -16,7 +16,7 @@ import numpy as np
 
 from dispatcher import keys
 from dispatcher.errors import StoreLocked
-from dispatcher.ledger import averages, barrier, chains, refusals
+from dispatcher.ledger import averages, barrier, chains, refusals, relations
 from dispatcher.ledger.bulk import Batch, Verdicts, runs
 from dispatcher.ledger.decision import Decision, decide
 from dispatcher.ledger.held import holdings_added, holdings_of
@@ -24,6 +24,7 @@ from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.standing import InForce
 from dispatcher.store import handing, holdings, lease
 from dispatcher.store import ledger as rows
+from dispatcher.store import relations as visits
 from dispatcher.store.ledger import AccountRow, ChainRow
 from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
@@ -154,7 +155,7 @@ def book(
         account = accounts[asks[0].account_id]
         return booking.single(account, int(entry_ids[0]), skip_refused=skip_refused)
     every = [(accounts[ask.account_id], ask.entry_ids) for ask in asks]
-    if force.averages:
+    if force.averages or force.rules.links:
         return booking.one_by_one(every, skip_refused=skip_refused)
     return booking.bulk(every, skip_refused=skip_refused)
 
@@ -213,9 +214,14 @@ class _Booking:
     def one_by_one(
         self, asks: Sequence[tuple[AccountRow, Sequence[int]]], *, skip_refused: bool
     ) -> Booked:
-        """Book asks one after another: where a mean is capped, each changes the next."""
+        """Book asks one after another: where each changes the next.
+
+        That is where a mean is capped, and where people are linked: a cosine may fall
+        with one ask and rise with the next, so that no order stands for all.
+        """
         averages.refresh(self.tx, self.force)
         self.tx.execute("SAVEPOINT one_by_one")
+        shipped = len(self.tx.grown or ())
         refused: list[Refusal] = []
         booked: list[tuple[AccountRow, list[int]]] = []
         showings = 0
@@ -267,6 +273,9 @@ class _Booking:
         self._append([(self.heads[adversary], [showing])])
         if new:
             holdings.add_holdings(self.tx, holdings_of(self.force, adversary, entry))
+            field_standing = self.force.fields[entry.field_id]
+            added = relations.visit_of(self.tx, field_standing, entry, adversary)
+            visits.add_visits(self.tx, added)
             averages.add(self.tx, adversary, decision.sums)
         return new
 

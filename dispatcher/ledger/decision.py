@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from dispatcher import keys
-from dispatcher.ledger import averages, refusals
+from dispatcher.ledger import averages, refusals, relations
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.standing import FieldStanding, InForce
@@ -101,11 +101,13 @@ def decide(
             of_record.setdefault((field.name, 0), 1)
         facts_ = facts(entry, field)
         findings = judge_ask(force.rules, facts_, of_record, of_subject, trusted)
+    around = relations.around(tx, force, entry, account.adversary_id, held=held)
+    findings += relations.findings(around, trusted)
     sums: tuple[tuple[str, Fraction], ...] = ()
     if refusal is None and not held:
         refusal = _judged(entry, account, showings, limit, findings)
         if refusal is None and force.averages:
-            refusal, sums = averages.judge(tx, force, entry, account, trusted)
+            refusal, sums = averages.judge(tx, force, entry, account, trusted, around)
     return Decision(*known, findings, refusal, sums)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from dispatcher.ledger.decision import Held
 from dispatcher.ledger.lines import adversary_name
+from dispatcher.ledger.relations import past_links
 from dispatcher.ledger.standing import InForce
 from dispatcher.ledger.units import Rows, over_limit
 from dispatcher.store import holdings as rows
@@ -33,7 +34,7 @@ def past_units(
         )
         doubtful = np.unique(mine[over, 1])
         found += _exactly(force, trusted, mine[np.isin(mine[:, 1], doubtful)], subject)
-    return found
+    return found + past_links(tx, force, adversary_id, trusted)
 
 
 def _exactly(

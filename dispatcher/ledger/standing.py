@@ -14,6 +14,7 @@ from policies.asks import Rules, compile_rules
 from policies.document import parse
 from policies.document.policy import Policy, Scope
 from policies.groups import trusted_rules
+from policies.relations import LinkRule
 from policies.rules import Rule
 
 
@@ -34,6 +35,8 @@ class FieldStanding:
         Whether holdings are kept for the entry's record, and for its subject.
     timed : bool
         Whether a windowed rule touches it, so that holdings tell times apart.
+    links : tuple of LinkRule
+        The relation rules that look at it; with any, visits are kept.
     """
 
     name: str
@@ -43,6 +46,7 @@ class FieldStanding:
     in_record: bool
     in_subject: bool
     timed: bool
+    links: tuple[LinkRule, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +95,12 @@ class InForce:
         return known
 
     @property
-    def kept(self) -> dict[int, tuple[bool, bool, bool]]:
-        """By field: holdings kept for the record, for the subject, times told apart."""
-        return {n: (f.in_record, f.in_subject, f.timed) for n, f in self.fields.items()}
+    def kept(self) -> dict[int, tuple[bool, bool, bool, bool]]:
+        """By field: kept for the record, the subject, times told apart, places."""
+        return {
+            n: (f.in_record, f.in_subject, f.timed, bool(f.links))
+            for n, f in self.fields.items()
+        }
 
     @property
     def numbered(self) -> Mapping[int, str]:
@@ -117,9 +124,11 @@ def compile_version(
             in_record=any(rule.scope is Scope.RECORD for rule in touching),
             in_subject=any(rule.scope is Scope.SUBJECT for rule in touching),
             timed=any(rule.window is not None for rule in touching),
+            links=rules.links_of_field(name),
         )
     averages = policy.budget.average is not None or any(
-        rule.average is not None for rule in rules.all.values()
+        rule.average is not None
+        for rule in (*rules.all.values(), *rules.links.values())
     )
     return InForce(
         version=version,

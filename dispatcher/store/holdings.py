@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from dispatcher.store import relations
 from dispatcher.store.ledger import parts
 from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
@@ -62,8 +63,8 @@ def add_holdings(tx: Tx, added: Iterable[Sequence[int]]) -> None:
     )
 
 
-Kept = Mapping[int, tuple[bool, bool, bool]]
-"""By field: kept for the record, kept for the subject, times told apart."""
+Kept = Mapping[int, tuple[bool, bool, bool, bool]]
+"""By field: kept for the record, for the subject, times told apart, places kept."""
 
 
 def rebuild_holdings(tx: Tx, kept: Kept, adversary_id: int | None = None) -> None:
@@ -80,6 +81,11 @@ def rebuild_holdings(tx: Tx, kept: Kept, adversary_id: int | None = None) -> Non
         "INSERT INTO holding (adversary_id, unit_id, field_id, time, entries) " + text,
         parameters,
     )
+    relations.rebuild_visits(tx, _placed(kept), adversary_id)
+
+
+def _placed(kept: Kept) -> list[int]:
+    return [n for n, (_, _, _, places) in kept.items() if places]
 
 
 def differing_holdings(tx: Tx, kept: Kept) -> int:
@@ -94,14 +100,14 @@ def differing_holdings(tx: Tx, kept: Kept) -> int:
         total += int(
             tx.value(f"SELECT COUNT(*) FROM ({one} EXCEPT {other}) x", parameters)
         )
-    return total
+    return total + relations.differing_visits(tx, _placed(kept))
 
 
 def _derived(kept: Kept, adversary_id: int | None = None) -> tuple[str, list[Value]]:
     """Return the query that counts holdings from exposures, and its parameters."""
-    by_record = [n for n, (record, _, _) in kept.items() if record]
-    by_subject = [n for n, (_, subject, _) in kept.items() if subject]
-    timed = [n for n, (_, _, times) in kept.items() if times]
+    by_record = [n for n, (record, _, _, _) in kept.items() if record]
+    by_subject = [n for n, (_, subject, _, _) in kept.items() if subject]
+    timed = [n for n, (_, _, times, _) in kept.items() if times]
     seen = (
         "(SELECT DISTINCT COALESCE(c.survivor_id, c.id) AS adversary_id, l.entry_id"
         " FROM ledger_line l JOIN chain c ON c.id = l.chain_id"
