@@ -27,6 +27,9 @@ class Backend(Protocol):
     def begin(self, connection: Any, *, writes: bool) -> None:  # noqa: ANN401
         """Start a transaction."""
 
+    def commit(self, connection: Any) -> None:  # noqa: ANN401
+        """Commit it; returns only if it was kept, and asks where that is in doubt."""
+
     def usable(self, connection: Any) -> bool:  # noqa: ANN401
         """Whether the connection may serve another transaction."""
 

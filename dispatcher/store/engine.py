@@ -21,6 +21,7 @@ from dispatcher.store.settings import make_keys, read_keys
 from dispatcher.store.sql import Value
 from dispatcher.store.sqlite import SqliteBackend, check_place, make_private
 from dispatcher.store.transaction import Tx
+from dispatcher.store.turn import Turn
 
 Clock = Callable[[], int]
 """The present moment in microseconds since 1970-01-01 UTC."""
@@ -112,7 +113,7 @@ class Store:
         self._wait = wait_ms / 1000
         self._readers = _Pool(backend, writes=False)
         self._writers = _Pool(backend, writes=True)
-        self._turn = threading.Lock() if backend.one_writer else None
+        self._turn = Turn() if backend.one_writer else None
         self._ids = IdBlocks(None if backend.one_writer else self._aside)
         self._thread = threading.local()
         self._keys: dict[str, bytes] = {}
@@ -211,7 +212,7 @@ class Store:
         try:
             yield tx
             tx.finish()
-            connection.execute("COMMIT")
+            self._backend.commit(connection)
         except errors as error:
             self._undo(tx, connection)
             raise self._backend.fault(error) or error from None

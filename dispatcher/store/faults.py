@@ -25,6 +25,10 @@ APPEND_ONLY: Final = "append-only"
 _BROKEN: Final = re.compile(r"constraint failed:? ?([\w., ]{0,200})")
 
 
+_UNREACHABLE: Final = "the PostgreSQL server of the store can not be reached"
+_LOOK: Final = "Check that it runs, its address, and ~/.pgpass; then run it again."
+
+
 class Clash(Conflict):
     """A row breaks a constraint: it exists already, or its value is not allowed.
 
@@ -42,6 +46,14 @@ class Clash(Conflict):
         self.constraint = constraint
 
 
+class Contended(StoreLocked):
+    """The database ended a transaction in favour of another: nothing of it was kept."""
+
+
+class NotKept(StoreUnreachable):
+    """The connection broke, and nothing of the transaction was kept."""
+
+
 def locked(what: str = "the store is locked") -> StoreLocked:
     """Error for a lock that was not given in time."""
     return StoreLocked(
@@ -51,12 +63,18 @@ def locked(what: str = "the store is locked") -> StoreLocked:
     )
 
 
-def unreachable(why: str) -> StoreUnreachable:
-    """Error for a PostgreSQL server that does not answer."""
+def unreachable(why: str) -> NotKept:
+    """Error for a PostgreSQL server that does not answer: nothing was begun."""
+    return NotKept(_UNREACHABLE, why=why, fix=_LOOK)
+
+
+def outcome_unknown() -> StoreUnreachable:
+    """Error for a commit of which nobody could be asked how it ended."""
     return StoreUnreachable(
-        "the PostgreSQL server of the store can not be reached",
-        why=why,
-        fix="Check that it runs, its address, and ~/.pgpass; then run it again.",
+        _UNREACHABLE,
+        why="The connection broke in a commit, and the server could not be asked: what "
+        "was being committed may or may not have been kept.",
+        fix=_LOOK,
     )
 
 
@@ -66,6 +84,24 @@ def no_database() -> NoStore:
         "there is no such database on the PostgreSQL server",
         why="The name in --store is not one of its databases.",
         fix="Create it (createdb NAME), then run: dispatcher init --store URL",
+    )
+
+
+def contended() -> Contended:
+    """Error for a deadlock or a serialisation failure."""
+    return Contended(
+        "two transactions stood in each other's way",
+        why="The database ended this one; nothing of it was kept.",
+        fix="Run it again; the program does so by itself where it can.",
+    )
+
+
+def not_kept() -> NotKept:
+    """Error for a connection that broke with nothing committed."""
+    return NotKept(
+        "the connection to the PostgreSQL server of the store broke",
+        why="It ended before the commit: nothing of this step was kept.",
+        fix="Check that the server runs, and its address; then run it again.",
     )
 
 
@@ -122,12 +158,6 @@ def _unfit() -> Invalid:
         "a value does not fit its column",
         why="A number is beyond 64 bits, or a text has a character none can store.",
         fix="Check the input; nothing was written.",
-    )
-
-
-def _lost() -> StoreUnreachable:
-    return unreachable(
-        "The connection broke. What was being committed may or may not have been kept."
     )
 
 
@@ -190,8 +220,8 @@ def _server_refuses(what: str) -> _Maker:
 _POSTGRES: Final[Mapping[str, _Maker]] = {
     # By the whole SQLSTATE, or by its class: the first two characters.
     "22": _unfit,
-    "40001": locked,
-    "40P01": locked,
+    "40001": contended,
+    "40P01": contended,
     "55P03": locked,
     "57014": locked,
     "42P01": _other_tables,
@@ -202,9 +232,9 @@ _POSTGRES: Final[Mapping[str, _Maker]] = {
     "42501": _server_refuses("this PostgreSQL user may not do that to the store"),
     "XX001": _server_refuses("PostgreSQL reports damaged data"),
     "XX002": _server_refuses("PostgreSQL reports a damaged index"),
-    "08": _lost,
-    "53": _lost,
-    "57": _lost,
+    "08": not_kept,
+    "53": not_kept,
+    "57": not_kept,
 }
 
 
@@ -214,7 +244,7 @@ def postgres_fault(error: Exception) -> DispatcherError | None:
     if state is None:
         if name in {"DataError", "UnicodeEncodeError", "OverflowError"}:
             return _unfit()
-        return _lost() if name == "OperationalError" else None
+        return not_kept() if name == "OperationalError" else None
     if state.startswith("23"):
         return Clash(_constraint(error))
     if state == "P0001" and APPEND_ONLY in str(error).splitlines()[0]:

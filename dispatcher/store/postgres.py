@@ -1,17 +1,47 @@
 """PostgreSQL through psycopg 3: the address, the session, the connection."""
 
 import itertools
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
-from dispatcher.errors import DispatcherError, Invalid, StoreUnusable, Usage
-from dispatcher.store.faults import no_database, postgres_fault, unreachable
+from dispatcher.errors import (
+    DispatcherError,
+    Invalid,
+    StoreUnreachable,
+    StoreUnusable,
+    Usage,
+)
+from dispatcher.store.faults import (
+    no_database,
+    not_kept,
+    outcome_unknown,
+    postgres_fault,
+    unreachable,
+)
 from dispatcher.store.sql import Value, postgres_statement
 
 SCHEMES: Final = ("postgresql://", "postgres://", "postgresql+psycopg://")
+ASK_MS: Final = 100
+"""Milliseconds between two questions how a commit ended."""
+
+_PATIENCE: Final[Mapping[str, Any]] = {
+    "application_name": "dispatcher",
+    "connect_timeout": 10,
+    # A server that vanished without a word is noticed in some seconds, not in hours.
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 12_000,
+}
+
 _BEGIN: Final = {
-    True: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    # One journey: the number by which the outcome of a commit can be asked for later.
+    True: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
+    " SELECT pg_current_xact_id()::text",
     False: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 }
 
@@ -89,6 +119,7 @@ class PostgresBackend:
         )
         self._wait_ms = wait_ms
         self._names = itertools.count()
+        self._numbers: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._adapters = self._one_type_each()
 
     def _one_type_each(self) -> Any:  # noqa: ANN401
@@ -124,7 +155,7 @@ class PostgresBackend:
         StoreUnusable
             The database is not in UTF-8.
         """
-        facts = {"application_name": "dispatcher", "connect_timeout": 10} | self._facts
+        facts = {**_PATIENCE, **self._facts}
         try:
             connection = self.driver.connect(
                 **facts,
@@ -169,7 +200,54 @@ class PostgresBackend:
 
     def begin(self, connection: Any, *, writes: bool) -> None:  # noqa: ANN401
         """Start a transaction: writers take row locks, readers see one snapshot."""
-        connection.execute(_BEGIN[writes])
+        self._numbers.pop(connection, None)
+        begun = connection.execute(_BEGIN[writes], prepare=False)
+        if writes:
+            begun.nextset()
+            self._numbers[connection] = begun.fetchone()[0]
+
+    def commit(self, connection: Any) -> None:  # noqa: ANN401
+        """Commit; if the connection breaks in it, ask the server how it ended.
+
+        Raises
+        ------
+        NotKept
+            The server says that it was rolled back.
+        StoreUnreachable
+            It could not be asked: whether it was kept is unknown.
+        """
+        number = self._numbers.pop(connection, None)
+        try:
+            connection.execute("COMMIT", prepare=False)
+        except self.driver.Error:
+            if not connection.closed or number is None:
+                raise  # the server said no, or there was nothing to be kept
+            kept = self._outcome(number)
+            if kept is None:
+                raise outcome_unknown() from None
+            if not kept:
+                raise not_kept() from None
+
+    def _outcome(self, number: str) -> bool | None:
+        """Whether a transaction was committed; None if nobody can tell in time.
+
+        Right after the break the old session may still be at it, and the server may be
+        starting again: it is asked for as long as one waits for a lock.
+        """
+        for _ in range(max(1, round(self._wait_ms / ASK_MS))):
+            try:
+                asked = self.connect(writes=False)
+            except StoreUnreachable:
+                asked = None
+            if asked is not None:
+                with suppress(self.driver.OperationalError), closing(asked):
+                    said = asked.execute(
+                        "SELECT pg_xact_status(%s::xid8)", [number]
+                    ).fetchone()[0]
+                    if said != "in progress":
+                        return None if said is None else bool(said == "committed")
+            threading.Event().wait(ASK_MS / 1000)
+        return None
 
     def usable(self, connection: Any) -> bool:  # noqa: ANN401
         """Whether the connection may go back to the pool."""

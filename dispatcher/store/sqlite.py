@@ -22,10 +22,11 @@ DRIVERS: Final = ("pysqlite3.dbapi2", "sqlite3")
 NETWORK_FILE_SYSTEMS: Final = frozenset(
     {
         "nfs", "nfs4",
-        "cifs", "smb2", "smb3", "smbfs", "ncpfs",
-        "9p", "afs", "davfs",
+        "cifs", "smb", "smb2", "smb3", "smbfs", "ncpfs",
+        "9p", "afs", "coda", "davfs", "vboxsf", "vmhgfs", "prl_fs",
         "beegfs", "ceph", "glusterfs", "gpfs", "lustre", "orangefs", "pvfs2",
-        "fuse.davfs2", "fuse.gcsfuse", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs",
+        "fuse.ceph", "fuse.davfs2", "fuse.gcsfuse", "fuse.glusterfs", "fuse.juicefs",
+        "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "fuse.vmhgfs-fuse",
     }
 )  # fmt: skip
 """File systems whose locks or shared memory SQLite's WAL can not rely on."""
@@ -235,6 +236,10 @@ class SqliteBackend:
     def begin(self, connection: Any, *, writes: bool) -> None:  # noqa: ANN401
         """Start a transaction; a writer has the store to itself."""
         connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    def commit(self, connection: Any) -> None:  # noqa: ANN401
+        """Commit; a process that lives is told how it ended."""
+        connection.execute("COMMIT")
 
     def usable(self, connection: Any) -> bool:  # noqa: ANN401
         """Whether the connection may go back to the pool."""

@@ -12,10 +12,15 @@ from dispatcher.errors import (
     NeedsMigration,
     NoStore,
     StoreLocked,
-    StoreUnreachable,
     StoreUnusable,
 )
-from dispatcher.store.faults import Clash, postgres_fault, sqlite_fault
+from dispatcher.store.faults import (
+    Clash,
+    Contended,
+    NotKept,
+    postgres_fault,
+    sqlite_fault,
+)
 from dispatcher.store.sqlite import safe_driver
 
 driver = safe_driver()
@@ -57,10 +62,10 @@ def test_sqlite_errors_say_what_to_do(
     ("state", "kind"),
     [
         ("LockNotAvailable", StoreLocked),
-        ("DeadlockDetected", StoreLocked),
-        ("SerializationFailure", StoreLocked),
-        ("AdminShutdown", StoreUnreachable),
-        ("TooManyConnections", StoreUnreachable),
+        ("DeadlockDetected", Contended),
+        ("SerializationFailure", Contended),
+        ("AdminShutdown", NotKept),
+        ("TooManyConnections", NotKept),
         ("InvalidCatalogName", NoStore),
         ("UndefinedTable", NeedsMigration),
         ("UniqueViolation", Clash),
@@ -69,7 +74,7 @@ def test_sqlite_errors_say_what_to_do(
         ("DiskFull", StoreUnusable),
         ("ReadOnlySqlTransaction", StoreUnusable),
         ("InsufficientPrivilege", StoreUnusable),
-        ("OperationalError", StoreUnreachable),
+        ("OperationalError", NotKept),
     ],
 )
 def test_postgres_errors_say_what_to_do(

@@ -1,0 +1,48 @@
+"""The turn to write goes round: nobody takes it twice while another waits."""
+
+import threading
+import time
+
+from dispatcher.store.turn import Turn
+
+
+def test_it_is_given_in_the_order_of_asking() -> None:
+    turn, order = Turn(), []
+    assert turn.acquire(1)
+    threads = []
+
+    def take(name: int) -> None:
+        assert turn.acquire(10)
+        order.append(name)
+        turn.release()
+
+    for name in range(5):
+        threads.append(threading.Thread(target=take, args=(name,)))
+        threads[-1].start()
+        while len(turn._waiting) <= name:
+            time.sleep(0.001)
+    turn.release()
+    for thread in threads:
+        thread.join(10)
+    assert order == [0, 1, 2, 3, 4]
+
+
+def test_whoever_gives_it_back_does_not_get_it_before_one_who_waits() -> None:
+    turn, said = Turn(), []
+    assert turn.acquire(1)
+    other = threading.Thread(target=lambda: said.append(turn.acquire(10)))
+    other.start()
+    while not turn._waiting:
+        time.sleep(0.001)
+    turn.release()
+    assert not turn.acquire(0)
+    other.join(10)
+    assert said == [True]
+
+
+def test_who_waits_in_vain_is_no_longer_in_the_row() -> None:
+    turn = Turn()
+    assert turn.acquire(1)
+    assert not turn.acquire(0.01)
+    turn.release()
+    assert turn.acquire(0)
