@@ -140,6 +140,7 @@ class _Writer:
         self.heads: dict[str, str] = {}
         self.joins: dict[tuple[str, ...], dict[str, object]] = {}
         self.kinds: Counter[str] = Counter()
+        self.accepted = 0
         self.keys_count = 0
         self.policies: dict[int, str] = {}
         self.members: set[str] = set()
@@ -185,7 +186,7 @@ class _Writer:
         ended = sum(len(chains) - 1 for chains in self.joins)
         repeats = keylines.repeats_up_to(self.tx, self.sealed.seq)
         return {
-            "accepted": 0,
+            "accepted": self.accepted,
             "accounts": len(self.members),
             "adversaries": len(self.sealed.heads) - ended,
             "entries": self.keys_count - repeats,
@@ -229,6 +230,7 @@ class _Writer:
             assert line is not None
             if row.kind == "policy":
                 self.policies[int(str(line["version"]))] = str(line["sha256"])
+                self._accept(line)
             elif row.kind == "keys":
                 self.keys_count += int(str(line["keys_count"]))
 
@@ -260,6 +262,7 @@ class _Writer:
             assert isinstance(groups, list)
             account = str(line["account"])
             self.members.add(account)
+            self._accept(line)
             replay.member(*place, account, groups)
             return
         names = line["chains"]
@@ -267,9 +270,16 @@ class _Writer:
         if chain == names[0]:
             told = {member: line[member] for member in ("because", "cause", "chains")}
             self.joins[tuple(names)] = told
+            self._accept(line)
             replay.join(*place, names[1:])
         else:
             replay.end(*place)
+
+    def _accept(self, line: dict[str, object]) -> None:
+        """Count what a line accepts; of a join only where it goes on."""
+        listed = line["accepted"]
+        assert isinstance(listed, list)
+        self.accepted += len(listed)
 
 
 def _form(row: LineRow, chain: str) -> ExposureForm:

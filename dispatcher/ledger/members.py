@@ -1,27 +1,39 @@
-"""Who is one adversary: accounts come in, groups join, and the ledger says so.
+"""Who is one adversary: accounts come in, groups and merges join, the ledger says so.
 
-Groups and joins only ever join. A change that puts what was already shown past a limit
-is refused whole.
+Groups and merges only ever join. A change that puts what was already shown past a limit
+is refused whole, unless the operator accepts just as many findings as there are.
 """
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from dispatcher.ledger import averages, chains
-from dispatcher.ledger.lines import canonical
-from dispatcher.ledger.past import named, past_units
+from dispatcher.errors import Conflict, NotFound, Usage
+from dispatcher.ledger import averages, recall
+from dispatcher.ledger.acceptance import Acceptance, Past
+from dispatcher.ledger.joining import (
+    Change,
+    by_groups,
+    declared_parts,
+    group_names,
+)
+from dispatcher.ledger.past import named
+from dispatcher.ledger.recall import (
+    NOTHING_OPEN,
+    NOTHING_RECALLED,
+    InFlight,
+    Recall,
+    Recalled,
+)
 from dispatcher.ledger.refusals import past_limit
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.store import accounts as rows
-from dispatcher.store import holdings, ledger
+from dispatcher.store import ledger, membership
 from dispatcher.store.accounts import Account
-from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Tx
-from policies.groups import adversaries, groups_of
+
+WHAT = "the change of who is one adversary"
 
 
 @dataclass(frozen=True)
@@ -36,14 +48,47 @@ class Added:
         Accounts that were there already; nothing was changed for them.
     joined : int
         Adversaries that ended because a new account belongs to another one too.
+    accepted : tuple of Past
+        What is past a limit now, and was accepted.
     """
 
     accounts: tuple[Account, ...]
     known: tuple[str, ...]
     joined: int
+    accepted: tuple[Past, ...] = ()
 
 
-def add_accounts(tx: Tx, names: Iterable[tuple[str, str]], *, at: int) -> Added:
+@dataclass(frozen=True)
+class Merged:
+    """What a merge came to: its blast radius.
+
+    Attributes
+    ----------
+    joined : int
+        Adversaries that ended; 0 where all accounts were one already.
+    adversaries : tuple of int
+        Those that go on.
+    entries : int
+        Distinct fields that they hold together.
+    accepted : tuple of Past
+        Sets that are complete, or means that are past their cap, only by this merge.
+    recall : Recall
+        Tasks under way that the joint worker may not finish.
+    recalled : Recalled
+        What became of them.
+    """
+
+    joined: int
+    adversaries: tuple[int, ...] = ()
+    entries: int = 0
+    accepted: tuple[Past, ...] = ()
+    recall: Recall = NOTHING_OPEN
+    recalled: Recalled = NOTHING_RECALLED
+
+
+def add_accounts(
+    tx: Tx, names: Iterable[tuple[str, str]], *, at: int, accept: int | None = 0
+) -> Added:
     """Add accounts; each becomes an adversary, or part of its groups' one.
 
     Parameters
@@ -54,12 +99,15 @@ def add_accounts(tx: Tx, names: Iterable[tuple[str, str]], *, at: int) -> Added:
         Connector and name, checked (:func:`dispatcher.identity.account_of`).
     at : int
         Now.
+    accept : int or None
+        How many findings past a limit are accepted; None: any, for a preview.
 
     Raises
     ------
     PastLimit
         An account makes two adversaries one that together are past a limit, or ends
-        the trust of one. Nothing may be kept: let the error end the transaction.
+        the trust of one, and ``accept`` is another number. Nothing may be kept: let
+        the error end the transaction.
     """
     ledger.close_barrier(tx)
     force = current_policy(tx)
@@ -68,196 +116,158 @@ def add_accounts(tx: Tx, names: Iterable[tuple[str, str]], *, at: int) -> Added:
     wanted = list(dict.fromkeys(names))
     fresh = [name for name in wanted if name not in there]
     known = tuple(f"{c}/{n}" for c, n in wanted if (c, n) in there)
+    acceptance = Acceptance(tx, WHAT, accept)
     if not fresh:
-        return Added((), known, 0)
+        return Added((), known, 0, acceptance.settle())
     first = tx.reserve("account", len(fresh))
     new = [
         Account(
-            first + i, connector, name, 0, _groups(force, connector, name), "active"
+            first + i, connector, name, 0, group_names(force, connector, name), "active"
         )
         for i, (connector, name) in enumerate(fresh)
     ]
-    change = _Change(tx, force, [*present, *new], at)
-    change.place(new)
-    joined = change.join_groups()
-    change.check_means()
+    change = Change(tx, force, [*present, *new], acceptance, at)
+    parts = declared_parts(force, change.accounts)
+    change.place(new, parts)
+    joined = change.join(parts, "group", by_groups)
+    change.finish()
     ids = {account.id for account in new}
     now = tuple(a for a in rows.all_accounts(tx) if a.id in ids)
-    return Added(now, known, joined)
+    return Added(now, known, joined, acceptance.settle())
 
 
-def regroup(tx: Tx, force: InForce, *, at: int) -> int:
+def regroup(tx: Tx, force: InForce, acceptance: Acceptance, *, at: int) -> int:
     """Give accounts the groups of a new version, and join what it makes one.
+
+    Parameters
+    ----------
+    tx : Tx
+    force : InForce
+    acceptance : Acceptance
+        Of the change that this is part of; settled by the caller.
+    at : int
 
     Returns
     -------
     int
         Adversaries that ended.
-
-    Raises
-    ------
-    PastLimit
-        As for :func:`add_accounts`.
     """
-    change = _Change(tx, force, rows.all_accounts(tx), at)
+    change = Change(tx, force, rows.all_accounts(tx), acceptance, at)
     change.rename_groups()
-    joined = change.join_groups()
-    change.check_means()
+    parts = declared_parts(force, change.accounts)
+    joined = change.join(parts, "group", by_groups)
+    change.finish()
     return joined
 
 
-def _groups(force: InForce | None, connector: str, name: str) -> str:
-    names = groups_of(force.policy, f"{connector}/{name}") if force else ()
-    return canonical(list(names))
+def merge(
+    tx: Tx,
+    parts: Sequence[Sequence[str]],
+    *,
+    because: str,
+    at: int,
+    accept: int | None = 0,
+    withdrawing: Collection[str] = (),
+    actor: str = "operator",
+) -> Merged:
+    """Take the accounts of each part as one adversary, from now on and for good.
+
+    Parameters
+    ----------
+    tx : Tx
+        A write transaction; bookings in flight are waited for.
+    parts : Sequence of Sequence of str
+        Accounts (``CONNECTOR/NAME``); parts that share one are one.
+    because : str
+        Why, for the auditor: kept in the ledger, and no field value.
+    at : int
+        Now.
+    accept : int or None
+        How many findings past a limit are accepted; None: any, for a preview.
+    withdrawing : Collection of str
+        Connectors that can take back what they were given.
+    actor : str
+        Who does it, for the audit log.
+
+    Raises
+    ------
+    NotFound
+        An account was never added.
+    Usage
+        There is no reason, or a part has fewer than two accounts.
+    Conflict
+        They are one adversary already.
+    PastLimit
+        Together they are past a limit, and ``accept`` is another number. Nothing may
+        be kept: let the error end the transaction.
+    """
+    _check_reason(because)
+    ledger.close_barrier(tx)
+    force = current_policy(tx)
+    acceptance = Acceptance(tx, "the merge", accept)
+    change = Change(tx, force, rows.all_accounts(tx), acceptance, at)
+    _check_parts(parts, change.accounts)
+    joined = change.join(parts, "merge", lambda _: because.strip())
+    if not joined:
+        raise Conflict(
+            "these accounts are one adversary already",
+            why="a group or an earlier merge joined them",
+            fix="see: dispatcher workers list",
+        )
+    change.finish()
+    accepted = acceptance.settle()
+    living = tuple(sorted(change.survivors))
+    found = recall.foresee(tx, force, withdrawing, living)
+    recalled = recall.take_back(tx, found, InFlight.RECALL, at=at)
+    _note_merge(tx, at, actor, change, accepted, recalled)
+    return Merged(
+        joined, living, membership.held_entries(tx, living), accepted, found, recalled
+    )
 
 
-class _Change:
-    """One change of membership, under the closed barrier."""
+def _note_merge(
+    tx: Tx,
+    at: int,
+    actor: str,
+    change: Change,
+    accepted: Sequence[Past],
+    recalled: Recalled,
+) -> None:
+    for adversary in sorted(change.survivors):
+        mine = [a.id for a in change.accounts.values() if a.adversary_id == adversary]
+        detail: dict[str, object] = {"adversary": adversary, "accounts": sorted(mine)}
+        detail |= {"accepted": len(accepted), "recalled": recalled.tasks}
+        membership.add_event(tx, at, actor, "worker.merged", detail)
+    if accepted:
+        by_rule = sorted({past.property for past in accepted})
+        detail = {"cause": "merge", "units": len(accepted), "properties": by_rule}
+        membership.add_event(tx, at, actor, "limit.crossed", detail)
 
-    def __init__(
-        self, tx: Tx, force: InForce | None, accounts: Sequence[Account], at: int
-    ) -> None:
-        self.tx, self.force, self.at = tx, force, at
-        self.accounts = {account.text: account for account in accounts}
-        self.version = force.version if force else 0
-        self.heads: dict[int, ChainRow] = {}
-        self.touched: set[int] = set()
-        policy = force.policy if force else None
-        self.parts = (
-            [part.accounts for part in adversaries(policy, self.accounts)]
-            if policy
-            else [(text,) for text in self.accounts]
+
+def _check_reason(because: str) -> None:
+    if not because.strip() or not because.isprintable():
+        raise Usage(
+            "a merge needs a reason, one line of text",
+            why="the reason is a line of the ledger that auditors read",
+            fix='--because "same payout address"',
         )
 
-    def place(self, new: Sequence[Account]) -> None:
-        """Put new accounts in the adversary of their part, or in one of their own."""
-        part_of = {text: part for part in self.parts for text in part}
-        for account in new:
-            mates = [
-                self.accounts[text].adversary_id
-                for text in part_of[account.text]
-                if text in self.accounts
-            ]
-            settled = [adversary for adversary in mates if adversary]
-            if settled:
-                adversary = min(settled)
-            else:
-                head = chains.begin(self.tx)
-                self.heads[head.id] = head
-                adversary = head.id
-            placed = account._replace(adversary_id=adversary)
-            before = self._trusted(adversary)
-            rows.add_account(self.tx, placed, self.at)
-            self._write_member(placed, before)
 
-    def rename_groups(self) -> None:
-        """Write a member line for each account whose groups changed."""
-        for account in list(self.accounts.values()):
-            groups = _groups(self.force, account.connector, account.name)
-            if groups != account.groups:
-                before = self._trusted(account.adversary_id)
-                rows.set_groups(self.tx, account.id, groups)
-                self._write_member(account._replace(groups=groups), before)
-
-    def join_groups(self) -> int:
-        """Join the adversaries that share a group; return how many ended."""
-        root: dict[int, int] = {}
-
-        def find(one: int) -> int:
-            while (up := root.setdefault(one, one)) != one:
-                one = up
-            return one
-
-        reason: dict[int, set[str]] = defaultdict(set)
-        for part in self.parts:
-            mine = [self.accounts[text] for text in part if text in self.accounts]
-            ids = sorted({find(account.adversary_id) for account in mine})
-            for other in ids[1:]:
-                root[other] = ids[0]
-            if len(ids) > 1:
-                groups = (json.loads(account.groups) for account in mine)
-                reason[ids[0]].update(*groups)
-        ended = defaultdict(list)
-        for one in list(root):
-            if find(one) != one:
-                ended[find(one)].append(one)
-        for survivor, others in sorted(ended.items()):
-            names = set().union(*(reason[one] for one in (survivor, *others)))
-            self._join(survivor, sorted(others), sorted(names))
-        return sum(len(others) for others in ended.values())
-
-    def check_means(self) -> None:
-        """Refuse the change if a mean of what it touched is past its cap."""
-        if self.force is None or not self.force.averages or not self.touched:
-            return
-        averages.rebuild(self.tx, self.force)
-        refuse_means(self.tx, self.force, sorted(self.touched), _WHAT)
-
-    def _trusted(self, adversary: int) -> frozenset[str]:
-        if self.force is None or not self.force.trusting:
-            return frozenset()
-        return self.force.trusted(ledger.groups_of(self.tx, adversary))
-
-    def _write_member(self, account: Account, before: frozenset[str]) -> None:
-        adversary = account.adversary_id
-        self.accounts[account.text] = account
-        body = {
-            "account": account.text,
-            "groups": json.loads(account.groups),
-            "accepted": [],
-        }
-        self.heads[adversary] = chains.append(
-            self.tx,
-            self._head(adversary),
-            "member",
-            body,
-            at=self.at,
-            policy=self.version,
-            account_id=account.id,
+def _check_parts(parts: Sequence[Sequence[str]], known: Collection[str]) -> None:
+    missing = sorted({text for part in parts for text in part} - set(known))
+    if missing:
+        more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
+        raise NotFound(
+            f"there is no account {missing[0]}{more}",
+            why="it was never added, so it was shown nothing; nothing was changed",
+            fix="check its name: dispatcher workers list",
         )
-        after = self._trusted(adversary)
-        if before - after:
-            self._judge(adversary, after)
-            self.touched.add(adversary)
-
-    def _join(self, survivor: int, others: list[int], groups: list[str]) -> None:
-        assert self.force is not None
-        ids = [survivor, *others]
-        self.heads |= chains.lock(self.tx, ids)
-        because = "one adversary by the groups " + ", ".join(groups)
-        body = {
-            "accepted": [],
-            "because": because,
-            "cause": "group",
-            "chains": [self.heads[one].name for one in ids],
-        }
-        moment = max(self.at, *(self.heads[one].at for one in ids))
-        for one in ids:
-            self.heads[one] = chains.append(
-                self.tx, self.heads[one], "join", body, at=moment, policy=self.version
-            )
-        for one in others:
-            rows.end_adversary(self.tx, one, survivor)
-        for text, account in list(self.accounts.items()):
-            if account.adversary_id in others:
-                self.accounts[text] = account._replace(adversary_id=survivor)
-        holdings.rebuild_holdings(self.tx, self.force.kept, survivor)
-        self._judge(survivor, self._trusted(survivor))
-        self.touched.add(survivor)
-
-    def _judge(self, adversary: int, trusted: frozenset[str]) -> None:
-        assert self.force is not None
-        found = past_units(self.tx, self.force, adversary, trusted)
-        if found:
-            raise past_limit(_WHAT, named(adversary, found))
-
-    def _head(self, adversary: int) -> ChainRow:
-        if adversary not in self.heads:
-            self.heads |= chains.lock(self.tx, (adversary,))
-        return self.heads[adversary]
-
-
-_WHAT = "the change of who is one adversary"
+    if not parts or any(len(set(part)) < 2 for part in parts):
+        raise Usage(
+            "a merge needs two accounts or more",
+            why="it says that these accounts are one worker",
+            fix="dispatcher workers merge x/ann x/anna --because TEXT",
+        )
 
 
 def refuse_means(

@@ -7,15 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dispatcher.errors import Conflict, Invalid
-from dispatcher.ledger import averages, chains
+from dispatcher.ledger import averages, chains, recall
+from dispatcher.ledger.acceptance import Acceptance, Past, judged_trust
 from dispatcher.ledger.facts import check_loaded
 from dispatcher.ledger.loads import RecordKeys, key_lines, needs, write_keys
-from dispatcher.ledger.members import refuse_means, regroup
-from dispatcher.ledger.past import named, past_units
-from dispatcher.ledger.refusals import past_limit
+from dispatcher.ledger.members import regroup
+from dispatcher.ledger.recall import (
+    NOTHING_OPEN,
+    NOTHING_RECALLED,
+    InFlight,
+    Recall,
+    Recalled,
+)
 from dispatcher.ledger.standing import InForce, compile_version, version_of
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import holdings, keylines, ledger
+from dispatcher.store import holdings, keylines, ledger, membership
 from dispatcher.store.ledger import ChainRow, PolicyRow
 from dispatcher.store.transaction import Tx
 from policies.asks import unsupported
@@ -40,6 +46,10 @@ class Applied:
         Adversaries that ended because groups of the version join them.
     keys : int
         Further key lines for loaded entries.
+    accepted : tuple of Past
+        What is past a limit of the version, and was accepted.
+    recall, recalled : Recall, Recalled
+        Tasks under way that the version would not allow, and what became of them.
     """
 
     version: int
@@ -48,6 +58,35 @@ class Applied:
     judged: int = 0
     joined: int = 0
     keys: int = 0
+    accepted: tuple[Past, ...] = ()
+    recall: Recall = NOTHING_OPEN
+    recalled: Recalled = NOTHING_RECALLED
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a version is to come into force.
+
+    Attributes
+    ----------
+    accept : int or None
+        How many findings past the new limits are accepted; None: any, for a preview.
+    in_flight : InFlight
+        What becomes of tasks under way that the version would not allow.
+    if_active : int or None
+        The version that must be in force now; 0 is none. None: whichever is.
+    withdrawing : frozenset of str
+        Connectors that can take back what they were given.
+    actor, reason : str
+        Who does it, and why, for the audit log; no field value.
+    """
+
+    accept: int | None = 0
+    in_flight: InFlight = InFlight.RECALL
+    if_active: int | None = None
+    withdrawing: frozenset[str] = frozenset()
+    actor: str = "operator"
+    reason: str = ""
 
 
 def check_policy(source: bytes) -> Policy:
@@ -84,7 +123,9 @@ def check_policy(source: bytes) -> Policy:
     return result.policy
 
 
-def apply_policy(tx: Tx, source: bytes, *, at: int) -> Applied:
+def apply_policy(
+    tx: Tx, source: bytes, *, at: int, terms: Terms | None = None
+) -> Applied:
     """Put a policy file in force as the next version.
 
     It is a barrier: bookings in flight are waited for, every later one is judged by it.
@@ -97,22 +138,26 @@ def apply_policy(tx: Tx, source: bytes, *, at: int) -> Applied:
         The file, kept byte for byte.
     at : int
         Now.
+    terms : Terms, optional
 
     Raises
     ------
     Invalid
         See :func:`check_policy`.
     Conflict
-        Loaded records lack facts that the version needs, or were loaded by other words
+        Another version is in force than the terms say; or loaded records lack facts
+        that the version needs, or were loaded by other words
         (:mod:`dispatcher.ledger.facts`).
     PastLimit
-        What was shown already is past a limit of the version; ``facts`` has the
-        properties, and how many adversaries and units. Nothing may be kept: let the
-        error end the transaction.
+        What was shown already is past a limit of the version, and the terms accept
+        another number of findings; ``facts`` has the properties, and how many
+        adversaries and units. Nothing may be kept: let the error end the transaction.
     """
+    terms = terms or Terms()
     policy = check_policy(source)
     sha256 = hashlib.sha256(source).hexdigest()
     before = ledger.close_barrier(tx)
+    _check_active(before, terms.if_active)
     old = version_of(tx, before) if before else None
     if old is not None and old.sha256 == sha256:
         return Applied(before, sha256, changed=False)
@@ -121,31 +166,78 @@ def apply_policy(tx: Tx, source: bytes, *, at: int) -> Applied:
     force = compile_version(before + 1, sha256, policy, ids)
     written = _write_missing_keys(tx, old, force, at)
     holdings.rebuild_holdings(tx, force.kept)
-    living = [c for c in ledger.all_chains(tx) if _lives(c)]
-    _judge_past(tx, force, living)
-    body = {"version": force.version, "sha256": sha256, "accepted": []}
-    chains.append(tx, chains.lock_system(tx), "policy", body, at=at)
-    ledger.put_policy(tx, PolicyRow(force.version, policy.name, source, sha256, at))
     if force.averages:
         averages.rebuild(tx, force)
-        what = f"version {force.version} of the policy"
-        refuse_means(tx, force, [c.id for c in living], what)
-    joined = regroup(tx, force, at=at)
-    return Applied(force.version, sha256, True, len(living), joined, written)
+    living = [c for c in ledger.all_chains(tx) if _lives(c)]
+    what = f"version {force.version} of the policy"
+    acceptance = Acceptance(tx, what, terms.accept)
+    accepted = _judge_past(tx, force, living, acceptance)
+    body = {"version": force.version, "sha256": sha256, "accepted": accepted}
+    chains.append(tx, chains.lock_system(tx), "policy", body, at=at)
+    ledger.put_policy(tx, PolicyRow(force.version, policy.name, source, sha256, at))
+    joined = regroup(tx, force, acceptance, at=at)
+    found = acceptance.settle()
+    unsafe = recall.foresee(tx, force, terms.withdrawing)
+    recalled = recall.take_back(tx, unsafe, terms.in_flight, at=at)
+    _note(tx, force, terms, found, recalled, at)
+    return Applied(
+        version=force.version,
+        sha256=sha256,
+        judged=len(living),
+        joined=joined,
+        keys=written,
+        accepted=found,
+        recall=unsafe,
+        recalled=recalled,
+    )
+
+
+def _check_active(active: int, wanted: int | None) -> None:
+    if wanted is not None and wanted != active:
+        raise Conflict(
+            f"version {active} is in force, not {wanted}"
+            if active
+            else f"no version is in force, so not {wanted}",
+            why="Another version was applied since you looked; nothing was changed.",
+            fix="Look again with: dispatcher policy diff; then name the version that "
+            "is in force",
+            facts={"active": active, "if_active": wanted},
+        )
+
+
+def _note(
+    tx: Tx,
+    force: InForce,
+    terms: Terms,
+    found: tuple[Past, ...],
+    recalled: Recalled,
+    at: int,
+) -> None:
+    """Tell the audit log who put the version in force, and why."""
+    detail: dict[str, object] = {"version": force.version, "accepted": len(found)}
+    detail |= {"in_flight": terms.in_flight.value, "recalled": recalled.tasks}
+    detail |= {"left": recalled.left, "reason": terms.reason}
+    membership.add_event(tx, at, terms.actor, "policy.activated", detail)
+    if found:
+        rules = sorted({past.property for past in found})
+        detail = {"cause": "policy", "units": len(found), "properties": rules}
+        membership.add_event(tx, at, terms.actor, "limit.crossed", detail)
 
 
 def _lives(chain: ChainRow) -> bool:
     return chain.id != SYSTEM_CHAIN and chain.survivor_id is None
 
 
-def _judge_past(tx: Tx, force: InForce, living: list[ChainRow]) -> None:
-    found = []
+def _judge_past(
+    tx: Tx, force: InForce, living: list[ChainRow], acceptance: Acceptance
+) -> list[dict[str, object]]:
+    """Judge all that is held; return what the version's line must accept."""
+    items: list[dict[str, object]] = []
     for chain in living:
-        trusted = force.trusted(ledger.groups_of(tx, chain.id))
-        past = past_units(tx, force, chain.id, trusted)
-        found += named(chain.id, past)
-    if found:
-        raise past_limit(f"version {force.version} of the policy", found)
+        trusted = judged_trust(tx, force, chain.id)
+        found = acceptance.judge(force, chain.id, trusted, means=force.averages)
+        items += [{"chain": chain.name, **item} for item in found]
+    return sorted(items, key=lambda i: (i["chain"], i["property"], i["unit"]))
 
 
 def _write_missing_keys(tx: Tx, old: InForce | None, force: InForce, at: int) -> int:

@@ -1,0 +1,173 @@
+"""Tasks under way that a change made unsafe, and taking them back.
+
+Handed is seen: to take a task back makes nothing unseen. It keeps a worker from going on
+to read what, put together with the rest, is past a limit now. A late answer still
+counts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from dispatcher.ledger.acceptance import judged_trust
+from dispatcher.ledger.past import past_units
+from dispatcher.ledger.standing import InForce
+from dispatcher.model import record_unit, subject_unit
+from dispatcher.store import membership as rows
+from dispatcher.store.membership import OpenTask
+from dispatcher.store.transaction import Tx
+
+
+class InFlight(StrEnum):
+    """What becomes of tasks under way that a change made unsafe.
+
+    ``recall`` takes them back, ``drain`` only those that have not left yet, ``keep``
+    none.
+    """
+
+    RECALL = "recall"
+    DRAIN = "drain"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Tasks under way that may not be finished, by what can be done about them.
+
+    Attributes
+    ----------
+    unsent : tuple of OpenTask
+        Not handed over yet: they stay here.
+    shown : tuple of OpenTask
+        On our own page: they are taken off it.
+    outside : tuple of OpenTask
+        With a connector that can withdraw what it was given.
+    lost : tuple of OpenTask
+        With a connector that can not.
+    """
+
+    unsent: tuple[OpenTask, ...] = ()
+    shown: tuple[OpenTask, ...] = ()
+    outside: tuple[OpenTask, ...] = ()
+    lost: tuple[OpenTask, ...] = ()
+
+    @property
+    def unsafe(self) -> int:
+        """How many tasks may not be finished."""
+        return sum(map(len, (self.unsent, self.shown, self.outside, self.lost)))
+
+    @property
+    def lost_at(self) -> tuple[str, ...]:
+        """Connectors that can not give back what they were handed."""
+        return tuple(sorted({task.connector for task in self.lost}))
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """What taking back came to.
+
+    Attributes
+    ----------
+    tasks : int
+        Tasks ended, unsafe ones and those that went with them.
+    beside : int
+        Safe tasks that ended because they left in one message with an unsafe one.
+    messages : int
+        Messages withdrawn, or cancelled before they left.
+    left : int
+        Unsafe tasks that go on.
+    """
+
+    tasks: int = 0
+    beside: int = 0
+    messages: int = 0
+    left: int = 0
+
+
+NOTHING_OPEN: Final = Recall()
+NOTHING_RECALLED: Final = Recalled()
+
+
+def foresee(
+    tx: Tx,
+    force: InForce | None,
+    withdrawing: Collection[str],
+    adversary_ids: Sequence[int] | None = None,
+) -> Recall:
+    """Find the tasks under way that the gate would not allow now.
+
+    Parameters
+    ----------
+    tx : Tx
+    force : InForce or None
+        The version to judge by; the summary of holdings must be that version's.
+    withdrawing : Collection of str
+        Connectors that can withdraw what they were given.
+    adversary_ids : Sequence of int, optional
+        Only of these; None: of all. Grows with what they hold.
+    """
+    if force is None:
+        return Recall()
+    tasks = rows.open_tasks(tx, adversary_ids)
+    past = {
+        who: _past_fields(tx, force, who) for who in {t.adversary_id for t in tasks}
+    }
+    sorted_: dict[str, list[OpenTask]] = defaultdict(list)
+    for task in tasks:
+        if _unsafe(force, task, past[task.adversary_id]):
+            sorted_[_place(task, withdrawing)].append(task)
+    return Recall(**{place: tuple(found) for place, found in sorted_.items()})
+
+
+def take_back(tx: Tx, found: Recall, how: InFlight, *, at: int) -> Recalled:
+    """Take back what :func:`foresee` found, in the transaction of the change."""
+    if how is InFlight.KEEP:
+        return Recalled(left=found.unsafe)
+    recalled = [*found.unsent]
+    sent: list[int] = []
+    if how is InFlight.RECALL:
+        recalled += [*found.shown, *found.outside]
+        sent = [task.outbox_id for task in found.outside if task.outbox_id is not None]
+    unsafe = [task.id for task in recalled]
+    beside = sorted(set(rows.tasks_of_messages(tx, sent)) - set(unsafe))
+    ended = rows.take_back(tx, unsafe)
+    also = rows.take_back(tx, beside)
+    unsent = [t.outbox_id for t in found.unsent if t.outbox_id is not None]
+    messages = rows.cancel_empty(tx, unsent) + rows.withdraw(tx, sent, at)
+    return Recalled(ended + also, also, messages, found.unsafe - len(unsafe))
+
+
+def _past_fields(tx: Tx, force: InForce, adversary: int) -> dict[int, set[str]]:
+    """Fields of which the adversary may be shown no more, by record or subject."""
+    past = past_units(tx, force, adversary, judged_trust(tx, force, adversary))
+    ends = {
+        unit: (subject_unit(one), subject_unit(other))
+        for unit, one, other in rows.links(tx, [unit for _, unit in past if unit < 0])
+    }
+    fields: dict[int, set[str]] = defaultdict(set)
+    for rule, unit in past:
+        for one in ends.get(unit, (unit,)):
+            fields[one] |= force.policy.properties[rule].fields
+    return fields
+
+
+def _unsafe(force: InForce, task: OpenTask, past: dict[int, set[str]]) -> bool:
+    standing = force.fields.get(task.field_id)
+    if standing is None or not standing.sent:
+        return True
+    units = [record_unit(task.record_id)]
+    if task.subject_id is not None:
+        units.append(subject_unit(task.subject_id))
+    return any(standing.name in past.get(unit, ()) for unit in units)
+
+
+def _place(task: OpenTask, withdrawing: Collection[str]) -> str:
+    if task.state == "shown":
+        return "shown"
+    if task.state == "booked" and task.message_state == "ready" and not task.attempts:
+        return "unsent"
+    return "outside" if task.connector in withdrawing else "lost"
