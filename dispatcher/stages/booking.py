@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -25,9 +26,16 @@ from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import booking as rows
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store.booking import LoadRow, PlannedRow
+from dispatcher.store.repeating import committed
 
-PIECE: Final = 20_000
-"""Pairs booked in one transaction, about; others wait for it on SQLite."""
+PIECE: Final = 4_000
+"""Pairs booked in the first transaction, and in one part of a row of the plan, about."""
+
+LEAST, MOST = 0.25, 5.0
+"""A transaction shrinks and grows to so many times ``PIECE``, at most."""
+
+BUSY: Final = 400_000
+"""Microseconds that one transaction may take, about: on SQLite workers wait for it."""
 
 TURN: Final = 50
 """Pieces booked in one turn, at most."""
@@ -80,6 +88,7 @@ class Booking:
         self._pushed = list(pushed)
         self._pulled = list(pulled)
         self._clock = clock
+        self._pace = 1.0  # size of the next piece, in pieces
         self._log = get_logger("booking")
 
     def tick(self, epoch: int) -> int:
@@ -92,8 +101,9 @@ class Booking:
         """
         done = self._offer(epoch)
         for piece in self._pieces():
-            with self._store.write() as tx:
-                booked = self._book(tx, piece, epoch)
+            began = self._clock()
+            booked = committed(self._store, partial(self._book, piece, epoch))
+            self._keep_pace(piece, self._clock() - began)
             if booked is None:
                 break  # another policy came into force: its plan is the next turn's
             for rule, count in Counter(r.rule for r in booked.refused).items():
@@ -101,8 +111,16 @@ class Booking:
             done += len(booked.tasks)
         return done
 
+    def _keep_pace(self, piece: Sequence[Parcel], took: int) -> None:
+        """Choose the size of the next piece, so that it takes about ``BUSY``.
+
+        A clock that jumped meanwhile can only make it as small or large as it may be.
+        """
+        fitting = sum(parcel.size for parcel in piece) / PIECE * BUSY / max(took, 1)
+        self._pace = min(max(fitting, LEAST), 2 * self._pace, MOST)
+
     def _pieces(self) -> Iterator[list[Parcel]]:
-        """Parcels of what there is room for, about ``PIECE`` pairs a time.
+        """Parcels of what there is room for, as many a time as the pace allows.
 
         They go in order of their entries, over all accounts, so that a piece touches
         few pages of the indexes by entry; and each fills whole messages.
@@ -124,7 +142,7 @@ class Booking:
         for parcel in parcels:
             piece.append(parcel)
             size += parcel.size
-            if size >= PIECE:
+            if size >= self._pace * PIECE:
                 yield piece
                 piece, size, turn = [], 0, turn + 1
                 if turn == TURN:
@@ -132,7 +150,7 @@ class Booking:
         if piece:
             yield piece
 
-    def _book(self, tx: Tx, piece: Sequence[Parcel], epoch: int) -> Booked | None:
+    def _book(self, piece: Sequence[Parcel], epoch: int, tx: Tx) -> Booked | None:
         """Book a piece of the plan and take it out of the plan.
 
         None if it was planned under a policy that is not in force any more.

@@ -37,6 +37,7 @@ from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import sending as rows
+from dispatcher.store.repeating import committed
 from dispatcher.store.sending import CargoRow, MessageRow, Outcome
 
 MICRO: Final = 1_000_000
@@ -173,11 +174,14 @@ class Sending:
     def _send(self, name: str, epoch: int) -> int:
         """Claim, publish, settle: one connector's batch."""
         now = self._clock()
-        with self._store.write() as tx:
+
+        def claim(tx: Tx) -> tuple[bool, list[MessageRow]]:
             lease.check_epoch(tx, lease.SHARD, epoch)
             parted = self._shows_to_others(tx, name)
             limit = 0 if parted else BATCH
-            messages = rows.claim(tx, name, epoch, now, now + LEASE, limit)
+            return parted, rows.claim(tx, name, epoch, now, now + LEASE, limit)
+
+        parted, messages = committed(self._store, claim)
         if parted:
             self._rest(name, now + MENDING, "misconfigured", PARTED)
         if not messages:
@@ -210,12 +214,15 @@ class Sending:
     ) -> int:
         sent = [one.id for one in outcomes if one.state == "sent"]
         dead = [one.id for one in outcomes if one.state == "dead"]
-        with self._store.write() as tx:
+
+        def settle(tx: Tx) -> None:
             lease.check_epoch(tx, lease.SHARD, epoch)
             rows.settle(tx, epoch, outcomes)
             rows.end_tasks(tx, barred)
             rows.mark_tasks(tx, sent, "sent", barred)
             rows.mark_tasks(tx, dead, "dead", barred)
+
+        committed(self._store, settle)
         return len(sent)
 
     def _pack(self, connector: Market | Feed, message: MessageRow) -> _Parcel:

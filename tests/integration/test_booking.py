@@ -1,5 +1,6 @@
 """Booking: plans leave by capacity, pauses and policies; offers hold no content."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -151,8 +152,32 @@ def test_what_is_given_per_hour_meters_the_plan(house, clock):
 def test_a_piece_is_small_and_the_rest_comes_in_the_next_turn(house, monkeypatch):
     monkeypatch.setattr(stage, "PIECE", 2)
     monkeypatch.setattr(stage, "TURN", 1)
+    monkeypatch.setattr(stage, "MOST", 1)
     house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"))
     assert [house.tick(), house.tick(), house.tick()] == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "second"), [(0.0, 4), (0.4, 2), (10, 1), (-86_400, 4), (86_400, 1)]
+)
+def test_a_piece_grows_and_shrinks_with_the_time_that_the_last_one_took(
+    house, clock, monkeypatch, seconds, second
+):
+    monkeypatch.setattr(stage, "PIECE", 2)
+    monkeypatch.setattr(stage, "TURN", 1)
+    monkeypatch.setattr(stage, "MESSAGE", 1)
+    house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"), ("x/bob", "r1.b r2.b r2.d"))
+    write = house.case.store.write
+
+    @contextmanager
+    def slow_write():
+        with write() as tx:
+            yield tx
+            clock.advance(seconds=seconds)
+
+    monkeypatch.setattr(house.case.store, "write", slow_write)
+    assert house.tick() == 2
+    assert house.tick() == second
 
 
 def test_a_message_holds_a_limited_number_of_tasks(house, monkeypatch):
@@ -165,7 +190,13 @@ def test_a_message_holds_a_limited_number_of_tasks(house, monkeypatch):
 def test_a_piece_goes_by_entries_over_all_workers_and_fills_messages(
     house, monkeypatch
 ):
-    for name, value in {"PIECE": 3, "TURN": 1, "MESSAGE": 2, "PARTS": 9}.items():
+    for name, value in {
+        "PIECE": 3,
+        "TURN": 1,
+        "MESSAGE": 2,
+        "PARTS": 9,
+        "MOST": 1,
+    }.items():
         monkeypatch.setattr(stage, name, value)
     house.plan(("x/ann", "r1.a r1.c r2.a r2.c"), ("x/bob", "r1.b r1.d r2.d"))
     assert house.tick() == 4

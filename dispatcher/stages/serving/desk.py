@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from dispatcher.stages.serving.selection import Question, candidates, missing
 from dispatcher.stages.serving.values import Present, Showing, Terms
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import serving as rows
+from dispatcher.store.repeating import committed
 from dispatcher.store.serving import AccountRow, TaskRow
 
 SECOND: Final = 1_000_000
@@ -211,29 +213,31 @@ class Desk:
         Refused, StaleLease, _Taken
             Nothing was booked.
         """
+        return committed(self._store, partial(self._book_in, who, entry_id))
+
+    def _book_in(self, who: Present, entry_id: int, tx: Tx) -> Showing:
         now = self._clock()
-        with self._store.write() as tx:
-            booked = book(
-                tx,
-                [Asks(who.account_id, [entry_id])],
-                delivery=Pull(leased_until=now + round(self._terms.lease * SECOND)),
-                at=now,
-                cause="served",
-                epoch=self._fence(),
-            )
-            task = rows.task_of(tx, booked.tasks[0])
-            assert task is not None
-            # The booking holds the locks of the adversary and of the entry, so what is
-            # read now stands: nobody was quicker, in another tab or at another desk.
-            if (
-                _out(rows.account(tx, who.account_id), who.number)
-                or rows.has_other_task(tx, task, now)
-                or self._misses(tx, task) <= 0
-            ):
-                raise _Taken
-            showing = self.showing(tx, task, now)
-            if showing is None:
-                raise _Taken
+        booked = book(
+            tx,
+            [Asks(who.account_id, [entry_id])],
+            delivery=Pull(leased_until=now + round(self._terms.lease * SECOND)),
+            at=now,
+            cause="served",
+            epoch=self._fence(),
+        )
+        task = rows.task_of(tx, booked.tasks[0])
+        assert task is not None
+        # The booking holds the locks of the adversary and of the entry, so what is
+        # read now stands: nobody was quicker, in another tab or at another desk.
+        if (
+            _out(rows.account(tx, who.account_id), who.number)
+            or rows.has_other_task(tx, task, now)
+            or self._misses(tx, task) <= 0
+        ):
+            raise _Taken
+        showing = self.showing(tx, task, now)
+        if showing is None:
+            raise _Taken
         return showing
 
     def _misses(self, tx: Tx, task: TaskRow) -> int:

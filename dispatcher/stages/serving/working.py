@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from dispatcher import keys
 from dispatcher.ledger.decision import decide
@@ -13,6 +14,7 @@ from dispatcher.stages.serving.desk import SECOND, Desk
 from dispatcher.stages.serving.values import Given, Present, Saved, Showing, Wrong
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import serving as rows
+from dispatcher.store.repeating import committed
 from dispatcher.store.serving import AnswerRow, TaskRow
 from policies.answers import Invalid, Mark, Valid, check
 from policies.document.policy import Field
@@ -43,33 +45,37 @@ class Serving(Desk):
             Saved also for a task that has its answer: there is one a task. None if the
             task is not this worker's.
         """
+        return committed(self._store, partial(self._answer_in, who, token, given))
+
+    def _answer_in(
+        self, who: Present, token: str, given: Given, tx: Tx
+    ) -> Saved | Wrong | None:
         now = self._clock()
-        with self._store.write() as tx:
-            task = self._own(tx, who, token)
-            if task is None:
-                return None
-            if task.state == "answered":
-                return Saved()
-            showing = self.showing(tx, task, now)
-            if showing is None or task.state not in ANSWERABLE:
-                return None
-            typed = compose(showing.field, given.form)
-            raw, verdict = _judge(showing, typed, given.mark)
-            if isinstance(verdict, Invalid):
-                again = self._shown_again(tx, task, typed.encode(), now)
-                return None if again is None else Wrong(verdict.reason, again)
-            row = AnswerRow(
-                task_id=task.id,
-                entry_id=task.entry_id,
-                account_id=task.account_id,
-                raw=raw.encode(),
-                normal=verdict.text.encode(),
-                valid=1,
-                reason=None,
-                at=now,
-            )
-            rows.add_answer(tx, row)
-            rows.end_task(tx, task.id, "answered")
+        task = self._own(tx, who, token)
+        if task is None:
+            return None
+        if task.state == "answered":
+            return Saved()
+        showing = self.showing(tx, task, now)
+        if showing is None or task.state not in ANSWERABLE:
+            return None
+        typed = compose(showing.field, given.form)
+        raw, verdict = _judge(showing, typed, given.mark)
+        if isinstance(verdict, Invalid):
+            again = self._shown_again(tx, task, typed.encode(), now)
+            return None if again is None else Wrong(verdict.reason, again)
+        row = AnswerRow(
+            task_id=task.id,
+            entry_id=task.entry_id,
+            account_id=task.account_id,
+            raw=raw.encode(),
+            normal=verdict.text.encode(),
+            valid=1,
+            reason=None,
+            at=now,
+        )
+        rows.add_answer(tx, row)
+        rows.end_task(tx, task.id, "answered")
         return Saved()
 
     def save_draft(self, who: Present, token: str, form: Mapping[str, str]) -> bool:
