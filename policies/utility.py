@@ -159,7 +159,11 @@ class Weights:
 
     def select(self, entries: Ints) -> Weights:
         """Return the weights of these entries alone, in this order."""
-        return Weights(self.kind[entries], self.base[entries], self.factor, self.unit)
+        kind, factor = self.kind[entries], self.factor
+        if factor.shape[1] > len(entries):  # a small part keeps no large table
+            used, kind = np.unique(kind, return_inverse=True)
+            factor = factor[:, used]
+        return Weights(kind, self.base[entries], factor, self.unit)
 
     def best(self, copies: Ints) -> int:
         """Sum of each entry's ``copies[d]`` best weights: u without any other limit.
