@@ -27,6 +27,7 @@ from dispatcher.errors import Invalid
 CONFIG_NAME = "dispatcher.toml"
 POLICY_NAME = "policy.toml"
 STORE_NAME = "dispatcher.db"
+KEY_NAME = "dispatcher.key"
 
 
 def _without_nul(text: str) -> str:
@@ -105,7 +106,8 @@ def _is_loopback(host: str) -> bool:
 class Surfaces(_Section):
     """Where the servers listen (``HOST:PORT``), all on loopback by default.
 
-    ``worker_url`` is how workers reach the task page from outside. ``behind_proxy``
+    ``worker_url`` is how workers reach the task page from outside, ``operator_url`` how
+    operators reach the console. ``behind_proxy``
     says that a proxy with TLS is before the servers: only then may they listen on other
     addresses, and only then are its ``X-Forwarded-*`` headers believed.
     """
@@ -114,6 +116,7 @@ class Surfaces(_Section):
     workers: str = "127.0.0.1:8421"
     admin: str = "127.0.0.1:9464"
     worker_url: str | None = None
+    operator_url: str | None = None
     behind_proxy: bool = False
 
     @model_validator(mode="after")
@@ -127,11 +130,25 @@ class Surfaces(_Section):
                     "behind_proxy = true"
                 )
                 raise ValueError(msg)
-        url = urlsplit(self.worker_url or "https://none")
-        if url.scheme not in ("http", "https") or not url.hostname or "@" in url.netloc:
-            msg = "surfaces.worker_url is no http(s)://HOST/ without a user"
-            raise ValueError(msg)
+        for name in ("worker_url", "operator_url"):
+            url = urlsplit(getattr(self, name) or "https://none")
+            known = url.scheme in ("http", "https")
+            if not known or not url.hostname or "@" in url.netloc:
+                msg = f"surfaces.{name} is no http(s)://HOST/ without a user"
+                raise ValueError(msg)
         return self
+
+
+class Ledger(_Section):
+    """Where the ledger is shipped: a folder outside of the store, best another disk.
+
+    ``ship = ""`` ships nothing. ``anchor`` is a file that every seal's root is appended
+    to. After ``segment_mib`` mebibytes the next file is begun.
+    """
+
+    ship: PathText = "ledger"
+    anchor: PathText | None = None
+    segment_mib: Annotated[int, Field(ge=1, le=1024)] = 16
 
 
 class Config(_Section):
@@ -139,12 +156,14 @@ class Config(_Section):
 
     store: PathText = STORE_NAME
     policy: PathText = POLICY_NAME
+    key_file: PathText = KEY_NAME
     plans: Literal["auto", "manual"] = "auto"
     inbox: PathText | None = None  # a folder whose files are loaded by the daemon
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     ticks: Ticks = Ticks()
     tasks: Tasks = Tasks()
     surfaces: Surfaces = Surfaces()
+    ledger: Ledger = Ledger()
     connectors: Mapping[str, Mapping[str, PathText]] = Field(
         default_factory=lambda: {"folder": {"spool": "spool"}, "inhouse": {}}
     )
@@ -160,8 +179,8 @@ def load_config(
     directory : Path
         Where ``dispatcher.toml`` lies; without the file the defaults hold.
     environment : Mapping[str, str]
-        ``DISPATCHER_STORE``, ``DISPATCHER_POLICY`` and ``DISPATCHER_PLANS`` override
-        the file.
+        ``DISPATCHER_STORE``, ``DISPATCHER_POLICY``, ``DISPATCHER_PLANS`` and
+        ``DISPATCHER_KEY_FILE`` override the file.
     file : Path, optional
         Another file to read; it must exist.
 
@@ -174,7 +193,7 @@ def load_config(
     data: dict[str, object] = {}
     if file is not None or path.exists():
         data = _read(path)
-    for key in ("store", "policy", "plans"):
+    for key in ("store", "policy", "plans", "key_file"):
         value = environment.get(f"DISPATCHER_{key.upper()}")
         if value:
             data[key] = value
@@ -217,6 +236,25 @@ def store_location(config: Config, directory: Path) -> str:
     return str((directory / config.store).absolute())
 
 
+def key_file_location(
+    config: Config, directory: Path, environment: Mapping[str, str]
+) -> tuple[Path, bool]:
+    """Path of the key file, and whether it is a credential that systemd made.
+
+    ``DISPATCHER_KEY_FILE`` comes first, then a credential ``dispatcher.key``
+    (``LoadCredential``), then the settings.
+    """
+    given = environment.get("DISPATCHER_KEY_FILE")
+    credentials = environment.get("CREDENTIALS_DIRECTORY")
+    if credentials:
+        place = Path(credentials)
+        if given and place in Path(given).absolute().parents:
+            return Path(given).absolute(), True
+        if not given and (place / KEY_NAME).exists():
+            return place / KEY_NAME, True
+    return (directory / config.key_file).absolute(), False
+
+
 def read_private(file: Path) -> str:
     """Read the one line of a file that holds a secret, such as a URL with a password.
 
@@ -249,6 +287,7 @@ STARTER = """\
 store  = "dispatcher.db"      # a file (SQLite), or postgresql://user@host/name
 policy = "policy.toml"
 plans  = "auto"               # "manual": new records wait for `dispatcher plan apply`
+key_file = "dispatcher.key"   # opens the values; keep a copy elsewhere, apart from backups
 # inbox = "inbox"             # files put here are loaded by `dispatcher up`
 
 [connectors.folder]

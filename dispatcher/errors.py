@@ -149,6 +149,42 @@ class StaleLease(DispatcherError):
     exit_status = EXIT_LOCKED
 
 
+class NotShipped(DispatcherError):
+    """The ledger can not be kept outside of the store now; nothing is shown."""
+
+    code = "E131"
+    exit_status = EXIT_TRY_LATER
+    retryable = True
+
+
+class LedgerAhead(DispatcherError):
+    """The shipped ledger knows of exposures that the store has forgotten."""
+
+    code = "E132"
+    exit_status = EXIT_REFUSED
+
+
+class LedgerForeign(DispatcherError):
+    """The shipped ledger is another store's."""
+
+    code = "E133"
+    exit_status = EXIT_INVALID
+
+
+class LedgerBroken(DispatcherError):
+    """A ledger has a gap, or does not read as it was written."""
+
+    code = "E134"
+    exit_status = EXIT_FAILED
+
+
+class BackupBroken(DispatcherError):
+    """A backup is cut off, changed, or no backup; nothing was restored from it."""
+
+    code = "E141"
+    exit_status = EXIT_FAILED
+
+
 class Refused(DispatcherError):
     """The gate refuses: a limit would be reached. Nothing was booked or sent.
 

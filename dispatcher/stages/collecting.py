@@ -168,6 +168,9 @@ class Collecting:
                 into.refused[number] = task.id
             return
         assert task is not None, "an answer that fits has a task"
+        if task.erased:  # the person was erased: what was said of them is not kept
+            into.repeated += 1
+            return
         assert force is not None, "an answer that fits has a policy"
         if answer.outcome is Outcome.RETURNED:
             if task.state in ("booked", "sent", "shown", "expired"):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dispatcher.store.transaction import Tx
+from dispatcher.store.values import sealed
 
 
 class AnswerRow(NamedTuple):
@@ -82,13 +83,16 @@ def answers_of(
 ) -> list[AnswerRow]:
     """All answers to the entries, by entry and task."""
     rows = tx.rows(
-        "SELECT x.entry_id, x.task_id, x.account_id, x.raw, x.valid, a.quality"
-        " FROM answer x JOIN account a ON a.id = x.account_id"
+        "SELECT x.task_id, x.entry_id, x.account_id, x.raw, x.valid, a.quality,"
+        " x.key_id FROM answer x JOIN account a ON a.id = x.account_id"
         " WHERE x.entry_id = ANY(?) ORDER BY x.entry_id, x.task_id"
         + (" FOR UPDATE OF x" if lock else ""),
         [entry_ids],
     )
-    return [AnswerRow._make((*row[:3], bytes(row[3]), *row[4:])) for row in rows]
+    return [
+        AnswerRow(row[1], row[0], *row[2:6])
+        for row in tx.vault.opened(tx, rows, [(3, "answer.raw")], 6)
+    ]
 
 
 def live_tasks(
@@ -106,12 +110,14 @@ def live_tasks(
 
 def save(
     tx: Tx,
-    results: Iterable[ResultRow],
+    results: Sequence[ResultRow],
     counted: Sequence[int],
     qualities: Mapping[int, float],
 ) -> None:
     """Write results, note which answers are in them and how good their givers are."""
-    tx.upsert_many("result", ["entry_id"], ResultRow._fields, results)
+    columns = ResultRow._fields
+    kept = list(sealed(tx, "result", columns, results, ("value",)))
+    tx.upsert_many("result", ["entry_id"], (*columns, "key_id"), kept)
     tx.execute("UPDATE answer SET counted = 1 WHERE task_id = ANY(?)", [counted])
     tx.update_many("account", ["id"], ["quality"], sorted(qualities.items()))
 
@@ -137,11 +143,13 @@ def loads(tx: Tx, run_id: int) -> list[tuple[int, str]]:
 
 def records(tx: Tx, run_id: int) -> Iterator[RecordRow]:
     """Records of a run by id, as they stream in."""
-    for row in tx.stream(
-        "SELECT id, load_id, columns FROM record WHERE run_id = ? ORDER BY id",
+    found = tx.stream(
+        "SELECT id, load_id, columns, key_id FROM record WHERE run_id = ?"
+        " AND erased_at IS NULL ORDER BY id",
         [run_id],
-    ):
-        yield RecordRow(row[0], row[1], bytes(row[2]))
+    )
+    for row in tx.vault.opened(tx, found, [(2, "record.columns")], 3):
+        yield RecordRow(*row[:3])
 
 
 def filled(tx: Tx, run_id: int) -> Iterator[FilledRow]:
@@ -149,15 +157,15 @@ def filled(tx: Tx, run_id: int) -> Iterator[FilledRow]:
 
     In the order of the index: a sort would spill values into temporary files.
     """
-    for row in tx.stream(
-        "SELECT e.record_id, e.field_id, x.value, x.confidence, x.state"
+    found = tx.stream(
+        "SELECT e.id, e.record_id, e.field_id, x.value, x.confidence, x.state, x.key_id"
         " FROM record r JOIN entry e ON e.record_id = r.id"
         " LEFT JOIN result x ON x.entry_id = e.id"
-        " WHERE r.run_id = ? ORDER BY r.id",
+        " WHERE r.run_id = ? AND r.erased_at IS NULL ORDER BY r.id",
         [run_id],
-    ):
-        value = None if row[2] is None else bytes(row[2])
-        yield FilledRow(row[0], row[1], value, row[3], row[4])
+    )
+    for row in tx.vault.opened(tx, found, [(3, "result.value")], 6):
+        yield FilledRow(*row[1:6])
 
 
 def progress(tx: Tx, run_id: int) -> dict[str, int]:

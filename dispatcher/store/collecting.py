@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from dispatcher.store import values
 from dispatcher.store.serving import AnswerRow, add_event
 from dispatcher.store.transaction import Tx
 
@@ -35,6 +36,7 @@ class TaskRow(NamedTuple):
     account: str  # the account's name at its connector
     field_id: int
     valid: int | None  # of the answer it has, if any
+    erased: bool  # the values of its record are gone
 
 
 class StrangeRow(NamedTuple):
@@ -64,18 +66,19 @@ def lock_tasks(tx: Tx, ids: Sequence[int]) -> dict[int, TaskRow]:
     """Tasks by id, locked in order of id."""
     rows = tx.rows(
         "SELECT t.id, t.entry_id, t.account_id, t.connector, t.state, a.name,"
-        " e.field_id, x.valid FROM task t"
+        " e.field_id, x.valid, r.erased_at FROM task t"
         " JOIN account a ON a.id = t.account_id JOIN entry e ON e.id = t.entry_id"
+        " JOIN record r ON r.id = e.record_id"
         " LEFT JOIN answer x ON x.task_id = t.id"
         " WHERE t.id = ANY(?) ORDER BY t.id FOR UPDATE OF t",
         [sorted(set(ids))],
     )
-    return {row[0]: TaskRow._make(row) for row in rows}
+    return {row[0]: TaskRow._make((*row[:-1], row[-1] is not None)) for row in rows}
 
 
 def put_answers(tx: Tx, answers: Sequence[AnswerRow]) -> None:
     """Keep answers; one that corrects an invalid one takes its place."""
-    tx.upsert_many("answer", ["task_id"], _ANSWER, answers)
+    values.put_answers(tx, _ANSWER, answers, correct=True)
 
 
 def end_tasks(tx: Tx, task_ids: Sequence[int], state: str) -> None:
@@ -93,4 +96,15 @@ def add_strange(tx: Tx, strange: Iterable[StrangeRow]) -> int:
     Ids are given: they come from the connector and its own id of the thing, so that
     what is delivered twice is kept once.
     """
-    return tx.insert_new("quarantine", ["id"], StrangeRow._fields, strange)
+    kept = list(strange)
+    key_id = tx.vault.make(tx, 1)[0] if kept and tx.vault.seals(tx) else None
+    return tx.insert_new(
+        "quarantine",
+        ["id"],
+        (*StrangeRow._fields, "key_id"),
+        [(*row._replace(payload=_sealed(tx, row, key_id)), key_id) for row in kept],
+    )
+
+
+def _sealed(tx: Tx, row: StrangeRow, key_id: int | None) -> bytes:
+    return tx.vault.seal(tx, "quarantine.payload", row.id, key_id, row.payload)

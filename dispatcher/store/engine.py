@@ -12,16 +12,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from dispatcher.keyring import make_keyring, read_keyring
 from dispatcher.store import migrations, schema
 from dispatcher.store.backend import Backend
 from dispatcher.store.faults import locked
 from dispatcher.store.ids import IdBlocks
+from dispatcher.store.journal import Journal
 from dispatcher.store.postgres import SCHEMES, PostgresBackend
-from dispatcher.store.settings import make_keys, read_keys
+from dispatcher.store.settings import make_keys, read_keys, start_sealing
 from dispatcher.store.sql import Value
 from dispatcher.store.sqlite import SqliteBackend, check_place, make_private
 from dispatcher.store.transaction import Tx
 from dispatcher.store.turn import Turn
+from dispatcher.store.vault import KeyFile, Vault
 
 Clock = Callable[[], int]
 """The present moment in microseconds since 1970-01-01 UTC."""
@@ -103,9 +106,13 @@ class Store:
         Where it is, to be shown to people; never a password.
     path : Path or None
         The file, on SQLite.
+    vault : Vault
+        Seals and opens values.
     """
 
-    def __init__(self, backend: Backend, *, wait_ms: int = WAIT_MS) -> None:
+    def __init__(
+        self, backend: Backend, *, wait_ms: int = WAIT_MS, vault: Vault | None = None
+    ) -> None:
         self.dialect = backend.name
         self.place = backend.place
         self.path = backend.path
@@ -117,6 +124,20 @@ class Store:
         self._ids = IdBlocks(None if backend.one_writer else self._aside)
         self._thread = threading.local()
         self._keys: dict[str, bytes] = {}
+        self.vault = vault or Vault()
+        self._journal: Journal | None = None
+
+    def attach(self, journal: Journal) -> None:
+        """Let every line of the ledger be kept outside of the store too."""
+        self._journal = journal
+
+    def settle(self, *, afresh: bool = False) -> None:
+        """Wait until all that was booked is also kept outside of the store.
+
+        To be called before bytes of a field leave; see :meth:`Journal.settle`.
+        """
+        if self._journal is not None:
+            self._journal.settle(afresh=afresh)
 
     def read(self) -> AbstractContextManager[Tx]:
         """Open a transaction that sees one snapshot and changes nothing."""
@@ -132,10 +153,15 @@ class Store:
         ------
         StoreLocked
             The lock was not given in time.
+        NotShipped
+            It is committed, but its lines of the ledger are in the store only.
         RuntimeError
             This thread is inside a write already.
         """
-        return self._alone(self._transaction(self._writers))
+        transaction = self._alone(self._transaction(self._writers))
+        if self._journal is None:
+            return transaction
+        return _shipped(transaction, self._journal)
 
     def key(self, name: str) -> bytes:
         """Return one of the store's random keys: 32 bytes.
@@ -156,6 +182,27 @@ class Store:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
             connection.close()
+
+    def scrub(self) -> None:
+        """Leave nothing of deleted rows in the store's files, as far as it can.
+
+        SQLite: the file is written anew and the log cut to nothing. PostgreSQL: the
+        dead rows are freed; what their pages hold is written over in time (see
+        docs/howto/operators/erasure.md for more).
+
+        Raises
+        ------
+        StoreLocked
+            A reader or writer did not let go in time; the rows are deleted already.
+        """
+        connection = self._backend.connect(writes=True)
+        try:
+            connection.execute("VACUUM")
+        except self._backend.driver.Error as error:
+            raise self._backend.fault(error) or error from None
+        finally:
+            connection.close()
+        self.checkpoint()
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -208,10 +255,16 @@ class Store:
             connection = pool.begin()
         except errors as error:
             raise self._backend.fault(error) or error from None
-        tx = Tx(self._backend, connection, self._ids)
+        journal = self._journal
+        tx = Tx(self._backend, connection, self._ids, self.vault)
+        if journal is not None:
+            tx.grown = []
         try:
             yield tx
             tx.finish()
+            if tx.grown and journal is not None:
+                journal.ready()
+                tx.ticket = journal.begin()
             self._backend.commit(connection)
         except errors as error:
             self._undo(tx, connection)
@@ -231,6 +284,34 @@ class Store:
     def _aside(self, statement: str, parameters: Sequence[Value]) -> int:
         with self._transaction(self._writers) as tx:
             return int(tx.value(statement, parameters))
+
+
+def ensure_keyring(key_file: KeyFile, entropy: Entropy) -> None:
+    """Make the key file where there is none; one that is there is checked.
+
+    Raises
+    ------
+    WrongKey
+        It can not be used.
+    """
+    if not key_file.path.exists():
+        make_keyring(key_file.path, entropy)
+    read_keyring(key_file.path, credential=key_file.credential)
+
+
+@contextmanager
+def _shipped(transaction: AbstractContextManager[Tx], journal: Journal) -> Iterator[Tx]:
+    """Hand the lines on when they are committed, with the store's lock given back."""
+    tx: Tx | None = None
+    try:
+        with transaction as tx:
+            yield tx
+    except BaseException:
+        if tx is not None and tx.ticket is not None:
+            journal.lose(tx.ticket)
+        raise
+    if tx.ticket is not None and tx.grown:
+        journal.ship(tx.ticket, tx.grown)
 
 
 def make_backend(
@@ -262,6 +343,7 @@ def open_store(
     password_allowed: bool = False,
     entropy: Entropy = os.urandom,
     wait_ms: int = WAIT_MS,
+    key_file: KeyFile | None = None,
 ) -> Store:
     """Open a store whose schema is the one of this program.
 
@@ -278,9 +360,14 @@ def open_store(
         Source of the keys of a new store.
     wait_ms : int
         How long to wait for a lock, in milliseconds.
+    key_file : KeyFile, optional
+        The wrapping keys of sealed values. A store that is created seals from birth
+        when it is given, and the file is made where there is none.
 
     Raises
     ------
+    WrongKey
+        The values are sealed, and the key file is missing or another store's.
     NoStore
         There is none, and ``create`` is off.
     NeedsMigration
@@ -293,14 +380,18 @@ def open_store(
     backend = make_backend(
         location, create=create, password_allowed=password_allowed, wait_ms=wait_ms
     )
-    store = Store(backend, wait_ms=wait_ms)
+    store = Store(backend, wait_ms=wait_ms, vault=Vault(key_file, entropy))
     try:
         with store.read() as tx:
             version = schema.version(tx)
         if version is None and create:
+            if key_file is not None:
+                ensure_keyring(key_file, entropy)
             migrations.upgrade(backend)
             with store.write() as tx:
                 make_keys(tx, entropy)
+                if key_file is not None:
+                    start_sealing(tx)
         else:
             schema.check_version(version, store.place)
         store.load_keys()

@@ -34,6 +34,15 @@ class RecordRow(NamedTuple):
     id: int
     load_id: int
     columns: bytes
+    erased: bool
+
+
+class SubjectRow(NamedTuple):
+    """A person that is in the store."""
+
+    id: int
+    key_id: int | None
+    erased: bool
 
 
 def run(tx: Tx, name: str, now: int) -> RunRow:
@@ -101,12 +110,13 @@ def end_load(tx: Tx, load_id: int, rejected: int, now: int) -> None:
 def known_records(tx: Tx, pseudonyms: Sequence[str]) -> dict[str, RecordRow]:
     """Those of the records that are in the store, by pseudonym."""
     found = tx.rows(
-        "SELECT pseudonym, id, load_id, columns FROM record WHERE pseudonym = ANY(?)",
+        "SELECT id, load_id, columns, key_id, erased_at, pseudonym FROM record"
+        " WHERE pseudonym = ANY(?)",
         [list(pseudonyms)],
     )
     return {
-        name: RecordRow(number, load_id, bytes(columns))
-        for name, number, load_id, columns in found
+        row[5]: RecordRow(row[0], row[1], row[2], row[4] is not None)
+        for row in tx.vault.opened(tx, found, [(2, "record.columns")], 3)
     }
 
 
@@ -117,8 +127,18 @@ def columns_of_loads(tx: Tx, load_ids: Iterable[int]) -> dict[int, str]:
     )
 
 
-def subject_ids(tx: Tx, values: Mapping[str, bytes]) -> dict[str, int]:
-    """Return the ids of subjects, those that are new made.
+def erased_people(tx: Tx, pseudonyms: Sequence[str]) -> frozenset[str]:
+    """Those of the subjects whose values were erased on request."""
+    found = tx.rows(
+        "SELECT pseudonym FROM subject WHERE pseudonym = ANY(?)"
+        " AND erased_at IS NOT NULL",
+        [list(pseudonyms)],
+    )
+    return frozenset(row[0] for row in found)
+
+
+def subjects(tx: Tx, values: Mapping[str, bytes]) -> dict[str, SubjectRow]:
+    """Return subjects, those that are new made, all locked against erasure.
 
     Parameters
     ----------
@@ -131,26 +151,70 @@ def subject_ids(tx: Tx, values: Mapping[str, bytes]) -> dict[str, int]:
     known = _subjects(tx, list(values))
     new = [name for name in values if name not in known]
     if new:
+        keys = new_keys(tx, len(new))
         first = tx.reserve("subject", len(new))
+        made = {
+            name: SubjectRow(first + i, keys[i], erased=False)
+            for i, name in enumerate(new)
+        }
         added = tx.insert_new(
             "subject",
             ["pseudonym"],
             ["id", "pseudonym", "value", "key_id"],
-            [(first + i, name, values[name], None) for i, name in enumerate(new)],
+            [
+                (row.id, name, _sealed_subject(tx, row, values[name]), row.key_id)
+                for name, row in made.items()
+            ],
         )
-        if added == len(new):
-            known.update((name, first + i) for i, name in enumerate(new))
-        else:  # another load was faster with some
-            known.update(_subjects(tx, new))
+        # else another load was faster with some
+        known.update(made if added == len(new) else _subjects(tx, new))
+    _come_back(tx, known, values)
     return known
 
 
-def _subjects(tx: Tx, pseudonyms: list[str]) -> dict[str, int]:
-    return dict(
-        tx.rows(
-            "SELECT pseudonym, id FROM subject WHERE pseudonym = ANY(?)", [pseudonyms]
+def _sealed_subject(tx: Tx, row: SubjectRow, value: bytes) -> bytes:
+    return tx.vault.seal(tx, "subject.value", row.id, row.key_id, value)
+
+
+def _come_back(
+    tx: Tx, known: dict[str, SubjectRow], values: Mapping[str, bytes]
+) -> None:
+    """Give people whose values went by age their value and a key again."""
+    ids = [row.id for row in known.values() if row.key_id is None and not row.erased]
+    empty = {
+        row[0]
+        for row in tx.rows(
+            "SELECT id FROM subject WHERE id = ANY(?) AND length(value) = 0", [ids]
         )
+    }
+    back = [name for name, row in known.items() if row.id in empty]
+    for name, key_id in zip(back, new_keys(tx, len(back)), strict=True):
+        row = known[name] = known[name]._replace(key_id=key_id)
+        tx.execute(
+            "UPDATE subject SET value = ?, key_id = ? WHERE id = ?",
+            [_sealed_subject(tx, row, values[name]), key_id, row.id],
+        )
+
+
+def new_keys(tx: Tx, count: int) -> Sequence[int | None]:
+    """Make data keys for so many new subjects or records; None where nothing seals."""
+    if not count or not tx.vault.seals(tx):
+        return [None] * count
+    return tx.vault.make(tx, count)
+
+
+def _subjects(tx: Tx, pseudonyms: list[str]) -> dict[str, SubjectRow]:
+    found = tx.rows(
+        "SELECT pseudonym, id, key_id, erased_at FROM subject"
+        " WHERE pseudonym = ANY(?) ORDER BY id FOR SHARE",
+        [pseudonyms],
     )
+    rows = {
+        name: SubjectRow(number, key_id, erased is not None)
+        for name, number, key_id, erased in found
+    }
+    tx.vault.prepare(tx, (row.key_id for row in rows.values()))
+    return rows
 
 
 def add_records(
@@ -158,16 +222,49 @@ def add_records(
 ) -> int:
     """Insert records; columns as :data:`RECORD`, then the facts named.
 
+    With the fact ``key_id`` the values are sealed.
+
     Raises
     ------
     Clash
         Another load brought one of them since it was looked up.
     """
-    return tx.insert_many("record", (*RECORD, *facts), rows)
+    columns = (*RECORD, *facts)
+    return tx.insert_many("record", columns, _sealed(tx, "record", columns, rows))
 
 
 def add_entries(
     tx: Tx, rows: Iterable[Sequence[object]], facts: Sequence[str] = ()
 ) -> int:
-    """Insert entries; columns as :data:`ENTRY`, then the facts named."""
-    return tx.insert_many("entry", (*ENTRY, *facts), rows)
+    """Insert entries; columns as :data:`ENTRY`, then the facts named.
+
+    With the fact ``key_id`` the values are sealed.
+    """
+    columns = (*ENTRY, *facts)
+    return tx.insert_many("entry", columns, _sealed(tx, "entry", columns, rows))
+
+
+_VALUES: Final = {"record": ("key", "columns"), "entry": ("shown",)}
+
+
+def _sealed(
+    tx: Tx, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]
+) -> Iterable[Sequence[object]]:
+    """Rows of records or entries with their values sealed, where they have a key."""
+    if "key_id" not in columns:
+        return rows
+    at = columns.index("key_id")
+    places = [(columns.index(name), f"{table}.{name}") for name in _VALUES[table]]
+    found: list[Sequence[object]] = []  # a look-up may not come between bulk rows
+    for row in rows:
+        kept = list(row)
+        number, key_id = kept[0], kept[at]
+        assert isinstance(number, int)
+        if isinstance(key_id, int):
+            for place, column in places:
+                value = kept[place]
+                assert isinstance(value, bytes | bytearray)
+                sealed = tx.vault.seal(tx, column, number, key_id, bytes(value))
+                kept[place] = bytearray(sealed)  # see store/bulk.py
+        found.append(kept)
+    return found

@@ -24,12 +24,14 @@ def has_record(tx: Tx, record_pseudonym: str) -> bool:
 
 
 def record_keys(tx: Tx, record_ids: Sequence[int]) -> dict[int, str]:
-    """Keys of records, as the operator loaded them."""
+    """Keys of records, as the operator loaded them; pseudonyms of erased ones."""
+    found = tx.rows(
+        "SELECT id, key, key_id, pseudonym, erased_at FROM record WHERE id = ANY(?)",
+        [sorted(set(record_ids))],
+    )
     return {
-        row[0]: bytes(row[1]).decode("utf-8", errors="replace")
-        for row in tx.rows(
-            "SELECT id, key FROM record WHERE id = ANY(?)", [sorted(set(record_ids))]
-        )
+        row[0]: row[3] if row[4] else row[1].decode("utf-8", errors="replace")
+        for row in tx.vault.opened(tx, found, [(1, "record.key")], 2)
     }
 
 

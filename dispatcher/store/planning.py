@@ -161,8 +161,12 @@ def loaded_columns(tx: Tx) -> dict[int, str]:
 
 
 def cells(tx: Tx) -> Iterator[Row]:
-    """Cells of all records that are stored in clear: (record, load, JSON)."""
-    return tx.stream("SELECT id, load_id, columns FROM record WHERE key_id IS NULL")
+    """Cells of all records that have them still: (record, load, JSON)."""
+    found = tx.stream(
+        "SELECT id, load_id, columns, key_id FROM record WHERE erased_at IS NULL"
+    )
+    for row in tx.vault.opened(tx, found, [(2, "record.columns")], 3):
+        yield tuple(row[:3])
 
 
 # -- plans ---------------------------------------------------------------------

@@ -33,23 +33,27 @@ class FieldRow(NamedTuple):
 def records(tx: Tx, run: str | None, state: str | None, limit: int) -> list[RecordRow]:
     """Records in the order of loading, of a run (None: any) and in a state."""
     found = tx.rows(
-        "SELECT key, run, state, fields, answered, conflict FROM ("
-        " SELECT c.*, CASE WHEN conflict > 0 THEN 'conflict'"
+        "SELECT id, key, run, state, fields, answered, conflict, key_id, pseudonym"
+        " FROM (SELECT c.*, CASE WHEN erased_at IS NOT NULL THEN 'erased'"
+        " WHEN conflict > 0 THEN 'conflict'"
         " WHEN answered < fields THEN 'open' ELSE 'answered' END AS state FROM ("
-        " SELECT r.id AS id, r.key AS key, u.name AS run, count(e.id) AS fields,"
+        " SELECT r.id AS id, r.key AS key, r.key_id AS key_id, r.erased_at AS erased_at,"
+        " r.pseudonym AS pseudonym, u.name AS run, count(e.id) AS fields,"
         " sum(CASE WHEN s.state = 'answered' THEN 1 ELSE 0 END) AS answered,"
         " sum(CASE WHEN s.state = 'conflict' THEN 1 ELSE 0 END) AS conflict"
         " FROM record r JOIN run u ON u.id = r.run_id"
         " LEFT JOIN entry e ON e.record_id = r.id"
         " LEFT JOIN result s ON s.entry_id = e.id"
         " WHERE CAST(? AS TEXT) IS NULL OR u.name = ?"
-        " GROUP BY r.id, r.key, u.name) c) d"
+        " GROUP BY r.id, r.key, r.key_id, r.erased_at, r.pseudonym, u.name) c) d"
         " WHERE CAST(? AS TEXT) IS NULL OR state = ? ORDER BY id LIMIT ?",
         [run, run, state, state, limit],
     )
     return [
-        RecordRow(_text(key), *rest[:2], *(int(number) for number in rest[2:]))
-        for key, *rest in found
+        RecordRow(
+            _text(row[1]) or row[8], *row[2:4], *(int(number) for number in row[4:7])
+        )
+        for row in tx.vault.opened(tx, found, [(1, "record.key")], 7)
     ]
 
 

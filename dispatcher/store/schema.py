@@ -1,6 +1,6 @@
 """Which schema a store has, and whether this program works with it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Final
 
 from dispatcher.errors import Invalid, NeedsMigration, NoStore
@@ -74,7 +74,7 @@ def check_version(found: str | None, place: str) -> None:
         )
 
 
-def check_keys(keys: Mapping[str, bytes]) -> None:
+def check_keys(keys: Collection[str]) -> None:
     """Refuse a store whose keys were never made (its tables came from a script).
 
     Raises

@@ -71,18 +71,19 @@ def claim(
 
 def cargo(tx: Tx, outbox_id: int) -> Iterator[CargoRow]:
     """Tasks of a message that are not answered or ended yet, in order of id."""
-    for row in tx.rows(
-        "SELECT t.id, e.field_id, r.run_id, e.shown, e.media,"
+    found = tx.rows(
+        "SELECT e.id, t.id, e.field_id, r.run_id, e.shown, e.media, e.key_id,"
         " EXISTS (SELECT 1 FROM recusal q JOIN account a"
         " ON a.adversary_id = q.adversary_id WHERE a.id = t.account_id"
         " AND q.unit_id IN (2 * e.record_id, 2 * e.subject_id + 1))"
         " FROM task t JOIN entry e ON e.id = t.entry_id"
         " JOIN record r ON r.id = e.record_id"
         " WHERE t.outbox_id = ? AND t.state IN ('booked', 'sent', 'dead')"
-        " ORDER BY t.id",
+        " AND r.erased_at IS NULL ORDER BY t.id",
         [outbox_id],
-    ):
-        yield CargoRow._make((*row[:3], bytes(row[3]), row[4], bool(row[5])))
+    )
+    for row in tx.vault.opened(tx, found, [(4, "entry.shown")], 6):
+        yield CargoRow._make((*row[1:6], bool(row[7])))
 
 
 def adversaries_at(tx: Tx, connector: str) -> int:

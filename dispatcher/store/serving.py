@@ -10,11 +10,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from dispatcher.store.transaction import Tx
+from dispatcher.store.transaction import Row, Tx
+from dispatcher.store.values import put_answers
 
 _TASK: Final = (
     "SELECT id, entry_id, account_id, adversary_id, state, created_at, leased_until,"
-    " draft FROM task"
+    " draft, key_id FROM task"
 )
 _ACCOUNT: Final = "SELECT id, adversary_id, connector, name, state, invite FROM account"
 _PLANNED: Final = "SELECT entries FROM assignment WHERE plan_id = ? AND account_id = ?"
@@ -105,22 +106,23 @@ def account(tx: Tx, account_id: int) -> AccountRow | None:
 
 def task_of(tx: Tx, task_id: int) -> TaskRow | None:
     """Task by id."""
-    return _task(tx.one(_TASK + " WHERE id = ?", [task_id]))
+    return _task(tx, tx.one(_TASK + " WHERE id = ?", [task_id]))
 
 
 def lock_task(tx: Tx, task_id: int) -> TaskRow | None:
     """Task by id, locked until the end of the transaction."""
-    return _task(tx.one(_TASK + " WHERE id = ? FOR UPDATE", [task_id]))
+    return _task(tx, tx.one(_TASK + " WHERE id = ? FOR UPDATE", [task_id]))
 
 
 def leased_task(tx: Tx, account_id: int, now: int) -> TaskRow | None:
     """Return the task that an account has in its hands, or None."""
     return _task(
+        tx,
         tx.one(
             _TASK + " WHERE account_id = ? AND state = 'shown' AND leased_until > ?"
             " ORDER BY leased_until DESC, id DESC LIMIT 1",
             [account_id, now],
-        )
+        ),
     )
 
 
@@ -137,18 +139,21 @@ def has_other_task(tx: Tx, task: TaskRow, now: int) -> bool:
 def last_task(tx: Tx, account_id: int) -> TaskRow | None:
     """Return the task that an account was given last."""
     return _task(
+        tx,
         tx.one(
             _TASK + " WHERE account_id = ? ORDER BY created_at DESC, id DESC LIMIT 1",
             [account_id],
-        )
+        ),
     )
 
 
-def _task(row: Sequence[object] | None) -> TaskRow | None:
+def _task(tx: Tx, row: Row | None) -> TaskRow | None:
     if row is None:
         return None
-    found = TaskRow(*row)  # type: ignore[arg-type]
-    return found._replace(draft=None if found.draft is None else bytes(found.draft))
+    *rest, draft, key_id = row
+    if draft is not None:
+        draft = tx.vault.open(tx, "task.draft", row[0], key_id, draft)
+    return TaskRow._make((*rest, draft))
 
 
 def tasks_since(tx: Tx, account_id: int, since: int) -> int:
@@ -168,14 +173,17 @@ def entries_given(tx: Tx, account_id: int) -> list[int]:
 
 
 def shown_entry(tx: Tx, entry_id: int) -> ShownRow | None:
-    """What may be shown of an entry."""
+    """What may be shown of an entry; None where its values were erased."""
     row = tx.one(
-        "SELECT record_id, subject_id, field_id, shown, media FROM entry WHERE id = ?",
+        "SELECT e.record_id, e.subject_id, e.field_id, e.shown, e.media, e.key_id"
+        " FROM entry e JOIN record r ON r.id = e.record_id"
+        " WHERE e.id = ? AND r.erased_at IS NULL",
         [entry_id],
     )
-    return (
-        None if row is None else ShownRow(row[0], row[1], row[2], bytes(row[3]), row[4])
-    )
+    if row is None:
+        return None
+    shown = tx.vault.open(tx, "entry.shown", entry_id, row[5], row[3])
+    return ShownRow(row[0], row[1], row[2], shown, row[4])
 
 
 def paused(tx: Tx) -> frozenset[str]:
@@ -317,8 +325,15 @@ def lease(tx: Tx, task_id: int, until: int) -> None:
 
 
 def save_draft(tx: Tx, task_id: int, draft: bytes) -> None:
-    """Keep what was typed so far."""
-    tx.execute("UPDATE task SET draft = ? WHERE id = ?", [draft, task_id])
+    """Keep what was typed so far, sealed as its entry is."""
+    key_id = tx.value(
+        "SELECT e.key_id FROM task t JOIN entry e ON e.id = t.entry_id WHERE t.id = ?",
+        [task_id],
+    )
+    sealed = tx.vault.seal(tx, "task.draft", task_id, key_id, draft)
+    tx.execute(
+        "UPDATE task SET draft = ?, key_id = ? WHERE id = ?", [sealed, key_id, task_id]
+    )
 
 
 def end_task(tx: Tx, task_id: int, state: str) -> None:
@@ -354,7 +369,7 @@ class AnswerRow(NamedTuple):
 
 def add_answer(tx: Tx, row: AnswerRow) -> None:
     """Keep the answer of a task that has none yet."""
-    tx.insert_many("answer", AnswerRow._fields, [row])
+    put_answers(tx, AnswerRow._fields, [row], correct=False)
 
 
 def add_recusals(tx: Tx, adversary_id: int, units: Iterable[int], at: int) -> None:

@@ -3,7 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
+from dispatcher.keyring import ID_CHARS
+from dispatcher.keys import place_of
 from dispatcher.store.transaction import Tx
+from dispatcher.store.vault import SEALING
 
 KEYS: Final = ("pseudonym-key", "task-key", "token-key")
 """Random keys that a store is born with and keeps."""
@@ -44,7 +47,37 @@ def make_keys(tx: Tx, entropy: Callable[[int], bytes]) -> None:
         )
 
 
+def key_names(tx: Tx) -> list[str]:
+    """Names of the keys that the store has."""
+    found = tx.rows("SELECT name FROM setting WHERE name = ANY(?)", [KEYS])
+    return [row[0] for row in found]
+
+
 def read_keys(tx: Tx) -> dict[str, bytes]:
-    """All keys that the store has, by name."""
+    """All keys that the store has, by name; sealed ones are opened.
+
+    Raises
+    ------
+    WrongKey
+        They are sealed, and the key file is missing or another store's.
+    """
     found = tx.rows("SELECT name, value FROM setting WHERE name = ANY(?)", [KEYS])
-    return {name: bytes(value) for name, value in found}
+    return {name: _opened(tx, name, bytes(value)) for name, value in found}
+
+
+def start_sealing(tx: Tx) -> None:
+    """Seal the store's keys under the current wrapping key, and new values from now on.
+
+    Also what follows a new wrapping key: what was sealed under another is sealed anew.
+    """
+    for name, key in read_keys(tx).items():
+        kek, wrapped = tx.vault.wrap(place_of(f"setting.{name}", 0), key)
+        set_setting(tx, name, kek.encode() + wrapped)
+    set_setting(tx, SEALING, tx.vault.ring().current.id.encode())
+
+
+def _opened(tx: Tx, name: str, value: bytes) -> bytes:
+    if len(value) == KEY_BYTES:
+        return value  # in clear
+    kek, wrapped = value[:ID_CHARS].decode("ascii", "replace"), value[ID_CHARS:]
+    return tx.vault.unwrap(place_of(f"setting.{name}", 0), kek, wrapped)

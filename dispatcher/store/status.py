@@ -18,7 +18,7 @@ class HeldRow(NamedTuple):
 def counts(tx: Tx) -> dict[str, int]:
     """Records, entries, accounts, adversaries, exposures and answers."""
     questions = {
-        "records": "SELECT count(*) FROM record",
+        "records": "SELECT count(*) FROM record WHERE erased_at IS NULL",
         "entries": "SELECT count(*) FROM entry",
         "accounts": "SELECT count(*) FROM account WHERE state = 'active'",
         "adversaries": "SELECT count(*) FROM chain"

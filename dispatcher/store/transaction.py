@@ -6,7 +6,9 @@ from typing import Any, Protocol
 
 from dispatcher.store.backend import Backend
 from dispatcher.store.bulk import BulkWriter, Rows
+from dispatcher.store.journal import Piece
 from dispatcher.store.sql import Value
+from dispatcher.store.vault import Vault
 
 Row = tuple[Any, ...]
 
@@ -28,6 +30,13 @@ class Tx:
     ----------
     dialect : str
         ``sqlite`` or ``postgresql``.
+    vault : Vault
+        Seals and opens values.
+    grown : list of Piece or None
+        Lines of the ledger that this transaction appended; None where no journal
+        wants them.
+    ticket : int or None
+        Of its commit in the journal.
     """
 
     __slots__ = (
@@ -41,6 +50,9 @@ class Tx:
         "_ids",
         "_streams",
         "dialect",
+        "grown",
+        "ticket",
+        "vault",
     )
 
     def __init__(
@@ -48,6 +60,7 @@ class Tx:
         backend: Backend,
         connection: Any,  # noqa: ANN401
         ids: Reserver,
+        vault: Vault,
     ) -> None:
         self.dialect = backend.name
         self._backend = backend
@@ -58,6 +71,9 @@ class Tx:
         self._busy = self._failed = False
         self._streams: list[Any] = []
         self._ids = ids
+        self.vault = vault
+        self.grown: list[Piece] | None = None
+        self.ticket: int | None = None
 
     def execute(self, statement: str, parameters: Sequence[Value] = ()) -> int:
         """Run a statement; return how many rows it touched."""

@@ -8,7 +8,7 @@ from dispatcher.errors import NeedsMigration
 from dispatcher.store import migrations, schema
 from dispatcher.store.backend import Backend
 from dispatcher.store.engine import Entropy, Store, make_backend
-from dispatcher.store.settings import make_keys, read_keys
+from dispatcher.store.settings import key_names, make_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def check(location: str | Path, *, password_allowed: bool = False) -> None:
     before = _state(backend)
     schema.check_version(before.found, before.place)
     with Store(backend) as store, store.read() as tx:
-        schema.check_keys(read_keys(tx))
+        schema.check_keys(key_names(tx))
     found = migrations.differences(backend)
     if found:
         raise NeedsMigration(

@@ -15,8 +15,9 @@ from typing import BinaryIO, Final
 import msgspec
 
 from dispatcher.errors import Conflict, Invalid, StoreLocked
-from dispatcher.ledger.loads import RecordKeys, register_keys
+from dispatcher.ledger.loads import register_keys
 from dispatcher.ledger.standing import InForce, current_policy, no_policy
+from dispatcher.stages.intake import writing
 from dispatcher.stages.intake.images import Pages
 from dispatcher.stages.intake.naming import check_run_name
 from dispatcher.stages.intake.opening import open_table
@@ -29,7 +30,7 @@ from dispatcher.stages.intake.table import (
     Rejected,
     Table,
 )
-from dispatcher.store import Clash, Clock, Store, Tx
+from dispatcher.store import Clash, Clock, Store
 from dispatcher.store import intake as rows
 from dispatcher.store.ledger import hold_barrier
 
@@ -41,6 +42,8 @@ DEFAULT_RUN: Final = "default"
 
 DOUBLED: Final = "the key stands on an earlier line"
 CHANGED: Final = "the key is in the store already, with other cells"
+ERASED: Final = "its values were erased, and it is not taken in again"
+ERASED_MEANWHILE: Final = "a person of this load was erased meanwhile"
 
 
 def load(
@@ -217,13 +220,17 @@ class _Loading:
     def _unknown(self, found: list[Row], refused: list[Rejected]) -> list[Row]:
         """Return the rows that are no records yet; skip or refuse the others."""
         key = self._force.policy.entity.key
-        known = self._known([row.pseudonym for row in found]) if found else {}
-        if not known:
+        if not found:
+            return found
+        known, erased = self._known(found)
+        if not known and not erased:
             return found
         fresh: list[Row] = []
         for row in found:
             record = known.get(row.pseudonym)
-            if record is None:
+            if row.person in erased or (record is not None and record.erased):
+                refused.append(Rejected(row.line, key, ERASED))
+            elif record is None:
                 fresh.append(row)
             elif self._is_mine(record.id):
                 refused.append(Rejected(row.line, key, DOUBLED))
@@ -238,13 +245,18 @@ class _Loading:
         at = bisect_right(self._mine, (record_id, MOST)) - 1
         return at >= 0 and record_id < self._mine[at][1]
 
-    def _known(self, names: list[str]) -> dict[str, rows.RecordRow]:
+    def _known(
+        self, found: list[Row]
+    ) -> tuple[dict[str, rows.RecordRow], frozenset[str]]:
+        """Return which of the rows are records, and who of their people was erased."""
+        people = sorted({row.person for row in found if row.person is not None})
         with self._store.read() as tx:
-            known = rows.known_records(tx, names)
+            known = rows.known_records(tx, [row.pseudonym for row in found])
+            erased = rows.erased_people(tx, people) if people else frozenset()
             loads = {record.load_id for record in known.values()}
             for number, columns in rows.columns_of_loads(tx, loads).items():
                 self._columns_of[number] = _names(columns)
-        return known
+        return known, erased
 
     def _same(self, row: Row, record: rows.RecordRow) -> bool:
         """Whether the record has the cells of the row, empty ones left out."""
@@ -302,69 +314,21 @@ class _Loading:
         with self._store.write() as tx:
             if hold_barrier(tx) != self._force.version:
                 raise _other_policy()
-            subject_ids = rows.subject_ids(tx, people)
-            first = tx.reserve("record", len(chunk))
-            facts = ["subject_id"] if people else []
-            rows.add_records(tx, self._records(chunk, first, subject_ids), facts)
+            known = rows.subjects(tx, people)
+            if any(person.erased for person in known.values()):
+                raise Clash(ERASED_MEANWHILE)
+            subject_ids = {name: person.id for name, person in known.items()}
+            keys = writing.value_keys(tx, chunk, known)
+            of = writing.Bound(self._run_id, self.load_id, now)
+            first = writing.add_records(tx, of, chunk, subject_ids, keys)
             if entries:
-                self._add_entries(tx, chunk, first, entries, subject_ids)
-            register_keys(tx, _keys(chunk), at=now)
+                writing.add_entries(tx, chunk, first, subject_ids, keys)
+            register_keys(tx, writing.ledger_keys(chunk), at=now)
             columns = _json(self._shaper.columns)
             rows.note_chunk(tx, self.load_id, columns, len(chunk))
         insort(self._mine, (first, first + len(chunk)))
         self.counts.records += len(chunk)
         self.counts.entries += entries
-
-    def _records(
-        self, chunk: list[Shaped], first: int, subject_ids: dict[str, int]
-    ) -> Iterator[tuple[object, ...]]:
-        for number, shaped in enumerate(chunk, first):
-            row = shaped.row
-            yield (
-                number,
-                self._run_id,
-                self.load_id,
-                row.pseudonym,
-                bytearray(row.key, "utf-8"),  # see store/bulk.py
-                bytearray(shaped.content),
-                *((subject_ids.get(row.person or ""),) if subject_ids else ()),
-            )
-
-    def _add_entries(
-        self,
-        tx: Tx,
-        chunk: list[Shaped],
-        first: int,
-        entries: int,
-        subject_ids: dict[str, int],
-    ) -> None:
-        number = tx.reserve("entry", entries) - 1
-        facts = [_facts(shaped.row, subject_ids) for shaped in chunk]
-        names = [n for n in _FACTS if any(of.get(n) is not None for of in facts)]
-        found: list[tuple[object, ...]] = []
-        for record, (shaped, of) in enumerate(zip(chunk, facts, strict=True), first):
-            tail = [of.get(name) for name in names]
-            for field_id, media, form in shaped.shown:
-                number += 1
-                found.append((number, record, field_id, media, bytearray(form), *tail))
-        rows.add_entries(tx, found, names)
-
-
-_FACTS: Final = ("subject_id", "time", "vector", "visits")
-
-
-def _facts(row: Row, subject_ids: dict[str, int]) -> dict[str, int | str | None]:
-    """What rules need to know of a row's entries."""
-    place, visits = next(iter(row.places.values()), (None, None))
-    subject = subject_ids.get(row.person or "")
-    return {"subject_id": subject, "time": row.time, "vector": place, "visits": visits}
-
-
-def _keys(chunk: Iterable[Shaped]) -> Iterator[RecordKeys]:
-    for shaped in chunk:
-        row = shaped.row
-        fields = [field for field, _, _ in shaped.shown]
-        yield RecordKeys(row.pseudonym, fields, row.person, row.time)
 
 
 def _json(columns: Sequence[str]) -> str:

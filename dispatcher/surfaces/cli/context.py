@@ -20,6 +20,7 @@ from dispatcher.surfaces.cli.plain import plain
 if TYPE_CHECKING:  # the store loads SQLAlchemy: not for --help
     from dispatcher.config import Config
     from dispatcher.store import Store
+    from dispatcher.store.vault import KeyFile
 
 
 STORE_FILE: Final = "DISPATCHER_STORE_FILE"
@@ -77,7 +78,34 @@ class CliContext:
         from dispatcher.store import open_store
 
         log.configure_command()
-        return open_store(self.store_url, password_allowed=self.store_is_private)
+        store = open_store(
+            self.store_url,
+            password_allowed=self.store_is_private,
+            key_file=self.key_file,
+        )
+        self.ship(store)
+        return store
+
+    @property
+    def shipped(self) -> Path | None:
+        """Folder of the shipped ledger; None where nothing is shipped."""
+        ship = self.config.ledger.ship
+        return self.directory / ship if ship else None
+
+    def ship(self, store: Store) -> None:
+        """Let every line of a store's ledger be kept in the folder of the settings."""
+        from dispatcher.ledger.shipping import attach
+
+        if self.shipped is not None:
+            attach(store, self.shipped, limit=self.config.ledger.segment_mib * 2**20)
+
+    @cached_property
+    def key_file(self) -> KeyFile:
+        """Where the key is that opens the store's values."""
+        from dispatcher.config import key_file_location
+        from dispatcher.store.vault import KeyFile
+
+        return KeyFile(*key_file_location(self.config, self.directory, os.environ))
 
     @property
     def policy_path(self) -> Path:
@@ -95,6 +123,7 @@ class CliContext:
         settings = self.config_file or self.directory / "dispatcher.toml"
         kept = [Path(self.store_url), settings, self.policy_path]
         kept += [Path(f"{kept[0]}{tail}") for tail in ("-wal", "-shm")]
+        kept.append(self.key_file.path)
         if any(_is_same(output, path) for path in (*kept, *inputs)):
             raise Usage(
                 f"{output} is in use by this very command",

@@ -33,7 +33,7 @@ def init(
         Template, typer.Option(help="The example policy to start from.")
     ] = Template.PRESCRIPTIONS,
 ) -> None:
-    """Write dispatcher.toml, policy.toml, an empty store and .gitignore."""
+    """Write dispatcher.toml, policy.toml, an empty store, its key and .gitignore."""
     from dispatcher.config import CONFIG_NAME, STARTER
     from dispatcher.store import open_store
 
@@ -49,7 +49,10 @@ def init(
         )
     # The store first: if it can not be, nothing is left that a second try would trip on.
     with open_store(
-        context.store_url, create=True, password_allowed=context.store_is_private
+        context.store_url,
+        create=True,
+        password_allowed=context.store_is_private,
+        key_file=context.key_file,
     ) as store:
         place = store.place
     written = [write_private(settings, STARTER, replace=False)]
@@ -58,18 +61,21 @@ def init(
         written.append(write_private(context.policy_path, example, replace=False))
     ignore = directory / ".gitignore"
     if not ignore.exists():
-        ignored = "*.db*\nspool/\n*.rejected.csv\n"
+        ignored = "*.db*\n*.key\nspool/\n*.rejected.csv\n"
         written.append(write_private(ignore, ignored, replace=False))
     context.show(
         {
             "schema": "dispatcher.init/1",
             "written": [str(path) for path in written],
             "store": place,
+            "key_file": str(context.key_file.path),
         },
         "",
     )
     context.say(
         f"wrote {', '.join(str(path) for path in written)} and the store {place}\n"
+        f"values are encrypted under {context.key_file.path}: keep a copy in another "
+        "safe place, apart from backups; without it they can not be read\n"
         f"next: dispatcher records preview FILE, edit {context.policy_path}, then: "
         "dispatcher policy apply"
     )

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from dispatcher.surfaces.demo.people import (
     Reader,
 )
 from dispatcher.surfaces.demo.report import Report, report
+
+if TYPE_CHECKING:
+    from dispatcher.store.vault import KeyFile
 
 SETTINGS: Final = """\
 store  = "dispatcher.db"
@@ -276,11 +279,20 @@ def leader_of(directory: Path) -> str | None:
     from dispatcher.surfaces.cli.status import collect
 
     try:
-        with open_store(str(directory / "dispatcher.db")) as store:
+        with open_store(
+            str(directory / "dispatcher.db"), key_file=_key_file(directory)
+        ) as store:
             leader = collect(store, wall_clock())["leader"]
     except DispatcherError:
         return None
     return None if leader is None else str(leader)
+
+
+def _key_file(directory: Path) -> KeyFile:
+    from dispatcher.config import KEY_NAME
+    from dispatcher.store.vault import KeyFile
+
+    return KeyFile(directory / KEY_NAME)
 
 
 def make_people(
@@ -318,7 +330,9 @@ def watch(
     from dispatcher.surfaces.cli.status import collect
 
     last, moved, told = -1, time.monotonic(), 0.0
-    with open_store(str(stage.directory / "dispatcher.db")) as store:
+    with open_store(
+        str(stage.directory / "dispatcher.db"), key_file=_key_file(stage.directory)
+    ) as store:
         while time.monotonic() - began < seconds:
             if daemon.poll() is not None:
                 raise Conflict(

@@ -1,0 +1,156 @@
+"""``dispatcher db rekey``: seal a store that was in clear, change its wrapping key.
+
+Online: bounded transactions, one after another, while the daemon works. What was done
+holds when it is broken off; the next run does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from dispatcher import keyring
+from dispatcher.errors import Conflict
+from dispatcher.store import Store, rekey
+from dispatcher.store.engine import ensure_keyring
+from dispatcher.store.settings import start_sealing
+from dispatcher.store.vault import KeyFile
+
+PIECE: Final = 500
+"""Rows in one transaction."""
+
+PASSES: Final = 5
+"""Looks at the whole store for what was written in clear meanwhile."""
+
+
+@dataclass
+class Rekeyed:
+    """What a run did.
+
+    Attributes
+    ----------
+    sealed : dict of str to int
+        Rows by table whose values were in clear.
+    rewrapped : int
+        Data keys that lay under an older wrapping key.
+    forgotten : int
+        Wrapping keys taken out of the key file.
+    key : str
+        Id of the current wrapping key.
+    """
+
+    sealed: dict[str, int] = field(default_factory=dict)
+    rewrapped: int = 0
+    forgotten: int = 0
+    key: str = ""
+
+
+def rekey_store(
+    store: Store,
+    key_file: KeyFile,
+    *,
+    new_key: bool = False,
+    forget_old: bool = False,
+    progress: Callable[[Rekeyed], None] | None = None,
+) -> Rekeyed:
+    """Seal what is in clear, and wrap all data keys under the current wrapping key.
+
+    Parameters
+    ----------
+    store : Store
+    key_file : KeyFile
+        Made where there is none.
+    new_key : bool
+        Put a new wrapping key before those of the file first.
+    forget_old : bool
+        At the end take wrapping keys out of the file that this store needs no more.
+        Backups made under them can not be read then.
+    progress : Callable, optional
+        Called after each piece.
+
+    Raises
+    ------
+    WrongKey
+        The key file can not be used, is another store's, or can not be changed.
+    Conflict
+        Values in clear keep coming: a daemon of an older program runs.
+    """
+    vault = store.vault
+    vault.file = key_file
+    with store.read() as tx:
+        sealing = rekey.is_sealing(tx)
+    if not sealing:  # else a missing file is an error, and no reason to make another
+        ensure_keyring(key_file, vault.entropy)
+    ring = vault.ring(again=True)
+    if new_key:
+        keyring.add_key(ring, vault.entropy)
+        ring = vault.ring(again=True)
+    done = Rekeyed(key=ring.current.id)
+    with store.write() as tx:
+        start_sealing(tx)
+    for _ in range(PASSES):
+        _seal_all(store, done, progress)
+        with store.read() as tx:
+            left = sum(rekey.remaining(tx).values())
+        if not left:
+            break
+    else:
+        raise Conflict(
+            f"{left} values are in clear still",
+            why="they keep coming: an older program writes into this store",
+            fix="stop it, then run: dispatcher db rekey",
+            facts={"left": left},
+        )
+    _rewrap_all(store, done, progress)
+    if forget_old:
+        with store.read() as tx:
+            used = set(rekey.wrapping_keys(tx))
+        kept = keyring.keep_keys(ring, used)
+        done.forgotten = len(ring.keys) - len(kept.keys)
+        vault.ring(again=True)
+    if done.sealed:
+        store.scrub()
+    return done
+
+
+def _seal_all(
+    store: Store, done: Rekeyed, progress: Callable[[Rekeyed], None] | None
+) -> None:
+    for plain in rekey.TABLES:
+        after: int | None = -1
+        while after is not None:
+            with store.write() as tx:
+                count, after = rekey.seal_piece(tx, plain, after, PIECE)
+            if count:
+                done.sealed[plain.table] = done.sealed.get(plain.table, 0) + count
+                if progress is not None:
+                    progress(done)
+
+
+def _rewrap_all(
+    store: Store, done: Rekeyed, progress: Callable[[Rekeyed], None] | None
+) -> None:
+    after: int | None = -1
+    while after is not None:
+        with store.write() as tx:
+            count, after = rekey.rewrap_piece(tx, after, PIECE)
+        done.rewrapped += count
+        if count and progress is not None:
+            progress(done)
+
+
+def seal_leftovers(store: Store) -> int:
+    """Seal a piece of what was written in clear after a store began to seal.
+
+    A daemon's tick: returns how many rows. Nothing in a store in clear.
+    """
+    sealed = 0
+    with store.read() as tx:
+        if not rekey.is_sealing(tx) or not any(rekey.remaining(tx).values()):
+            return 0
+    for plain in rekey.TABLES:
+        with store.write() as tx:
+            count, _ = rekey.seal_piece(tx, plain, -1, PIECE)
+        sealed += count
+    return sealed

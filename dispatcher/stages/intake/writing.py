@@ -1,0 +1,108 @@
+"""A chunk of shaped rows as rows of the store: records, entries, and their data keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from dispatcher.ledger.loads import RecordKeys
+from dispatcher.stages.intake.shaping import Row, Shaped
+from dispatcher.store import Tx
+from dispatcher.store import intake as rows
+
+_FACTS: Final = ("subject_id", "time", "vector", "visits", "key_id")
+
+
+class Bound(NamedTuple):
+    """What the records of a chunk have in common; ``at`` is the moment of loading."""
+
+    run_id: int
+    load_id: int
+    at: int
+
+
+def value_keys(
+    tx: Tx, chunk: Sequence[Shaped], known: Mapping[str, rows.SubjectRow]
+) -> list[int | None]:
+    """Return each record's data key: its subject's, or a new one of its own."""
+    alone = sum(shaped.row.person is None for shaped in chunk)
+    own = iter(rows.new_keys(tx, alone))
+    return [
+        next(own) if shaped.row.person is None else known[shaped.row.person].key_id
+        for shaped in chunk
+    ]
+
+
+def add_records(
+    tx: Tx,
+    of: Bound,
+    chunk: Sequence[Shaped],
+    subject_ids: Mapping[str, int],
+    keys: Sequence[int | None],
+) -> int:
+    """Write the records of a chunk; return the id of the first."""
+    first = tx.reserve("record", len(chunk))
+    facts = ["loaded_at"]
+    facts += ["subject_id"] if subject_ids else []
+    facts += ["key_id"] if any(keys) else []
+
+    def made() -> Iterator[tuple[object, ...]]:
+        for number, (shaped, key_id) in enumerate(
+            zip(chunk, keys, strict=True), start=first
+        ):
+            row = shaped.row
+            more: dict[str, object] = {
+                "loaded_at": of.at,
+                "subject_id": subject_ids.get(row.person or ""),
+                "key_id": key_id,
+            }
+            yield (
+                number,
+                of.run_id,
+                of.load_id,
+                row.pseudonym,
+                bytearray(row.key, "utf-8"),  # see store/bulk.py
+                bytearray(shaped.content),
+                *(more[name] for name in facts),
+            )
+
+    rows.add_records(tx, made(), facts)
+    return first
+
+
+def add_entries(
+    tx: Tx,
+    chunk: Sequence[Shaped],
+    first: int,
+    subject_ids: Mapping[str, int],
+    keys: Sequence[int | None],
+) -> None:
+    """Write the entries of a chunk whose records begin at the id ``first``."""
+    number = tx.reserve("entry", sum(len(shaped.shown) for shaped in chunk)) - 1
+    facts = [_facts(shaped.row, subject_ids) for shaped in chunk]
+    for of, key_id in zip(facts, keys, strict=True):
+        of["key_id"] = key_id
+    names = [n for n in _FACTS if any(of.get(n) is not None for of in facts)]
+    found: list[tuple[object, ...]] = []
+    for record, (shaped, of) in enumerate(zip(chunk, facts, strict=True), first):
+        tail = [of.get(name) for name in names]
+        for field_id, media, form in shaped.shown:
+            number += 1
+            found.append((number, record, field_id, media, bytearray(form), *tail))
+    rows.add_entries(tx, found, names)
+
+
+def _facts(row: Row, subject_ids: Mapping[str, int]) -> dict[str, int | str | None]:
+    """What rules need to know of a row's entries."""
+    place, visits = next(iter(row.places.values()), (None, None))
+    subject = subject_ids.get(row.person or "")
+    return {"subject_id": subject, "time": row.time, "vector": place, "visits": visits}
+
+
+def ledger_keys(chunk: Iterable[Shaped]) -> Iterator[RecordKeys]:
+    """Return what the ledger is told of each record."""
+    for shaped in chunk:
+        row = shaped.row
+        fields = [field for field, _, _ in shaped.shown]
+        place = next(iter(row.places.values()), (None, None))
+        yield RecordKeys(row.pseudonym, fields, row.person, row.time, *place)
