@@ -138,8 +138,11 @@ class Daemon:
         ------
         AnotherLeads
             If another daemon holds the lease.
+        NotShipped, LedgerAhead, LedgerForeign, LedgerBroken
+            If the ledger can not be shipped from where it stands.
         """
         self._epoch = take_lease(self._store, self._clock)
+        self._catch_up()
         self._log.info("leading", epoch=self._epoch)
 
     def lead_after(self, standby: Standby) -> bool:
@@ -149,8 +152,17 @@ class Daemon:
         if epoch is None:
             return False
         self._epoch = epoch
+        self._catch_up()
         self._log.info("leading", epoch=self._epoch)
         return True
+
+    def _catch_up(self) -> None:
+        """Ship what the last leader may have left behind, before anything is shown."""
+        try:
+            self._store.settle(afresh=True)
+        except DispatcherError:
+            self.stop()  # gives the lease back
+            raise
 
     def start(self) -> None:
         """Begin to tick, each stage at once and then in its own rhythm."""

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from dispatcher.errors import Conflict
-from dispatcher.keys import entry_name
-from dispatcher.ledger.chains import SYSTEM, whole_line
-from dispatcher.ledger.lines import NO_HASH, ExposureForm, canonical
+from dispatcher.ledger.chains import SYSTEM
+from dispatcher.ledger.lines import NO_HASH, canonical
 from dispatcher.ledger.replay import Replay, Standing
 from dispatcher.ledger.seals import Seal, seal
+from dispatcher.ledger.shipping.telling import told
 from dispatcher.ledger.standing import version_of
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import Clock, Store, audit, keylines, ledger
@@ -201,27 +201,11 @@ class _Writer:
     ) -> Iterator[tuple[LineRow, str, dict[str, object] | None]]:
         """Go through a chain: row, text in evidence, members unless an exposure."""
         prev = NO_HASH
-        form_of: tuple[object, ...] = ()
-        form = ExposureForm("", "")
-        for row in audit.lines_up_to(self.tx, chain_id, last):
-            own = row.hash.hex()
+        rows = audit.lines_up_to(self.tx, chain_id, last)
+        for row, text, line in told(rows, name, prev):
             self.kinds[row.kind] += 1
-            if row.kind == "exposure":
-                key = row.account, row.at, row.cause, row.policy_version
-                if key != form_of:
-                    form, form_of = _form(row, name), key
-                assert row.record is not None
-                assert row.entry is not None
-                entry = entry_name(row.record, row.entry.field_id)
-                yield row, form.text(entry, prev=prev, seq=row.seq, own=own), None
-            else:
-                line = whole_line(
-                    name, row.seq, prev, row.kind, row.at, row.policy_version,
-                    row.body or "{}",
-                )  # fmt: skip
-                line["hash"] = own
-                yield row, canonical(line), line
-            prev = own
+            yield row, text, line
+            prev = row.hash.hex()
         self.heads[name] = prev
 
     def _system(self, file: TextIO) -> None:
@@ -268,8 +252,8 @@ class _Writer:
         names = line["chains"]
         assert isinstance(names, list)
         if chain == names[0]:
-            told = {member: line[member] for member in ("because", "cause", "chains")}
-            self.joins[tuple(names)] = told
+            said = {member: line[member] for member in ("because", "cause", "chains")}
+            self.joins[tuple(names)] = said
             self._accept(line)
             replay.join(*place, names[1:])
         else:
@@ -280,18 +264,6 @@ class _Writer:
         listed = line["accepted"]
         assert isinstance(listed, list)
         self.accepted += len(listed)
-
-
-def _form(row: LineRow, chain: str) -> ExposureForm:
-    assert row.account is not None
-    assert row.cause is not None
-    return ExposureForm.of(
-        account=row.account,
-        at=row.at,
-        cause=row.cause,
-        chain=chain,
-        policy=row.policy_version,
-    )
 
 
 def _version() -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain as joined
 from itertools import repeat
+from typing import Final
 
 from dispatcher.ledger.lines import (
     NO_HASH,
@@ -21,11 +22,15 @@ from dispatcher.ledger.lines import (
 )
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import ledger as rows
+from dispatcher.store.journal import Piece
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Tx
 
 SYSTEM: str = "system"
 """Name of the chain of policies, loads and seals."""
+
+ABOUT_MORE: Final = frozenset({"keys", "policy"})
+"""Kinds whose lines have only digests of what they are about."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,11 @@ def append(
     rows.add_lines(tx, [row])
     head = chain._replace(seq=seq, head=own, at=at, policy_version=policy)
     rows.save_heads(tx, [head])
+    if tx.grown is not None:
+        # What a load or a version is about is read from the store, when it is there.
+        told = "" if kind in ABOUT_MORE else canonical(line | {"hash": own}) + "\n"
+        text = told.encode()
+        tx.grown.append(Piece(chain.name, chain.id, seq, chain.head, seq, own, text))
     return head
 
 
@@ -167,7 +177,7 @@ def expose(
     for chain, showings in grown:
         head = chain._replace(at=max(at, chain.at), policy_version=policy)
         for part in showings:
-            head, more = _lines(head, part, cause)
+            head, more = _lines(tx, head, part, cause)
             lines.append(more)
         heads.append(head)
     rows.add_exposures(tx, joined.from_iterable(lines))
@@ -176,7 +186,7 @@ def expose(
 
 
 def _lines(
-    head: ChainRow, part: Showings, cause: str
+    tx: Tx, head: ChainRow, part: Showings, cause: str
 ) -> tuple[ChainRow, Iterable[Sequence[object]]]:
     """Lines of some showings after a head, and the head after them."""
     form = ExposureForm.of(
@@ -203,4 +213,8 @@ def _lines(
     )
     if not hashes:
         return head, lines
-    return head._replace(seq=first + len(hashes) - 1, head=hashes[-1].hex()), lines
+    last, own = first + len(hashes) - 1, hashes[-1].hex()
+    if tx.grown is not None:
+        text = form.texts(part.entries, hashes, prev=head.head, seq=first)
+        tx.grown.append(Piece(head.name, head.id, first, head.head, last, own, text))
+    return head._replace(seq=last, head=own), lines

@@ -99,6 +99,21 @@ class ExposureForm:
             seq += 1
         return done
 
+    def texts(
+        self, entries: Iterable[str], hashes: Iterable[bytes], *, prev: str, seq: int
+    ) -> bytes:
+        """Write the lines that :meth:`hashes` hashed, whole, each with its LF."""
+        before = self.before
+        head, _, tail = self.middle.partition('"kind"')
+        middle, tail = f'{head}"hash":"', f'","kind"{tail}'
+        written = []
+        for name, raw in zip(entries, hashes, strict=True):
+            own = raw.hex()
+            written.append(f'{before}{name}{middle}{own}{tail}{prev}","seq":{seq}}}\n')
+            prev = own
+            seq += 1
+        return "".join(written).encode()
+
     def text(self, entry: str, *, prev: str, seq: int, own: str) -> str:
         """Write the whole line as it stands in evidence, without its LF."""
         head, _, tail = self.middle.partition('"kind"')

@@ -173,6 +173,7 @@ class Sending:
 
     def _send(self, name: str, epoch: int) -> int:
         """Claim, publish, settle: one connector's batch."""
+        self._store.settle()  # else nothing is claimed
         now = self._clock()
 
         def claim(tx: Tx) -> tuple[bool, list[MessageRow]]:
@@ -186,6 +187,7 @@ class Sending:
             self._rest(name, now + MENDING, "misconfigured", PARTED)
         if not messages:
             return 0
+        self._store.settle()  # what was claimed may have been booked a moment ago
         connector = self._connectors[name]
         outcomes: list[Outcome] = []
         barred: list[int] = []

@@ -40,8 +40,10 @@ def chains_in_order(tx: Tx) -> list[ChainRow]:
     return sorted(every, key=lambda chain: (ended_at.get(chain.id, last), -chain.id))
 
 
-def lines_up_to(tx: Tx, chain_id: int, seq: int) -> Iterator[LineRow]:
-    """Read a chain's lines up to ``seq``, in order, as they stream in."""
+def lines_up_to(
+    tx: Tx, chain_id: int, seq: int, *, after: int = 0
+) -> Iterator[LineRow]:
+    """Read a chain's lines ``after`` one up to ``seq``, in order, as they stream in."""
     for row in tx.stream(
         "SELECT l.seq, l.kind, l.at, l.policy_version, a.connector || '/' || a.name,"
         " l.cause, l.body, l.hash, r.pseudonym, e.id, e.record_id, e.subject_id,"
@@ -50,8 +52,16 @@ def lines_up_to(tx: Tx, chain_id: int, seq: int) -> Iterator[LineRow]:
         " LEFT JOIN account a ON a.id = l.account_id"
         " LEFT JOIN entry e ON e.id = l.entry_id"
         " LEFT JOIN record r ON r.id = e.record_id"
-        " WHERE l.chain_id = ? AND l.seq <= ? ORDER BY l.seq",
-        (chain_id, seq),
+        " WHERE l.chain_id = ? AND l.seq > ? AND l.seq <= ? ORDER BY l.seq",
+        (chain_id, after, seq),
     ):
         entry = None if row[9] is None else FactsRow(row[9], *row[10:])
         yield LineRow._make((*row[:7], bytes(row[7]), row[8], entry))
+
+
+def hash_at(tx: Tx, chain_id: int, seq: int) -> str | None:
+    """Hash of one line of a chain; None if there is no such line."""
+    found = tx.value(
+        "SELECT hash FROM ledger_line WHERE chain_id = ? AND seq = ?", (chain_id, seq)
+    )
+    return None if found is None else bytes(found).hex()

@@ -16,6 +16,12 @@ def add(tx: Tx, seq: int, keys: bytes, relations: bytes, repeats: int) -> None:
     )
 
 
+def line(tx: Tx, seq: int) -> tuple[bytes, bytes, int] | None:
+    """Raw lines of one load, of keys and of links, and how many keys are repeats."""
+    row = tx.one("SELECT keys, relations, repeats FROM key_lines WHERE seq = ?", (seq,))
+    return None if row is None else (bytes(row[0]), bytes(row[1]), int(row[2]))
+
+
 def repeats_up_to(tx: Tx, seq: int) -> int:
     """Count key lines up to ``seq`` about entries that had one before."""
     found = tx.value("SELECT SUM(repeats) FROM key_lines WHERE seq <= ?", (seq,))

@@ -283,7 +283,12 @@ class Desk:
         return task._replace(state="shown", leased_until=until)
 
     def showing(self, tx: Tx, task: TaskRow, now: int) -> Showing | None:
-        """Return a task as it is shown; None if the policy sends its field no more."""
+        """Return a task as it is shown; None if the policy sends its field no more.
+
+        The exposure of a task that is found here may still be on its way to the shipped
+        ledger: nothing is shown before it is there.
+        """
+        self._store.settle()
         force = current_policy(tx)
         entry = rows.shown_entry(tx, task.entry_id)
         if force is None or entry is None:

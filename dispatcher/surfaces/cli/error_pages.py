@@ -58,6 +58,32 @@ lies in the store or its backups. Put the right file back, or say where it is: k
 in dispatcher.toml, DISPATCHER_KEY_FILE, or a systemd credential named dispatcher.key.
 When every copy is lost the values are lost too; ledger and evidence stay. The exit
 status is 12.""",
+    "E131": """E131: the ledger can not be shipped
+
+Every line of the ledger is also written to files outside of the store, and synced,
+before anything is shown (docs/howto/operators/ledger.md). The disk there is full, gone
+or read-only: nothing new is shown until it is mended, then it goes on by itself. What is
+in the store is safe. The exit status is 75: try again.""",
+    "E132": """E132: the shipped ledger knows what the store has forgotten
+
+The store was put back from an older state (or two copies of it were used side by side):
+what was shown since is in the shipped ledger only, and would be shown again. Nothing is
+shown until the store is told: dispatcher restore --replay-ledger, or, where it stands,
+dispatcher ledger replay. See docs/howto/operators/backup.md.""",
+    "E133": """E133: the shipped ledger is another store's
+
+Two stores would write into one folder. Give each its own: ship in [ledger] of
+dispatcher.toml. If the store was made anew in an old directory, move the old ledger away
+together with the old store.""",
+    "E134": """E134: a ledger has a gap, or was changed
+
+A line does not go on from the one before it. Files of the shipped ledger: put them back
+from a copy, or move the folder away, then it is written anew from the store. The store's
+own ledger: restore a backup and replay the shipped ledger.""",
+    "E141": """E141: the backup can not be used
+
+It is cut off, was changed, or is no backup of this program. Nothing was restored. Take
+an older one: dispatcher backup list; check them: dispatcher backup verify.""",
     "E203": """E203: the gate refuses
 
 Showing this field to this worker would reach a limit of the policy, together with all

@@ -1,0 +1,18 @@
+"""The ledger shipped: every line is also kept in files outside of the store.
+
+* :mod:`segments` keeps the files: appended, made durable, rotated, read again.
+* :mod:`shipper` is the journal of an open store: group commit, and healing.
+* :mod:`telling` writes the lines that a store has, as evidence has them.
+"""
+
+from dispatcher.ledger.shipping.segments import SEGMENT_BYTES, Segments, shipped_lines
+from dispatcher.ledger.shipping.shipper import Shipper, attach, store_id
+
+__all__ = [
+    "SEGMENT_BYTES",
+    "Segments",
+    "Shipper",
+    "attach",
+    "shipped_lines",
+    "store_id",
+]

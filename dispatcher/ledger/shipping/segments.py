@@ -1,0 +1,324 @@
+"""The files of the shipped ledger: JSON lines, appended, rotated, never rewritten.
+
+A folder holds ``ledger-000001.jsonl``, ``ledger-000002.jsonl`` and so on. The first line
+of each says whose ledger it is and where every chain stood when it was begun, so that
+only the last file has to be read to go on. All other lines stand as in evidence, and
+what evidence keeps in files of their own (policies, keys) before the line it belongs to.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from dispatcher.errors import LedgerBroken, LedgerForeign, NotShipped
+from dispatcher.ledger.lines import NO_HASH, canonical
+
+SEGMENT_BYTES: Final = 16 * 2**20
+"""A file that has grown to this size is followed by the next one."""
+
+_PATTERN: Final = "ledger-*.jsonl"
+_START: Final = (0, NO_HASH)
+
+
+class ShippedLine(NamedTuple):
+    """A line of the shipped ledger: its members, where it stands, and its bytes."""
+
+    members: dict[str, Any]
+    place: str
+    raw: bytes
+
+
+class Segments:
+    """The folder of one store's shipped ledger, as one process sees it.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is not there.
+    store : str
+        Id of the store that the ledger must be of.
+    limit : int
+        Bytes after which the next file is begun.
+
+    Attributes
+    ----------
+    heads : dict of str to (int, str)
+        By chain: number and hash of its last line here. Valid under :meth:`locked`.
+    """
+
+    def __init__(self, folder: Path, store: str, *, limit: int = SEGMENT_BYTES) -> None:
+        self.folder = folder
+        self.heads: dict[str, tuple[int, str]] = {}
+        self._store = store
+        self._limit = limit
+        self._number = 0
+        self._file = -1
+        self._size = 0
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the only process that writes here, and know what the others wrote.
+
+        Raises
+        ------
+        NotShipped
+            The folder can not be written or read.
+        LedgerForeign, LedgerBroken
+        """
+        try:
+            if not self.folder.is_dir():
+                self.folder.mkdir(parents=True, mode=0o700)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            lock = os.open(self.folder / "lock", flags, 0o600)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._refresh()
+            yield
+        except OSError as error:
+            self.close()
+            raise _unwritable(self.folder, error) from None
+        finally:
+            os.close(lock)
+
+    def head(self, chain: str) -> tuple[int, str]:
+        """Number and hash of a chain's last line here."""
+        return self.heads.get(chain, _START)
+
+    def append(self, text: bytes, heads: Mapping[str, tuple[int, str]]) -> None:
+        """Append whole lines and make them durable; call it under :meth:`locked`.
+
+        Raises
+        ------
+        OSError
+            Nothing of them is here: what was written of them was cut off again.
+        """
+        if self._size >= self._limit or self._file < 0:
+            self._begin()
+        try:
+            _write(self._file, text, self._size)
+            os.fdatasync(self._file)
+        except OSError:
+            # After a failed sync nobody knows what is on the disk: know nothing too.
+            with suppress(OSError):
+                os.ftruncate(self._file, self._size)
+                os.fsync(self._file)
+            self.close()
+            raise
+        self._size += len(text)
+        self.heads.update(heads)
+
+    def close(self) -> None:
+        """Forget the open file; it is looked at again when it is needed."""
+        if self._file >= 0:
+            os.close(self._file)
+        self._file, self._number, self._size, self.heads = -1, 0, 0, {}
+
+    def _refresh(self) -> None:
+        """Read on from where this process left the last file."""
+        number = _last_number(self.folder)
+        if self._file >= 0 and number == self._number:
+            size = os.fstat(self._file).st_size
+            if size == self._size:
+                return
+            if size > self._size:
+                self._read_on()
+                return
+        self.close()
+        if number:
+            path = _path(self.folder, number)
+            self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            self._number = number
+            self._read_on()
+
+    def _read_on(self) -> None:
+        path = _path(self.folder, self._number)
+        with path.open("rb") as file:
+            file.seek(self._size)
+            data = file.read()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):  # a write was cut off: nobody was told that it is here
+            os.ftruncate(self._file, self._size + whole)
+            os.fsync(self._file)
+        if self._size == 0:
+            if not whole:
+                self._drop_empty(path)
+                return
+            head, _, _ = data.partition(b"\n")
+            self.heads = _heads(head, path, self._store)
+        first = 1 if self._size == 0 else 0
+        for number, line in enumerate(data[:whole].split(b"\n")[first:-1], first + 1):
+            members = _parsed(line, f"{path.name}:{number}")
+            if "attached" not in members:
+                _follow(self.heads, members, f"{path.name}:{number}")
+        self._size += whole
+
+    def _drop_empty(self, path: Path) -> None:
+        """Take away a file whose very first line was cut off."""
+        self.close()
+        path.unlink()
+        _sync_folder(self.folder)
+        self._refresh()
+
+    def _begin(self) -> None:
+        """Begin the next file: it says where the chains stand."""
+        number = self._number + 1
+        heads = {c: {"seq": s, "hash": h} for c, (s, h) in self.heads.items()}
+        head = {"format": 1, "heads": heads, "segment": number, "store": self._store}
+        text = (canonical(head) + "\n").encode()
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        path = _path(self.folder, number)
+        file = os.open(path, flags, 0o600)
+        try:
+            _write(file, text, 0)
+            os.fsync(file)
+            _sync_folder(self.folder)
+        except OSError:
+            os.close(file)
+            with suppress(OSError):
+                path.unlink()
+            raise
+        if self._file >= 0:
+            os.close(self._file)
+        self._file, self._number, self._size = file, number, len(text)
+
+
+def shipped_lines(folder: Path, *, store: str | None = None) -> Iterator[ShippedLine]:
+    """Read a whole shipped ledger, file by file, in constant memory.
+
+    Every line is checked to go on from the one before in its chain, by number and
+    ``prev``. A last line that was cut off is left out.
+
+    Parameters
+    ----------
+    folder : Path
+    store : str, optional
+        Id of the store that it must be of.
+
+    Raises
+    ------
+    LedgerBroken
+        There is none, it has a gap, or a line is not one.
+    LedgerForeign
+        It is of another store.
+    """
+    heads: dict[str, tuple[int, str]] = {}
+    last = _last_number(folder)
+    if not last:
+        raise _broken(str(folder), "there is no shipped ledger in this folder")
+    for number in range(1, last + 1):
+        path = _path(folder, number)
+        if not path.is_file():
+            raise _broken(path.name, "this file is missing, and a later one is there")
+        with path.open("rb") as file:
+            head = file.readline()
+            if not head.endswith(b"\n") and number == last:
+                return
+            found = _heads(head, path, store)
+            if found != heads:
+                raise _broken(path.name, "it does not go on where the last file ended")
+            store = store or _parsed(head, path.name)["store"]
+            for place, raw in enumerate(file, start=2):
+                where = f"{path.name}:{place}"
+                if not raw.endswith(b"\n"):
+                    if number == last:
+                        return
+                    raise _broken(where, "the line was cut off")
+                members = _parsed(raw, where)
+                if "attached" not in members:
+                    _follow(heads, members, where)
+                yield ShippedLine(members, where, raw)
+
+
+def _follow(
+    heads: dict[str, tuple[int, str]], members: Mapping[str, Any], where: str
+) -> None:
+    try:
+        chain, seq = members["chain"], members["seq"]
+        prev, own = members["prev"], members["hash"]
+    except KeyError:
+        raise _broken(where, "it is no line of a ledger") from None
+    known = heads.get(chain, _START)
+    if seq != known[0] + 1 or prev != known[1]:
+        raise _broken(
+            where, f"chain {chain} has a gap: line {seq} follows line {known[0]}"
+        )
+    heads[chain] = (seq, own)
+
+
+def _heads(line: bytes, path: Path, store: str | None) -> dict[str, tuple[int, str]]:
+    head = _parsed(line, path.name)
+    try:
+        owner, fmt = head["store"], head["format"]
+        heads = {c: (int(h["seq"]), str(h["hash"])) for c, h in head["heads"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise _broken(path.name, "its first line is not that of a ledger") from None
+    if fmt != 1:
+        raise _broken(path.name, "a newer version of the program wrote it")
+    if store is not None and owner != store:
+        raise LedgerForeign(
+            f"the shipped ledger in {path.parent} is another store's",
+            why=f"It is of store {owner}, this one is {store}.",
+            fix='Give each store a folder of its own: ship = "DIR" in [ledger].',
+        )
+    return heads
+
+
+def _parsed(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        members = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _broken(where, "it is not JSON") from None
+    if not isinstance(members, dict):
+        raise _broken(where, "it is no object")
+    return members
+
+
+def _broken(where: str, why: str) -> LedgerBroken:
+    return LedgerBroken(
+        f"the shipped ledger does not read as it was written: {where}",
+        why=f"{why[0].upper()}{why[1:]}.",
+        fix="Put the file back from a copy of it. If there is none, move the folder "
+        "away: the store's own ledger is shipped anew, whole, if it was never restored.",
+    )
+
+
+def _unwritable(folder: Path, error: OSError) -> NotShipped:
+    return NotShipped(
+        f"the ledger can not be shipped to {folder}",
+        why=f"{error.strerror or error}. Every showing must be written there before it "
+        "happens; what is in the store is safe, nothing new is shown.",
+        fix="Make room or mend the disk; it goes on by itself. To ship elsewhere: "
+        "[ledger] ship in dispatcher.toml.",
+    )
+
+
+def _write(file: int, text: bytes, offset: int) -> None:
+    view = memoryview(text)
+    while view:
+        done = os.pwrite(file, view, offset)
+        view, offset = view[done:], offset + done
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"ledger-{number:06d}.jsonl"
+
+
+def _last_number(folder: Path) -> int:
+    found = (path.stem.partition("-")[2] for path in folder.glob(_PATTERN))
+    return max((int(n) for n in found if n.isdigit()), default=0)
