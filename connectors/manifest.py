@@ -88,6 +88,9 @@ class Manifest:
     role, binding, identity, content, preview, idempotency
         See the enums of these names.
     limits : Limits
+    finds : bool
+        Whether ``find`` can ask the outside. Where not, it returns None, and the message
+        is sent again under its key: that needs idempotency by key.
     withdraws : bool
         Whether an offer can be taken back before it is answered. What was offered
         counts as seen all the same.
@@ -104,6 +107,7 @@ class Manifest:
     preview: Preview
     idempotency: Idempotency
     limits: Limits = field(default_factory=Limits)
+    finds: bool = True
     withdraws: bool = True
     tested_against: str = ""
 
@@ -121,6 +125,12 @@ class Manifest:
             self.preview.value,
             "none or contentless where binding is assigned: who can preview a task "
             "has seen it, so nothing is assigned",
+        )
+        expect(
+            self.finds or self.idempotency is Idempotency.KEY,
+            "finds",
+            self.finds,
+            "yes where idempotency is not by key",
         )
         if self.role is Role.FEED:
             expect(

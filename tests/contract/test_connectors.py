@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -17,10 +18,14 @@ from connectors.contract import NOW, Bench, FeedContract, MarketContract, offer_
 from connectors.folder import Folder
 from connectors.folder.names import batch_of, directory_of
 from connectors.hostile import Fault, Hostile, Memory
+from connectors.http import Http
 from connectors.inhouse import Inhouse, Ticket, sign
+from connectors.webhook import WebhookFeed
 from tests.contract.memory_feed import MemoryFeed
+from tests.contract.receiver import receiving, take
 
 KEY = b"k" * 32
+WHSEC = "whsec_" + "a2tr" * 8
 
 
 class Killed(Exception):
@@ -238,3 +243,34 @@ class TestTheSuiteItself:
             )
         with pytest.raises(Rejected):
             Inhouse(KEY).publish(offer_for(Memory().manifest, "k1"))
+
+
+class TestWebhook(FeedContract):
+    @pytest.fixture
+    def bench(self):
+        with receiving() as outside:
+            http = Http(private=["127.0.0.1"], seconds=2)
+
+            @contextmanager
+            def crash():
+                # the receiver takes the message, and its answer is lost
+                outside.respond = lambda request: None
+                yield
+                outside.respond = take
+
+            yield Bench(
+                open=lambda: WebhookFeed(outside.url, [WHSEC], http, NOW.timestamp),
+                seen=lambda account: b"".join(
+                    json.dumps(json.loads(r.body), ensure_ascii=False).encode()
+                    for r in outside.requests
+                ),
+                copies=lambda key: len(
+                    {
+                        r.headers["webhook-id"]
+                        for r in outside.requests
+                        if r.headers["webhook-id"] == f"msg_{key}"
+                    }
+                ),
+                crash_after_accept=crash,
+            )
+            http.close()

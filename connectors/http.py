@@ -1,0 +1,330 @@
+"""HTTP to the outside, for every connector that speaks it: guarded, bounded, no surprise.
+
+- An address that an operator wrote may lead anywhere: the name is resolved here, every
+  address of it must be public, and the connection goes to the address that was checked,
+  so that a name which answers differently the second time (DNS rebinding) gains nothing.
+  Hosts of the own network are reached only when the operator lists them.
+- TLS certificates are always verified; there is no switch. Redirects are never followed.
+- One call takes at most `seconds` in all, and an answer at most `most` bytes.
+- No error holds a path, a query, a header or a body: they may hold tokens and values.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+import httpcore2
+
+from connectors.errors import ConnectorError, Misconfigured, Rejected, TryLater
+
+SECONDS: Final = 30.0
+MOST: Final = 10 << 20
+PORTS: Final = (443, 8443)
+_IDLE_SECONDS = 15.0  # a connection kept for the next call
+_WAIT = 60.0  # where the outside names no time to wait
+_LONGEST_WAIT = 86_400.0
+
+Resolve = Callable[[str, int], Iterable[str]]
+"""(host, port) -> its addresses as text."""
+
+
+def addresses(host: str, port: int) -> Iterable[str]:
+    """Resolve a host by the system's resolver."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is public unicast: not of this machine, network or provider."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    inner = getattr(found, "ipv4_mapped", None) or getattr(found, "sixtofour", None)
+    if inner is not None:
+        found = inner
+    return found.is_global and not found.is_multicast
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What the outside answered.
+
+    Attributes
+    ----------
+    status : int
+    headers : Mapping[str, str]
+        Names in lower case; the last of a name.
+    body : bytes
+        Whole, at most `most` bytes.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+class TooLong(TryLater):
+    """No whole answer in time: what was asked may have been done."""
+
+
+class _Guarded(httpcore2.NetworkBackend):
+    """Connects only to addresses that may be reached, as they were checked."""
+
+    def __init__(self, private: frozenset[str], resolve: Resolve) -> None:
+        self._private = private
+        self._resolve = resolve
+        self._plain = httpcore2.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.NetworkStream:
+        try:
+            found = list(dict.fromkeys(self._resolve(host, port)))
+        except (OSError, UnicodeError) as error:
+            raise httpcore2.ConnectError("the name is not known") from error
+        if host not in self._private and not all(map(is_public, found)):
+            raise Misconfigured(
+                f"{host} lies in a private network",
+                why="an address given by hand must not reach into the own network",
+                fix=f'if it is meant: allow_private = "{host}" at this connector',
+            )
+        last: Exception = httpcore2.ConnectError("the name has no address")
+        for address in found:
+            try:
+                return self._plain.connect_tcp(
+                    address, port, timeout, local_address, socket_options
+                )
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                last = error
+        raise last
+
+
+class Http:
+    """A client with limits; one for each connector, safe to share between threads.
+
+    Parameters
+    ----------
+    private : iterable of str
+        Hosts of the own network that may be reached, also without TLS and at any port.
+    seconds : float
+        For one call in all, > 0.
+    most : int
+        Bytes of an answer, >= 0.
+    resolve : callable
+        (host, port) -> addresses.
+    trusted : ssl.SSLContext, optional
+        Which certificates are trusted; None: the system's.
+    clock : callable
+        () -> seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        *,
+        private: Iterable[str] = (),
+        seconds: float = SECONDS,
+        most: int = MOST,
+        resolve: Resolve = addresses,
+        trusted: ssl.SSLContext | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._private = frozenset(host.strip().lower() for host in private) - {""}
+        self._seconds = seconds
+        self._most = most
+        self._clock = clock
+        self._pool = httpcore2.ConnectionPool(
+            ssl_context=trusted or ssl.create_default_context(),
+            max_connections=8,
+            keepalive_expiry=_IDLE_SECONDS,
+            network_backend=_Guarded(self._private, resolve),
+        )
+
+    def check(self, url: str) -> SplitResult:
+        """Refuse a URL that must not be called; nothing is resolved yet.
+
+        Raises
+        ------
+        Misconfigured
+            Not https (http for a listed host), a user in it, or a port of no web server.
+        """
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname or "", parts.port
+        except ValueError:
+            parts, host, port = urlsplit(""), "", None
+        listed = host in self._private
+        if not host or parts.scheme not in (
+            ("https", "http") if listed else ("https",)
+        ):
+            raise Misconfigured(
+                "the url is not one of https",
+                why="what is sent must be read by its receiver alone",
+                fix="write it as https://host/path",
+            )
+        if parts.username is not None or parts.password is not None:
+            raise Misconfigured(
+                "the url holds a user or a password",
+                fix="give the secret by a secret_file",
+            )
+        if port is not None and port not in PORTS and not listed:
+            raise Misconfigured(
+                f"port {port} is none of {', '.join(map(str, PORTS))}",
+                fix=f'if it is meant: allow_private = "{host}" at this connector',
+            )
+        return parts
+
+    def call(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+    ) -> Answered:
+        """Call once, and read the whole answer.
+
+        Raises
+        ------
+        Misconfigured
+            The URL must not be called, or the certificate is not trusted.
+        TryLater
+            Not reached: nothing was done.
+        TooLong
+            Reached, but no whole answer in time: it may have been done.
+        Rejected
+            The answer is too large, or compressed (asked not to be).
+        """
+        parts = self.check(url)
+        until = self._clock() + self._seconds
+        sent = {
+            "host": parts.netloc,
+            "accept-encoding": "identity",
+            "user-agent": "sparsi-dispatcher",
+            "content-length": str(len(body)),
+            **{name.lower(): value for name, value in (headers or {}).items()},
+        }
+        try:
+            return self._call(method, url, sent, body, until)
+        except ConnectorError:
+            raise
+        except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+            raise _unreached(parts, error) from None
+        except (httpcore2.TimeoutException, httpcore2.NetworkError) as error:
+            raise TooLong(
+                f"{parts.hostname} gave no whole answer",
+                why=type(error).__name__,
+                fix="it is asked again later",
+            ) from None
+        except httpcore2.ProtocolError:
+            raise TooLong(f"{parts.hostname} does not answer in HTTP") from None
+
+    def _call(
+        self, method: str, url: str, sent: Mapping[str, str], body: bytes, until: float
+    ) -> Answered:
+        per_step = dict.fromkeys(("connect", "read", "write", "pool"), self._seconds)
+        with self._pool.stream(
+            method, url, headers=list(sent.items()), content=body,
+            extensions={"timeout": per_step},
+        ) as response:  # fmt: skip
+            headers = {
+                name.decode("latin-1").lower(): value.decode("latin-1")
+                for name, value in response.headers
+            }
+            if headers.get("content-encoding", "identity") != "identity":
+                raise Rejected("the answer is compressed, though asked not to be")
+            got = bytearray()
+            for chunk in response.iter_stream():
+                got += chunk
+                if len(got) > self._most:
+                    raise Rejected(f"the answer has more than {self._most} bytes")
+                if self._clock() > until:
+                    raise httpcore2.ReadTimeout("in all")
+            return Answered(response.status, headers, bytes(got))
+
+    def close(self) -> None:
+        """Close what is kept open."""
+        self._pool.close()
+
+
+def expect_done(answered: Answered, host: str, now: float) -> Answered:
+    """Class an answer by what the caller does next.
+
+    Parameters
+    ----------
+    answered : Answered
+    host : str
+        For the message.
+    now : float
+        Seconds since 1970, to read a date in ``Retry-After``.
+
+    Returns
+    -------
+    Answered
+        The same, if its status is 2xx.
+
+    Raises
+    ------
+    TryLater
+        408, 425, 429 and 5xx; it may have been done.
+    Misconfigured
+        3xx, 401, 403, 404, 405 and 410: no call will succeed.
+    Rejected
+        Any other: this call can not succeed.
+    """
+    status = answered.status
+    if 200 <= status < 300:
+        return answered
+    what = f"{host} answers {status}"
+    if status in (408, 425, 429) or status >= 500:
+        wait = retry_after(answered.headers.get("retry-after", ""), now)
+        raise TryLater(what, after=wait, fix="it is asked again later")
+    if status in (401, 403):
+        raise Misconfigured(what, why="it does not know the secret",
+                            fix="mend its secret_file")  # fmt: skip
+    if status < 400 or status in (404, 405, 410):
+        raise Misconfigured(what, why="nothing takes it there (redirects are refused)",
+                            fix="mend the url of this connector")  # fmt: skip
+    raise Rejected(what, why="it does not take this message")
+
+
+def retry_after(value: str, now: float) -> float:
+    """Read ``Retry-After``: seconds or a date; a minute where it is neither."""
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text[:9]), _LONGEST_WAIT)
+    try:
+        wanted = parsedate_to_datetime(text).timestamp() - now
+    except (ValueError, TypeError, OverflowError):
+        return _WAIT
+    return min(max(wanted, 0.0), _LONGEST_WAIT)
+
+
+def _unreached(parts: SplitResult, error: Exception) -> ConnectorError:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return Misconfigured(
+                f"{parts.hostname} shows a certificate that is not trusted",
+                why="TLS is always verified",
+                fix="let it use a certificate of a known authority",
+            )
+        cause = cause.__cause__ or cause.__context__
+    return TryLater(
+        f"{parts.hostname} can not be reached",
+        why=type(error).__name__,
+        fix="it is tried again later",
+    )

@@ -1,0 +1,39 @@
+"""The webhook feed: signed HTTP messages to one receiver (Standard Webhooks).
+
+Settings: ``url`` (required, https), ``allow_private`` (hosts of the own network that may
+be reached, separated by commas). Secret: one or more ``whsec_`` secrets, one a line; each
+message is signed with all of them, so that a secret is changed by adding the new one,
+telling the receiver, and taking the old one away.
+
+A message is one JSON object::
+
+    {
+        "type": "fields.shared",
+        "data": {
+            "items": [
+                {
+                    "token": "...",
+                    "field": "place",
+                    "media_type": "text/plain",
+                    "text": "...",
+                },
+                {
+                    "token": "...",
+                    "field": "photo",
+                    "media_type": "image/png",
+                    "base64": "...",
+                },
+            ]
+        },
+    }
+
+The receiver must treat a repeated ``webhook-id`` as the same message: after a time-out
+it is sent again under the same id. What was sent counts as seen for ever.
+"""
+
+from connectors.base import Plugin
+from connectors.webhook.feed import MANIFEST, WebhookFeed, open_webhook
+
+__all__ = ["CONNECTOR", "WebhookFeed"]
+
+CONNECTOR = Plugin(MANIFEST, open_webhook)

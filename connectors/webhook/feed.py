@@ -1,0 +1,168 @@
+"""Send items as one signed message, under an id that stays over repeats."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from standardwebhooks import Webhook
+
+from connectors.base import (
+    Binding,
+    Content,
+    Handle,
+    Idempotency,
+    Identity,
+    Item,
+    Limits,
+    Manifest,
+    Misconfigured,
+    Offer,
+    Preview,
+    Rejected,
+    Role,
+    Settings,
+)
+from connectors.http import Http, expect_done
+
+MANIFEST = Manifest(
+    name="webhook",
+    role=Role.FEED,
+    binding=Binding.ASSIGNED,
+    identity=Identity.SIGNED,
+    content=Content.MARKET,
+    preview=Preview.NONE,
+    idempotency=Idempotency.KEY,
+    finds=False,
+    limits=Limits(items=100, content_bytes=1 << 20, per_minute=600),
+    withdraws=False,
+    tested_against="real HTTP and the reference library's own check",
+)
+
+PREFIX: Final = "whsec_"
+_SECRET_BYTES = range(24, 65)  # Standard Webhooks: 192 to 512 bits
+_MOST_BYTES = 8 << 20
+
+
+class WebhookFeed:
+    """One receiver.
+
+    Parameters
+    ----------
+    url : str
+    secrets : sequence of str
+        At least one, as Standard Webhooks writes them: ``whsec_`` and base64.
+    http : Http
+    clock : callable
+        () -> seconds since 1970.
+
+    Raises
+    ------
+    Misconfigured
+        A URL that must not be called, or a secret that is none.
+    """
+
+    def __init__(
+        self, url: str, secrets: Sequence[str], http: Http, clock: Callable[[], float]
+    ) -> None:
+        self._host = http.check(url).hostname or ""
+        self._url = url
+        self._signers = [_signer(secret) for secret in secrets]
+        if not self._signers:
+            raise Misconfigured(
+                "the webhook has no secret",
+                why="its receiver could not tell our messages from anybody's",
+                fix="write it into the secret_file of this connector",
+            )
+        self._http = http
+        self._clock = clock
+
+    @property
+    def manifest(self) -> Manifest:
+        """A feed that is deduplicated by its receiver and can not be asked."""
+        return MANIFEST
+
+    def send(self, offer: Offer) -> Handle:
+        """Sign and post the items; the id is the offer's key."""
+        MANIFEST.check(offer)
+        body = payload(offer.items)
+        if len(body) > _MOST_BYTES:
+            raise Rejected(
+                f"the message has {len(body)} bytes, a webhook takes {_MOST_BYTES}",
+                fix="send fewer items at once",
+            )
+        now = self._clock()
+        at = datetime.fromtimestamp(now, UTC)
+        name = f"msg_{offer.key}"
+        text = body.decode("ascii")
+        signed = " ".join(signer.sign(name, at, text) for signer in self._signers)
+        answered = self._http.call(
+            "POST",
+            self._url,
+            headers={
+                "content-type": "application/json",
+                "webhook-id": name,
+                "webhook-timestamp": str(int(now)),
+                "webhook-signature": signed,
+            },
+            body=body,
+        )
+        expect_done(answered, self._host, now)
+        return Handle(offer.key, name)
+
+    def find(self, key: str) -> Handle | None:  # noqa: ARG002
+        """Nobody can be asked: it is sent again, under the same id."""
+        return None
+
+
+def payload(items: Sequence[Item]) -> bytes:
+    """Write the message: the same items give the same bytes, in ASCII."""
+    told = {"type": "fields.shared", "data": {"items": [_told(item) for item in items]}}
+    return json.dumps(told, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def _told(item: Item) -> dict[str, Any]:
+    content = item.content or b""
+    told: dict[str, Any] = {
+        "token": item.token,
+        "field": item.label,
+        "media_type": item.media_type,
+    }
+    if item.media_type.startswith("text/"):
+        told["text"] = content.decode("utf-8")
+    else:
+        told["base64"] = base64.b64encode(content).decode("ascii")
+    return told
+
+
+def _signer(secret: str) -> Webhook:
+    try:
+        raw = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+    except ValueError:
+        raw = b""
+    if not secret.startswith(PREFIX) or len(raw) not in _SECRET_BYTES:
+        raise Misconfigured(
+            "a secret of the webhook is none",
+            why="it is whsec_ and the base64 of 24 to 64 random bytes",
+            fix="make one: python -c \"import base64, os; print('whsec_' + "
+            'base64.b64encode(os.urandom(32)).decode())"',
+        )
+    return Webhook(raw)
+
+
+def open_webhook(settings: Settings) -> WebhookFeed:
+    """Open the receiver that the settings name."""
+    values = settings.values
+    unknown = sorted(set(values) - {"url", "allow_private"})
+    if unknown or "url" not in values:
+        raise Misconfigured(
+            f"settings of webhook: {', '.join(unknown) or 'url is missing'}",
+            fix="it takes url and allow_private",
+        )
+    http = Http(private=values.get("allow_private", "").split(","))
+    secrets = settings.secret.decode("ascii", "replace").split()
+    return WebhookFeed(values["url"], secrets, http, time.time)  # noqa: TID251
