@@ -51,9 +51,10 @@ class Means:
 
 def measured(force: InForce) -> tuple[Rule | LinkRule, ...]:
     """Return the rules whose sums are needed: all, if the budget caps their mean."""
-    every = (*force.rules.all.values(), *force.rules.links.values())
+    every: list[Rule | LinkRule] = [*force.rules.all.values()]
+    every += force.rules.links.values()
     if force.policy.budget.average is not None:
-        return every
+        return tuple(every)
     return tuple(rule for rule in every if rule.average is not None)
 
 

@@ -22,7 +22,7 @@ class Explanation:
         after, and the limit, for every rule that touches the field.
     seen : tuple of SeenRow
         What the adversary was shown of the same record and subject in fields of those
-        rules, and when.
+        rules, and of linked people at the same place, and when.
     """
 
     decision: Decision
@@ -66,13 +66,18 @@ def explain(tx: Tx, entry_id: int, account_id: int) -> Explanation:
     decision = decide(tx, force, entry_id, account_id, told=True)
     field = force.fields.get(decision.entry.field_id)
     names = {name for rule in (field.rules if field else ()) for name in rule.fields}
+    names |= {name for rule in (field.links if field else ()) for name in rule.fields}
     seen = explaining.seen_of_unit(
         tx,
         decision.account.adversary_id,
         decision.entry,
         [force.field_ids[name] for name in sorted(names)],
     )
-    return Explanation(decision, tuple(seen))
+    for relation in sorted({rule.relation for rule in field.links} if field else ()):
+        seen += explaining.seen_of_links(
+            tx, decision.account.adversary_id, decision.entry, relation
+        )
+    return Explanation(decision, tuple(dict.fromkeys(seen)))
 
 
 def takers(tx: Tx, entry_id: int) -> Takers:

@@ -16,6 +16,7 @@ from dispatcher.ledger.standing import version_of
 from dispatcher.store import keylines
 from dispatcher.store.transaction import Tx
 from policies.document.policy import Box, Field, Policy
+from policies.relations import place_columns
 
 
 def check_loaded(tx: Tx, policy: Policy) -> None:
@@ -55,6 +56,9 @@ def _differences(before: Policy, after: Policy) -> Iterator[str]:
         one, other = getattr(old, word), getattr(new, word)
         if one is not None and other is not None and one != other:
             yield f"the policy takes the {word} from another column"
+    place, other = place_columns(before.properties), place_columns(after.properties)
+    if other is not None and place != other:
+        yield "the policy takes the place of a record from another column"
     for name, field in new.fields.items():
         known = old.fields.get(name)
         if known is None or not field.send:

@@ -30,28 +30,53 @@ class RecordKeys(NamedTuple):
         The subject's pseudonym.
     time : int or None
         Microseconds UTC.
+    place : str or None
+        Pseudonym of the place; None if it is at none.
+    visits : int or None
+        At that place, >= 1.
     """
 
     record: str
     field_ids: Sequence[int]
     subject: str | None = None
     time: int | None = None
+    place: str | None = None
+    visits: int | None = None
 
 
 @dataclass(frozen=True)
 class Needs:
-    """Which facts of a field's entries the rules have a use for."""
+    """Which facts of a field's entries the rules have a use for.
+
+    ``vector`` and ``count`` are the columns that relation rules read, None for none.
+    """
 
     subject: bool
     time: bool
+    vector: str | None = None
+    count: str | None = None
+
+    def exceeds(self, had: Needs | None) -> bool:
+        """Whether something is needed that was not told before."""
+        if had is None:
+            return True
+        pairs = ((getattr(self, w), getattr(had, w)) for w in ("subject", "time"))
+        more = any(mine and not theirs for mine, theirs in pairs)
+        return more or any(
+            getattr(self, word) not in (None, getattr(had, word))
+            for word in ("vector", "count")
+        )
 
 
 def needs(force: InForce) -> dict[int, Needs]:
     """Return the facts that the version in force needs, by field number."""
     return {
         number: Needs(
-            subject=any(rule.scope is Scope.SUBJECT for rule in field.rules),
+            subject=any(rule.scope is Scope.SUBJECT for rule in field.rules)
+            or bool(field.links),
             time=field.timed,
+            vector=next((rule.vector for rule in field.links), None),
+            count=next((rule.count for rule in field.links), None),
         )
         for number, field in force.fields.items()
     }
@@ -104,47 +129,86 @@ def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
     return written
 
 
-def write_keys(tx: Tx, lines: Iterable[str], *, at: int, repeated: bool = False) -> int:
+def write_keys(
+    tx: Tx,
+    lines: Iterable[str],
+    *,
+    at: int,
+    repeated: bool = False,
+    links: Iterable[str] = (),
+) -> int:
     """Keep raw key lines and enter them in chain ``system``.
 
-    ``repeated`` says that their entries are known: the lines only add facts.
+    ``repeated`` says that their entries are known: the lines only add facts. ``links``
+    are raw lines of relations. Returns the number of key lines.
     """
-    kept = list(lines)
-    if not kept:
+    kept, paired = list(lines), list(links)
+    if not kept and not paired:
         return 0
-    raw = "".join(kept).encode()
+    raw, relations = "".join(kept).encode(), "".join(paired).encode()
     body = {
         "keys_count": len(kept),
         "keys_sha256": hashlib.sha256(raw).hexdigest(),
-        "relations_count": 0,
-        "relations_sha256": hashlib.sha256(b"").hexdigest(),
+        "relations_count": len(paired),
+        "relations_sha256": hashlib.sha256(relations).hexdigest(),
     }
     system = chains.append(tx, chains.lock_system(tx), "keys", body, at=at)
-    keylines.add(tx, system.seq, raw, b"", len(kept) if repeated else 0)
+    keylines.add(tx, system.seq, raw, relations, len(kept) if repeated else 0)
     return len(kept)
 
 
 def key_lines(force: InForce, records: Iterable[RecordKeys]) -> Iterator[str]:
-    """Canonical lines, each with its LF, as the version in force needs them."""
+    """Canonical lines, each with its LF, as the version in force needs them.
+
+    An entry at no place has ``vector`` (and ``count``) without a column.
+    """
     forms = _forms(force)
-    for record, field_ids, subject, time in records:
-        tail = ""
+    for record, field_ids, subject, time, place, visits in records:
         with_subject = "" if subject is None else f',"subject":"{subject}"'
         with_time = "" if time is None else f',"time":{time}'
         for number in field_ids:
-            field, wanted = forms[number]
-            tail = (with_subject if wanted.subject else "") + (
-                with_time if wanted.time else ""
-            )
+            form = forms[number]
+            wanted = form.needs
             if (wanted.subject and subject is None) or (wanted.time and time is None):
                 message = f"an entry of field {number} lacks its subject or time"
                 raise ValueError(message)
-            yield f'{{"entry":"{record}.{number}",{field}"{record}"{tail}}}\n'
+            head = form.count(None if place is None else visits)
+            tail = (with_subject if wanted.subject else "") + (
+                with_time if wanted.time else ""
+            )
+            yield (
+                f'{{{head}"entry":"{record}.{number}",{form.field}"{record}"{tail}'
+                f"{form.vector(place)}}}\n"
+            )
 
 
-def _forms(force: InForce) -> Mapping[int, tuple[str, Needs]]:
+@dataclass(frozen=True)
+class _Form:
+    """How the key lines of a field are written."""
+
+    field: str
+    needs: Needs
+
+    def count(self, visits: int | None) -> str:
+        """Member ``count`` with its comma, where it is needed."""
+        column = self.needs.count
+        if column is None:
+            return ""
+        inside = "" if visits is None else f"{canonical(column)}:{visits}"
+        return f'"count":{{{inside}}},'
+
+    def vector(self, place: str | None) -> str:
+        """Member ``vector`` with its comma, where it is needed."""
+        column = self.needs.vector
+        if column is None:
+            return ""
+        inside = "" if place is None else f'{canonical(column)}:"{place}"'
+        return f',"vector":{{{inside}}}'
+
+
+def _forms(force: InForce) -> Mapping[int, _Form]:
     wanted = needs(force)
     return {
-        number: (f'"field":{canonical(field.name)},"record":', wanted[number])
+        number: _Form(f'"field":{canonical(field.name)},"record":', wanted[number])
         for number, field in force.fields.items()
     }

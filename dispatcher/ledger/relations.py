@@ -132,7 +132,11 @@ def past_links(
     for rule in rules:
         of = vectors(seen, rule.fields)
         for number, one, other in rows.links(tx, rule.relation):
-            if one in of and other in of and rule.past(rule.reached(of[one], of[other])):
+            if (
+                one in of
+                and other in of
+                and rule.past(rule.reached(of[one], of[other]))
+            ):
                 found.append((rule.name, link_unit(number)))
     return found
 

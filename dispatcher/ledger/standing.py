@@ -126,9 +126,9 @@ def compile_version(
             timed=any(rule.window is not None for rule in touching),
             links=rules.links_of_field(name),
         )
+    every: list[Rule | LinkRule] = [*rules.all.values(), *rules.links.values()]
     averages = policy.budget.average is not None or any(
-        rule.average is not None
-        for rule in (*rules.all.values(), *rules.links.values())
+        rule.average is not None for rule in every
     )
     return InForce(
         version=version,

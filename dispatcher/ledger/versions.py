@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dispatcher.errors import Conflict, Invalid
 from dispatcher.ledger import averages, chains, recall
 from dispatcher.ledger.acceptance import Acceptance, Past, judged_trust
 from dispatcher.ledger.facts import check_loaded
+from dispatcher.ledger.links import Pairs, add_links, links_grew
 from dispatcher.ledger.loads import RecordKeys, key_lines, needs, write_keys
 from dispatcher.ledger.members import regroup
 from dispatcher.ledger.recall import (
@@ -124,7 +125,12 @@ def check_policy(source: bytes) -> Policy:
 
 
 def apply_policy(
-    tx: Tx, source: bytes, *, at: int, terms: Terms | None = None
+    tx: Tx,
+    source: bytes,
+    *,
+    at: int,
+    terms: Terms | None = None,
+    links: Mapping[str, Pairs] | None = None,
 ) -> Applied:
     """Put a policy file in force as the next version.
 
@@ -139,11 +145,14 @@ def apply_policy(
     at : int
         Now.
     terms : Terms, optional
+    links : Mapping of str to Pairs, optional
+        By relation of the policy: pairs of subjects, by pseudonym. They are added to
+        those that hold already; a link never lapses.
 
     Raises
     ------
     Invalid
-        See :func:`check_policy`.
+        See :func:`check_policy`; or a relation's links were not given.
     Conflict
         Another version is in force than the terms say; or loaded records lack facts
         that the version needs, or were loaded by other words
@@ -159,12 +168,13 @@ def apply_policy(
     before = ledger.close_barrier(tx)
     _check_active(before, terms.if_active)
     old = version_of(tx, before) if before else None
-    if old is not None and old.sha256 == sha256:
+    if old is not None and old.sha256 == sha256 and not links_grew(tx, links or {}):
         return Applied(before, sha256, changed=False)
     check_loaded(tx, policy)
     ids = ledger.number_fields(tx, policy.entity.fields)
     force = compile_version(before + 1, sha256, policy, ids)
-    written = _write_missing_keys(tx, old, force, at)
+    told = add_links(tx, policy, links or {}, force.version)
+    written = _write_missing_keys(tx, old, force, at, told)
     holdings.rebuild_holdings(tx, force.kept)
     if force.averages:
         averages.rebuild(tx, force)
@@ -240,8 +250,10 @@ def _judge_past(
     return sorted(items, key=lambda i: (i["chain"], i["property"], i["unit"]))
 
 
-def _write_missing_keys(tx: Tx, old: InForce | None, force: InForce, at: int) -> int:
-    """Write the facts of loaded entries that only the new version needs."""
+def _write_missing_keys(
+    tx: Tx, old: InForce | None, force: InForce, at: int, links: list[str]
+) -> int:
+    """Write the facts of loaded entries that only the new version needs, and links."""
     wanted = needs(force)
     given = needs(old) if old else {}
     loaded = {row[0]: row[1:] for row in keylines.loaded_fields(tx)}
@@ -259,13 +271,12 @@ def _write_missing_keys(tx: Tx, old: InForce | None, force: InForce, at: int) ->
                 " loaded named no such column.",
                 fix="Load these records into a new store under this policy.",
             )
-        if had is None or (need.subject > had.subject) or (need.time > had.time):
+        if need.exceeds(had):
             more.append(number)
-    if not more:
-        return 0
-    return write_keys(tx, key_lines(force, _facts(tx, more)), at=at, repeated=True)
+    lines = key_lines(force, _facts(tx, more)) if more else iter(())
+    return write_keys(tx, lines, at=at, repeated=True, links=links)
 
 
 def _facts(tx: Tx, field_ids: list[int]) -> Iterator[RecordKeys]:
-    for record, number, subject, time in keylines.facts(tx, field_ids):
-        yield RecordKeys(record, (number,), subject, time)
+    for record, number, *told in keylines.facts(tx, field_ids):
+        yield RecordKeys(record, (number,), *told)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from dispatcher.store import relations
 from dispatcher.store.ledger import EntryRow
 from dispatcher.store.transaction import Tx
 
@@ -17,6 +18,34 @@ class SeenRow(NamedTuple):
     field: str
     account: str
     at: int
+
+
+_SEEN: Final = (
+    "SELECT e.id, e.record_id, f.name, a.connector || '/' || a.name, l.at"
+    " FROM entry e JOIN ledger_line l ON l.entry_id = e.id"
+    " JOIN chain c ON c.id = l.chain_id"
+    " JOIN account a ON a.id = l.account_id"
+    " JOIN field f ON f.id = e.field_id"
+)
+
+
+def seen_of_links(
+    tx: Tx, adversary_id: int, entry: EntryRow, relation: str
+) -> list[SeenRow]:
+    """What an adversary was shown of linked people at the place of an entry."""
+    people = relations.friends(tx, relation, entry.subject_id or 0)
+    place, _ = relations.place_of(tx, entry.id)
+    if place is None or not people:
+        return []
+    return [
+        SeenRow(*row)
+        for row in tx.rows(
+            f"{_SEEN} WHERE e.subject_id = ANY(?) AND e.vector = ?"
+            " AND COALESCE(c.survivor_id, c.id) = ? AND l.showing = 1"
+            " ORDER BY l.at, e.id",
+            (people, place, adversary_id),
+        )
+    ]
 
 
 def seen_of_unit(
@@ -33,12 +62,7 @@ def seen_of_unit(
         found += [
             SeenRow(*row)
             for row in tx.rows(
-                "SELECT e.id, e.record_id, f.name, a.connector || '/' || a.name, l.at"
-                " FROM entry e JOIN ledger_line l ON l.entry_id = e.id"
-                " JOIN chain c ON c.id = l.chain_id"
-                " JOIN account a ON a.id = l.account_id"
-                " JOIN field f ON f.id = e.field_id"
-                f" WHERE e.{column} = ? AND e.field_id = ANY(?)"
+                f"{_SEEN} WHERE e.{column} = ? AND e.field_id = ANY(?)"
                 " AND COALESCE(c.survivor_id, c.id) = ? AND l.showing = 1"
                 " ORDER BY l.at, e.id",
                 (unit, list(field_ids), adversary_id),

@@ -29,8 +29,10 @@ def repeats_up_to(tx: Tx, seq: int) -> int:
 
 
 def loads(tx: Tx) -> list[int]:
-    """Numbers of the ``keys`` lines of loads, in order; not of further facts."""
-    found = tx.rows("SELECT seq FROM key_lines WHERE repeats = 0 ORDER BY seq")
+    """Numbers of the ``keys`` lines of loads, in order; not of facts or links alone."""
+    found = tx.rows(
+        "SELECT seq FROM key_lines WHERE repeats = 0 AND LENGTH(keys) > 0 ORDER BY seq"
+    )
     return [row[0] for row in found]
 
 
@@ -62,12 +64,13 @@ def loaded_fields(tx: Tx) -> list[Row]:
 
 
 def facts(tx: Tx, field_ids: list[int]) -> Iterator[Row]:
-    """Facts of all entries of some fields: (record, field, subject, time).
+    """Facts of all entries of some fields: (record, field, subject, time, place, visits).
 
-    Record and subject by pseudonym, in order of entry.
+    Record, subject and place by pseudonym, in order of entry.
     """
     return tx.stream(
-        "SELECT r.pseudonym, e.field_id, s.pseudonym, e.time FROM entry e"
+        "SELECT r.pseudonym, e.field_id, s.pseudonym, e.time, e.vector, e.visits"
+        " FROM entry e"
         " JOIN record r ON r.id = e.record_id"
         " LEFT JOIN subject s ON s.id = e.subject_id"
         " WHERE e.field_id = ANY(?) ORDER BY e.id",

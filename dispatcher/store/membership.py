@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from dispatcher.model import LIVE_TASK_STATES, SYSTEM_CHAIN
 from dispatcher.store.ledger import parts
+from dispatcher.store.relations import ends
 from dispatcher.store.transaction import Tx
 
 
@@ -20,19 +21,20 @@ def unit_names(tx: Tx, units: Iterable[int]) -> dict[int, tuple[str, ...]]:
         for part in parts(ids):
             text = f"SELECT id, pseudonym FROM {table} WHERE id = ANY(?)"
             named |= {2 * row[0] + odd: (row[1],) for row in tx.rows(text, [part])}
-    for number, one, other in links(tx, [unit for unit in wanted if unit < 0]):
-        ends = unit_names(tx, [2 * one + 1, 2 * other + 1])
-        named[number] = tuple(sorted(name for end in ends.values() for name in end))
-    return named
+    pairs = ends(tx, [-unit for unit in wanted if unit < 0])
+    return named | {-number: pair for number, pair in pairs.items()}
 
 
 def links(tx: Tx, units: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return unit id and the two subjects of links."""
+    """Return unit id and the two subjects of links whose people are loaded."""
     return [
         (-row[0], row[1], row[2])
         for part in parts([-unit for unit in units])
         for row in tx.rows(
-            "SELECT id, one_id, other_id FROM link WHERE id = ANY(?)", [part]
+            "SELECT l.id, s.id, o.id FROM link l"
+            " JOIN subject s ON s.pseudonym = l.one"
+            " JOIN subject o ON o.pseudonym = l.other WHERE l.id = ANY(?)",
+            [part],
         )
     ]
 

@@ -66,9 +66,15 @@ class Case:
         self.now += 1_000_000
         return self.now
 
-    def apply(self, source: bytes) -> Applied:
+    def apply(self, source: bytes, **links: list[tuple[str, str]]) -> Applied:
+        """Apply a policy; ``links`` has pairs of people by relation."""
+        secret = self.store.key("pseudonym-key")
+        told = {
+            name: {tuple(sorted(keys.pseudonyms(secret, "s", pair))) for pair in pairs}
+            for name, pairs in links.items()
+        }
         with self.store.write() as tx:
-            return apply_policy(tx, source, at=self.tick())
+            return apply_policy(tx, source, at=self.tick(), links=told)
 
     def add(self, *names: str) -> None:
         with self.store.write() as tx:
@@ -76,8 +82,11 @@ class Case:
             added = add_accounts(tx, pairs, at=self.tick())
         self.accounts |= {account.text: account.id for account in added.accounts}
 
-    def load(self, *records: tuple[str, str | None, int | None, str]) -> None:
-        """Load records: (key, subject, time, one letter for each field it has)."""
+    def load(self, *records: tuple) -> None:
+        """Load records: (key, subject, time, one letter for each field it has).
+
+        A record may go on with its place and the visits there.
+        """
         with self.store.write() as tx:
             force = current_policy(tx)
             assert force is not None
@@ -87,11 +96,11 @@ class Case:
                     " VALUES (1, 'default', 'active', 0)"
                 )
             told = []
-            for key, person, when, letters in records:
-                told.append(self._load(tx, force, key, person, when, letters))
+            for record in records:
+                told.append(self._load(tx, force, *record))
             register_keys(tx, told, at=self.tick())
 
-    def _load(self, tx, force, key, person, when, letters):
+    def _load(self, tx, force, key, person, when, letters, place=None, visits=None):
         secret = self.store.key("pseudonym-key")
         name = keys.pseudonym(secret, "r", key)
         subject = None if person is None else keys.pseudonym(secret, "s", person)
@@ -113,16 +122,27 @@ class Case:
             " subject_id) VALUES (?, 1, 1, ?, ?, ?, ?)",
             (record_id, name, key.encode(), b"[]", subject_id),
         )
+        where = None if place is None else keys.pseudonym(secret, "v", place)
         numbers = [force.field_ids[letter] for letter in letters]
         for letter, number in zip(letters, numbers, strict=True):
             entry_id = tx.reserve("entry")
             self.entries[f"{key}.{letter}"] = entry_id
             tx.execute(
                 "INSERT INTO entry (id, record_id, field_id, subject_id, time, shown,"
-                " media) VALUES (?, ?, ?, ?, ?, ?, 'text/plain')",
-                (entry_id, record_id, number, subject_id, when, b"shown"),
+                " media, vector, visits)"
+                " VALUES (?, ?, ?, ?, ?, ?, 'text/plain', ?, ?)",
+                (
+                    entry_id,
+                    record_id,
+                    number,
+                    subject_id,
+                    when,
+                    b"shown",
+                    where,
+                    visits,
+                ),
             )
-        return RecordKeys(name, numbers, subject, when)
+        return RecordKeys(name, numbers, subject, when, where, visits)
 
     def book(
         self,

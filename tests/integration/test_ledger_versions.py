@@ -46,7 +46,7 @@ def case(store):
                 LINKS + '[property.friend]\nscope = "relation"\nrelation = "friends"\n'
                 'of = ["a"]\ndisclosure = { kind = "common", vector = "place" }\n'
             ),
-            "can not judge",
+            "links of relation friends are missing",
         ),
         (
             policy('[property.p]\nof = ["a"]\ntau = 0.5\ndisclosure = "plugin:mine"'),

@@ -23,7 +23,8 @@ from policies.document.policy import Field, Policy, Scope
 
 TEXT: Final = "text/plain"
 IMAGE: Final = "image/png"
-DIGITS: Final = 18  # of a number of visits: it fits 64 bits
+DIGITS: Final = 18  # of a number of visits
+MOST_VISITS: Final = 2**24  # so that sums over a person, and their squares, stay exact
 
 Show = Callable[[Sequence[str]], bytes]
 """Makes the shown form of one field of a row; raises BadPage."""
@@ -178,6 +179,8 @@ class Shaper:
                 if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
                     return count, "not a whole number of visits"
                 visits = int(text)
+                if visits >= MOST_VISITS:
+                    return count, f"more than {MOST_VISITS - 1:,} visits"
             place = row.cells[self._at[vector]]
             if place and not place.isspace() and visits:
                 places[vector] = (pseudonym(self._secret, "v", place), visits)

@@ -146,13 +146,18 @@ def apply(
     nothing changes and the exit status is 6.
     """
     from dispatcher.ledger.versions import apply_policy
+    from dispatcher.stages.intake.linking import read_links
 
     context: CliContext = ctx.obj
     path = file or context.policy_path
     result = _parse(path)
     _stop_if_invalid([result])
-    with context.open_store() as store, store.write() as tx:
-        applied = apply_policy(tx, _read(path), at=wall_clock())
+    assert result.policy is not None
+    with context.open_store() as store:
+        secret = store.key("pseudonym-key")
+        links = read_links(result.policy, path.parent, secret)
+        with store.write() as tx:
+            applied = apply_policy(tx, _read(path), at=wall_clock(), links=links)
     words = "is in force" if applied.changed else "was in force already"
     context.show(
         {

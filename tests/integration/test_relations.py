@@ -1,0 +1,150 @@
+"""Relation rules at the gate: links of people, by common places and by cosine."""
+
+from contextlib import contextmanager
+from math import isqrt
+
+import pytest
+
+from dispatcher.errors import Invalid, PastLimit, Refused
+from dispatcher.ledger.explain import explain
+from dispatcher.ledger.summaries import differences
+from tests.integration.ledger_cases import Case, policy
+
+LINKS = '[relation.friend]\nsource = "friends.csv"\nends = ["one", "two"]\n'
+COMMON = (
+    LINKS
+    + """
+[property.met]
+scope = "relation"
+relation = "friend"
+of = ["a", "b"]
+disclosure = { kind = "common", vector = "place" }
+"""
+)
+COSINE = (
+    LINKS
+    + """
+[property.alike]
+scope = "relation"
+relation = "friend"
+of = ["a", "b"]
+tau = 0.6
+disclosure = { kind = "cosine", vector = "place", count = "visits" }
+"""
+)
+FRIENDS = [("ann", "bob"), ("bob", "cat"), ("ann", "ann2")]
+RECORDS = (
+    ("r1", "ann", 0, "abc", "cafe", 3),
+    ("r2", "ann", 0, "a", "gym", 4),
+    ("r3", "bob", 0, "ab", "cafe", 1),
+    ("r4", "bob", 0, "a", "park", 2),
+    ("r5", "cat", 0, "a", "park", 1),
+    ("r6", "dan", 0, "a", "cafe", 1),
+    ("r7", "bob", 0, "a"),
+)
+
+
+@pytest.fixture
+def case(store):
+    return Case(store)
+
+
+def ready(case, rules, **links):
+    case.apply(policy(rules), friend=links.get("friend", FRIENDS))
+    case.add("x/1", "x/2", "x/3")
+    case.load(*RECORDS)
+    return case
+
+
+@contextmanager
+def past_met():
+    with pytest.raises(PastLimit) as past:
+        yield
+    assert past.value.facts["property"] == "met"
+
+
+def allowed(case, *asks):
+    """Book entries one by one; say of each whether it was allowed."""
+    return [not case.book(("x/1", ask), skip=True).refused for ask in asks]
+
+
+def test_nobody_sees_two_friends_at_one_place(case):
+    ready(case, COMMON)
+    assert allowed(case, "r1.a", "r3.a", "r4.a", "r6.a", "r5.a", "r2.a", "r7.a") == [
+        True,  # ann at the café
+        False,  # bob at the café
+        True,  # bob at the park
+        True,  # dan is nobody's friend
+        False,  # cat at the park
+        True,  # ann at the gym
+        True,  # bob at no place
+    ]
+    with pytest.raises(Refused) as refused:
+        case.book(("x/1", "r3.b"))
+    assert refused.value.facts["property"] == "met"
+    assert refused.value.facts["value"] == "1"
+    with case.store.read() as tx:
+        assert differences(tx) == 0
+
+
+def test_fields_outside_the_rule_show_no_place(case):
+    ready(case, COMMON)
+    assert allowed(case, "r1.c", "r3.a") == [True, True]
+
+
+def test_a_cosine_is_compared_by_squares_and_may_fall(case):
+    ready(case, COSINE)
+    # ann is seen with (cafe 3), bob with (cafe 1): f = 1; with gym 4: f = 3/5 = tau.
+    assert allowed(case, "r1.a", "r3.a") == [True, False]
+    assert allowed(case, "r2.a", "r3.a") == [True, False]
+    assert allowed(case, "r4.a", "r3.a") == [True, True]  # 3 / (5 sqrt 5)
+    with case.store.read() as tx:
+        assert differences(tx) == 0
+        told = explain(tx, case.entries["r3.b"], case.accounts["x/1"])
+    (finding,) = told.decision.findings
+    scale = 10**18  # now bob has cafe 2, park 2: f = 6 / (5 sqrt 8)
+    assert finding.after * scale == isqrt(36 * scale**2 // 200) + 1
+    assert finding.after < finding.tau
+    assert {seen.field for seen in told.seen} == {"a"}
+
+
+def test_a_join_that_brings_friends_together_is_refused_or_takes_no_more(case):
+    ready(case, COMMON)
+    case.book(("x/1", "r1.a"), ("x/2", "r3.a"))
+    group = '[workers.groups.g]\nmembers = ["x/1", "x/2"]'
+    with past_met():
+        case.apply(policy(COMMON, groups=group), friend=FRIENDS)
+    trusted = group + '\ntrusted = ["met"]'
+    case.apply(policy(COMMON, groups=trusted), friend=FRIENDS)
+    assert allowed(case, "r3.b") == [True]
+    with past_met():
+        case.apply(policy(COMMON, groups=group), friend=FRIENDS)
+
+
+def test_a_version_with_more_links_judges_what_was_seen(case):
+    ready(case, COMMON, friend=[("bob", "cat")])
+    case.book(("x/1", "r1.a"), ("x/1", "r3.a"))
+    changed = case.apply(policy(COMMON), friend=[("bob", "cat")])
+    assert not changed.changed
+    with past_met():
+        case.apply(policy(COMMON), friend=[("ann", "bob")])
+    case.apply(policy(COMMON, name="two"), friend=[("ann", "dan")])
+    assert allowed(case, "r6.a") == [False]
+    assert allowed(case, "r4.a", "r5.a") == [True, False]  # the first links hold still
+
+
+def test_a_relation_without_its_links_is_refused(case):
+    with pytest.raises(Invalid, match="links of relation friend are missing"):
+        case.apply(policy(COMMON))
+
+
+def test_means_over_links_are_capped(case):
+    rules = COMMON.replace("disclosure", 'tau = "none"\naverage = 0.5\ndisclosure')
+    budget = 'objective = "tradeoff"\ntau = "none"'
+    case.apply(policy(rules, budget=budget), friend=[*FRIENDS, ("bob", "dan")])
+    case.add("x/1")
+    case.load(*RECORDS)
+    # ann-bob, bob-cat and bob-dan could meet; one in three may
+    assert allowed(case, "r1.a", "r3.a", "r6.a") == [True, True, False]
+    with case.store.read() as tx:
+        assert differences(tx) == 0
