@@ -12,6 +12,7 @@ import typer
 
 from dispatcher.surfaces.cli import (
     audit,
+    console,
     daemon,
     db,
     demo,
@@ -55,6 +56,7 @@ app.command("demo")(demo.demo)
 app.command("down", rich_help_panel=MORE)(leading.down)
 app.command("pause", rich_help_panel=MORE)(queue.pause)
 app.command("resume", rich_help_panel=MORE)(queue.resume)
+app.add_typer(console.app, name="console", rich_help_panel=MORE)
 app.add_typer(queue.app, name="queue", rich_help_panel=MORE)
 app.add_typer(audit.app, name="audit", rich_help_panel=MORE)
 app.add_typer(db.app, name="db", rich_help_panel=MORE)

@@ -196,6 +196,7 @@ def _listeners(
     from connectors.base import Content, Market
     from dispatcher.config import split_address
     from dispatcher.stages.serving import Terms
+    from dispatcher.surfaces.console import ConsoleSettings, console_app
     from dispatcher.surfaces.health import health_app
     from dispatcher.surfaces.servers import Listener, bind
     from dispatcher.surfaces.taskpage.app import task_app
@@ -222,7 +223,19 @@ def _listeners(
             https=(config.surfaces.worker_url or "").startswith("https://")
         ),
     )
-    apps: dict[str, ASGIApp] = {"workers": page, "admin": health_app(store, daemon)}
+    operators = console_app(
+        store,
+        clock=wall_clock,
+        settings=ConsoleSettings(
+            url=config.surfaces.operator_url or "",
+            behind_proxy=config.surfaces.behind_proxy,
+        ),
+    )
+    apps: dict[str, ASGIApp] = {
+        "operators": operators,
+        "workers": page,
+        "admin": health_app(store, daemon),
+    }
     listeners = []
     for name, app in apps.items():
         host, port = split_address(getattr(config.surfaces, name), name)

@@ -1,0 +1,25 @@
+"""The operators' console: how the work stands, to look at and no more.
+
+==============================  ====================================================
+``GET /login``                  asks for a sign-in link; what stands after ``#k=`` is
+                                posted once and taken out of the address bar
+``POST /login``                 ``code`` = the link or what stands after its ``#k=``;
+                                opens the session
+``GET /``                       overview
+``GET /workers?page=N``         who was shown how much, and how near to each limit
+``GET /properties``             how near anybody is to each limit
+``GET /queue?state=STATE``      messages for connectors
+``GET /records?state=&after=``  records by pseudonym and state
+``GET /ledger``                 seals
+``POST /logout``                ends the session
+==============================  ====================================================
+
+No page holds a value of a field, and none changes anything but the session. Whoever is
+not signed in gets the sign-in page at every address. A page asks for itself again every
+ten seconds (with ``X-Refresh``), which keeps no session alive.
+"""
+
+from dispatcher.surfaces.console.app import console_app, sign_in_link
+from dispatcher.surfaces.console.settings import ConsoleSettings
+
+__all__ = ["ConsoleSettings", "console_app", "sign_in_link"]

@@ -1,0 +1,413 @@
+"""The operators' console over HTTP: who gets in, what is shown, and what never is."""
+
+import html
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from dispatcher import access
+from dispatcher.errors import StoreLocked
+from dispatcher.ledger.seals import seal
+from dispatcher.store import lease, moments
+from dispatcher.surfaces.console import ConsoleSettings, console_app, sign_in_link
+from dispatcher.surfaces.pace import Rate
+from tests.integration.ledger_cases import Case, policy
+
+SAME = {"sec-fetch-site": "same-origin"}
+PAGES = ("/", "/workers", "/properties", "/queue", "/records", "/ledger")
+CANARIES = ("Ada-Canary", "gout-canary", "key-canary", "person-canary")
+EVIL = "<script>alert(1)</script>{{7*7}}\u202e\"'&"
+
+RULES = """
+[property.who-what]
+of = ["a", "b"]
+
+[property.history]
+scope = "subject"
+of = ["c", "d"]
+disclosure = { kind = "linear", per = "entry", weight = 0.25 }
+tau = 0.75
+"""
+
+
+@pytest.fixture
+def case(store):
+    """A store with values that no page may ever show."""
+    made = Case(store)
+    made.apply(policy(RULES))
+    made.add("x/ann", "x/bob", f"x/{EVIL}")
+    made.load(*((f"key-canary-{n}", "person-canary", n, "abcd") for n in range(3)))
+    with store.write() as tx:
+        tx.execute("UPDATE entry SET shown = ?", [b"Ada-Canary gout-canary"])
+        tx.execute("UPDATE record SET columns = ?", [b'["Ada-Canary"]'])
+    made.book(
+        ("x/ann", "key-canary-0.a key-canary-0.c key-canary-1.d"),
+        (f"x/{EVIL}", "key-canary-1.a"),
+    )
+    with store.write() as tx:
+        entry = made.entries["key-canary-0.a"]
+        tx.execute("UPDATE task SET draft = ?", [b"gout-canary"])
+        tx.execute(
+            "INSERT INTO answer (task_id, entry_id, account_id, raw, normal, valid, at,"
+            " counted) VALUES (1, ?, 1, ?, ?, 1, 1, 1)",
+            [entry, b"Ada-Canary", b"ada-canary"],
+        )
+        tx.execute(
+            "INSERT INTO result (entry_id, value, confidence, answers, wanted, state,"
+            " at) VALUES (?, ?, 1.0, 1, 1, 'answered', 1)",
+            [entry, b"Ada-Canary"],
+        )
+        seal(tx, at=made.tick())
+    return made
+
+
+@pytest.fixture
+def make_app(case, clock):
+    clock.now = case.now
+
+    def make(**settings):
+        return console_app(
+            case.store, clock=clock, settings=ConsoleSettings(stale=0, **settings)
+        )
+
+    return make
+
+
+@pytest.fixture
+def app(make_app):
+    return make_app()
+
+
+def browser(app, *, base="http://127.0.0.1:8420", address="127.0.0.1") -> TestClient:
+    return TestClient(
+        app, base_url=base, follow_redirects=True, client=(address, 5), headers=SAME
+    )
+
+
+def signed_in(app, case, clock, **options) -> TestClient:
+    client = browser(app, **options)
+    link = access.make_link(case.store, clock())
+    page = client.post("/login", data={"code": link})
+    assert page.status_code == 200, page.text
+    assert 'data-page="overview"' in page.text
+    return client
+
+
+@pytest.fixture
+def client(app, case, clock):
+    return signed_in(app, case, clock)
+
+
+def page_of(response) -> str:
+    return re.search(r'data-page="(\w+)"', response.text)[1]
+
+
+def text_of(response) -> str:
+    """What a person reads of the page."""
+    body = re.sub(r"<(script|style).*?</\1>", " ", response.text, flags=re.DOTALL)
+    words = html.unescape(re.sub(r"<[^>]+>", " ", body))
+    return re.sub(r"\s+", " ", words)
+
+
+# -- getting in ------------------------------------------------------------------------
+
+
+def test_a_link_opens_the_console_once(app, case, clock):
+    link = sign_in_link("http://127.0.0.1:8420", access.make_link(case.store, clock()))
+    assert re.fullmatch(r"http://127.0.0.1:8420/login#k=[\w-]{43}", link)
+    first, second = browser(app), browser(app)
+    assert page_of(first.post("/login", data={"code": link})) == "overview"
+    refused = second.post("/login", data={"code": link})
+    assert refused.status_code == 403
+    assert page_of(refused) == "login"
+    assert page_of(second.get("/")) == "login"
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/nowhere", "/records?after=9", "/api/v1"])
+def test_who_is_not_signed_in_gets_the_sign_in_page_everywhere(app, path):
+    response = browser(app).get(path)
+    assert response.status_code == 401
+    assert page_of(response) == "login"
+    assert "www-authenticate" in response.headers
+    assert response.text.count("<form") == 1
+    assert "ann" not in response.text
+
+
+def test_a_page_that_asks_for_itself_unsigned_gets_no_page(app):
+    response = browser(app).get("/", headers={"x-refresh": "1"})
+    assert (response.status_code, response.text) == (401, "sign in again\n")
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/login", "/static/console.css", "/none"])
+@pytest.mark.parametrize("inside", [True, False])
+def test_every_response_carries_the_safe_headers(app, case, clock, path, inside):
+    client = signed_in(app, case, clock) if inside else browser(app)
+    for response in (client.get(path), client.post(path), client.delete(path)):
+        policy = response.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "base-uri 'none'" in policy
+        assert "object-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert response.headers["cache-control"] == "no-store"
+        assert response.headers["referrer-policy"] == "no-referrer"
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert "=()" in response.headers["permissions-policy"]
+        nonce = re.search(r"script-src 'nonce-([\w-]{32,})'", policy)[1]
+        assert set(re.findall(r'nonce="([^"]*)"', response.text)) <= {nonce}
+
+
+def test_the_cookie_is_for_this_site_and_no_script(app, case, clock):
+    client = browser(app)
+    client.follow_redirects = False
+    response = client.post(
+        "/login", data={"code": access.make_link(case.store, clock())}
+    )
+    cookie = response.headers["set-cookie"].lower()
+    assert cookie.startswith("console=")
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert "path=/" in cookie
+    assert "domain" not in cookie
+
+
+def test_behind_tls_the_cookie_is_secure_and_bound_to_the_host(make_app, case, clock):
+    app = make_app(url="https://ops.example.org", behind_proxy=True)
+    client = browser(app, base="https://ops.example.org", address="10.0.0.9")
+    client.follow_redirects = False
+    link = access.make_link(case.store, clock())
+    response = client.post("/login", data={"code": link})
+    cookie = response.headers["set-cookie"]
+    assert cookie.startswith("__Host-console=")
+    assert "Secure" in cookie
+    assert "max-age=31536000" in response.headers["strict-transport-security"]
+
+
+def test_another_machine_can_not_sign_in_without_a_proxy(app, case, clock):
+    client = browser(app, address="10.0.0.9")
+    link = access.make_link(case.store, clock())
+    assert client.post("/login", data={"code": link}).status_code == 403
+    assert browser(app).post("/login", data={"code": link}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", ""])
+def test_a_foreign_name_that_resolves_to_us_is_not_answered(client, host):
+    response = client.get("/", headers={"host": host})
+    assert response.status_code == 421
+    assert "ann" not in response.text
+
+
+@pytest.mark.parametrize("host", ["localhost:8420", "[::1]:8420", "127.0.0.1"])
+def test_our_own_names_are_answered(client, host):
+    assert client.get("/", headers={"host": host}).status_code == 200
+
+
+def test_a_form_of_another_page_changes_nothing(app, case, clock, client):
+    link = access.make_link(case.store, clock())
+    for site in ("cross-site", "same-site", "none"):
+        other = {"sec-fetch-site": site}
+        wrong = browser(app).post("/login", data={"code": link}, headers=other)
+        assert wrong.status_code == 403
+        assert client.post("/logout", headers=other).status_code == 403
+    assert page_of(client.get("/")) == "overview"
+    assert browser(app).post("/login", data={"code": link}).status_code == 200
+
+
+def test_without_the_browsers_word_a_form_needs_its_token(client):
+    del client.headers["sec-fetch-site"]
+    assert client.post("/logout", data={"form_token": "x"}).status_code == 403
+    page = client.get("/")
+    token = re.search(r'name="form_token" value="(\w+)"', page.text)[1]
+    assert page_of(client.post("/logout", data={"form_token": token})) == "login"
+
+
+def test_signing_out_ends_every_copy_of_the_cookie(app, client):
+    cookie = client.cookies["console"]
+    assert page_of(client.post("/logout")) == "login"
+    thief = browser(app)
+    thief.cookies.set("console", cookie)
+    assert thief.get("/").status_code == 401
+
+
+def test_a_session_ends_by_idleness_though_the_page_asks_for_itself(client, clock):
+    for _ in range(31):
+        last = client.get("/", headers={"x-refresh": "1"})
+        clock.advance(60)
+    assert last.status_code == 401
+    assert client.get("/").status_code == 401
+
+
+def test_guessing_is_slowed_down(make_app):
+    client = browser(make_app(sign_in=Rate(per_minute=1, burst=3)))
+    codes = [
+        client.post("/login", data={"code": f"guess{n}"}).status_code for n in range(4)
+    ]
+    assert codes == [403, 403, 403, 429]
+
+
+def test_a_get_of_the_sign_in_page_uses_no_link(app, case, clock):
+    link = access.make_link(case.store, clock())
+    for _ in range(2):
+        browser(app).get("/login", params={"k": link, "code": link})
+    assert browser(app).post("/login", data={"code": link}).status_code == 200
+
+
+# -- what is shown ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path", [*PAGES, "/queue?state=ready", "/records?state=open", "/nowhere", "/login"]
+)
+def test_no_page_ever_holds_a_value_or_a_key(client, path):
+    text = client.get(path).text
+    for canary in CANARIES:
+        assert canary.lower() not in text.lower()
+
+
+@pytest.mark.parametrize("path", ["/workers", "/queue?state=ready"])
+def test_what_others_named_is_shown_literally(client, path):
+    response = client.get(path)
+    assert "<script>alert" not in response.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;{{7*7}}" in response.text
+
+
+def test_the_overview_says_how_near_anybody_is(client):
+    response = client.get("/")
+    assert "OK No limit is crossed. Worst share 0.67 of history (1 worker)." in text_of(
+        response
+    )
+    assert "Needs you (1)" in text_of(response)
+    assert "no daemon runs: dispatcher up" in text_of(response)
+    assert "4 booked to 3 adversaries (3 accounts)" in text_of(response)
+    assert "3: 3 open" in text_of(response)
+    assert "1 answered · 11 open" in text_of(response)
+
+
+def test_the_leader_is_named(case, client, clock):
+    with case.store.write() as tx:
+        lease.take(tx, lease.SHARD, "host-a/b/4121/9", clock(), clock() + 1000)
+    assert "Leader host-a pid 4121" in text_of(client.get("/"))
+
+
+def test_workers_are_listed_with_the_nearest_first(client):
+    response = client.get("/workers")
+    rows = re.findall(r'<th scope="row">(a\d+)</th>', response.text)
+    assert len(rows) == 3
+    first = text_of(response).partition(rows[0])[2].partition(rows[1])[0]
+    assert first.split() == ["x/ann", "–", "3", "0.67", "0.00"]
+
+
+def test_an_address_past_the_last_page_says_so(client):
+    assert "on this page" in text_of(client.get("/workers?page=99"))
+
+
+def test_a_property_shows_its_limit_and_what_was_judged(client):
+    text = text_of(client.get("/properties"))
+    assert "history c, d subject linear f < 3/4 1/2 0.67 1 1" in text
+    assert "who-what a, b record step f < 1 0 0.00 2 2" in text
+
+
+def test_a_limit_that_is_reached_fails_in_words(case, client):
+    with case.store.write() as tx:
+        tx.execute("UPDATE holding SET entries = 9")
+        tx.execute("UPDATE chain SET seq = seq + 1 WHERE id <> 0")
+    for path in ("/", "/properties"):
+        assert "FAIL A limit is reached: history." in text_of(client.get(path))
+
+
+def test_the_queue_shows_messages_by_state(case, client):
+    with case.store.write() as tx:
+        tx.execute(
+            "UPDATE outbox SET state = 'dead', attempts = 12, error = 'token expired'"
+            " WHERE account_id = ?",
+            [case.accounts["x/ann"]],
+        )
+    text = text_of(client.get("/queue"))
+    assert "x dead 1" in text
+    assert "x x/ann publish 12 token expired" in text
+    assert "x/ann" not in text_of(client.get("/queue?state=ready"))
+
+
+def test_records_are_listed_page_by_page_under_pseudonyms(store, clock, make_app, case):
+    case.load(*((f"more-{n}", None, None, "a") for n in range(60)))
+    client = signed_in(make_app(), case, clock)
+    first = client.get("/records")
+    assert len(re.findall(r"<code>r[0-9a-f]{24}</code>", first.text)) == 50
+    link = html.unescape(re.search(r'href="([^"]*)" rel="next"', first.text)[1])
+    second = client.get(link)
+    assert len(re.findall(r"<code>r[0-9a-f]{24}</code>", second.text)) == 13
+    assert 'rel="next"' not in second.text
+
+
+def test_records_are_chosen_by_state(case, client):
+    with case.store.write() as tx:
+        tx.execute("UPDATE result SET state = 'conflict'")
+    chosen = client.get("/records?state=conflict")
+    assert chosen.text.count("<code>r") == 1
+    assert client.get("/records?state=answered").text.count("<code>r") == 0
+
+
+def test_the_ledger_shows_seals_and_when_it_was_verified(case, client, clock):
+    text = text_of(client.get("/ledger"))
+    assert "Verified never" in text
+    with case.store.write() as tx:
+        moments.note_moment(tx, moments.LEDGER_VERIFIED, clock())
+    clock.advance(20 * 60)
+    response = client.get("/ledger")
+    assert "Verified 20 min ago" in text_of(response)
+    assert len(re.findall(r'class="hash">[0-9a-f]{64}<', response.text)) == 2
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/queue?state=lost", "/records?state=x", "/records?after=-1", "/workers?page=0",
+     "/workers?page=1e9", "/records?after=" + "9" * 30],
+)  # fmt: skip
+def test_strange_addresses_are_refused_in_words(client, path):
+    response = client.get(path)
+    assert response.status_code == 400
+    assert page_of(response) == "message"
+
+
+def test_nothing_but_signing_in_and_out_can_be_posted(client):
+    for path in PAGES:
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            assert client.request(method, path).status_code in (404, 405)
+
+
+def test_a_store_that_is_busy_is_told_without_a_traceback(client, case, monkeypatch):
+    def busy(*_args):
+        raise StoreLocked("locked", why="canary", fix="wait")
+
+    monkeypatch.setattr("dispatcher.surfaces.console.looks.collect", busy)
+    response = client.get("/")
+    assert response.status_code == 503
+    assert response.headers["retry-after"] == "5"
+    assert "canary" not in response.text
+
+
+def test_an_empty_store_says_what_comes_next(store, clock):
+    app = console_app(store, clock=clock, settings=ConsoleSettings(stale=0))
+    client = browser(app)
+    client.post("/login", data={"code": access.make_link(store, clock())})
+    assert "dispatcher records load FILE" in text_of(client.get("/"))
+    assert "WARN No limit is in force" in text_of(client.get("/"))
+    assert "dispatcher workers add" in text_of(client.get("/workers"))
+    assert "dispatcher policy apply" in text_of(client.get("/properties"))
+    assert "No message was written yet" in text_of(client.get("/queue"))
+    assert "dispatcher records load FILE" in text_of(client.get("/records"))
+    assert "Not sealed yet" in text_of(client.get("/ledger"))
+
+
+def test_what_was_read_is_shown_again_for_a_moment(case, clock, monkeypatch):
+    clock.now = case.now
+    app = console_app(case.store, clock=clock)
+    client = signed_in(app, case, clock)
+    looks = []
+    monkeypatch.setattr(
+        "dispatcher.surfaces.console.looks.collect",
+        lambda *_: looks.append(1) or pytest.fail("looked too early"),
+    )
+    assert client.get("/").status_code == 200
+    assert looks == []
