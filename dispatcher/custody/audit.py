@@ -24,7 +24,7 @@ from dispatcher.ledger.seals import Seal, seal
 from dispatcher.ledger.shipping.telling import told
 from dispatcher.ledger.standing import version_of
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import Clock, Store, audit, keylines, ledger
+from dispatcher.store import Clock, Store, audit, keylines, ledger, relations
 from dispatcher.store.audit import LineRow
 from dispatcher.store.transaction import Tx
 
@@ -155,7 +155,8 @@ class _Writer:
         path = self.folder / "ledger.jsonl"
         with path.open("x", encoding="utf-8", newline="\n") as lines:
             self._system(lines)
-            replay = Replay({n: version_of(self.tx, n) for n in self.policies})
+            versions = {n: version_of(self.tx, n) for n in self.policies}
+            replay = Replay(versions, relations.links_by_version(self.tx))
             for chain in audit.chains_in_order(self.tx):
                 if chain.id in self.sealed.heads:
                     name, last, _ = self.sealed.heads[chain.id]
@@ -192,7 +193,7 @@ class _Writer:
             "entries": self.keys_count - repeats,
             "exposures": self.kinds["exposure"],
             "joins": len(self.joins),
-            "links": 0,
+            "links": relations.count_up_to(self.tx, max(self.policies, default=0)),
             "seals": self.kinds["seal"],
         }
 

@@ -7,14 +7,17 @@ from the gate's summaries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.store.ledger import FactsRow
-from policies.document.policy import Scope
+from policies.document.links import Vector
+from policies.document.policy import Kind, Scope
 from policies.groups import trusted_rules
+from policies.relations import LinkRule, vectors
 from policies.rules import Held, Rule
 
 Place = tuple[str, int]
@@ -22,7 +25,10 @@ Place = tuple[str, int]
 
 @dataclass
 class Reached:
-    """The largest f of a rule so far, and where: the least (chain, seq)."""
+    """The largest f of a rule so far, and where: the least (chain, seq).
+
+    Of a cosine it is the square.
+    """
 
     f: Fraction = Fraction(0)
     place: Place = ("", 0)
@@ -44,6 +50,7 @@ class Standing:
     units: dict[tuple[Scope, int], dict[tuple[str, int], int]] = field(
         default_factory=dict
     )
+    places: dict[int, list[tuple[int, str, str, int]]] = field(default_factory=dict)
     judged: frozenset[str] = frozenset()
 
 
@@ -54,15 +61,25 @@ class Replay:
     ----------
     versions : Mapping[int, InForce]
         Every applied version by number, from 1.
+    links : Iterable of (int, str, int, int)
+        Version from which it holds, relation and two subjects of every link.
     """
 
-    def __init__(self, versions: Mapping[int, InForce]) -> None:
+    def __init__(
+        self,
+        versions: Mapping[int, InForce],
+        links: Iterable[tuple[int, str, int, int]] = (),
+    ) -> None:
         self.versions = versions
+        self.friends: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+        for since, relation, one, other in links:
+            self.friends[relation, one].append((since, other))
+            self.friends[relation, other].append((since, one))
         self.ended: dict[str, Standing] = {}
         self.reached = {
             (number, name): Reached()
             for number, force in versions.items()
-            for name in force.rules.all
+            for name in (*force.rules.all, *force.rules.links)
         }
 
     def begin(self) -> Standing:
@@ -87,6 +104,10 @@ class Replay:
             if rule.name in who.judged:
                 held = who.units[rule.scope, _unit(rule.scope, entry)]
                 self._judge(version, rule, held, (chain, seq))
+        if entry.subject_id is not None:
+            for link in standing.links:
+                if link.name in who.judged:
+                    self._judge_links(who, link, entry.subject_id, (chain, seq))
 
     def member(
         self,
@@ -135,7 +156,7 @@ class Replay:
         while who.version < version:
             who.version += 1
             force = self.versions[who.version]
-            who.units = {}
+            who.units, who.places = {}, {}
             for entry in who.entries.values():
                 standing = force.fields.get(entry.field_id)
                 if standing is not None:
@@ -145,16 +166,21 @@ class Replay:
 
     def worst(self) -> dict[str, dict[str, object]]:
         """Return the member ``worst`` of the certificate."""
-        best: dict[str, tuple[Fraction, Place]] = {}
+        best: dict[str, tuple[Fraction, Place, Fraction]] = {}
         for (number, name), reached in self.reached.items():
-            tau = self.versions[number].rules.all[name].tau
+            rules = self.versions[number].rules
+            link = rules.links.get(name)
+            tau = rules.all[name].tau if link is None else link.tau
             if tau is not None:
-                found = -reached.f / tau, reached.place
+                squared = link is not None and link.kind is Kind.COSINE
+                share = reached.f / (tau * tau if squared else tau)
+                # Versions may differ in what the rule is: compared by squares.
+                found = -(share if squared else share * share), reached.place, share
                 best[name] = min(found, best.get(name, found))
         return {
-            name: {"share": str(-share)}
+            name: {"share": str(share)}
             | ({"chain": place[0], "seq": place[1]} if share else {})
-            for name, (share, place) in best.items()
+            for name, (_, place, share) in best.items()
         }
 
     def _hold(self, who: Standing, standing: FieldStanding, entry: FactsRow) -> None:
@@ -163,12 +189,19 @@ class Replay:
             held = who.units.setdefault((scope, _unit(scope, entry)), {})
             key = standing.name, time
             held[key] = held.get(key, 0) + 1
+        if standing.links and entry.subject_id is not None:
+            seen = who.places.setdefault(entry.subject_id, [])
+            if entry.place is not None and entry.visits:
+                seen.append(
+                    (entry.subject_id, standing.name, entry.place, entry.visits)
+                )
 
     def _trust(self, who: Standing) -> None:
         if who.version:
             force = self.versions[who.version]
             trusted = trusted_rules(force.policy, who.groups.values())
-            who.judged = frozenset(force.rules.all) - trusted
+            names = frozenset(force.rules.all) | frozenset(force.rules.links)
+            who.judged = names - trusted
 
     def _judge_all(self, who: Standing, chain: str, names: frozenset[str]) -> None:
         if not who.version or not names:
@@ -179,9 +212,31 @@ class Replay:
             for rule in rules:
                 if rule.scope is scope:
                     self._judge(who.version, rule, held, (chain, who.seq))
+        for name, link in force.rules.links.items():
+            if name in names:
+                for person in who.places:
+                    self._judge_links(who, link, person, (chain, who.seq))
+
+    def _judge_links(
+        self, who: Standing, rule: LinkRule, person: int, place: Place
+    ) -> None:
+        """Judge the links of one person."""
+        mine = _vector(who.places[person], rule)
+        friends = [
+            _vector(who.places[other], rule)
+            for since, other in self.friends.get((rule.relation, person), ())
+            if since <= who.version and other in who.places
+        ]
+        worst = rule.worst(mine, friends).square
+        self.reached[who.version, rule.name].reach(worst, place)
 
     def _judge(self, version: int, rule: Rule, held: Held, place: Place) -> None:
         self.reached[version, rule.name].reach(rule.value(held), place)
+
+
+def _vector(seen: list[tuple[int, str, str, int]], rule: LinkRule) -> Vector:
+    of = vectors(seen, rule.fields)
+    return next(iter(of.values()), {})
 
 
 def _unit(scope: Scope, entry: FactsRow) -> int:

@@ -47,7 +47,7 @@ def lines_up_to(
     for row in tx.stream(
         "SELECT l.seq, l.kind, l.at, l.policy_version, a.connector || '/' || a.name,"
         " l.cause, l.body, l.hash, r.pseudonym, e.id, e.record_id, e.subject_id,"
-        " e.field_id, e.time"
+        " e.field_id, e.time, e.vector, e.visits"
         " FROM ledger_line l"
         " LEFT JOIN account a ON a.id = l.account_id"
         " LEFT JOIN entry e ON e.id = l.entry_id"

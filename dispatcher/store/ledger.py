@@ -85,6 +85,8 @@ class FactsRow(NamedTuple):
     subject_id: int | None
     field_id: int
     time: int | None
+    place: str | None = None
+    visits: int | None = None
 
 
 # -- the barrier and the policy ------------------------------------------------

@@ -1,11 +1,13 @@
 """Relation rules at the gate: links of people, by common places and by cosine."""
 
+import json
 from contextlib import contextmanager
 from math import isqrt
 
 import pytest
 
-from dispatcher.errors import Invalid, PastLimit, Refused
+from dispatcher.custody.audit import export, verify
+from dispatcher.errors import Conflict, Invalid, PastLimit, Refused
 from dispatcher.ledger.explain import explain
 from dispatcher.ledger.summaries import differences
 from tests.integration.ledger_cases import Case, policy
@@ -148,3 +150,31 @@ def test_means_over_links_are_capped(case):
     assert allowed(case, "r1.a", "r3.a", "r6.a") == [True, True, False]
     with case.store.read() as tx:
         assert differences(tx) == 0
+
+
+def exported(case, folder):
+    bundle = export(case.store, folder, clock=case.tick)
+    verdict = verify(folder, [bundle.root])
+    assert verdict.status == 0, verdict.text
+    return json.loads((folder / "cert.json").read_text())
+
+
+@pytest.mark.parametrize("rules", [COMMON, COSINE])
+def test_evidence_of_links_verifies(case, rules, tmp_path):
+    ready(case, rules)
+    allowed(case, "r7.a", "r1.a", "r3.a", "r2.a", "r4.a", "r3.a", "r5.a", "r3.b")
+    case.load(("r8", "dan", 0, "ab", "park", 7))
+    case.apply(policy(rules, name="two"), friend=[("bob", "dan")])
+    case.book(("x/2", "r8.a"), ("x/2", "r1.a"))
+    told = exported(case, tmp_path / "bundle")
+    assert told["counts"]["links"] == 4
+    (worst,) = told["worst"].values()
+    # Nothing met; or the square of 6 / (5 sqrt 8) over that of tau = 3/5.
+    assert worst["share"] == ("0" if rules == COMMON else "1/2")
+
+
+def test_a_version_that_first_reads_places_needs_records_that_brought_them(case):
+    case.apply(policy('[property.p]\nof = ["a", "b"]'))
+    case.load(("r1", "ann", 0, "ab"))
+    with pytest.raises(Conflict, match="place"):
+        case.apply(policy(COMMON), friend=FRIENDS)
