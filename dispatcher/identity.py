@@ -54,6 +54,22 @@ class Imported:
     rejected: tuple[tuple[int, str], ...]
 
 
+@dataclass(frozen=True)
+class Grouped:
+    """What reading a file of groups came to.
+
+    Attributes
+    ----------
+    parts : tuple of tuple of str
+        Accounts (``CONNECTOR/NAME``) of each group that has two or more.
+    rejected : tuple of (int, str)
+        Line, and what is wrong with it.
+    """
+
+    parts: tuple[tuple[str, ...], ...]
+    rejected: tuple[tuple[int, str], ...]
+
+
 def account_of(text: str) -> tuple[str, str]:
     """Split ``CONNECTOR/NAME``; the name may be any text, with slashes and emoji too.
 
@@ -183,14 +199,7 @@ def read_accounts(data: bytes) -> Imported:
     Invalid
         The file is empty, is not UTF-8, or has no such column.
     """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise _unreadable(
-            f"byte {error.start} is not UTF-8", "Save the file as UTF-8."
-        ) from None
-    if not text.strip():
-        raise _unreadable("the file is empty", "Write one account a line.")
+    text = _decoded(data)
     if text.lstrip().startswith("{"):
         return _collect(_json_rows(text))
     try:
@@ -200,6 +209,68 @@ def read_accounts(data: bytes) -> Imported:
             f"a cell has more than {csv.field_size_limit():,} characters",
             "Write one account a line.",
         ) from None
+
+
+def read_groups(data: bytes) -> Grouped:
+    """Read which accounts are one worker.
+
+    CSV with a header naming a column ``worker`` or ``account`` and a column ``group``;
+    or JSONL of objects with these keys.
+
+    Raises
+    ------
+    Invalid
+        The file is empty, is not UTF-8, or has no such columns.
+    """
+    text = _decoded(data)
+    groups: dict[str, dict[str, None]] = {}
+    rejected = []
+    for line, row in _group_rows(text):
+        account, group = _named(row), row.get("group")
+        fault = "it names no account" if account is None else _fault(account)
+        if not isinstance(group, str) or not group.strip():
+            fault = fault or "it names no group"
+        if fault is None:
+            groups.setdefault(str(group).strip(), {})[str(account)] = None
+        else:
+            rejected.append((line, fault))
+    parts = tuple(tuple(group) for group in groups.values() if len(group) > 1)
+    return Grouped(parts, tuple(rejected))
+
+
+def _group_rows(text: str) -> Iterable[tuple[int, dict[str, object]]]:
+    if text.lstrip().startswith("{"):
+        yield from _json_objects(text)
+        return
+    reader = csv.reader(io.StringIO(text, newline=""))
+    header = [name.strip().lower() for name in next(reader, [])]
+    if not _has_names(header) or "group" not in header:
+        raise _unreadable(
+            "its first line names no columns worker and group",
+            "Add the header worker,group.",
+        )
+    try:
+        for row in reader:
+            if any(cell.strip() for cell in row):
+                cells = [cell.strip() for cell in row]
+                yield reader.line_num, dict(zip(header, cells, strict=False))
+    except csv.Error:
+        raise _unreadable(
+            f"a cell has more than {csv.field_size_limit():,} characters",
+            "Write one account and its group a line.",
+        ) from None
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _unreadable(
+            f"byte {error.start} is not UTF-8", "Save the file as UTF-8."
+        ) from None
+    if not text.strip():
+        raise _unreadable("the file is empty", "Write one account a line.")
+    return text
 
 
 def _unreadable(why: str, fix: str) -> Invalid:
@@ -219,13 +290,19 @@ def _collect(found: Iterable[tuple[int, str | None]]) -> Imported:
 
 
 def _json_rows(text: str) -> Iterable[tuple[int, str | None]]:
+    for line, row in _json_objects(text):
+        yield line, _named(row)
+
+
+def _json_objects(text: str) -> Iterable[tuple[int, dict[str, object]]]:
+    """Objects by line; what is none is an empty one."""
     for line, part in enumerate(text.splitlines(), start=1):
         if part.strip():
             try:
                 row = json.loads(part)
             except (ValueError, RecursionError):  # nested beyond all reason
                 row = None
-            yield line, _named(row) if isinstance(row, dict) else None
+            yield line, row if isinstance(row, dict) else {}
 
 
 def _csv_rows(text: str) -> Iterable[tuple[int, str | None]]:

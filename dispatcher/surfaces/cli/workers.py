@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from dispatcher.errors import EXIT_PARTLY, Conflict, Invalid, Usage
+from dispatcher.surfaces.cli import merging
 from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
+from dispatcher.surfaces.cli.merging import AcceptPast
+from dispatcher.surfaces.cli.rehearsal import DRY_RUN, count, rehearsal
 
 if TYPE_CHECKING:
     from dispatcher.ledger.members import Added
@@ -22,8 +24,12 @@ PAGE: Final = "inhouse"
 """The connector whose workers are invited to our own task page."""
 
 app = typer.Typer(
-    help="Add workers, list them, invite them, block them.", no_args_is_help=True
+    help="Add workers, list them, invite them, block them, merge them.",
+    no_args_is_help=True,
 )
+app.command("show")(merging.show)
+app.command("merge")(merging.merge)
+app.command("groups")(merging.groups)
 
 Invite = Annotated[
     bool, typer.Option("--invite", help="Print invite links to the task page.")
@@ -40,6 +46,7 @@ def add(
     accounts: Annotated[list[str], typer.Argument(help="CONNECTOR/NAME ...")],
     invite: Invite = False,
     days: Days = 90,
+    accept_past: AcceptPast = 0,
 ) -> None:
     """Add workers. Each is an adversary of its own, or part of its groups' one."""
     from dispatcher.identity import account_of
@@ -50,7 +57,7 @@ def add(
         _check_connector(context, name)
     with context.open_store() as store:
         with store.write() as tx:
-            added = _add(tx, names)
+            added = _add(tx, names, accept_past)
         _show(context, store, added, names if invite else [], days)
 
 
@@ -63,6 +70,7 @@ def import_workers(
     ] = False,
     invite: Invite = False,
     days: Days = 90,
+    accept_past: AcceptPast = 0,
 ) -> None:
     """Add all workers of a file; rows that name none are told, exit 3."""
     from dispatcher.identity import read_accounts
@@ -84,11 +92,12 @@ def import_workers(
         context.say(f"{connector}/{name}: no connector {connector} is set up")
     with context.open_store() as store:
         if dry_run:
-            added = _try(store, names)
-            context.say("DRY RUN - nothing was changed")
+            with rehearsal(store) as tx:
+                added = _add(tx, names, None)
+            context.say(DRY_RUN)
         else:
             with store.write() as tx:
-                added = _add(tx, names)
+                added = _add(tx, names, accept_past)
         _show(context, store, added, names if invite and not dry_run else [], days)
     if found.rejected or strange:
         leave(EXIT_PARTLY)
@@ -114,36 +123,6 @@ def list_workers(
             "workers": [dict(zip(header, row, strict=True)) for row in rows],
         },
         table(lines, header),
-    )
-
-
-@app.command()
-def groups(ctx: typer.Context) -> None:
-    """List the groups of the policy in force: each is one adversary."""
-    from dispatcher import identity
-    from dispatcher.ledger.standing import current_policy, no_policy
-
-    context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        force = current_policy(tx)
-        if force is None:
-            raise no_policy()
-        found = identity.list_groups(tx, force.policy)
-    context.show(
-        {
-            "schema": "dispatcher.groups/1",
-            "groups": [
-                {"name": g.name, "accounts": g.accounts, "trusted": g.trusted}
-                for g in found
-            ],
-        },
-        table(
-            [
-                (g.name, ", ".join(g.trusted) or "-", " ".join(g.accounts) or "-")
-                for g in found
-            ],
-            ("group", "trusted with", "accounts"),
-        ),
     )
 
 
@@ -217,24 +196,10 @@ def _check_connector(context: CliContext, account: tuple[str, str]) -> None:
         )
 
 
-def _add(tx: Tx, names: list[tuple[str, str]]) -> Added:
+def _add(tx: Tx, names: list[tuple[str, str]], accept: int | None) -> Added:
     from dispatcher.ledger.members import add_accounts
 
-    return add_accounts(tx, names, at=wall_clock())
-
-
-class _DryRun(Exception):
-    """Ends the transaction of a dry run."""
-
-
-def _try(store: Store, names: list[tuple[str, str]]) -> Added:
-    """Add workers in a transaction that is rolled back."""
-    added = None
-    with suppress(_DryRun), store.write() as tx:
-        added = _add(tx, names)
-        raise _DryRun
-    assert added is not None
-    return added
+    return add_accounts(tx, names, at=wall_clock(), accept=accept)
 
 
 def _show(
@@ -247,10 +212,14 @@ def _show(
     """Tell what was added; invite those who work at the task page."""
     for text in added.known:
         context.say(f"{text} is here already")
+    joined = count(added.joined, "adversary", "adversaries")
     context.say(
-        f"{len(added.accounts)} workers added"
-        + (f", {added.joined} adversaries joined by groups" if added.joined else "")
+        f"{count(len(added.accounts), 'worker')} added"
+        + (f", {joined} joined by groups" if added.joined else "")
     )
+    if added.accepted:
+        past = count(len(added.accepted), "set is", "sets are")
+        context.say(f"{past} past a limit by it: --accept-past {len(added.accepted)}")
     page = [f"{connector}/{name}" for connector, name in invited if connector == PAGE]
     links = _links(context, store, page, days)
     if len(page) < len(invited):
@@ -264,6 +233,7 @@ def _show(
             "added": [account.text for account in added.accounts],
             "known": list(added.known),
             "adversaries_joined": added.joined,
+            "past": len(added.accepted),
             "invites": links,
         },
         table(list(links.items()), ("worker", "link")),

@@ -1,0 +1,117 @@
+"""Previews: the very code of a change, in a transaction that is rolled back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from dispatcher.surfaces.cli.context import CliContext
+
+if TYPE_CHECKING:
+    from dispatcher.ledger.acceptance import Past
+    from dispatcher.ledger.recall import Recall, Recalled
+    from dispatcher.store import Store, Tx
+
+DRY_RUN: Final = "DRY RUN - nothing was changed"
+TOLD: Final = 20
+"""Findings that are told one by one; ``--json`` has all of them."""
+
+
+class _Over(Exception):
+    """Ends a rehearsal."""
+
+
+@contextmanager
+def rehearsal(store: Store) -> Iterator[Tx]:
+    """Open a write transaction that is rolled back at the end, whatever was done."""
+    try:
+        with store.write() as tx:
+            yield tx
+            _end()
+    except _Over:
+        pass
+
+
+def _end() -> None:
+    raise _Over
+
+
+def withdrawing(context: CliContext) -> frozenset[str]:
+    """Names of the connectors that can take back what they were given."""
+    from dispatcher.plugins import load_plugin
+
+    return frozenset(
+        name
+        for name, values in context.config.connectors.items()
+        if load_plugin(values.get("kind", name)).manifest.withdraws
+    )
+
+
+def findings(tx: Tx, found: Iterable[Past]) -> list[dict[str, Any]]:
+    """Return findings for ``--json``; records are named by the operator's key."""
+    from dispatcher.store import exposed, names
+
+    listed = list(found)
+    ids = exposed.records_named(tx, {p.unit[0] for p in listed if p.unit})
+    keys = names.record_keys(tx, list(ids.values()))
+    told = []
+    for past in listed:
+        one = {"adversary": past.chain, "property": past.property}
+        known = ids.get(past.unit[0]) if past.unit else None
+        if known is not None:
+            one["record"] = keys.get(known, "?")
+        elif past.unit:
+            one["subject"] = " and ".join(f"{name[:12]}…" for name in past.unit)
+        told.append(one)
+    return told
+
+
+def spoken(told: Sequence[dict[str, Any]]) -> list[str]:
+    """Put findings in lines for people."""
+    lines = []
+    for one in told[:TOLD]:
+        where = one.get("record") or one.get("subject")
+        unit = "record" if "record" in one else "subject"
+        place = f"{unit} {where}" if where else "the mean over all its sets"
+        lines.append(f"    {one['adversary']}  {one['property']}  {place}")
+    if len(told) > TOLD:
+        lines.append(f"    and {len(told) - TOLD:,} more (--json has all)")
+    return lines
+
+
+def open_numbers(found: Recall, done: Recalled) -> dict[str, Any]:
+    """Tasks under way, for ``--json``."""
+    return {
+        "unsafe": found.unsafe,
+        "unsent": len(found.unsent),
+        "shown": len(found.shown),
+        "outside": len(found.outside),
+        "lost": len(found.lost),
+        "lost_at": list(found.lost_at),
+        "recalled": done.tasks,
+        "beside": done.beside,
+        "left": done.left,
+    }
+
+
+def open_words(found: Recall, done: Recalled, *, ahead: bool) -> str:
+    """Say what becomes of tasks under way; ``ahead``: of a change not made yet."""
+    taken = done.tasks - done.beside
+    text = f"{count(found.unsafe, 'open task')} may not be finished"
+    if not found.unsafe:
+        return text
+    text += f": {taken:,} {'will be' if ahead else 'were'} recalled"
+    if done.beside:
+        text += f" (with {count(done.beside, 'other')} of the same messages)"
+    if done.left:
+        stay = f"; {done.left:,} {'go' if done.left > 1 else 'goes'} on"
+        text += stay
+        if found.lost:
+            text += f" ({', '.join(found.lost_at)} can not take tasks back)"
+    return text
+
+
+def count(number: int, one: str, more: str = "") -> str:
+    """Write a number with its noun: 1 set, 2 sets."""
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
