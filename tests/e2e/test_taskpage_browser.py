@@ -2,20 +2,16 @@
 
 import json
 import re
-import shutil
-import socket
-import threading
-import time
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import uvicorn
-from playwright.sync_api import ConsoleMessage, Page, Request, expect, sync_playwright
+from playwright.sync_api import Page, Request, expect
 
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
 from dispatcher.surfaces.taskpage import PageSettings, invite_link, task_app
+from tests.e2e.browsing import Served
 from tests.integration.serving_house import House, png
 
 pytestmark = [
@@ -24,10 +20,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 
-
-class Running:
+class Running(Served):
     """The page on a port of its own, over a store that a test fills."""
 
     def __init__(self, house: House, **terms: float) -> None:
@@ -40,34 +34,10 @@ class Running:
             terms=Terms(**{"apart": 0, **terms}),
             settings=PageSettings(neutral=0),
         )
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.base = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        config = uvicorn.Config(app, log_level="warning", access_log=False)
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(
-            target=self.server.run, args=([self.listener],), daemon=True
-        )
-        self.thread.start()
-        while not self.server.started:
-            time.sleep(0.01)
+        super().__init__(app)
 
     def link(self, name: str) -> str:
         return invite_link(self.base, self.house.invite(name))
-
-    def stop(self) -> None:
-        self.server.should_exit = True
-        self.thread.join(20)
-        self.listener.close()
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"]
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -80,25 +50,6 @@ def running(house) -> Iterator[Running]:
     served = Running(house)
     yield served
     served.stop()
-
-
-def complaints(message: ConsoleMessage) -> list[str]:
-    """What the browser complains of; a reply that is meant to refuse is no fault."""
-    refused = message.text.startswith("Failed to load resource")
-    return [message.text] if message.type == "error" and not refused else []
-
-
-@pytest.fixture
-def page(chromium) -> Iterator[Page]:
-    context = chromium.new_context()
-    context.set_default_timeout(10_000)
-    opened = context.new_page()
-    faults: list[str] = []
-    opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("console", lambda message: faults.extend(complaints(message)))
-    yield opened
-    context.close()
-    assert faults == []
 
 
 def fill(house: House, **values: object) -> None:

@@ -1,0 +1,39 @@
+"""Fixtures for tests that drive a real browser."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()
+
+
+def complaints(message: ConsoleMessage) -> list[str]:
+    """What the browser complains of; a reply that is meant to refuse is no fault."""
+    refused = message.text.startswith("Failed to load resource")
+    return [message.text] if message.type == "error" and not refused else []
+
+
+@pytest.fixture
+def page(chromium) -> Iterator[Page]:
+    """A page that may not have complained of anything when the test is over."""
+    context = chromium.new_context()
+    context.set_default_timeout(10_000)
+    opened = context.new_page()
+    faults: list[str] = []
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.on("console", lambda message: faults.extend(complaints(message)))
+    yield opened
+    context.close()
+    assert faults == []

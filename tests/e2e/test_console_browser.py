@@ -1,0 +1,239 @@
+"""The console in a real Chromium: signing in by link, looking, and nothing that leaks."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, Request, expect
+
+from dispatcher import access
+from dispatcher.surfaces.console import ConsoleSettings, console_app, sign_in_link
+from tests.e2e.browsing import Served
+from tests.integration.ledger_cases import Case, policy
+
+pytestmark = [
+    pytest.mark.browser,
+    # Playwright's own event loop is still open when its thread's objects are collected.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+PAGES = ("/", "/workers", "/properties", "/queue?state=ready", "/records", "/ledger")
+RULES = """
+[property.who-what]
+of = ["a", "b"]
+
+[property.history]
+scope = "subject"
+of = ["c", "d"]
+disclosure = { kind = "linear", per = "entry", weight = 0.25 }
+tau = 0.75
+"""
+
+
+class Running(Served):
+    """The console over a store in which something was shown already."""
+
+    def __init__(self, case: Case, clock) -> None:
+        self.case, self.clock = case, clock
+        settings = ConsoleSettings(stale=0)
+        super().__init__(console_app(case.store, clock=clock, settings=settings))
+
+    def link(self) -> str:
+        return sign_in_link(self.base, access.make_link(self.case.store, self.clock()))
+
+
+@pytest.fixture
+def case(sqlite_store) -> Case:
+    made = Case(sqlite_store)
+    made.apply(policy(RULES))
+    made.add(*(f"inhouse/worker-{n}" for n in range(12)))
+    made.load(*((f"canary-key-{n}", "canary-person", n, "abcd") for n in range(60)))
+    with made.store.write() as tx:
+        tx.execute("UPDATE entry SET shown = ?", [b"canary-value"])
+    for n in range(6):
+        made.book((f"inhouse/worker-{n}", f"canary-key-{n}.a canary-key-{n}.c"))
+    return made
+
+
+@pytest.fixture
+def running(case, clock) -> Iterator[Running]:
+    clock.now = case.now
+    served = Running(case, clock)
+    yield served
+    served.stop()
+
+
+def sign_in(page: Page, running: Running) -> None:
+    page.goto(running.link())
+    expect(page.locator("[data-page=overview]")).to_be_visible()
+
+
+def test_a_link_signs_in_and_leaves_the_address_bar(running, page):
+    asked: list[Request] = []
+    page.on("request", lambda request: asked.append(request))
+    link = running.link()
+    secret = link.partition("#k=")[2]
+    page.goto(link)
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    assert page.url == f"{running.base}/"
+    assert all(secret not in request.url for request in asked)
+    assert all(secret not in str(request.headers) for request in asked)
+    page.go_back()
+    assert secret not in page.url
+
+
+def test_a_used_link_says_what_to_do(running, page):
+    link = running.link()
+    page.goto(link)
+    expect(page.locator("[data-page=overview]")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.locator("[data-page=login]")).to_be_visible()
+    page.goto("about:blank")
+    page.goto(link)
+    expect(page.get_by_role("alert")).to_contain_text("works once")
+    expect(page.get_by_text("dispatcher console link")).to_be_visible()
+
+
+def test_every_page_is_reached_by_the_keyboard(running, page):
+    sign_in(page, running)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    for name in ("Workers", "Properties", "Queue", "Records", "Ledger", "Overview"):
+        page.get_by_role("navigation", name="Pages").get_by_role(
+            "link", name=name
+        ).focus()
+        page.keyboard.press("Enter")
+        expect(page.locator(f"[data-page={name.lower()}]")).to_be_visible()
+        current = page.locator("nav a[aria-current=page]")
+        expect(current).to_have_text(name)
+
+
+def test_the_page_lives_until_it_is_paused(running, case, page):
+    page.clock.install()
+    sign_in(page, running)
+    expect(page.get_by_text("12 booked to 12 adversaries")).to_be_visible()
+    case.book(("inhouse/worker-7", "canary-key-9.a"))
+    page.clock.run_for(11_000)
+    expect(page.get_by_text("13 booked to 12 adversaries")).to_be_visible()
+    live = page.get_by_role("button", name="Live")
+    live.click()
+    expect(page.get_by_role("button", name="Paused")).to_have_attribute(
+        "aria-pressed", "false"
+    )
+    case.book(("inhouse/worker-7", "canary-key-10.a"))
+    page.clock.run_for(60_000)
+    expect(page.get_by_text("13 booked to 12 adversaries")).to_be_visible()
+    page.get_by_role("button", name="Paused").click()
+    expect(page.get_by_text("14 booked to 12 adversaries")).to_be_visible()
+
+
+def test_what_changed_is_spoken_in_one_sentence(running, case, page):
+    page.clock.install()
+    sign_in(page, running)
+    expect(page.locator("#told")).to_have_text("")
+    case.book(("inhouse/worker-0", "canary-key-9.c"))
+    page.clock.run_for(11_000)
+    expect(page.locator("#told")).to_contain_text("Worst share 0.67 of history")
+
+
+def test_a_session_that_is_over_asks_to_sign_in(running, clock, page):
+    page.clock.install()
+    sign_in(page, running)
+    clock.advance(31 * 60)
+    page.clock.run_for(11_000)
+    expect(page.locator("[data-page=login]")).to_be_visible()
+
+
+def test_without_scripts_it_is_read_all_the_same(running, chromium):
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(running.base)
+    page.get_by_label("Sign-in link or code").fill(running.link())
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator("[data-page=overview]")).to_be_visible()
+    page.get_by_role("link", name="Workers").click()
+    expect(page.locator("table.heat")).to_be_visible()
+    context.close()
+
+
+def test_the_theme_follows_the_system_and_then_the_button(running, chromium):
+    context = chromium.new_context(color_scheme="dark")
+    page = context.new_page()
+    sign_in(page, running)
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(ground)
+    page.get_by_role("button", name="Light").click()
+    light = page.evaluate(ground)
+    assert dark != light
+    page.goto(f"{running.base}/records")
+    expect(page.get_by_role("button", name="Dark")).to_be_visible()
+    assert page.evaluate(ground) == light
+    context.close()
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_no_page_scrolls_sideways_and_targets_are_big_enough(running, chromium, width):
+    context = chromium.new_context(viewport={"width": width, "height": 700})
+    page = context.new_page()
+    sign_in(page, running)
+    for path in PAGES:
+        page.goto(running.base + path)
+        sizes = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert sizes[0] <= sizes[1], path
+        for box in page.locator("button, nav a, .tabs a").evaluate_all(
+            "all => all.filter(e => e.offsetParent).map(e => e.offsetHeight)"
+        ):
+            assert box >= 44, path
+    context.close()
+
+
+CONTRAST = """
+() => {
+  const channel = (v) => { v /= 255; return v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; };
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
+  const ground = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > 0) return c;
+    }
+    return [255, 255, 255];
+  };
+  const low = [];
+  for (const e of document.querySelectorAll("body *")) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+    if (!own || !e.offsetParent || e.closest(".sr, .skip-link")) continue;
+    const [a, b] = [light(parse(getComputedStyle(e).color)), light(ground(e))];
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (ratio < 4.5) low.push([e.tagName, e.className, e.textContent.trim().slice(0, 30), ratio]);
+  }
+  return low;
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_words_stand_out_from_their_ground(running, chromium, scheme):
+    context = chromium.new_context(color_scheme=scheme)
+    page = context.new_page()
+    page.goto(f"{running.base}/login")
+    assert page.evaluate(CONTRAST) == []
+    sign_in(page, running)
+    for path in PAGES:
+        page.goto(running.base + path)
+        assert page.evaluate(CONTRAST) == [], path
+    context.close()
+
+
+def test_values_and_keys_leave_no_trace(running, page):
+    seen: list[str] = []
+    page.on("response", lambda reply: seen.append(reply.url))
+    sign_in(page, running)
+    for path in PAGES:
+        page.goto(running.base + path)
+        kept = page.content() + page.title() + page.url
+        kept += page.evaluate(
+            "JSON.stringify([{...localStorage}, {...sessionStorage}])"
+        )
+        assert "canary" not in kept
+    assert not any("canary" in url for url in seen)
+    assert page.evaluate("document.cookie") == ""
