@@ -93,6 +93,13 @@ def test_a_whole_task_by_keyboard_alone(running, house, page):
     assert bytes(house.ask("SELECT raw FROM answer")) == b"Ada"
 
 
+def test_a_link_put_into_the_tab_that_asks_for_one_arrives(running, house, page):
+    fill(house, name="Ada")
+    page.goto(running.base)
+    page.goto(running.link("ann"))  # another fragment only: nothing is loaded
+    expect(page.locator("[data-page=ready]")).to_be_visible()
+
+
 def test_choosing_by_digit_and_submitting_with_enter(running, house, page):
     fill(house, disease="flu")
     start(page, running)

@@ -27,12 +27,16 @@
 
   // -- signing in: the secret leaves the address bar before anything else ----------
   if (page === "login") {
-    const code = new URLSearchParams(location.hash.slice(1)).get("k");
-    if (location.hash) history.replaceState(null, "", "/login");
-    if (code && code.length <= 512) {
-      $("code").value = code;
-      $("login").submit();
-    }
+    const enter = () => {
+      const code = new URLSearchParams(location.hash.slice(1)).get("k");
+      if (location.hash) history.replaceState(null, "", "/login");
+      if (code && code.length <= 512) {
+        $("code").value = code;
+        $("login").submit();
+      }
+    };
+    addEventListener("hashchange", enter); // a link put into this very tab loads nothing
+    enter();
     return;
   }
   if (location.hash.startsWith("#k=")) history.replaceState(null, "", location.pathname);

@@ -7,12 +7,16 @@
 
   // -- arriving: the code leaves the address bar before anything else happens -----
   if (page === "arrive") {
-    const code = new URLSearchParams(location.hash.slice(1)).get("k");
-    if (location.hash) history.replaceState(null, "", "/");
-    if (code && code.length <= 4096) {
-      $("invite").value = code;
-      $("arrive").submit();
-    }
+    const enter = () => {
+      const code = new URLSearchParams(location.hash.slice(1)).get("k");
+      if (location.hash) history.replaceState(null, "", "/");
+      if (code && code.length <= 4096) {
+        $("invite").value = code;
+        $("arrive").submit();
+      }
+    };
+    addEventListener("hashchange", enter); // a link put into this very tab loads nothing
+    enter();
     return;
   }
   if (location.pathname !== "/" || location.hash) history.replaceState(null, "", "/");
