@@ -17,7 +17,7 @@ The promises, proved for every connector by :mod:`connectors.contract`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -64,6 +64,7 @@ __all__ = [
     "ConnectorError",
     "Content",
     "Feed",
+    "Forgetting",
     "Form",
     "Handle",
     "Idempotency",
@@ -127,6 +128,22 @@ class Feed(Protocol):
 
     def find(self, key: str) -> Handle | None:
         """Tell whether the outside has what was sent under this key."""
+
+
+@runtime_checkable
+class Forgetting(Protocol):
+    """A connector that can delete what it holds outside of single tasks.
+
+    Optional: of what leaves by another connector an erasure says that it can not be
+    called back.
+    """
+
+    def forget(self, tokens: Collection[str]) -> tuple[str, ...]:
+        """Delete content and answers of tasks; again and again does no harm.
+
+        Returns places (no values) where something of them is left. Raises TryLater,
+        Rejected, Misconfigured.
+        """
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class Ticks(_Section):
     collecting: Seconds = 2.0
     assembly: Seconds = 2.0
     sealing: Seconds = 60.0
+    retention: Seconds = 3600.0
     leading: Annotated[float, Field(gt=0, le=5)] = 2.0
 
 

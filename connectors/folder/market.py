@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,6 +45,7 @@ from connectors.folder.files import (
     sync_directory,
     write_file,
 )
+from connectors.folder.forgetting import forget_tasks
 from connectors.folder.names import (
     MAX_DIRECTORY,
     account_of,
@@ -196,6 +197,14 @@ class Folder:
                 source.rename(grave)
                 sync_directory(source.parent)
             shutil.rmtree(grave, ignore_errors=True)
+
+    def forget(self, tokens: Collection[str]) -> tuple[str, ...]:
+        """Delete what the spool holds of tasks: rows, contents, answers taken or not."""
+        left: tuple[str, ...] = ()
+        with self._taking, disk_errors("deleting tasks"):
+            for _ in range(2):  # a file may have been moved in the first round
+                left = forget_tasks(self._root, tokens, kept=_KNOWN)
+        return left
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:  # noqa: ARG002 (protocol)
         """Nobody arrives at a folder."""

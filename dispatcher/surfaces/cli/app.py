@@ -19,13 +19,16 @@ from dispatcher.surfaces.cli import (
     explain,
     init,
     leading,
+    ledger,
     plan,
     policy,
+    purge,
     queue,
     record_list,
     records,
     solve,
     status,
+    subject,
     workers,
 )
 from dispatcher.surfaces.cli.context import CliContext
@@ -59,6 +62,9 @@ app.command("resume", rich_help_panel=MORE)(queue.resume)
 app.add_typer(console.app, name="console", rich_help_panel=MORE)
 app.add_typer(queue.app, name="queue", rich_help_panel=MORE)
 app.add_typer(audit.app, name="audit", rich_help_panel=MORE)
+app.add_typer(ledger.app, name="ledger", rich_help_panel=MORE)
+app.add_typer(subject.app, name="subject", rich_help_panel=MORE)
+app.command("purge", rich_help_panel=MORE)(purge.purge)
 app.add_typer(db.app, name="db", rich_help_panel=MORE)
 app.command("solve", rich_help_panel=MORE)(solve.solve)
 

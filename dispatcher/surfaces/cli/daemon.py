@@ -126,6 +126,7 @@ def _ticks(
 ) -> list[Tick]:
     """All stages in flow order, each with its own rhythm."""
     from connectors.base import Content
+    from dispatcher.custody.retention import Retention
     from dispatcher.daemon import Tick
     from dispatcher.ledger.seals import seal
     from dispatcher.stages.assembly import Assembly
@@ -137,6 +138,7 @@ def _ticks(
     from dispatcher.stages.sending import Terms as SendingTerms
     from dispatcher.stages.serving import expire
     from dispatcher.store import lease
+    from dispatcher.surfaces.cli.subject import means
 
     config, every = context.config, context.config.ticks
     pushed = [n for n, c in connectors.items() if c.manifest.content is Content.MARKET]
@@ -146,7 +148,9 @@ def _ticks(
     def seal_now(epoch: int) -> int:
         with store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            return int(seal(tx, at=wall_clock()) is not None)
+            sealed = int(seal(tx, at=wall_clock()) is not None)
+        context.anchor_roots(store)
+        return sealed
 
     ticks = [
         Tick(
@@ -175,6 +179,8 @@ def _ticks(
         Tick("assembly", every.assembly, Assembly(store, wall_clock).tick),
         Tick("sealing", every.sealing, seal_now),
     ]
+    keeping = Retention(means(context, store, connectors))
+    ticks.append(Tick("retention", every.retention, keeping.tick))
     if config.plans == "auto":
         planning = Planning(store, wall_clock)
         ticks.insert(0, Tick("planning", every.planning, planning.tick, shows=True))

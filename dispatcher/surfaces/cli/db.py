@@ -63,6 +63,65 @@ def status(ctx: typer.Context) -> None:
 
 
 @app.command()
+def rekey(
+    ctx: typer.Context,
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Make a new key first.")
+    ] = False,
+    forget_old_keys: Annotated[
+        bool,
+        typer.Option(
+            help="At the end take old keys out of the file; backups made under them "
+            "can not be read then."
+        ),
+    ] = False,
+) -> None:
+    """Encrypt values that are in clear, and wrap data keys under the current key.
+
+    The daemon may run meanwhile. Broken off, it goes on where it was.
+    """
+    from dispatcher.custody.rekeying import Rekeyed, rekey_store
+
+    context: CliContext = ctx.obj
+
+    def tell(done: Rekeyed) -> None:
+        rows = sum(done.sealed.values())
+        context.say(f"{rows:,} rows encrypted, {done.rewrapped:,} keys wrapped")
+
+    with context.open_store() as store:
+        done = rekey_store(
+            store,
+            context.key_file,
+            new_key=new_key,
+            forget_old=forget_old_keys,
+            progress=tell,
+        )
+    rows = sum(done.sealed.values())
+    context.show(
+        {
+            "schema": "dispatcher.rekeyed/1",
+            "key": done.key,
+            "key_file": str(context.key_file.path),
+            "encrypted": done.sealed,
+            "rewrapped": done.rewrapped,
+            "forgotten": done.forgotten,
+        },
+        f"key {done.key}: {rows:,} rows encrypted, {done.rewrapped:,} data keys wrapped"
+        f" anew, {done.forgotten} old keys taken out of {context.key_file.path}",
+    )
+    context.say("keep a copy of the key file in another safe place, apart from backups")
+
+
+@app.command()
+def scrub(ctx: typer.Context) -> None:
+    """Leave nothing of deleted values in the store's files (after an erasure)."""
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        store.scrub()
+    context.show({"ok": True}, "the store's files hold nothing of what was deleted")
+
+
+@app.command()
 def check(ctx: typer.Context) -> None:
     """Compare the store's tables with this program's; exit 13 when they differ."""
     from dispatcher.store import upgrades

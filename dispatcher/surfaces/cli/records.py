@@ -183,6 +183,7 @@ def reassemble(
     ] = True,
 ) -> None:
     """Write records whole: the loaded columns, then answers, confidence and state."""
+    from dispatcher.custody.erasure import note_export
     from dispatcher.stages.assembly import reassemble as write
     from dispatcher.stages.assembly import write_records
 
@@ -202,6 +203,8 @@ def reassemble(
             sys.stdout.buffer.flush()
         else:
             context.spare(output)
+            if not output.exists() or output.is_file():
+                note_export(store, run, output, wall_clock())  # an erasure finds it
             done = write(store, run, output, format, excel_guard=excel_guard)
     states = ", ".join(f"{n:,} {state}" for state, n in done.states.items() if n)
     text = f"{done.records:,} records, {done.whole:,} whole  ({states or 'no fields'})"

@@ -1,0 +1,354 @@
+"""What an erasure reads and writes: a person's or a record's values, and their traces.
+
+Rows of records and entries stay, without values: the ledger speaks of them by
+pseudonym, and a record that is loaded again must be known.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from dispatcher.model import LIVE_TASK_STATES
+from dispatcher.store.transaction import Row, Tx
+
+
+class SubjectRow(NamedTuple):
+    """A person; ``erased_at`` is None while the values are there."""
+
+    id: int
+    key_id: int | None
+    erased_at: int | None
+
+
+class TaskRow(NamedTuple):
+    """A showing of one of the entries."""
+
+    id: int
+    entry_id: int
+    connector: str
+    state: str
+
+
+class Showings(NamedTuple):
+    """What the ledger holds about entries: it stays."""
+
+    lines: int
+    adversaries: int
+    first_at: int | None
+    last_at: int | None
+
+
+class ExportRow(NamedTuple):
+    """A file of whole records that was written."""
+
+    id: int
+    run: str
+    path: str
+
+
+def subject(tx: Tx, pseudonym: str, *, lock: bool = False) -> SubjectRow | None:
+    """Return a person by pseudonym."""
+    row = tx.one(
+        "SELECT id, key_id, erased_at FROM subject WHERE pseudonym = ?"
+        + (" FOR UPDATE" if lock else ""),
+        [pseudonym],
+    )
+    return None if row is None else SubjectRow(*row)
+
+
+def records_of(tx: Tx, subject_id: int) -> list[int]:
+    """Ids of a person's records, erased ones too."""
+    rows = tx.rows(
+        "SELECT id FROM record WHERE subject_id = ? ORDER BY id FOR UPDATE",
+        [subject_id],
+    )
+    return [row[0] for row in rows]
+
+
+def record_named(tx: Tx, pseudonym: str) -> int | None:
+    """Id of a record by pseudonym."""
+    found = tx.value(
+        "SELECT id FROM record WHERE pseudonym = ? FOR UPDATE", [pseudonym]
+    )
+    return None if found is None else int(found)
+
+
+def loaded_before(tx: Tx, moment: int, limit: int) -> list[int]:
+    """Records with values that were loaded before a moment, oldest first."""
+    rows = tx.rows(
+        "SELECT r.id FROM record r JOIN load l ON l.id = r.load_id"
+        " WHERE r.erased_at IS NULL AND COALESCE(r.loaded_at, l.started_at) < ?"
+        " ORDER BY r.id LIMIT ? FOR UPDATE OF r",
+        [moment, limit],
+    )
+    return [row[0] for row in rows]
+
+
+def count_loaded_before(tx: Tx, moment: int) -> int:
+    """How many records with values were loaded before a moment."""
+    return int(
+        tx.value(
+            "SELECT count(*) FROM record r JOIN load l ON l.id = r.load_id"
+            " WHERE r.erased_at IS NULL AND COALESCE(r.loaded_at, l.started_at) < ?",
+            [moment],
+        )
+    )
+
+
+def entries_of(tx: Tx, record_ids: Sequence[int]) -> list[int]:
+    """Ids of all entries of records."""
+    rows = tx.rows(
+        "SELECT id FROM entry WHERE record_id = ANY(?) ORDER BY id", [record_ids]
+    )
+    return [row[0] for row in rows]
+
+
+def counts(
+    tx: Tx, record_ids: Sequence[int], entry_ids: Sequence[int]
+) -> dict[str, int]:
+    """How much there is to delete: records, fields, crops, answers, drafts, results."""
+    ask = {
+        "records": ("record WHERE id = ANY(?) AND erased_at IS NULL", record_ids),
+        "fields": ("entry WHERE id = ANY(?) AND length(shown) > 0", entry_ids),
+        "crops": (
+            "entry WHERE id = ANY(?) AND length(shown) > 0 AND media LIKE 'image/%'",
+            entry_ids,
+        ),
+        "answers": ("answer WHERE entry_id = ANY(?)", entry_ids),
+        "drafts": ("task WHERE entry_id = ANY(?) AND draft IS NOT NULL", entry_ids),
+        "results": ("result WHERE entry_id = ANY(?) AND value IS NOT NULL", entry_ids),
+    }
+    return {
+        name: int(tx.value(f"SELECT count(*) FROM {text}", [ids]))
+        for name, (text, ids) in ask.items()
+    }
+
+
+def showings(tx: Tx, entry_ids: Sequence[int]) -> Showings:
+    """What the ledger holds about entries."""
+    row = tx.one(
+        "SELECT count(*), count(DISTINCT COALESCE(c.survivor_id, c.id)), min(l.at),"
+        " max(l.at) FROM ledger_line l JOIN chain c ON c.id = l.chain_id"
+        " WHERE l.entry_id = ANY(?) AND l.kind = 'exposure'",
+        [entry_ids],
+    )
+    assert row is not None
+    return Showings(*row)
+
+
+def tasks_of(tx: Tx, entry_ids: Sequence[int], *, lock: bool = False) -> list[TaskRow]:
+    """All tasks on entries."""
+    rows = tx.rows(
+        "SELECT id, entry_id, connector, state FROM task WHERE entry_id = ANY(?)"
+        " ORDER BY id" + (" FOR UPDATE" if lock else ""),
+        [entry_ids],
+    )
+    return [TaskRow(*row) for row in rows]
+
+
+def being_sent(tx: Tx, entry_ids: Sequence[int]) -> int:
+    """How many messages with these entries are on their way out now; all are locked."""
+    rows = tx.rows(
+        "SELECT state FROM outbox WHERE id IN (SELECT outbox_id FROM task"
+        " WHERE entry_id = ANY(?) AND outbox_id IS NOT NULL) ORDER BY id FOR UPDATE",
+        [entry_ids],
+    )
+    return sum(row[0] == "leased" for row in rows)
+
+
+def person_of(tx: Tx, subject_id: int) -> bytes:
+    """Return the text that named a person in the file; empty when it is gone."""
+    row = tx.one("SELECT value, key_id FROM subject WHERE id = ?", [subject_id])
+    if row is None:
+        return b""
+    return tx.vault.open(tx, "subject.value", subject_id, row[1], row[0])
+
+
+def records(tx: Tx, record_ids: Sequence[int]) -> list[Row]:
+    """Return key, load, columns and cells (JSON each) of records that have them still."""
+    found = tx.rows(
+        "SELECT r.id, r.key, l.columns, r.columns, r.key_id, r.pseudonym, u.name,"
+        " COALESCE(r.loaded_at, l.started_at) FROM record r"
+        " JOIN load l ON l.id = r.load_id JOIN run u ON u.id = r.run_id"
+        " WHERE r.id = ANY(?) AND r.erased_at IS NULL ORDER BY r.id",
+        [record_ids],
+    )
+    sealed = [(1, "record.key"), (3, "record.columns")]
+    return [tuple(row) for row in tx.vault.opened(tx, found, sealed, 4)]
+
+
+def said_of(tx: Tx, entry_ids: Sequence[int]) -> list[Row]:
+    """Answers: (task, entry, account, raw, moment)."""
+    found = tx.rows(
+        "SELECT task_id, entry_id, account_id, raw, at, key_id FROM answer"
+        " WHERE entry_id = ANY(?) ORDER BY task_id",
+        [entry_ids],
+    )
+    opened = tx.vault.opened(tx, found, [(3, "answer.raw")], 5)
+    return [tuple(row[:5]) for row in opened]
+
+
+def shown_of(tx: Tx, entry_ids: Sequence[int]) -> Iterator[bytes]:
+    """Shown forms that are text."""
+    found = tx.rows(
+        "SELECT id, shown, key_id FROM entry WHERE id = ANY(?) AND media LIKE 'text/%'",
+        [entry_ids],
+    )
+    for row in tx.vault.opened(tx, found, [(1, "entry.shown")], 2):
+        yield row[1]
+
+
+def recipients(tx: Tx, entry_ids: Sequence[int]) -> list[Row]:
+    """Who was shown what: (record, field, connector, account, moment, cause)."""
+    return tx.rows(
+        "SELECT r.pseudonym, f.name, a.connector, a.name, l.at, l.cause"
+        " FROM ledger_line l JOIN entry e ON e.id = l.entry_id"
+        " JOIN record r ON r.id = e.record_id JOIN field f ON f.id = e.field_id"
+        " JOIN account a ON a.id = l.account_id"
+        " WHERE l.entry_id = ANY(?) AND l.kind = 'exposure' ORDER BY l.at, l.seq",
+        [entry_ids],
+    )
+
+
+# -- writing -----------------------------------------------------------------------
+
+
+def blank(
+    tx: Tx, record_ids: Sequence[int], entry_ids: Sequence[int], now: int
+) -> None:
+    """Delete the values of records, all that was made of them, and their own keys."""
+    keys = {
+        row[0]
+        for row in tx.rows(
+            "SELECT key_id FROM record WHERE id = ANY(?) AND key_id IS NOT NULL"
+            " AND subject_id IS NULL",
+            [record_ids],
+        )
+    }
+    tx.update_many(
+        "record",
+        ["id"],
+        ["key", "columns"],
+        ((number, b"", b"[]") for number in record_ids),
+    )
+    tx.execute(
+        "UPDATE record SET key_id = NULL, erased_at = COALESCE(erased_at, ?)"
+        " WHERE id = ANY(?)",
+        [now, record_ids],
+    )
+    tx.update_many("entry", ["id"], ["shown"], ((number, b"") for number in entry_ids))
+    for text in (
+        "UPDATE entry SET key_id = NULL WHERE id = ANY(?)",
+        "UPDATE task SET draft = NULL, key_id = NULL WHERE entry_id = ANY(?)",
+        "DELETE FROM answer WHERE entry_id = ANY(?)",
+        "DELETE FROM result WHERE entry_id = ANY(?)",
+        "DELETE FROM held_back WHERE entry_id = ANY(?)",
+    ):
+        tx.execute(text, [entry_ids])
+    tx.insert_many(
+        "result",
+        ["entry_id", "confidence", "answers", "wanted", "state", "at"],
+        [(number, 0.0, 0, 0, "erased", now) for number in entry_ids],
+    )
+    _delete_keys(tx, sorted(keys))
+
+
+def _delete_keys(tx: Tx, keys: Sequence[int]) -> None:
+    if keys:
+        tx.execute("DELETE FROM value_key WHERE id = ANY(?)", [keys])
+        tx.vault.forget()
+
+
+def blank_subject(tx: Tx, row: SubjectRow, erased_at: int | None) -> None:
+    """Delete a person's value and data key; with a moment the person is refused later."""
+    tx.execute(
+        "UPDATE subject SET value = ?, key_id = NULL,"
+        " erased_at = COALESCE(erased_at, ?) WHERE id = ?",
+        [b"", erased_at, row.id],
+    )
+    _delete_keys(tx, [] if row.key_id is None else [row.key_id])
+
+
+def subjects_without_records(tx: Tx, record_ids: Sequence[int]) -> list[SubjectRow]:
+    """People of records who have no record with values any more."""
+    rows = tx.rows(
+        "SELECT s.id, s.key_id, s.erased_at FROM subject s WHERE s.id IN"
+        " (SELECT subject_id FROM record WHERE id = ANY(?)) AND NOT EXISTS"
+        " (SELECT 1 FROM record r WHERE r.subject_id = s.id AND r.erased_at IS NULL)"
+        " ORDER BY s.id FOR UPDATE OF s",
+        [record_ids],
+    )
+    return [SubjectRow(*row) for row in rows]
+
+
+def end_tasks(tx: Tx, task_ids: Sequence[int], state: str) -> None:
+    """Take tasks out of their workers' hands, or keep them from leaving."""
+    live = ", ".join(f"'{name}'" for name in LIVE_TASK_STATES)
+    tx.execute(
+        "UPDATE task SET state = ?, leased_until = NULL"
+        f" WHERE id = ANY(?) AND state IN ({live})",
+        [state, task_ids],
+    )
+
+
+def unplan(tx: Tx, entry_ids: Sequence[int]) -> None:
+    """Take entries out of every plan."""
+    gone = frozenset(entry_ids)
+    changed = []
+    for plan_id, account_id, packed in tx.rows(
+        "SELECT plan_id, account_id, entries FROM assignment"
+        " WHERE length(entries) > 0 ORDER BY plan_id, account_id FOR UPDATE"
+    ):
+        planned = array("q", bytes(packed))
+        if not gone.isdisjoint(planned):
+            kept = array("q", (n for n in planned if n not in gone))
+            changed.append((plan_id, account_id, kept.tobytes()))
+    tx.update_many("assignment", ["plan_id", "account_id"], ["entries"], changed)
+
+
+def drop_strange(tx: Tx, needles: Sequence[bytes]) -> int:
+    """Delete what lies in quarantine and holds one of some texts; return how much."""
+    found = tx.rows("SELECT id, payload, key_id FROM quarantine ORDER BY id")
+    dropped = [
+        (row[0], row[2])
+        for row in tx.vault.opened(tx, found, [(1, "quarantine.payload")], 2)
+        if any(needle in row[1] for needle in needles)
+    ]
+    # One key seals a collection: the rest may need it still.
+    tx.execute("DELETE FROM quarantine WHERE id = ANY(?)", [[n for n, _ in dropped]])
+    return len(dropped)
+
+
+# -- files -------------------------------------------------------------------------
+
+
+def add_export(tx: Tx, run: str, path: str, now: int) -> None:
+    """Note that a run's records were written to a file."""
+    tx.execute(
+        "DELETE FROM export_file WHERE path = ? AND run_id ="
+        " (SELECT id FROM run WHERE name = ?)",
+        [path, run],
+    )
+    tx.execute(
+        "INSERT INTO export_file (id, run_id, path, at)"
+        " SELECT CAST(? AS BIGINT), id, ?, CAST(? AS BIGINT) FROM run WHERE name = ?",
+        [tx.reserve("export_file"), path, now, run],
+    )
+
+
+def exports_of(tx: Tx, record_ids: Sequence[int]) -> list[ExportRow]:
+    """Files that may hold some of the records."""
+    rows = tx.rows(
+        "SELECT x.id, u.name, x.path FROM export_file x JOIN run u ON u.id = x.run_id"
+        " WHERE x.run_id IN (SELECT run_id FROM record WHERE id = ANY(?))"
+        " ORDER BY x.id",
+        [record_ids],
+    )
+    return [ExportRow(*row) for row in rows]
+
+
+def drop_export(tx: Tx, export_id: int) -> None:
+    """Forget a file that is no more."""
+    tx.execute("DELETE FROM export_file WHERE id = ?", [export_id])

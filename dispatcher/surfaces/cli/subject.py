@@ -1,0 +1,227 @@
+"""``dispatcher subject``: what is there about a person, and its erasure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dispatcher.errors import EXIT_PARTLY, Invalid, Usage
+from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
+from dispatcher.surfaces.cli.rehearsal import DRY_RUN
+
+if TYPE_CHECKING:
+    from dispatcher.custody.erasure import Erased, Means, Scope
+    from dispatcher.store import Store
+
+app = typer.Typer(
+    help="Find what there is about a person, report it, erase it.",
+    no_args_is_help=True,
+)
+
+KINDS = {"s": "subject", "r": "record"}
+
+
+def means(
+    context: CliContext, store: Store, connectors: Mapping[str, object] | None = None
+) -> Means:
+    """Gather what an erasure works with; connectors are opened if none are given."""
+    from dispatcher.custody.erasure import Means
+    from dispatcher.plugins import open_connectors
+    from dispatcher.stages.assembly import reassemble
+
+    def rewrite(run: str, path: Path) -> None:
+        reassemble(store, run, path)
+
+    if connectors is None:
+        connectors = open_connectors(
+            context.config.connectors,
+            directory=context.directory,
+            secrets={"inhouse": store.key("token-key")},
+        )
+    return Means(store, connectors, wall_clock, rewrite, context.directory)
+
+
+@app.command()
+def find(
+    ctx: typer.Context,
+    key_file: Annotated[
+        str,
+        typer.Option("--id-from-file", help="File with the key; - is stdin."),
+    ] = "-",
+) -> None:
+    """Find a person (or record) by the key in the operator's files, never by argument.
+
+    A key on the command line would be in the shell's history and the process list.
+    """
+    from dispatcher.custody import erasure
+
+    context: CliContext = ctx.obj
+    key = _key(key_file)
+    with context.open_store() as store:
+        found = erasure.find(store, key)
+    context.show(
+        {"schema": "dispatcher.subjects/1", "found": [_document(one) for one in found]},
+        "\n".join(_line(one) for one in found),
+    )
+
+
+@app.command()
+def report(
+    ctx: typer.Context,
+    id: Annotated[str, typer.Argument(help="As `subject find` gives it.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A zip file, 0600; it holds values.")
+    ],
+    name_recipients: Annotated[
+        bool, typer.Option(help="Name the workers, not only their connectors.")
+    ] = False,
+) -> None:
+    """Write all there is about a person: data, answers, who was shown what and when."""
+    from dispatcher.custody.subject_report import write_report
+
+    context: CliContext = ctx.obj
+    context.spare(output)
+    with context.open_store() as store:
+        done = write_report(
+            store, id, output, at=wall_clock(), name_recipients=name_recipients
+        )
+    context.show(
+        {"schema": "dispatcher.subject-report/1", "output": str(output), **done},
+        f"{done['records']} records, {done['showings']} showings -> {output}",
+    )
+
+
+@app.command()
+def erase(
+    ctx: typer.Context,
+    id: Annotated[str, typer.Argument(help="As `subject find` gives it.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Say what would go.")
+    ] = False,
+    confirm: Annotated[str, typer.Option(help="The ID once more.")] = "",
+) -> None:
+    """Erase a person's values for good; the ledger stays, without a link to them."""
+    from dispatcher.custody import erasure
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        found = erasure.scope(store, id)
+        if dry_run:
+            context.show(
+                {"schema": "dispatcher.erasure/1", "dry_run": True, **_document(found)},
+                f"{DRY_RUN}\n{_plan(found)}",
+            )
+            return
+        if confirm != id:
+            raise Usage(
+                f"erasing {id} can not be undone, and was not confirmed",
+                why=_plan(found),
+                fix=f"repeat the command with --confirm={id}",
+            )
+        done = erasure.erase(means(context, store), id)
+    tell(context, done, id)
+
+
+def tell(context: CliContext, done: Erased, what: str) -> None:
+    """Say what an erasure did and what it could not; then exit 3."""
+    gone = ", ".join(f"{n:,} {kind}" for kind, n in done.deleted.items() if n)
+    words = [f"erased {what}: {gone or 'nothing was there any more'}"]
+    for name, count in done.recalled.items():
+        words.append(f"recalled   {count} open tasks from {name}")
+    for name, count in done.beyond.items():
+        words.append(f"NOT recalled  {count} tasks at {name}: it can not take back")
+    if done.exports:
+        words.append(f"exports written anew: {', '.join(done.exports)}")
+    words += [f"STILL THERE  {place}" for place in done.left]
+    if not done.scrubbed:
+        words.append("the store's files were in use: run `dispatcher db scrub` later")
+    words.append("backups made before now still hold the values until they are pruned")
+    context.show(
+        {
+            "schema": "dispatcher.erasure/1",
+            "dry_run": False,
+            "what": what,
+            "deleted": dict(done.deleted),
+            "recalled": dict(done.recalled),
+            "not_recalled": dict(done.beyond),
+            "quarantined": done.strange,
+            "exports": done.exports,
+            "left": done.left,
+            "scrubbed": done.scrubbed,
+        },
+        "\n".join(words),
+    )
+    if done.left or done.beyond or not done.scrubbed:
+        leave(EXIT_PARTLY)
+
+
+def _key(source: str) -> str:
+    if source == "-":
+        text = sys.stdin.readline()
+    else:
+        try:
+            text = Path(source).read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise Invalid(
+                "the file with the key is not UTF-8",
+                why="the key is text, one line",
+                fix="save it as UTF-8",
+            ) from None
+    key = text.rstrip("\r\n")
+    if not key or "\n" in key:
+        raise Usage(
+            "no key was given" if not key else "more than one key was given",
+            why="the key is read from stdin or a file, one line",
+            fix="dispatcher subject find --id-from-file - , then type the key",
+        )
+    return key
+
+
+def _plan(found: Scope) -> str:
+    counts = ", ".join(f"{n:,} {kind}" for kind, n in found.counts.items() if n)
+    tasks = ", ".join(f"{n} at {name}" for name, n in found.open_tasks.items())
+    kept = found.showings
+    return (
+        f"would delete  {counts or 'nothing, it is erased'}\n"
+        f"open tasks    {tasks or 'none'}\n"
+        f"would keep    {kept.lines} ledger entries, by pseudonym only\n"
+        f"cannot undo   what {kept.adversaries} adversaries have already seen"
+    )
+
+
+def _line(found: Scope) -> str:
+    counts, kept = found.counts, found.showings
+    words = (
+        f"{KINDS[found.id[0]]} {found.id}   {counts['records']} records · "
+        f"{counts['fields']} fields · {kept.lines} showings to {kept.adversaries} "
+        "adversaries"
+    )
+    if kept.first_at is not None and kept.last_at is not None:
+        words += f" · first {_day(kept.first_at)} last {_day(kept.last_at)}"
+    if found.erased_at is not None:
+        words += f" · erased {_day(found.erased_at)}"
+    return words
+
+
+def _document(found: Scope) -> dict[str, Any]:
+    kept = found.showings
+    return {
+        "id": found.id,
+        "kind": KINDS[found.id[0]],
+        **found.counts,
+        "open_tasks": dict(found.open_tasks),
+        "showings": kept.lines,
+        "adversaries": kept.adversaries,
+        "first_at": kept.first_at,
+        "last_at": kept.last_at,
+        "erased_at": found.erased_at,
+    }
+
+
+def _day(moment: int) -> str:
+    return datetime.fromtimestamp(moment / 1e6, UTC).date().isoformat()
