@@ -4,10 +4,12 @@ import hashlib
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +86,26 @@ class Cluster:
 
     socket: Path
     user: str
+    starter: tuple[str, ...] = ()
+
+    def start(self) -> None:
+        """Start the server, after :meth:`kill` too: it recovers by its log."""
+        _run(list(self.starter))
+
+    def kill(self) -> None:
+        """SIGKILL the server and all its processes, as a crash would."""
+        first = (self.socket / "data" / "postmaster.pid").read_text().split()[0]
+        pids = [int(first)]
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                facts = stat.read_text().rpartition(")")[2].split()
+                if facts[1] == first:
+                    pids.append(int(stat.parent.name))
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        while any(_runs(pid) for pid in pids):
+            time.sleep(0.01)
 
     def url(self, database: str) -> str:
         host = str(self.socket).replace("/", "%2F")
@@ -93,6 +115,15 @@ class Cluster:
         quoted = {key: sql.Identifier(name) for key, name in names.items()}
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(sql.SQL(statement).format(**quoted))
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def _postgres_binaries() -> Path:
@@ -129,8 +160,11 @@ def _run(command: list[str]) -> None:
 
 
 @contextmanager
-def private_cluster() -> Iterator[Cluster]:
-    """A private cluster in a directory of its own, gone afterwards."""
+def private_cluster(*, durable: bool = False) -> Iterator[Cluster]:
+    """A private cluster in a directory of its own, gone afterwards.
+
+    ``durable`` has it wait for the disk, as benchmarks must.
+    """
     binaries = _postgres_binaries()
     root = os.geteuid() == 0
     user = "postgres" if root else pwd.getpwuid(os.geteuid()).pw_name
@@ -148,15 +182,18 @@ def private_cluster() -> Iterator[Cluster]:
              "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
         )  # fmt: skip
         options = (
-            f"-k {place} -c listen_addresses= -c fsync=off -c full_page_writes=off"
-            " -c max_connections=60 -c shared_buffers=64MB -c autovacuum=off"
+            f"-k {place} -c listen_addresses= -c max_connections=60"
+            " -c shared_buffers=64MB -c autovacuum=off"
+            + ("" if durable else " -c fsync=off -c full_page_writes=off")
         )
-        _run(
-            [*prefix, str(binaries / "pg_ctl"), "-D", str(data), "-w", "-s",
-             "-l", str(place / "log"), "-o", options, "start"]
+        starter = (
+            *prefix, str(binaries / "pg_ctl"), "-D", str(data), "-w", "-s",
+            "-l", str(place / "log"), "-o", options, "start",
         )  # fmt: skip
+        cluster = Cluster(place, user, starter)
+        cluster.start()
         try:
-            yield Cluster(place, user)
+            yield cluster
         finally:
             _run(
                 [*prefix, str(binaries / "pg_ctl"), "-D", str(data), "-s",

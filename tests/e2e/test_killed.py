@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import private_cluster
 from tests.e2e.torture import hard
+from tests.e2e.torture.__main__ import fresh
 from tests.e2e.torture.checks import Findings, check
 from tests.e2e.torture.course import Course
 from tests.e2e.torture.scene import Scene, Sizes
@@ -54,9 +56,11 @@ def test_a_demo_killed_five_times_keeps_its_promises(tmp_path: Path) -> None:
 
 
 def test_a_demo_killed_five_times_keeps_its_promises_on_postgresql(
-    postgres_database: str, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    assert killed(Scene(tmp_path / "demo", SMALL, postgres_database), 5).wrong == []
+    with private_cluster() as cluster:  # its server is killed too
+        url = fresh(cluster, "torture")
+        assert killed(Scene(tmp_path / "demo", SMALL, url, cluster), 5).wrong == []
 
 
 def damaged(scene: Scene, damage: str) -> Scene:

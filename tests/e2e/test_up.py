@@ -155,13 +155,13 @@ def test_down_stops_the_leader_of_this_machine(program):
 
 
 def test_down_tells_where_to_stop_a_leader_of_another_machine(program):
-    with open_store(program.directory / "dispatcher.db") as store:
-        with store.write() as tx:
-            tx.execute(
-                "INSERT INTO lease (shard, holder, epoch, leased_until)"
-                " VALUES (0, 'elsewhere/b/7/7', 3, ?)",
-                [wall_clock() + 60_000_000],
-            )
+    path = program.directory / "dispatcher.db"
+    with open_store(path) as store, store.write() as tx:
+        tx.execute(
+            "INSERT INTO lease (shard, holder, epoch, leased_until)"
+            " VALUES (0, 'elsewhere/b/7/7', 3, ?)",
+            [wall_clock() + 60_000_000],
+        )
     assert "elsewhere pid 7 leads" in program.run("down", code=1).stderr
 
 

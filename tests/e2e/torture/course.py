@@ -47,6 +47,7 @@ class Told:
     to_lead: list[float] = field(default_factory=list)
     people_killed: int = 0
     loads_killed: int = 0
+    databases_killed: int = 0
     seconds: float = 0.0
     findings: Findings = field(default_factory=Findings)
 
@@ -61,6 +62,7 @@ class Told:
             f" {self.missed} of the moments did not come and were killed anyway",
             f"kills of the workers    {self.people_killed}",
             f"kills of records load   {self.loads_killed}",
+            f"kills of the database   {self.databases_killed}",
             f"seconds to lead again   median {median(self.to_lead):.1f},"
             f" longest {max(self.to_lead):.1f}, {len(self.to_lead)} starts",
             "aimed at                "
@@ -95,7 +97,7 @@ class Course:
         try:
             for number, moment in enumerate(self._moments(), start=1):
                 up = start_up(self._scene)
-                self._live(up, people, moment)
+                self._live(up, people, moment, number)
                 self._say(self._progress(number, moment))
                 if self._waves and number >= self._due_for_wave():
                     self._load()
@@ -130,7 +132,7 @@ class Course:
         done = len(self._scene.waves) - len(self._waves)
         return self._kills * done / len(self._scene.waves)
 
-    def _live(self, up: Process, people: Process, moment: str) -> None:
+    def _live(self, up: Process, people: Process, moment: str, number: int) -> None:
         """Let it run until its moment comes, and kill it there."""
         rng, load = self._rng, None
         if moment == STARTING:
@@ -138,6 +140,8 @@ class Course:
         else:
             self._told.to_lead.append(up.wait_to_lead())
             time.sleep(rng.uniform(0, 1.5))
+            if number % 4 == 1:
+                self._kill_database(up)
             wave = self._waves.pop(0) if moment in PLANNED and self._waves else None
             load = None if wave is None else self._begin_load(wave)
             self._await(moment, up, people, patience=PATIENCE + 6 * bool(load))
@@ -148,6 +152,19 @@ class Course:
             assert wave is not None
             load.wait()
             self._scene.load(wave)  # again: what is there already is left as it is
+
+    def _kill_database(self, up: Process) -> None:
+        """Kill the whole server under a daemon at work, which must outlive it."""
+        cluster = self._scene.cluster
+        if cluster is None:
+            return
+        cluster.kill()
+        self._told.databases_killed += 1
+        time.sleep(self._rng.uniform(0, 2))
+        assert up.alive(), "it did not outlive its database"
+        cluster.start()
+        time.sleep(self._rng.uniform(0, 2))
+        assert up.alive(), "it did not outlive its database's start"
 
     def _await(
         self, moment: str, up: Process, people: Process, *, patience: float

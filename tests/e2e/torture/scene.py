@@ -17,6 +17,7 @@ import numpy as np
 
 from dispatcher.surfaces.demo.forms import Written, invent, write_forms
 from dispatcher.surfaces.demo.show import SETTINGS, free_ports
+from tests.conftest import Cluster
 from tests.e2e.torture.flags import PEOPLE, PROGRAM, Flags
 from tests.e2e.torture.victim import VARIABLE
 
@@ -43,9 +44,18 @@ class Scene:
     sizes : Sizes
     store : str, optional
         URL of an empty database; None: the directory's own SQLite file.
+    cluster : Cluster, optional
+        The database's server, if it may be killed too.
     """
 
-    def __init__(self, directory: Path, sizes: Sizes, store: str | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        sizes: Sizes,
+        store: str | None = None,
+        cluster: Cluster | None = None,
+    ) -> None:
+        self.cluster = cluster
         self.directory = directory.absolute()
         self.sizes = sizes
         self.store = store
