@@ -20,6 +20,7 @@ from connectors.folder.names import batch_of, directory_of
 from connectors.hostile import Fault, Hostile, Memory
 from connectors.http import Http
 from connectors.inhouse import Inhouse, Ticket, sign
+from connectors.segment import SegmentFeed
 from connectors.webhook import WebhookFeed
 from tests.contract.memory_feed import MemoryFeed
 from tests.contract.receiver import receiving, take
@@ -245,32 +246,51 @@ class TestTheSuiteItself:
             Inhouse(KEY).publish(offer_for(Memory().manifest, "k1"))
 
 
+@contextmanager
+def answer_lost(outside):
+    """The receiver takes the message, and its answer is lost."""
+    outside.respond = lambda request: None
+    yield
+    outside.respond = take
+
+
+def said(outside) -> bytes:
+    """All that the receiver got, with characters as they are."""
+    told = [json.loads(request.body) for request in outside.requests]
+    return json.dumps(told, ensure_ascii=False).encode()
+
+
 class TestWebhook(FeedContract):
     @pytest.fixture
     def bench(self):
         with receiving() as outside:
             http = Http(private=["127.0.0.1"], seconds=2)
-
-            @contextmanager
-            def crash():
-                # the receiver takes the message, and its answer is lost
-                outside.respond = lambda request: None
-                yield
-                outside.respond = take
-
             yield Bench(
                 open=lambda: WebhookFeed(outside.url, [WHSEC], http, NOW.timestamp),
-                seen=lambda account: b"".join(
-                    json.dumps(json.loads(r.body), ensure_ascii=False).encode()
-                    for r in outside.requests
-                ),
+                seen=lambda account: said(outside),
                 copies=lambda key: len(
-                    {
-                        r.headers["webhook-id"]
-                        for r in outside.requests
-                        if r.headers["webhook-id"] == f"msg_{key}"
-                    }
+                    {r.headers["webhook-id"] for r in outside.requests} & {f"msg_{key}"}
                 ),
-                crash_after_accept=crash,
+                crash_after_accept=lambda: answer_lost(outside),
+            )
+            http.close()
+
+
+class TestSegment(FeedContract):
+    @pytest.fixture
+    def bench(self):
+        def copies(key: str) -> int:
+            told = [json.loads(r.body)["batch"] for r in outside.requests]
+            first = f"task-{key}-0"
+            ids = {e["messageId"] for b in told for e in b if e["anonymousId"] == first}
+            return len(ids)
+
+        with receiving() as outside:
+            http = Http(private=["127.0.0.1"], seconds=2)
+            yield Bench(
+                open=lambda: SegmentFeed(outside.url, "WK", http, NOW.timestamp),
+                seen=lambda account: said(outside),
+                copies=copies,
+                crash_after_accept=lambda: answer_lost(outside),
             )
             http.close()

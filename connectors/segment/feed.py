@@ -1,0 +1,186 @@
+"""Send items as events of Segment's HTTP tracking API, in batches as its SDK sends them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from connectors.base import (
+    Binding,
+    Content,
+    Handle,
+    Idempotency,
+    Identity,
+    Item,
+    Limits,
+    Manifest,
+    Misconfigured,
+    Offer,
+    Preview,
+    Rejected,
+    Role,
+    Settings,
+)
+from connectors.http import Http, expect_done
+
+MANIFEST = Manifest(
+    name="segment",
+    role=Role.FEED,
+    binding=Binding.ASSIGNED,
+    identity=Identity.LOGIN,
+    content=Content.MARKET,
+    preview=Preview.NONE,
+    idempotency=Idempotency.KEY,
+    finds=False,
+    limits=Limits(items=500, content_bytes=20_000, per_minute=600),
+    withdraws=False,
+    tested_against="real HTTP and the bytes of the official SDK",
+)
+
+EVENT_BYTES: Final = 32 << 10
+"""Most bytes of one event; a larger one is dropped there, and answered 200."""
+BATCH_BYTES: Final = 500_000
+LIBRARY: Final = {"name": "sparsi-dispatcher", "version": "1"}
+
+
+class SegmentFeed:
+    """One source of a data platform.
+
+    Parameters
+    ----------
+    url : str
+        Where the API is; ``/v1/batch`` is added.
+    write_key : str
+    http : Http
+    clock : callable
+        () -> seconds since 1970.
+    event : str
+        Name of the events.
+
+    Raises
+    ------
+    Misconfigured
+        A URL that must not be called, or no write key.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        write_key: str,
+        http: Http,
+        clock: Callable[[], float],
+        event: str = "Field Shared",
+    ) -> None:
+        self._host = http.check(url).hostname or ""
+        self._url = url.rstrip("/") + "/v1/batch"
+        if not write_key or not write_key.isascii() or not write_key.isalnum():
+            raise Misconfigured(
+                "the write key is none",
+                why="it is one word of letters and digits",
+                fix="write the key of the source into the secret_file",
+            )
+        self._key = write_key
+        self._http = http
+        self._clock = clock
+        self._event = event
+
+    @property
+    def manifest(self) -> Manifest:
+        """A feed that is deduplicated by its receiver and can not be asked."""
+        return MANIFEST
+
+    def send(self, offer: Offer) -> Handle:
+        """Post the items; those that were posted already are dropped there."""
+        MANIFEST.check(offer)
+        at = datetime.fromtimestamp(self._clock(), UTC)
+        told = [event(offer.key, item, self._event, at) for item in offer.items]
+        if any(len(one) > EVENT_BYTES for one in map(encoded, told)):
+            raise Rejected(
+                f"a field makes an event of more than {EVENT_BYTES} bytes",
+                why="the platform would drop it, and say nothing",
+                fix="publish shorter fields here",
+            )
+        login = base64.b64encode(f"{self._key}:".encode()).decode("ascii")
+        headers = {
+            "content-type": "application/json",
+            "authorization": f"Basic {login}",
+        }
+        for batch in batches(told):
+            body = encoded(
+                {"batch": batch, "sentAt": at.isoformat(), "writeKey": self._key}
+            )
+            answered = self._http.call("POST", self._url, headers=headers, body=body)
+            expect_done(answered, self._host, at.timestamp())
+        return Handle(offer.key, message_id(offer.key, ""))
+
+    def find(self, key: str) -> Handle | None:  # noqa: ARG002
+        """Nobody can be asked: it is sent again, under the same ids."""
+        return None
+
+
+def event(key: str, item: Item, name: str, at: datetime) -> dict[str, Any]:
+    """Tell of one field, with the members of the official SDK in its order."""
+    content = item.content or b""
+    properties = {"field": item.label, "media_type": item.media_type}
+    if item.media_type.startswith("text/"):
+        properties["text"] = content.decode("utf-8")
+    else:
+        properties["base64"] = base64.b64encode(content).decode("ascii")
+    return {
+        "integrations": {},
+        "anonymousId": item.token,
+        "properties": properties,
+        "timestamp": at.isoformat(timespec="milliseconds"),
+        "context": {"library": LIBRARY},
+        "userId": None,
+        "type": "track",
+        "event": name,
+        "messageId": message_id(key, item.token),
+    }
+
+
+def message_id(key: str, token: str) -> str:
+    """Name a message so that a repeat has the same name."""
+    digest = hashlib.sha256(f"{len(key)}:{key}:{token}".encode()).hexdigest()
+    return f"dsp-{digest[:40]}"
+
+
+def encoded(told: Mapping[str, Any]) -> bytes:
+    """Write JSON as the official SDK does."""
+    return json.dumps(told).encode("ascii")
+
+
+def batches(told: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Split events into batches that the API takes."""
+    room = BATCH_BYTES - 1000  # for what stands around the events
+    batch: list[dict[str, Any]] = []
+    size = 0
+    for one in told:
+        more = len(encoded(one)) + 2
+        if batch and size + more > room:
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += more
+    if batch:
+        yield batch
+
+
+def open_segment(settings: Settings) -> SegmentFeed:
+    """Open the source that the settings name."""
+    values = settings.values
+    unknown = sorted(set(values) - {"url", "event", "allow_private"})
+    if unknown or "url" not in values:
+        raise Misconfigured(
+            f"settings of segment: {', '.join(unknown) or 'url is missing'}",
+            fix="it takes url, event and allow_private",
+        )
+    http = Http(private=values.get("allow_private", "").split(","))
+    key = settings.secret.decode("ascii", "replace").strip()
+    event_name = values.get("event", "Field Shared")
+    return SegmentFeed(values["url"], key, http, time.time, event_name)  # noqa: TID251
