@@ -12,6 +12,7 @@ That both say the same is a law under test: for any held entries of a unit,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +28,9 @@ from policies.asks import (
     unsupported,
 )
 from policies.document.policy import Policy, Scope
+from policies.encounters import PeoplePairs, encounters, spread
 from policies.groups import Adversary, adversaries, groups_of, trusted_rules
+from policies.relations import LinkRule
 from policies.rules import Held, Rule, reaches_limit
 from policies.sets import NO_CAP, Measure, SetSystem
 
@@ -38,6 +41,8 @@ __all__ = [
     "Expansion",
     "Finding",
     "Held",
+    "LinkRule",
+    "PeoplePairs",
     "Rule",
     "Rules",
     "adversaries",
@@ -72,6 +77,8 @@ class EntryTable:
         A record has at most one entry of a field.
     time : int64[n]
         Microseconds UTC; 0 where no rule slides a window.
+    place : int64[n], optional
+        Number of the entry's place, -1 at none; None: all are at none.
 
     Raises
     ------
@@ -84,9 +91,11 @@ class EntryTable:
     subject: Ints
     field: npt.NDArray[np.int32]
     time: Ints
+    place: Ints | None = None
 
     def __post_init__(self) -> None:
         lengths = [len(c) for c in (self.record, self.subject, self.field, self.time)]
+        lengths += [] if self.place is None else [len(self.place)]
         if len(set(lengths)) > 1:
             raise ValueError(f"columns have lengths {lengths}, expected equal ones")
         if lengths[0] and not 0 <= self.field.min() <= self.field.max() < len(
@@ -109,27 +118,31 @@ class Expansion:
 
     Attributes
     ----------
-    rules : tuple of Rule
-        The compiled rules, in the order of the file; ``sets.owner`` points into them.
+    rules : tuple of Rule or LinkRule
+        The compiled rules, relation rules last; ``sets.owner`` points into them.
     sets : SetSystem
         Members are rows of the entry table. A step set over classes with one entry each
         is given as weighted.
     unit : int64[S]
-        The record or subject that the set belongs to, by the rule's scope.
+        The record, subject or link that the set belongs to, by the rule's scope.
     alternative : int64[S]
         Index into the rule's ``alternatives``.
     since : int64[S]
         First time of the set's window; 0 without a window.
     """
 
-    rules: tuple[Rule, ...]
+    rules: tuple[Rule | LinkRule, ...]
     sets: SetSystem
     unit: Ints
     alternative: Ints
     since: Ints
 
 
-def expand(policy: Policy, entries: EntryTable) -> Expansion:
+def expand(
+    policy: Policy,
+    entries: EntryTable,
+    links: Mapping[str, PeoplePairs] | None = None,
+) -> Expansion:
     """Make all sensitive sets of the entries.
 
     Parameters
@@ -138,6 +151,9 @@ def expand(policy: Policy, entries: EntryTable) -> Expansion:
     entries : EntryTable
         Every loaded entry of the units in question: a unit must be whole, since a
         missing field means that its set does not exist.
+    links : Mapping of str to PeoplePairs, optional
+        By relation; one that is missing has no links. A relation rule makes the sets of
+        :mod:`policies.encounters`.
 
     Raises
     ------
@@ -147,13 +163,19 @@ def expand(policy: Policy, entries: EntryTable) -> Expansion:
     refused = unsupported(policy)
     if refused:
         raise ValueError("no plan can judge these rules: " + "; ".join(refused))
-    rules = tuple(compile_rules(policy).all.values())
+    compiled = compile_rules(policy)
+    rules = tuple(compiled.all.values())
     blocks = [
         _block(index, rule, alternative, entries)
         for index, rule in enumerate(rules)
         for alternative in range(len(rule.alternatives))
     ]
-    return _joined(rules, blocks, len(entries))
+    paired = tuple(compiled.links.values())
+    for index, link in enumerate(paired, start=len(rules)):
+        pairs = (links or {}).get(link.relation)
+        if pairs is not None and entries.place is not None:
+            blocks.append(_link_block(index, link, entries, entries.place, pairs))
+    return _joined((*rules, *paired), blocks, len(entries))
 
 
 @dataclass(frozen=True)
@@ -196,7 +218,7 @@ def _block(index: int, rule: Rule, alternative: int, table: EntryTable) -> _Bloc
     keep = _exists(rule, held, last - first, len(fields))
     first, last, held = first[keep], last[keep], held[keep]
     sizes = last - first
-    members = _spread(first, sizes)
+    members = spread(first, sizes)
     whole = rule.complete & (sizes > held)  # some class has several entries
     weights, cap, full = _measured(rule, fields)
     amount = weights[classes[members]]
@@ -213,6 +235,29 @@ def _block(index: int, rule: Rule, alternative: int, table: EntryTable) -> _Bloc
         sizes=sizes,
         entry=rows[members],
         amount=amount,
+    )
+
+
+def _link_block(
+    index: int, rule: LinkRule, table: EntryTable, place: Ints, pairs: PeoplePairs
+) -> _Block:
+    """All sets of a relation rule."""
+    mine = np.array([name in rule.fields for name in table.fields], np.bool_)
+    rows = np.flatnonzero(mine[table.field]) if len(table) else np.zeros(0, np.int64)
+    found = encounters(rows, table.subject, place, pairs)
+    classes = found.sizes > 2  # somebody has several entries there
+    in_classes = np.repeat(classes, found.sizes)
+    return _Block(
+        owner=index,
+        alternative=0,
+        unit=found.link,
+        since=np.zeros(len(found.link), np.int64),
+        classes=classes,
+        cap=NO_CAP if rule.tau is None else 1,
+        full=2,
+        sizes=found.sizes,
+        entry=found.entry,
+        amount=np.where(in_classes, found.side, 1),
     )
 
 
@@ -254,15 +299,6 @@ def _exists(rule: Rule, classes: Ints, sizes: Ints, number: int) -> Flags:
     return there
 
 
-def _spread(first: Ints, sizes: Ints) -> Ints:
-    """The positions of all ranges, one range after another."""
-    if not len(first):
-        return np.zeros(0, np.int64)
-    offsets = np.cumsum(sizes) - sizes
-    spread: Ints = np.arange(int(sizes.sum())) + np.repeat(first - offsets, sizes)
-    return spread
-
-
 def _measured(rule: Rule, fields: tuple[str, ...]) -> tuple[Ints, int, int]:
     """Integer amounts by class, the cap, and the load at which f is 1.
 
@@ -281,7 +317,9 @@ def _measured(rule: Rule, fields: tuple[str, ...]) -> tuple[Ints, int, int]:
     return np.array(weights, dtype=np.int64), min(cap, full), full
 
 
-def _joined(rules: tuple[Rule, ...], blocks: list[_Block], rows: int) -> Expansion:
+def _joined(
+    rules: tuple[Rule | LinkRule, ...], blocks: list[_Block], rows: int
+) -> Expansion:
     """One expansion of all blocks, in the order of the file."""
     counts = [len(b.unit) for b in blocks]
 
@@ -313,7 +351,7 @@ def _joined(rules: tuple[Rule, ...], blocks: list[_Block], rows: int) -> Expansi
     )
 
 
-def _measure(rule: Rule) -> Measure:
-    if rule.need is not None:
+def _measure(rule: Rule | LinkRule) -> Measure:
+    if isinstance(rule, LinkRule) or rule.need is not None:
         return Measure.STEP
     return Measure.LINEAR if rule.power == 1 else Measure.QUADRATIC

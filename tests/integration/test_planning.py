@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dispatcher.errors import Conflict, Infeasible, NotFound
+from dispatcher.errors import Conflict, Infeasible, NotFound, Unfinished
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.stages.planning import Planning
 from dispatcher.store import lease
@@ -394,3 +394,82 @@ def test_cancelled_runs_are_not_planned(case):
     with case.store.write() as tx:
         tx.execute("UPDATE run SET state = 'cancelled'")
     assert planning.draft().summary["answers"] == 0
+
+
+LINKED = """
+[relation.friend]
+source = "friends.csv"
+ends = ["one", "two"]
+
+[property.tie]
+scope = "relation"
+relation = "friend"
+of = ["a"]
+tau = 0.3
+disclosure = { kind = "KIND", vector = "place" }
+"""
+ONCE = "\n".join(f'{f} = {{ ask = "transcribe" }}' for f in "ab")
+
+
+def linked(case, kind, workers, records, friends=(("p1", "p2"),), **kwargs):
+    rules = LINKED.replace("KIND", kind)
+    if kind == "cosine":
+        rules = rules.replace('vector = "place"', 'vector = "place", count = "n"')
+    case.apply(policy(rules, ONCE, **kwargs), friend=friends)
+    case.add(*(f"x/{i}" for i in range(workers)))
+    case.load(*records)
+    return Planning(case.store, case.tick, rest=0.0)
+
+
+CAFE = (
+    ("r1", "p1", 0, "ab", "cafe", 1),
+    ("r2", "p2", 0, "a", "cafe", 1),
+    ("r3", "p2", 0, "a", "cafe", 2),
+    ("r4", "p3", 0, "a", "cafe", 1),
+    ("r5", "p1", 0, "a", "gym", 3),
+)
+
+
+@pytest.mark.parametrize("kind", ["common", "cosine"])
+def test_friends_at_one_place_go_to_different_workers(case, kind):
+    stage = linked(case, kind, 2, CAFE)
+    drafted = stage.draft()
+    stage.apply(drafted.plan_id)
+    planned = {entry: account for account, entry in pairs(case)}
+    assert planned["r1.a"] not in (planned["r2.a"], planned["r3.a"])
+    book_all(case)
+
+
+def test_what_was_shown_of_a_friend_before_counts(case):
+    stage = linked(case, "common", 2, CAFE[:1])
+    case.book(("x/0", "r1.a"))
+    case.load(*CAFE[1:])
+    stage.apply(stage.draft().plan_id)
+    assert {a for a, e in pairs(case) if e in ("r2.a", "r3.a")} == {"x/1"}
+    book_all(case)
+
+
+def test_too_few_workers_for_friends_is_said_with_the_rule(case):
+    stage = linked(case, "common", 1, CAFE)
+    with pytest.raises(Infeasible, match="2 are needed") as error:
+        stage.draft()
+    assert "tie" in error.value.why
+    assert "link" in error.value.why
+
+
+def test_a_cosine_below_its_limit_is_planned_where_none_can_be_zero(case):
+    records = (
+        ("r1", "p1", 0, "a", "cafe", 1),
+        ("r2", "p2", 0, "a", "cafe", 1),
+        ("r3", "p1", 0, "a", "gym", 9),
+        ("r4", "p2", 0, "a", "park", 9),
+    )
+    stage = linked(case, "cosine", 1, records)
+    stage.apply(stage.draft().plan_id)
+    assert len(pairs(case)) == 4
+
+
+def test_a_cosine_that_can_not_be_kept_low_has_no_proof(case):
+    stage = linked(case, "cosine", 1, CAFE[:2])
+    with pytest.raises(Unfinished, match="no proof"):
+        stage.draft()

@@ -13,7 +13,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -253,8 +253,22 @@ class Planning:
 
 
 def _solve(made: Translation, algorithm: str, seed: int, limits: Limits) -> Solution:
+    """Solve; where keeping a cosine at 0 has no plan, look for one below its limit."""
     rng = np.random.default_rng(seed)
-    return SOLVERS[algorithm](made.problem, rng, limits)
+    found = SOLVERS[algorithm](made.problem, rng, limits)
+    if found.verdict is Verdict.SOLVED or not made.stricter:
+        return found
+    if made.loose is not None:
+        below = SOLVERS["auto"](made.loose, rng, limits)
+        if below.verdict is Verdict.SOLVED:
+            return below
+    named = {
+        p for core in found.cores for clash in core.clashes for p in clash.properties
+    }
+    if named.isdisjoint(made.stricter):
+        return found
+    told = "no plan keeps all cosines at 0, and none below the limit was found"
+    return replace(found, verdict=Verdict.UNKNOWN, tried=(*found.tried, told))
 
 
 def _last_applied(tx: Tx) -> int:

@@ -14,9 +14,11 @@ import numpy.typing as npt
 from dispatcher.ledger.standing import InForce
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
+from dispatcher.store import relations as people
 from dispatcher.store.planning import LeftRow
 from dispatcher.store.transaction import Tx
 from policies.document.policy import Scope
+from policies.encounters import PeoplePairs
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -48,6 +50,10 @@ class Backlog:
         What applied plans still mean to show.
     answers : int
         Answers still wanted in all, those planned or in flight included.
+    place, visits : int64 array, shape (n,)
+        Number of the entry's place, -1 at none, and its visits, 0 at none.
+    links : dict of str to PeoplePairs
+        By relation that a rule looks at.
     """
 
     entry: Ints
@@ -62,6 +68,9 @@ class Backlog:
     shown_adversary: Ints
     left: tuple[LeftRow, ...]
     answers: int
+    place: Ints
+    visits: Ints
+    links: dict[str, PeoplePairs]
 
     def __len__(self) -> int:
         return len(self.entry)
@@ -93,12 +102,14 @@ def read(tx: Tx, force: InForce) -> Backlog:
     wanted = _wanted(tx, force, table)
     planned = _counts(table["id"], _pairs(left))
     missing = np.maximum(wanted - planned, 0)
-    scope = _whole_units(force, table, missing > 0)
+    links = _links(tx, force)
+    scope = _whole_units(force, table, missing > 0, links.values())
     table, wanted, missing = table[scope], wanted[scope], missing[scope]
     entry = np.ascontiguousarray(table["id"])
     seen, adversary, room = _history(tx, force, entry, table["field"], scope)
     room = np.maximum(room - planned[scope], 0)
     place, holder = _planned_pairs(entry, left)
+    spot, visits = _spots(tx, entry) if links else (np.full(len(entry), -1),) * 2
     return Backlog(
         entry=entry,
         record=np.ascontiguousarray(table["record"]),
@@ -112,7 +123,35 @@ def read(tx: Tx, force: InForce) -> Backlog:
         shown_adversary=np.concatenate([adversary, holder]),
         left=tuple(left),
         answers=int(wanted.sum()),
+        place=spot,
+        visits=np.maximum(visits, 0),
+        links=links,
     )
+
+
+def _links(tx: Tx, force: InForce) -> dict[str, PeoplePairs]:
+    """Links of the relations that rules look at."""
+    found = {}
+    for name in sorted({rule.relation for rule in force.rules.links.values()}):
+        table = _columns(people.links(tx, name), 3)
+        found[name] = PeoplePairs(*(np.ascontiguousarray(c) for c in table.T))
+    return found
+
+
+def _spots(tx: Tx, entry: Ints) -> tuple[Ints, Ints]:
+    """Number of the place of each entry, and its visits; -1 at none."""
+    spot, visits = np.full(len(entry), -1), np.full(len(entry), -1)
+    numbers: dict[str, int] = {}
+    table = _columns(
+        (
+            (number, numbers.setdefault(place, len(numbers)), count)
+            for number, place, count in people.places(tx)
+        ),
+        3,
+    )
+    at, rows_ = _spread(entry, table)
+    spot[at], visits[at] = rows_[:, 1], rows_[:, 2]
+    return spot, visits
 
 
 def _unserved(tx: Tx, left: list[LeftRow]) -> list[LeftRow]:
@@ -189,13 +228,24 @@ def _wanted(tx: Tx, force: InForce, table: npt.NDArray[np.void]) -> Ints:
     return np.asarray(np.maximum(wanted, 0), dtype=np.int64)
 
 
-def _whole_units(force: InForce, table: npt.NDArray[np.void], open_: Flags) -> Flags:
-    """Entries of every record, and subject, that has an open entry."""
+def _whole_units(
+    force: InForce,
+    table: npt.NDArray[np.void],
+    open_: Flags,
+    links: Iterable[PeoplePairs],
+) -> Flags:
+    """Entries of every record, and subject, that has an open entry; and of its links."""
     if force.averages:  # means are taken over all sets
         return np.full(len(table), bool(open_.any()))
     scope = _shared(table["record"], open_)
     if any(r.scope is Scope.SUBJECT for r in force.rules.all.values()):
         scope |= _shared(table["subject"], open_)
+    for pairs in links:
+        people_ = np.unique(table["subject"][open_])
+        near = [pairs.other[np.isin(pairs.one, people_)]]
+        near += [people_, pairs.one[np.isin(pairs.other, people_)]]
+        mine = np.isin(table["subject"], np.concatenate(near))
+        scope |= mine & (table["subject"] >= 0)
     return scope
 
 

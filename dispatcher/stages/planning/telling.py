@@ -139,7 +139,8 @@ def _where(made: Translation, core: Core, clash: Clash) -> str:
     if not clash.properties:
         return ""
     scope = made.expansion.rules[clash.properties[0]].scope
-    word = "record" if scope is Scope.RECORD else "subject"
+    words = {Scope.RECORD: "record", Scope.SUBJECT: "subject", Scope.RELATION: "link"}
+    word = words[scope]
     if core.repeats == 1:
         return f"1 {word}: "
     return f"{core.repeats} {word}s alike: "

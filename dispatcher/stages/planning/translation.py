@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
 
@@ -19,10 +19,14 @@ from dispatcher.store import booking
 from dispatcher.store import planning as rows
 from dispatcher.store.accounts import Account, all_accounts
 from dispatcher.store.transaction import Tx
-from policies.document.policy import Policy, UtilityRow
+from policies.disclosure import reachable
+from policies.document.policy import Kind, Policy, UtilityRow
+from policies.encounters import spread
 from policies.expand import EntryTable, Expansion, expand
+from policies.links import Links, Relation
 from policies.problem import Average, Goal, Pairs, Problem
-from policies.sets import NO_CAP
+from policies.relations import LinkRule
+from policies.sets import NO_CAP, InvalidProblem
 from policies.utility import Weights
 
 Ints = npt.NDArray[np.int64]
@@ -70,6 +74,9 @@ class Translation:
         Field of each kind of entry.
     kind : int64 array, shape (n,)
         Index into ``fields`` of each entry.
+    loose : Problem or None
+        The same with the cosine itself in place of the sets that keep it at 0: for
+        where ``problem`` has no plan. None where that is not to be had.
     """
 
     problem: Problem
@@ -78,6 +85,16 @@ class Translation:
     workforce: Workforce
     fields: tuple[str, ...]
     kind: Ints
+    loose: Problem | None = None
+
+    @property
+    def stricter(self) -> frozenset[int]:
+        """Properties whose sets ask more than the policy: those of cosines."""
+        return frozenset(
+            i
+            for i, rule in enumerate(self.expansion.rules)
+            if isinstance(rule, LinkRule) and rule.kind is Kind.COSINE
+        )
 
 
 def workforce(tx: Tx, force: InForce, backlog: Backlog, now: int) -> Workforce:
@@ -128,8 +145,9 @@ def translate(tx: Tx, force: InForce, backlog: Backlog, now: int) -> Translation
         subject=backlog.subject,
         field=kind.astype(np.int32),
         time=backlog.time,
+        place=backlog.place,
     )
-    expansion = expand(force.policy, table)
+    expansion = expand(force.policy, table, backlog.links)
     problem = Problem(
         sets=expansion.sets,
         lo=backlog.copies,
@@ -142,7 +160,49 @@ def translate(tx: Tx, force: InForce, backlog: Backlog, now: int) -> Translation
         goal=_goal(force.policy),
         averages=tuple(_averages(force.policy, expansion)),
     )
-    return Translation(problem, expansion, backlog, people, fields, kind)
+    made = Translation(problem, expansion, backlog, people, fields, kind)
+    return replace(made, loose=_loose(made))
+
+
+def _loose(made: Translation) -> Problem | None:
+    """Put the one cosine rule into the problem as it is, if all are judged by it."""
+    problem, rules = made.problem, made.expansion.rules
+    if len(made.stricter) != 1:
+        return None
+    (number,) = made.stricter
+    rule = rules[number]
+    assert isinstance(rule, LinkRule)
+    trusted = problem.trusted is not None and problem.trusted[number].any()
+    if rule.tau is None or trusted:
+        return None
+    backlog, pairs = made.backlog, made.backlog.links[rule.relation]
+    mine = np.array([name in rule.fields for name in made.fields], np.bool_)[made.kind]
+    at = np.flatnonzero(mine & (backlog.place >= 0))
+    link, entry, side = [], [], []
+    for end, column in enumerate((pairs.one, pairs.other)):
+        order = np.argsort(backlog.subject[at], kind="stable")
+        mates = backlog.subject[at][order]
+        first = np.searchsorted(mates, column)
+        count = np.searchsorted(mates, column, side="right") - first
+        entry.append(at[order][spread(first, count)])
+        link.append(np.repeat(np.arange(len(column)), count))
+        side.append(np.full(int(count.sum()), end))
+    try:
+        links = Links(
+            Relation.COSINE,
+            place=np.maximum(backlog.place, 0),
+            count=np.where(mine, backlog.visits, 0),
+            link=np.concatenate(link),
+            entry=np.concatenate(entry),
+            side=np.concatenate(side),
+            n_links=len(pairs.link),
+            tau=rule.tau,
+        )
+    except InvalidProblem:  # somebody has several entries at a place
+        return None
+    kept = np.flatnonzero(problem.sets.owner != number)
+    every = np.arange(problem.n_entries)
+    return replace(problem, sets=problem.sets.select(every, kept), links=links)
 
 
 def _capacity(people: Workforce) -> Ints | None:
@@ -205,11 +265,19 @@ def _goal(policy: Policy) -> Goal:
 
 
 def _averages(policy: Policy, expansion: Expansion) -> Iterator[Average]:
+    rules, sets = expansion.rules, expansion.sets
+    linked = [i for i, rule in enumerate(rules) if isinstance(rule, LinkRule)]
+    # One link may have many sets, of which one is enough: the means are of links.
+    count = {i: len(np.unique(expansion.unit[sets.owner == i])) for i in linked}
     if policy.budget.average is not None:
-        yield Average(tuple(range(len(expansion.rules))), policy.budget.average)
-    for number, rule in enumerate(expansion.rules):
+        trusting = {name for g in policy.groups.values() for name in g.trusted}
+        units = ~np.isin(sets.owner, linked) & reachable(sets)
+        units &= np.array([r.name not in trusting for r in rules], np.bool_)[sets.owner]
+        over = int(units.sum()) + sum(count.values()) if linked else 0
+        yield Average(tuple(range(len(rules))), policy.budget.average, over=over)
+    for number, rule in enumerate(rules):
         if rule.average is not None:
-            yield Average((number,), rule.average)
+            yield Average((number,), rule.average, over=count.get(number, 0))
 
 
 # -- weights -------------------------------------------------------------------

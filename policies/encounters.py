@@ -1,0 +1,106 @@
+"""Relation rules as sensitive sets: what shows a link is an entry of each end at a place.
+
+One set for each link and each place at which both its people have entries: complete as
+soon as one adversary holds an entry of either. For ``common`` this is the rule itself.
+For ``cosine`` it is more than the rule asks: whoever completes no such set sees a cosine
+of 0, in any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PeoplePairs:
+    """Links of one relation, as columns of equal length.
+
+    Attributes
+    ----------
+    link, one, other : int64 array, shape (links,)
+        Id of the link, and the numbers of its two people.
+    """
+
+    link: Ints
+    one: Ints
+    other: Ints
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.link), len(self.one), len(self.other)}
+        if len(lengths) > 1:
+            raise ValueError(f"columns have lengths {lengths}, expected equal ones")
+
+
+@dataclass(frozen=True)
+class Encounters:
+    """Sets of (link, place), columnar; members of a set lie in one piece.
+
+    Attributes
+    ----------
+    link : int64 array, shape (sets,)
+    place : int64 array, shape (sets,)
+    sizes : int64 array, shape (sets,)
+    entry : int64 array, shape (members,)
+    side : int64 array, shape (members,)
+        0 where the entry is of the link's first person, 1 of the other.
+    """
+
+    link: Ints
+    place: Ints
+    sizes: Ints
+    entry: Ints
+    side: Ints
+
+
+def encounters(rows: Ints, person: Ints, place: Ints, pairs: PeoplePairs) -> Encounters:
+    """Find all places that both people of a link have entries at.
+
+    Parameters
+    ----------
+    rows : int64 array
+        Entries that count.
+    person, place : int64 array, shape (all entries,)
+        -1 where an entry has none: such entries are at no place.
+    pairs : PeoplePairs
+    """
+    rows = rows[(person[rows] >= 0) & (place[rows] >= 0)]
+    spots = int(place.max(initial=0)) + 1
+    key = person[rows] * spots + place[rows]
+    order = np.argsort(key, kind="stable")
+    rows, key = rows[order], key[order]
+    group, start, size = np.unique(key, return_index=True, return_counts=True)
+    owner = group // spots
+    first = np.searchsorted(owner, pairs.one)
+    count = np.searchsorted(owner, pairs.one, side="right") - first
+    number = np.repeat(np.arange(len(pairs.link)), count)
+    left = spread(first, count)
+    wanted = pairs.other[number] * spots + group[left] % spots
+    right = np.minimum(np.searchsorted(group, wanted), max(0, len(group) - 1))
+    met = group[right] == wanted if len(group) else np.zeros(0, np.bool_)
+    number, left, right = number[met], left[met], right[met]
+    sets = np.arange(len(number))
+    of_set = np.concatenate([np.repeat(sets, size[g]) for g in (left, right)])
+    entry = rows[np.concatenate([spread(start[g], size[g]) for g in (left, right)])]
+    side = np.repeat([0, 1], [int(size[left].sum()), int(size[right].sum())])
+    order = np.argsort(of_set, kind="stable")
+    return Encounters(
+        link=pairs.link[number],
+        place=group[left] % spots,
+        sizes=size[left] + size[right],
+        entry=entry[order],
+        side=side[order].astype(np.int64),
+    )
+
+
+def spread(first: Ints, sizes: Ints) -> Ints:
+    """The positions of all ranges, one range after another."""
+    if not len(first):
+        return np.zeros(0, np.int64)
+    offsets = np.cumsum(sizes) - sizes
+    found: Ints = np.arange(int(sizes.sum())) + np.repeat(first - offsets, sizes)
+    return found
