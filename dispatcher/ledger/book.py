@@ -236,6 +236,7 @@ class _Booking:
                     refused.append(decision.refusal)
                 else:
                     self.tx.execute("ROLLBACK TO SAVEPOINT one_by_one")
+                    del (self.tx.grown or [])[shipped:]
                     raise decision.refusal.error()
             booked.append((account, mine))
         self.tx.execute("RELEASE SAVEPOINT one_by_one")

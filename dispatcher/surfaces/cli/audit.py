@@ -25,6 +25,7 @@ def export(
     context: CliContext = ctx.obj
     with context.open_store() as store:
         bundle = audit.export(store, directory, clock=wall_clock)
+        context.anchor_roots(store)
     context.show(
         {
             "schema": "dispatcher.evidence/1",

@@ -99,6 +99,20 @@ class CliContext:
         if self.shipped is not None:
             attach(store, self.shipped, limit=self.config.ledger.segment_mib * 2**20)
 
+    @property
+    def anchor(self) -> Path | None:
+        """File that roots of seals are appended to; None where there is none."""
+        anchor = self.config.ledger.anchor
+        return self.directory / anchor if anchor else None
+
+    def anchor_roots(self, store: Store) -> None:
+        """Append the roots of new seals to the file of the settings."""
+        from dispatcher.ledger.shipping import store_id
+        from dispatcher.ledger.shipping.anchors import anchor
+
+        if self.anchor is not None:
+            anchor(store, self.anchor, owner=store_id(store))
+
     @cached_property
     def key_file(self) -> KeyFile:
         """Where the key is that opens the store's values."""

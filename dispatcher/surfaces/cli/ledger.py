@@ -1,0 +1,348 @@
+"""``dispatcher ledger``: the ledger looked at, checked, anchored, and proven from."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dispatcher.errors import EXIT_FAILED, Conflict, Invalid, NotFound, Usage
+from dispatcher.surfaces.cli.context import (
+    CliContext,
+    leave,
+    table,
+    wall_clock,
+    write_private,
+)
+
+if TYPE_CHECKING:
+    from dispatcher.ledger.shipping.checking import Checked
+    from dispatcher.store import Store, Tx
+
+app = typer.Typer(
+    help="Check, follow, export and anchor the ledger; prove who saw what.",
+    no_args_is_help=True,
+)
+
+Heads = Annotated[
+    list[str] | None,
+    typer.Option("--head", help="Root of a seal noted earlier; it must be in it."),
+]
+
+
+@app.command()
+def verify(ctx: typer.Context, head: Heads = None) -> None:
+    """Check every line and seal, in the store and as shipped, and that both agree."""
+    from dispatcher.ledger.shipping import checking, store_id
+    from dispatcher.ledger.shipping.anchors import anchored
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        owner = store_id(store)
+        files = None
+        if context.shipped is not None and context.shipped.is_dir():
+            store.settle(afresh=True)
+            files = checking.check_files(context.shipped, store=owner)
+        with store.read() as tx:
+            found = checking.check_store(tx)
+            behind = checking.compare(tx, files) if files is not None else []
+        anchor = context.anchor
+        noted = list(head or [])
+        noted += anchored(anchor, owner=owner) if anchor is not None else []
+    lost = checking.missing_roots(found, noted)
+    # Lines may have come between the two looks: they are in the store first.
+    forgotten = [name for name, have, seq in behind if seq > have]
+    document = {
+        "schema": "dispatcher.ledger-check/1",
+        "ok": not (lost or forgotten),
+        "lines": found.lines,
+        "chains": found.chains,
+        "seals": found.seals,
+        "root": found.root,
+        "shipped": None if files is None else files.lines,
+        "heads": len(noted),
+        "missing_heads": list(lost),
+    }
+    context.show(document, _verdict(found, files, noted, lost))
+    if lost or forgotten:
+        leave(EXIT_FAILED)
+
+
+def _verdict(
+    found: Checked, files: Checked | None, noted: list[str], lost: list[str]
+) -> str:
+    said = [
+        f"{found.lines:,} lines of {found.chains:,} chains follow from each other,"
+        f" {found.seals:,} seals hold",
+        f"last root {found.root or 'none: nothing was sealed yet'}",
+        "not shipped"
+        if files is None
+        else f"shipped {files.lines:,} lines, the same as in the store",
+    ]
+    if noted:
+        said.append(
+            f"{len(noted) - len(lost):,} of {len(noted):,} noted roots are in it"
+        )
+    said += [f"MISSING root {root}: this ledger is not the one it was" for root in lost]
+    return "\n".join(said)
+
+
+@app.command()
+def tail(
+    ctx: typer.Context,
+    lines: Annotated[int, typer.Option("-n", min=0, help="So many lines.")] = 20,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for more, until Ctrl-C.")
+    ] = False,
+) -> None:
+    """Print the last lines of the shipped ledger, as JSON lines; ids only, no value."""
+    context: CliContext = ctx.obj
+    folder = _folder(context)
+    last: deque[str] = deque(maxlen=lines)
+    source = _shipped(folder, follow=follow)
+    for text in source:
+        if text is None:
+            break
+        last.append(text)
+    sys.stdout.writelines(last)
+    sys.stdout.flush()
+    with suppress(KeyboardInterrupt):
+        for text in source:
+            if text is not None:
+                sys.stdout.write(text)
+                sys.stdout.flush()
+
+
+def _shipped(folder: Path, *, follow: bool) -> Iterator[str | None]:
+    """Lines of the ledger; None once when all that is there was read."""
+    number, offset, told = 1, 0, False
+    while True:
+        path = folder / f"ledger-{number:06d}.jsonl"
+        if path.is_file():
+            with path.open("rb") as file:
+                file.seek(offset)
+                for raw in file:
+                    if not raw.endswith(b"\n"):
+                        break  # still being written
+                    head = offset == 0
+                    offset += len(raw)
+                    if not head and not raw.startswith(b'{"attached"'):
+                        yield raw.decode()
+        if (folder / f"ledger-{number + 1:06d}.jsonl").is_file():
+            number, offset = number + 1, 0
+            continue
+        if not told:
+            told = True
+            yield None
+        if not follow:
+            return
+        time.sleep(0.3)
+
+
+@app.command()
+def export(
+    ctx: typer.Context,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file (0600), not stdout.")
+    ] = None,
+) -> None:
+    """Write the whole ledger of the store as JSON lines, as in evidence."""
+    from dispatcher.ledger.shipping.checking import store_lines
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        if output is None:
+            sys.stdout.writelines(store_lines(store))
+            return
+        context.spare(output)
+        try:
+            write_private(output, "".join(store_lines(store)))
+        except OSError as error:
+            raise Invalid(
+                f"{output}: {error.strerror}",
+                why="the file can not be written",
+                fix="name another file",
+            ) from None
+    context.say(f"wrote {output}")
+
+
+@app.command()
+def root(
+    ctx: typer.Context,
+    seal: Annotated[
+        bool, typer.Option("--seal", help="Seal what was written since, first.")
+    ] = False,
+) -> None:
+    """Print the root of the last seal: note it down, and no later rewrite goes unseen."""
+    from dispatcher.ledger import seals
+    from dispatcher.store import proving
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        if seal:
+            with store.write() as tx:
+                seals.seal(tx, at=wall_clock())
+        context.anchor_roots(store)
+        with store.read() as tx:
+            found = proving.last_seal(tx)
+    if found is None:
+        raise Conflict(
+            "nothing was sealed yet",
+            why="A daemon seals once a minute; this store had none yet.",
+            fix="Seal it now: dispatcher ledger root --seal",
+        )
+    row, _ = found
+    text = str(json.loads(row.body or "{}")["root"])
+    context.show(
+        {"schema": "dispatcher.root/1", "root": text, "seq": row.seq, "at": row.at},
+        text,
+    )
+    context.say(f"seal {row.seq} of {_moment(row.at)}")
+
+
+@app.command()
+def prove(
+    ctx: typer.Context,
+    about: Annotated[
+        str | None,
+        typer.Argument(help="RECORD.FIELD, or a subject's pseudonym (s...)."),
+    ] = None,
+    subject_from: Annotated[
+        str | None,
+        typer.Option(help="File with the subject's own key; - for stdin."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file (0600) for the proof.")
+    ] = None,
+) -> None:
+    """Say who saw what, with a proof up to the root of the last seal."""
+    from dispatcher.ledger import proofs
+
+    context: CliContext = ctx.obj
+    if (about is None) == (subject_from is None):
+        raise Usage(
+            "prove what?",
+            why="a proof is about one field, or about one person",
+            fix="name RECORD.FIELD or a pseudonym, or give --subject-from FILE",
+        )
+    with context.open_store() as store, store.read() as tx:
+        entry_ids, subject = _asked(store, tx, about, subject_from)
+        document = proofs.prove(tx, entry_ids, subject)
+    found = proofs.check(document)
+    if output is not None:
+        context.spare(output)
+        write_private(output, json.dumps(document, ensure_ascii=False) + "\n")
+        context.say(f"wrote {output}; check it: dispatcher ledger check {output}")
+        context.show(_told(document, found), _lay_out(found))
+    else:
+        context.show(document, _lay_out(found))
+    context.say(f"{len(found)} showings, root {document['seal']['root']}")
+
+
+@app.command()
+def check(
+    ctx: typer.Context,
+    proof: Annotated[
+        Path, typer.Argument(help="A proof, as prove wrote it.", dir_okay=False)
+    ],
+    head: Heads = None,
+) -> None:
+    """Check a proof by itself; no store is asked."""
+    from dispatcher.ledger import proofs
+
+    context: CliContext = ctx.obj
+    try:
+        document = json.loads(proof.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not JSON"
+        raise Invalid(
+            f"{proof}: {reason}", why="no proof can be read", fix="check the path"
+        ) from None
+    found = proofs.check(document if isinstance(document, dict) else {})
+    root_text = document["seal"]["root"]
+    if head and root_text not in [one.lower() for one in head]:
+        raise Invalid(
+            "the proof leads to another root",
+            why=f"It holds under {root_text}, which is none of those given.",
+            fix="Give the root of the seal that it was made for, or ask for it again.",
+        )
+    context.show(_told(document, found), _lay_out(found))
+    context.say(f"{len(found)} showings, proven under root {root_text}")
+
+
+def _told(document: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "schema": "dispatcher.showings/1",
+        "root": document["seal"]["root"],
+        "showings": [
+            {name: line[name] for name in ("at", "account", "entry", "cause", "chain")}
+            for line in found
+        ],
+    }
+
+
+def _lay_out(found: list[dict[str, Any]]) -> str:
+    rows = [
+        (_moment(line["at"]), line["account"], line["entry"], line["cause"])
+        for line in found
+    ]
+    return table(rows, ("SHOWN", "ACCOUNT", "ENTRY", "CAUSE"))
+
+
+def _asked(
+    store: Store, tx: Tx, about: str | None, subject_from: str | None
+) -> tuple[list[int], str | None]:
+    """Entries that are asked for, and the person's pseudonym if it is about one."""
+    from dispatcher import keys
+    from dispatcher.store import proving
+    from dispatcher.surfaces.cli.explain import find_entry
+
+    subject = about
+    if subject_from is not None:
+        key = _key_from(subject_from)
+        subject = keys.pseudonym(store.key("pseudonym-key"), "s", key)
+    assert subject is not None
+    entry_ids = proving.entries_of_subject(tx, subject)
+    if entry_ids is not None:
+        return entry_ids, subject
+    if subject_from is not None:
+        raise NotFound(
+            "there is no such person in the store",
+            why="No record with that subject was loaded.",
+            fix="Give the key as it stands in the loaded file, without a line end.",
+        )
+    return [find_entry(store, tx, subject)], None
+
+
+def _key_from(source: str) -> str:
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise Invalid(
+            f"{source}: {reason}", why="the key can not be read", fix="check the path"
+        ) from None
+    return text.strip("\r\n")
+
+
+def _folder(context: CliContext) -> Path:
+    folder = context.shipped
+    if folder is None or not folder.is_dir():
+        raise NotFound(
+            "there is no shipped ledger here",
+            why="Nothing was shipped yet, or [ledger] ship is empty.",
+            fix="See what the store has: dispatcher ledger export",
+        )
+    return folder
+
+
+def _moment(at: int) -> str:
+    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
