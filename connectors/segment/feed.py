@@ -31,7 +31,7 @@ from connectors.http import Http, expect_done
 MANIFEST = Manifest(
     name="segment",
     role=Role.FEED,
-    binding=Binding.ASSIGNED,
+    binding=Binding.NONE,  # one receiver: all that goes there is seen by one
     identity=Identity.LOGIN,
     content=Content.MARKET,
     preview=Preview.NONE,

@@ -32,7 +32,7 @@ from connectors.http import Http, expect_done
 MANIFEST = Manifest(
     name="webhook",
     role=Role.FEED,
-    binding=Binding.ASSIGNED,
+    binding=Binding.NONE,  # one receiver: all that goes there is seen by one
     identity=Identity.SIGNED,
     content=Content.MARKET,
     preview=Preview.NONE,

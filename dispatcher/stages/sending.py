@@ -207,7 +207,6 @@ class Sending:
         return (
             manifest.binding is Binding.NONE
             and manifest.content is Content.MARKET
-            and isinstance(connector, Market)
             and rows.adversaries_at(tx, name) > 1
         )
 

@@ -22,6 +22,7 @@ from dispatcher.errors import StaleLease, StoreUnusable
 from dispatcher.stages.sending import Terms, backoff
 from dispatcher.store import lease, queue
 from dispatcher.store import sending as rows
+from tests.contract.memory_feed import FEED, MemoryFeed
 from tests.integration.exchange_house import FIELDS, Exchange, logs
 from tests.integration.ledger_cases import Case, policy
 
@@ -451,3 +452,26 @@ def test_where_anyone_opens_any_task_all_accounts_are_one_or_nothing_goes(
     clock.advance(seconds=61)
     assert sending.tick(exchange.epoch) == 1
     assert [one.audience for one in exchange.market.offers.values()] == ["ann"]
+
+
+class OneReceiver(MemoryFeed):
+    """A feed: whatever account it is sent for, the same receiver gets it."""
+
+    @property
+    def manifest(self):
+        return replace(FEED, binding=Binding.NONE)
+
+
+def test_two_accounts_of_one_feed_are_one_adversary_or_nothing_goes(store, clock, logs):
+    exchange = Exchange(Case(store), clock, OneReceiver())
+    exchange.workers("ann", "bob")
+    exchange.case.load(("r1", "p1", 1, "abcd"))
+    exchange.book(("ann", "r1.a"))
+    sending = exchange.sending()
+    assert sending.tick(exchange.epoch) == 0
+    assert "one adversary" in logs.getvalue()
+    group = '[workers.groups.g]\nmembers = ["memory/*"]'
+    exchange.case.apply(policy("", FIELDS, budget="t = 3", groups=group, name="two"))
+    clock.advance(seconds=61)
+    assert sending.tick(exchange.epoch) == 1
+    assert [one.account for one in exchange.market.sent.values()] == ["ann"]
