@@ -8,6 +8,7 @@ import sys
 BENCHMARKS = (
     ["benchmarks.spine", "--scale"],
     ["benchmarks.gate"],
+    ["benchmarks.store"],
 )
 
 failed = []

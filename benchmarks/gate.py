@@ -73,6 +73,13 @@ of = ["f0", "f7"]
 
 def fill(store: Store, exposures: int) -> int:
     """Load records and book exposures, as a plan would; return the entries."""
+    records = load(store, exposures)
+    book_all(store, records)
+    return records * FIELDS
+
+
+def load(store: Store, exposures: int) -> int:
+    """Load the records for so many exposures, under the policy; return their number."""
     records = max(exposures // (FIELDS * COPIES), 20)
     with store.write() as tx:
         apply_policy(tx, POLICY, at=1)
@@ -112,11 +119,11 @@ def fill(store: Store, exposures: int) -> int:
             ),
             at=3,
         )
-    _book(store, records)
-    return records * FIELDS
+    return records
 
 
-def _book(store: Store, records: int) -> None:
+def book_all(store: Store, records: int) -> None:
+    """Book every field of every record for two workers, some at a time."""
     record = np.repeat(np.arange(records), FIELDS)
     field = np.tile(np.arange(FIELDS), records)
     entry = record * FIELDS + field + 1

@@ -1,0 +1,192 @@
+"""What booking costs on both databases, against the same rows written barely.
+
+    python -m benchmarks.store [--exposures N] [--single N]
+
+*Bulk*: the gate books N exposures for 300 workers (judged, chained, with tasks, messages
+and summaries); then the very rows that it wrote are written into tables of the same form
+and indexes by binary COPY or executemany, which is the limit: at least half as fast.
+
+*Single*: one decision with its booking, committed and on the disk, against a transaction
+of three inserts and one fdatasynced append to a file, in turns: at least half as fast.
+
+The PostgreSQL server is one of its own that waits for the disk. Wall clock, because the
+server's work is in other processes: run it on a machine that does nothing else.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.gate import FIELDS, book_all, load, some_pairs
+from benchmarks.machine import fdatasyncs_per_second, load_average, verdict
+from dispatcher.ledger.book import Asks, Pull, book
+from dispatcher.store import Store, Tx, open_store
+from tests.conftest import private_cluster
+
+TABLES = ("ledger_line", "holding", "outbox", "task")
+"""What a booking adds rows to."""
+
+RATIO = 2.0
+"""Times that the bare writing may take, at most."""
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Wall time of one action."""
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def columns(tx: Tx, table: str) -> list[str]:
+    """Names of a table's columns, in order."""
+    if tx.dialect == "sqlite":
+        return [row[1] for row in tx.rows(f"PRAGMA table_info({table})")]
+    return [
+        row[0]
+        for row in tx.rows(
+            "SELECT column_name FROM information_schema.columns"
+            " WHERE table_name = ? ORDER BY ordinal_position",
+            [table],
+        )
+    ]
+
+
+def bulk(store: Store, exposures: int) -> tuple[float, float, int]:
+    """Seconds of booking, seconds of the bare writing of its rows, and their number."""
+    records = load(store, exposures)
+    before = {}
+    with store.read() as tx:
+        for table in TABLES:
+            before[table] = tx.value(f"SELECT count(*) FROM {table}")
+    booked = seconds(lambda: book_all(store, records))
+    kept = {}
+    with store.read() as tx:
+        for table in TABLES:
+            names = columns(tx, table)
+            where = " WHERE showing IS NOT NULL" if table == "ledger_line" else ""
+            rows = tx.rows(f"SELECT {', '.join(names)} FROM {table}{where}")
+            used = [
+                i for i in range(len(names)) if any(row[i] is not None for row in rows)
+            ]
+            kept[table] = (
+                [names[i] for i in used],
+                [tuple(_plain(row[i]) for i in used) for row in rows],
+            )
+    empty(store)
+
+    def bare() -> None:
+        with store.write() as tx:
+            for table, (names, rows) in kept.items():
+                tx.insert_many(table, names, rows)
+
+    written = seconds(bare)
+    return booked, written, sum(len(rows) for _, rows in kept.values())
+
+
+def _plain(value: object) -> object:
+    return bytearray(value) if isinstance(value, bytes | memoryview) else value
+
+
+def empty(store: Store) -> None:
+    """Take the rows out again, guards or not: the indexes are then empty too."""
+    with store.write() as tx:
+        if tx.dialect == "sqlite":
+            names = tx.rows("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+            for (name,) in names:
+                tx.execute(f"DROP TRIGGER {name}")
+            for table in TABLES:
+                tx.execute(f"DELETE FROM {table}")
+            return
+        tx.execute("SET LOCAL session_replication_role = replica")
+        for table in TABLES:
+            tx.execute(f"DELETE FROM {table}")
+
+
+def single(store: Store, count: int, place: Path) -> tuple[float, float]:
+    """Median seconds of a booking with its commit, and of three inserts and an append."""
+    records = load(store, 16 * count)
+    pairs = iter(some_pairs(records * FIELDS, 4 * count, 5))
+    with store.write() as tx:
+        for name in "abc":
+            tx.execute(
+                f"CREATE TABLE bare_{name} (id bigint PRIMARY KEY, a bigint, b text)"
+            )
+    file = os.open(place / "append", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    numbers = iter(range(1, 10 * count))
+
+    def bare() -> None:
+        number = next(numbers)
+        with store.write() as tx:
+            for name in "abc":
+                tx.execute(
+                    f"INSERT INTO bare_{name} VALUES (?, ?, ?)", [number, 1, "x" * 60]
+                )
+        os.write(file, b"x" * 120)
+        os.fdatasync(file)
+
+    def booking() -> None:
+        entry, account = next(pairs)
+        with store.write() as tx:
+            asks = [Asks(account, [entry])]
+            lease = Pull(leased_until=9)
+            book(tx, asks, delivery=lease, at=5, cause="t", skip_refused=True)
+
+    for _ in range(20):  # warm
+        bare()
+        booking()
+    turns = [(seconds(booking), seconds(bare)) for _ in range(count)]
+    os.close(file)
+    one, other = zip(*turns, strict=True)
+    return statistics.median(one), statistics.median(other)
+
+
+@contextmanager
+def stores(kind: str, place: Path) -> Iterator[Callable[[str], Store]]:
+    """Makes empty stores of one database."""
+    if kind == "sqlite":
+        yield lambda name: open_store(place / f"{name}.db", create=True)
+        return
+    with private_cluster(durable=True) as cluster:
+
+        def make(name: str) -> Store:
+            cluster.administer("CREATE DATABASE {name}", name=name)
+            return open_store(cluster.url(name), create=True)
+
+        yield make
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--exposures", type=int, default=100_000)
+    parser.add_argument("--single", type=int, default=300)
+    parser.add_argument("--store", choices=("sqlite", "postgresql"), action="append")
+    options = parser.parse_args()
+    kept = True
+    print(
+        f"load {load_average():.1f}, {fdatasyncs_per_second():,.0f} fdatasyncs a second"
+    )
+    for kind in options.store or ("sqlite", "postgresql"):
+        with tempfile.TemporaryDirectory() as name, stores(kind, Path(name)) as make:
+            with make("bulk") as store:
+                booked, written, rows = bulk(store, options.exposures)
+            print(
+                f"{kind}: {rows:,} rows booked in {booked:.2f} s,"
+                f" written barely in {written:.2f} s"
+            )
+            print(verdict(f"{kind} bulk, in bare writings", booked / written, RATIO))
+            with make("single") as store:
+                one, other = single(store, options.single, Path(name))
+            print(f"{kind}: a booking {one * 1e6:,.0f} us, bare {other * 1e6:,.0f} us")
+            print(verdict(f"{kind} single, in bare ones", one / other, RATIO))
+            kept = kept and booked / written <= RATIO and one / other <= RATIO
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
