@@ -106,6 +106,9 @@ class Cluster:
                 os.kill(pid, signal.SIGKILL)
         while any(_runs(pid) for pid in pids):
             time.sleep(0.01)
+        # Where nobody buries the dead, a zombie would pass for a server that runs.
+        (self.socket / "data" / "postmaster.pid").unlink()
+        (self.socket / ".s.PGSQL.5432.lock").unlink()
 
     def url(self, database: str) -> str:
         host = str(self.socket).replace("/", "%2F")
