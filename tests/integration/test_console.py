@@ -295,7 +295,7 @@ def test_workers_are_listed_with_the_nearest_first(client):
     rows = re.findall(r'<th scope="row">(a\d+)</th>', response.text)
     assert len(rows) == 3
     first = text_of(response).partition(rows[0])[2].partition(rows[1])[0]
-    assert first.split() == ["x/ann", "–", "3", "0.67", "0.00"]
+    assert first.split() == ["x/ann", "0.67", "0.00", "3", "–"]
 
 
 def test_an_address_past_the_last_page_says_so(client):

@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dispatcher.surfaces.cli import console
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ def _lead(
     try:
         listeners = _listeners(store, connectors, config, daemon)
         daemon.start()
-        _serve(store, daemon, listeners, drain, proxied=config.surfaces.behind_proxy)
+        _serve(store, daemon, listeners, drain, config)
     finally:
         daemon.stop()
 
@@ -254,8 +256,7 @@ def _serve(
     daemon: Daemon,
     listeners: list[Listener],
     drain: float,
-    *,
-    proxied: bool,
+    config: Config,
 ) -> None:
     from dispatcher.errors import DispatcherError
     from dispatcher.store import status as rows
@@ -263,7 +264,11 @@ def _serve(
 
     def started() -> None:
         for listener in listeners:
-            print(f"{listener.name:8} {listener.url}/", file=sys.stderr, flush=True)
+            print(f"{listener.name:9} {listener.url}/", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():  # a journal would keep the link
+            with suppress(DispatcherError):  # busy: a command makes one as well
+                link = console.make(store, config, listeners[0].url)
+                print(f"sign in   {link}   (once, within 10 min)", file=sys.stderr)
 
     def drained() -> bool:
         if not daemon.is_leading():
@@ -280,5 +285,5 @@ def _serve(
         drained=drained,
         drain_seconds=drain,
         started=started,
-        proxied=proxied,
+        proxied=config.surfaces.behind_proxy,
     )

@@ -190,7 +190,9 @@ def run(scenario: Scenario, say: Callable[[str], None]) -> Outcome:
         say(f"a simulated worker failed: {fault}")
     if kept:
         leave_work(stage, scenario)
-        say("the daemon is still running; sign in as a worker with one of these:")
+        made = json.loads(stage.command("--json", "console", "link", echo=False))
+        say("the daemon is still running; sign in as the operator (once, in 10 min):")
+        say(f"  {made['link']}\nor as a worker with one of these:")
         for account, link in list(invites.items())[:3]:
             say(f"  {account}  {link}")
         say(f"  stop it with: kill {daemon.pid}\n")
@@ -396,6 +398,3 @@ def free_ports(count: int) -> list[int]:
     finally:
         for one in sockets:
             one.close()
-
-
-__all__ = ["Outcome", "Scenario", "run"]
