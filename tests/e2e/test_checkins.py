@@ -2,9 +2,9 @@
 
 import csv
 import json
-import random
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from connectors.folder import CONNECTOR
@@ -50,17 +50,17 @@ ask = "c-2.place"
 facts = {{ friendship = [["u-1", "u-2"]], subject = {{ c-1 = "u-1", c-2 = "u-2" }}, vector = {{ c-1 = "x", c-2 = "x" }} }}
 expect = "deny"
 by = "friend-link"
-"""  # noqa: E501
+"""
 FRIENDS = [(f"u-{i}", f"u-{(i + 1) % 12}") for i in range(12)]
 ADVERTISERS = ("folder/one", "folder/two", "folder/three")
 
 
 def checkins(seed=7):
     """Rows: twelve people, forty visits to five places; some at no place."""
-    chance = random.Random(seed)
+    chance = np.random.default_rng(seed)
     return [
-        (f"c-{i}", f"u-{i % 12}", f"street {i}", chance.choice("ABCDE") * (i % 9 > 0),
-         chance.randint(0, 3))
+        (f"c-{i}", f"u-{i % 12}", f"street {i}", "ABCDE"[chance.integers(5)] * (i % 9 > 0),
+         int(chance.integers(4)))
         for i in range(40)
     ]  # fmt: skip
 
