@@ -12,16 +12,20 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from connectors.base import Handle, Rejected, Visit
+from connectors.base import Handle, Rejected, Settings, Visit
 from connectors.cells import guard
 from connectors.contract import NOW, Bench, FeedContract, MarketContract, offer_for
+from connectors.drops import file_name
 from connectors.folder import Folder
 from connectors.folder.names import batch_of, directory_of
 from connectors.hostile import Fault, Hostile, Memory
 from connectors.http import Http
 from connectors.inhouse import Inhouse, Ticket, sign
+from connectors.s3 import CONNECTOR as S3
+from connectors.s3 import S3Feed
 from connectors.segment import SegmentFeed
 from connectors.webhook import WebhookFeed
+from tests.contract.buckets import SECRET, bucket_server, objects
 from tests.contract.memory_feed import MemoryFeed
 from tests.contract.receiver import receiving, take
 
@@ -294,3 +298,40 @@ class TestSegment(FeedContract):
                 crash_after_accept=lambda: answer_lost(outside),
             )
             http.close()
+
+
+@pytest.fixture(scope="module")
+def server():
+    with bucket_server() as url:
+        yield url
+
+
+class TestS3(FeedContract):
+    @pytest.fixture
+    def bench(self, server, tmp_path):
+        prefix = f"{tmp_path.name}/"
+        values = {
+            "bucket": "acme-data", "prefix": prefix, "format": "jsonl",
+            "endpoint": server, "allow_private": "127.0.0.1",
+        }  # fmt: skip
+
+        def bodies(account: str = "") -> bytes:
+            lines = b"".join(objects(server, "acme-data", prefix).values()).splitlines()
+            told = [json.loads(line) for line in lines]
+            return json.dumps(told, ensure_ascii=False).encode()
+
+        @contextmanager
+        def crash():
+            # the object is there, the process dies before anything else happens
+            with mock.patch.object(S3Feed, "_handle", side_effect=Killed):
+                yield
+
+        return Bench(
+            open=lambda: S3.open(Settings(values, SECRET)),
+            seen=bodies,
+            copies=lambda key: sum(
+                file_name(key, "jsonl") in name
+                for name in objects(server, "acme-data", prefix)
+            ),
+            crash_after_accept=crash,
+        )

@@ -1,0 +1,103 @@
+"""Files for feeds that take files: the items of an offer as CSV, JSON lines or Parquet."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from connectors.base import Item, Misconfigured
+from connectors.cells import guard
+
+COLUMNS: Final = ("token", "field", "media_type", "text", "base64")
+FORMATS: Final = ("csv", "jsonl", "parquet")
+MEDIA_TYPES: Final = {
+    "csv": "text/csv; charset=utf-8",
+    "jsonl": "application/jsonl",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+
+def file_name(key: str, form: str) -> str:
+    """Name the file of an offer: the same key has the same name for ever."""
+    digest = hashlib.sha256(key.encode()).hexdigest()[:32]
+    return f"fields-{digest}.{form}"
+
+
+def check_format(form: str, guarded: str) -> None:
+    """Refuse a format that there is not, and a word that is no yes or no.
+
+    Raises
+    ------
+    Misconfigured
+    """
+    if form not in FORMATS:
+        raise Misconfigured(
+            f"there is no format {form[:40]!r}",
+            fix=f"write one of {', '.join(FORMATS)}",
+        )
+    if guarded not in ("yes", "no"):
+        raise Misconfigured(
+            f"guard is {guarded[:40]!r}",
+            why="it says whether cells that begin like a formula get a ' before them",
+            fix="write yes or no",
+        )
+
+
+def written(items: Sequence[Item], form: str, *, guarded: bool) -> bytes:
+    """Write items as a file; the same items give the same bytes.
+
+    Parameters
+    ----------
+    items : sequence of Item
+    form : str
+        One of :data:`FORMATS`.
+    guarded : bool
+        CSV only: put ``'`` before cells that a spreadsheet would run.
+
+    Returns
+    -------
+    bytes
+        One row an item with the columns of :data:`COLUMNS`; of ``text`` and ``base64``
+        one holds the content, by its media type.
+    """
+    rows = [_row(item) for item in items]
+    if form == "jsonl":
+        lines = [json.dumps(dict(zip(COLUMNS, row, strict=True))) for row in rows]
+        return "".join(f"{line}\n" for line in lines).encode("ascii")
+    if form == "parquet":
+        return _parquet(rows)
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        writer.writerow([guard(cell) for cell in row] if guarded else row)
+    return file.getvalue().encode("utf-8")
+
+
+def _row(item: Item) -> tuple[str, ...]:
+    content = item.content or b""
+    if item.media_type.startswith("text/"):
+        shown = (content.decode("utf-8"), "")
+    else:
+        shown = ("", base64.b64encode(content).decode("ascii"))
+    return (item.token, item.label, item.media_type, *shown)
+
+
+def _parquet(rows: Sequence[tuple[str, ...]]) -> bytes:
+    try:
+        import polars as pl  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise Misconfigured(
+            "Parquet can not be written here",
+            why="the library polars is not installed",
+            fix="pip install 'sparsi-dispatcher[parquet]', or use csv or jsonl",
+        ) from error
+    file = io.BytesIO()
+    schema = dict.fromkeys(COLUMNS, pl.String)
+    pl.DataFrame(rows, schema=schema, orient="row").write_parquet(file)
+    return file.getvalue()

@@ -1,0 +1,208 @@
+"""Put items into a bucket as one object, on the condition that it is not there yet."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NoReturn, Protocol, cast
+
+from connectors.base import (
+    Binding,
+    ConnectorError,
+    Content,
+    Handle,
+    Idempotency,
+    Identity,
+    Limits,
+    Manifest,
+    Misconfigured,
+    Offer,
+    Preview,
+    Rejected,
+    Role,
+    Settings,
+    TryLater,
+)
+from connectors.drops import MEDIA_TYPES, check_format, file_name, written
+from connectors.http import Http
+
+MANIFEST = Manifest(
+    name="s3",
+    role=Role.FEED,
+    binding=Binding.NONE,  # whoever can read the bucket reads all of it
+    identity=Identity.LOGIN,
+    content=Content.MARKET,
+    preview=Preview.NONE,
+    idempotency=Idempotency.KEY,
+    limits=Limits(items=10_000),
+    withdraws=False,
+    tested_against="moto's S3 over real HTTP: contract-true, not live",
+)
+
+_DENIED: Final = (401, 403)
+_TAKEN: Final = 412
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_SETTINGS: Final = frozenset(
+    ["bucket", "prefix", "format", "guard", "endpoint", "region", "allow_private"]
+)
+
+
+class Objects(Protocol):
+    """What is needed of botocore's client of ``s3``."""
+
+    def put_object(self, **arguments: object) -> object:
+        """Put one object."""
+
+    def head_object(self, **arguments: object) -> object:
+        """Ask for one object."""
+
+
+class S3Feed:
+    """One bucket, or one prefix of it.
+
+    Parameters
+    ----------
+    client : Objects
+    bucket : str
+    prefix : str
+        Before every object's name.
+    form : str
+        One of :data:`connectors.drops.FORMATS`.
+    guarded : bool
+        Whether cells of CSV are guarded against formulas.
+    """
+
+    def __init__(
+        self, client: Objects, bucket: str, prefix: str, form: str, *, guarded: bool
+    ) -> None:
+        self._client = client
+        self._bucket = bucket
+        self._prefix = prefix
+        self._form = form
+        self._guarded = guarded
+
+    @property
+    def manifest(self) -> Manifest:
+        """A feed that takes an object once, and can be asked for it."""
+        return MANIFEST
+
+    def send(self, offer: Offer) -> Handle:
+        """Put the object; if it is there already, that is what was wanted."""
+        MANIFEST.check(offer)
+        try:
+            self._client.put_object(
+                Bucket=self._bucket,
+                Key=self._name(offer.key),
+                Body=written(offer.items, self._form, guarded=self._guarded),
+                ContentType=MEDIA_TYPES[self._form],
+                IfNoneMatch="*",
+            )
+        except Exception as error:  # noqa: BLE001 (classed by _raise)
+            if _status(error) != _TAKEN:
+                self._raise(error)
+        return self._handle(offer.key)
+
+    def find(self, key: str) -> Handle | None:
+        """Ask for the object of this key."""
+        try:
+            self._client.head_object(Bucket=self._bucket, Key=self._name(key))
+        except Exception as error:  # noqa: BLE001 (classed by _raise)
+            if _status(error) == 404:
+                return None
+            self._raise(error)
+        return self._handle(key)
+
+    def _name(self, key: str) -> str:
+        return self._prefix + file_name(key, self._form)
+
+    def _handle(self, key: str) -> Handle:
+        return Handle(key, f"s3://{self._bucket}/{self._name(key)}")
+
+    def _raise(self, error: Exception) -> NoReturn:
+        """Class what the library raised; its words may hold more than ours may."""
+        if isinstance(error, ConnectorError):
+            raise error
+        status = _status(error)
+        if status is None:
+            raise TryLater(
+                "the bucket's server gave no answer",
+                why=type(error).__name__,
+                fix="it is tried again later",
+            ) from None
+        what = f"the bucket's server answers {status}"
+        if status in _DENIED or 300 <= status < 400 or status == 404:
+            raise Misconfigured(
+                what,
+                why="the key, the bucket or the region is not right",
+                fix="mend the connector's settings; the key may put and head objects",
+            ) from None
+        if status >= 500 or status in (408, 409, 429):
+            raise TryLater(what, fix="it is tried again later") from None
+        raise Rejected(what, why="it does not take this object") from None
+
+
+def _status(error: Exception) -> int | None:
+    """Return the HTTP status in an error of botocore."""
+    answer = getattr(error, "response", None)
+    found = answer.get("ResponseMetadata", {}) if isinstance(answer, dict) else {}
+    status = found.get("HTTPStatusCode")
+    return status if isinstance(status, int) else None
+
+
+def open_s3(settings: Settings) -> S3Feed:
+    """Open the bucket that the settings name; touches no network."""
+    values = settings.values
+    unknown = sorted(set(values) - _SETTINGS)
+    if unknown or "bucket" not in values:
+        raise Misconfigured(
+            f"settings of s3: {', '.join(unknown) or 'bucket is missing'}",
+            fix=f"it takes {', '.join(sorted(_SETTINGS))}",
+        )
+    form, guarded = values.get("format", "csv"), values.get("guard", "yes")
+    check_format(form, guarded)
+    bucket, prefix = values["bucket"], values.get("prefix", "")
+    if not _BUCKET.fullmatch(bucket):
+        raise Misconfigured(
+            "the bucket's name is none", fix="3 to 63 of a-z, 0-9, - and ."
+        )
+    if len(prefix) > 500 or not prefix.isascii() or not prefix.isprintable():
+        raise Misconfigured("the prefix is none", fix="at most 500 ASCII characters")
+    return S3Feed(_client(settings), bucket, prefix, form, guarded=guarded == "yes")
+
+
+def _client(settings: Settings) -> Objects:
+    lines = settings.secret.decode("ascii", "replace").split()
+    if len(lines) != 2:
+        raise Misconfigured(
+            "the secret of s3 is none",
+            why="it is two lines: the access key's id and the secret key",
+            fix="write them into the secret_file",
+        )
+    endpoint = settings.values.get("endpoint")
+    if endpoint:
+        private = settings.values.get("allow_private", "").split(",")
+        Http(private=private).check(endpoint)
+    try:
+        import boto3  # noqa: PLC0415 (an extra)
+        from botocore.config import Config  # noqa: PLC0415
+    except ImportError as error:
+        raise Misconfigured(
+            "the feed s3 needs the library boto3",
+            fix="pip install 'sparsi-dispatcher[s3]'",
+        ) from error
+    session = boto3.session.Session(
+        aws_access_key_id=lines[0],
+        aws_secret_access_key=lines[1],
+        region_name=settings.values.get("region", "us-east-1"),
+    )
+    style = "path" if endpoint else "auto"
+    client = session.client(
+        "s3",
+        endpoint_url=endpoint,
+        config=Config(
+            connect_timeout=10,
+            read_timeout=30,
+            retries={"total_max_attempts": 2, "mode": "standard"},
+            s3={"addressing_style": style},
+        ),
+    )
+    return cast("Objects", client)

@@ -1,0 +1,106 @@
+"""Objects in a bucket, against a real HTTP server that speaks S3."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import polars as pl
+import pytest
+
+from connectors.base import Item, Misconfigured, Offer, Settings, TryLater
+from connectors.cells import unguard
+from connectors.s3 import CONNECTOR
+from tests.contract.buckets import SECRET, bucket_server, objects
+
+ITEMS = (
+    Item("t1", content='=1+1, Zürich 🦊\n"x"'.encode(), label="place"),
+    Item("t2", content=b"\x89PNG\x00", media_type="image/png", label="photo"),
+)
+OFFER = Offer("17", account="acme", items=ITEMS)
+ROWS = [
+    ("t1", "place", "text/plain", '=1+1, Zürich 🦊\n"x"', ""),
+    ("t2", "photo", "image/png", "", "iVBORwA="),
+]
+
+
+@pytest.fixture(scope="module")
+def outside():
+    with bucket_server() as url:
+        yield url
+
+
+def feed(url, bucket="acme-data", **more):
+    values = {"bucket": bucket, "endpoint": url, "allow_private": "127.0.0.1", **more}
+    return CONNECTOR.open(Settings(values, SECRET))
+
+
+def put(url, form, **more):
+    """Send under a prefix of its own; the object's name and bytes."""
+    prefix = f"{form}{len(more)}/"
+    feed(url, format=form, prefix=prefix, **more).send(OFFER)
+    ((name, body),) = objects(url, "acme-data", prefix).items()
+    return name, body
+
+
+def test_csv_is_guarded_against_formulas_and_reads_back_exactly(outside):
+    name, body = put(outside, "csv")
+    header, *rows = csv.reader(io.StringIO(body.decode(), newline=""))
+    assert header == ["token", "field", "media_type", "text", "base64"]
+    assert rows[0][3].startswith("'=")
+    assert [tuple(map(unguard, row)) for row in rows] == ROWS
+    assert name.endswith(".csv")
+
+
+def test_csv_without_the_guard_holds_the_values_as_they_are(outside):
+    _, body = put(outside, "csv", guard="no")
+    _, *rows = csv.reader(io.StringIO(body.decode(), newline=""))
+    assert [tuple(row) for row in rows] == ROWS
+
+
+def test_json_lines_and_parquet_hold_the_values_as_they_are(outside):
+    _, body = put(outside, "jsonl")
+    assert [tuple(json.loads(line).values()) for line in body.splitlines()] == ROWS
+    _, body = put(outside, "parquet")
+    assert pl.read_parquet(io.BytesIO(body)).rows() == ROWS
+
+
+def test_an_object_that_is_there_is_not_written_over(outside):
+    one = feed(outside, prefix="once/", format="jsonl")
+    handle = one.send(OFFER)
+    changed = Offer("17", account="acme", items=ITEMS[:1])
+    assert one.send(changed) == handle == one.find("17")
+    (body,) = objects(outside, "acme-data", "once/").values()
+    assert len(body.splitlines()) == 2
+    assert one.find("18") is None
+
+
+def test_a_bucket_that_is_not_there_is_for_the_operator_to_mend(outside):
+    with pytest.raises(Misconfigured, match="404"):
+        feed(outside, bucket="nobody-has-it").send(OFFER)
+
+
+def test_a_server_that_is_not_there_is_for_later(outside):
+    with pytest.raises(TryLater):
+        feed("http://127.0.0.1:9").send(OFFER)
+
+
+@pytest.mark.parametrize(
+    ("more", "secret"),
+    [
+        ({"bucket": "Bad_Name"}, SECRET),
+        ({"format": "xlsx"}, SECRET),
+        ({"guard": "maybe"}, SECRET),
+        ({"prefix": "é"}, SECRET),
+        ({"endpoint": "http://10.0.0.1/"}, SECRET),
+        ({"colour": "red"}, SECRET),
+        ({}, b"one-line-only"),
+        ({}, b""),
+    ],
+)
+def test_settings_that_can_not_be_are_refused(more, secret):
+    values = {"bucket": "acme-data", **more}
+    with pytest.raises(Misconfigured) as caught:
+        CONNECTOR.open(Settings(values, secret))
+    assert not secret or secret.decode() not in str(caught.value)
