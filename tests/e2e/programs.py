@@ -25,6 +25,7 @@ SETTINGS = """
 [surfaces]
 workers = "127.0.0.1:{workers}"
 admin = "127.0.0.1:{admin}"
+operators = "127.0.0.1:{operators}"
 
 [ticks]
 leading = 0.5
@@ -54,17 +55,18 @@ class Program:
     ----------
     directory : Path
     ports : list of int
-        Of the task page and of health.
+        Of the task page, of health and of the console.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.ports = free_ports(2)
+        self.ports = free_ports(3)
 
     def settle(self, store: Path) -> None:
         """Put a copy of an empty store here, with a policy in force."""
         shutil.copy(store, self.directory / "dispatcher.db")
-        text = SETTINGS.format(workers=self.ports[0], admin=self.ports[1])
+        workers, admin, operators = self.ports
+        text = SETTINGS.format(workers=workers, admin=admin, operators=operators)
         (self.directory / "dispatcher.toml").write_text(text)
         policy = template_text("tickets").encode()
         path = self.directory / "dispatcher.db"

@@ -44,7 +44,7 @@ def test_a_small_demo_ends_by_itself_verified_and_leaks_nothing(tmp_path):
 
     pages = [line.split()[1] for line in log.splitlines() if "http://" in line]
     ports = [urlsplit(page).port for page in pages]
-    assert len(ports) == 2
+    assert len(ports) == 3
     assert is_free(ports)
 
 

@@ -66,7 +66,7 @@ def missing(step, output):
 @pytest.fixture
 def shell(tmp_path):
     """A shell in an empty directory that has ``dispatcher``, on ports of its own."""
-    ports = free_ports(2)
+    ports = free_ports(3)
     binaries = tmp_path / "bin"
     binaries.mkdir()
     script = binaries / "dispatcher"
@@ -107,6 +107,7 @@ def shell(tmp_path):
                 file.write(
                     f'\n[surfaces]\nworkers = "127.0.0.1:{ports[0]}"\n'
                     f'admin = "127.0.0.1:{ports[1]}"\n'
+                    f'operators = "127.0.0.1:{ports[2]}"\n'
                 )
         return done.returncode, done.stdout.replace(str(ports[0]), WORKERS)
 

@@ -39,6 +39,22 @@ def test_it_serves_drains_on_sigterm_and_leaves_nothing_behind(program):
     assert "no daemon runs" in program.run("status").stdout
 
 
+def test_the_console_is_opened_by_a_link_that_no_log_keeps(program):
+    with program.up() as process:
+        program.ready()
+        link = program.run("console", "link").stdout.strip()
+        base, _, secret = link.partition("/login#k=")
+        assert base == f"http://127.0.0.1:{program.ports[2]}"
+        with httpx2.Client(trust_env=False, follow_redirects=True) as browser:
+            assert browser.get(base).status_code == 401
+            page = browser.post(f"{base}/login", data={"code": secret})
+            assert 'data-page="overview"' in page.text
+            assert program.run("console", "sign-out").stdout == "1 session ended\n"
+            assert browser.get(base).status_code == 401
+        assert terminate(process) == 0
+    assert secret not in program.log()
+
+
 def test_draining_waits_for_a_task_in_hand_and_is_not_ready_meanwhile(program):
     with open_store(program.directory / "dispatcher.db") as store:
         with store.write() as tx:
