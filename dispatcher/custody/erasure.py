@@ -275,15 +275,16 @@ def _tokens(store: Store, task_ids: Sequence[int]) -> list[str]:
 def _needles(means: Means, found: Scope) -> list[bytes]:
     """Texts by which leftovers are known, before they are gone."""
     with means.store.read() as tx:
-        texts = [row[1] for row in rows.records(tx, found.record_ids)]
+        keys, texts = [], []
         for row in rows.records(tx, found.record_ids):
+            keys.append(row[1])
             texts += [cell.encode() for cell in json.loads(row[3])]
         texts += [row[3] for row in rows.said_of(tx, found.entry_ids)]
         texts += list(rows.shown_of(tx, found.entry_ids))
         if found.id.startswith("s"):
             person = rows.subject(tx, found.id)
-            texts.append(b"" if person is None else rows.person_of(tx, person.id))
-    return needles_of(texts)
+            keys.append(b"" if person is None else rows.person_of(tx, person.id))
+    return needles_of(keys, texts)
 
 
 def delete_outside(

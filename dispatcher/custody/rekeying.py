@@ -79,10 +79,12 @@ def rekey_store(
     vault = store.vault
     vault.file = key_file
     with store.read() as tx:
-        sealing = rekey.is_sealing(tx)
-    if not sealing:  # else a missing file is an error, and no reason to make another
+        sealed_under = rekey.sealed_under(tx)
+    if sealed_under is None:  # else a missing file is no reason to make another
         ensure_keyring(key_file, vault.entropy)
     ring = vault.ring(again=True)
+    if sealed_under is not None:
+        vault.check(sealed_under)
     if new_key:
         keyring.add_key(ring, vault.entropy)
         ring = vault.ring(again=True)
@@ -147,7 +149,7 @@ def seal_leftovers(store: Store) -> int:
     """
     sealed = 0
     with store.read() as tx:
-        if not rekey.is_sealing(tx) or not any(rekey.remaining(tx).values()):
+        if rekey.sealed_under(tx) is None or not any(rekey.remaining(tx).values()):
             return 0
     for plain in rekey.TABLES:
         with store.write() as tx:

@@ -7,17 +7,33 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-LEAST: Final = 6
-"""Shorter texts (a grade, a year) stand everywhere and prove nothing."""
+SHORT_KEY: Final = 4
+"""Shorter keys stand everywhere and prove nothing."""
+
+SHORT_TEXT: Final = 8
+"""Shorter values, and those without a letter (dates, amounts), prove nothing."""
 
 BLOCK: Final = 1 << 20
 LARGEST: Final = 4 << 30
 
 
-def needles_of(texts: Iterable[bytes]) -> list[bytes]:
-    """Texts that are long enough to be looked for, once each, the longest first."""
-    kept = {text.strip() for text in texts}
-    kept = {text[:256] for text in kept if len(text) >= LEAST}
+def needles_of(keys: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes]:
+    """What is looked for, once each, the longest first.
+
+    Parameters
+    ----------
+    keys : iterable of bytes
+        Keys of a person and of records.
+    texts : iterable of bytes
+        Values.
+    """
+    kept = {key.strip() for key in keys if len(key.strip()) >= SHORT_KEY}
+    kept |= {
+        text.strip()[:256]
+        for text in texts
+        if len(text.strip()) >= SHORT_TEXT
+        and any(letter.isalpha() for letter in text.decode("utf-8", "replace"))
+    }
     return sorted(kept, key=lambda text: (-len(text), text))
 
 

@@ -59,9 +59,10 @@ TABLES: Final = (
 """All tables with values, in an order in which keys are there before they are needed."""
 
 
-def is_sealing(tx: Tx) -> bool:
-    """Whether new values are sealed."""
-    return setting(tx, SEALING) is not None
+def sealed_under(tx: Tx) -> str | None:
+    """Id of the wrapping key that the store seals under; None: it is in clear."""
+    found = setting(tx, SEALING)
+    return None if found is None else found.decode("ascii", "replace")
 
 
 def remaining(tx: Tx) -> dict[str, int]:

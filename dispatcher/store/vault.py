@@ -97,6 +97,16 @@ class Vault:
             self._ring = read_keyring(self.file.path, credential=self.file.credential)
         return self._ring
 
+    def check(self, kek: str) -> None:
+        """Refuse a key file without a key.
+
+        Raises
+        ------
+        WrongKey
+        """
+        if self.ring().find(kek) is None:
+            raise self._wrong(kek)
+
     def _wrapper(self, kek: str) -> AESGCM:
         found = self._wrappers.get(kek)
         if found is None:

@@ -1,5 +1,6 @@
 """Names made from keys: opaque, unlinkable, and told from forged ones."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,3 +50,36 @@ def test_equal_keys_have_equal_names_and_kinds_are_apart():
     assert len(one) == 25
     assert keys.pseudonym(KEY, "s", "rx-1")[1:] != one[1:]
     assert keys.pseudonym(OTHER, "r", "rx-1") != one
+
+
+# -- values ------------------------------------------------------------------------
+
+
+@given(st.binary(max_size=200), IDS)
+def test_a_sealed_value_opens_in_its_own_place_only(value, row):
+    cipher = keys.data_cipher(KEY)
+    place = keys.place_of("entry.shown", row)
+    sealed = keys.seal(cipher, place, value, bytes(12))
+    assert keys.unseal(cipher, place, sealed) == value
+    for elsewhere in ("entry.shown", "answer.raw"):
+        other = keys.place_of(elsewhere, row + (elsewhere == "entry.shown"))
+        with pytest.raises(keys.BadSeal):
+            keys.unseal(cipher, other, sealed)
+    with pytest.raises(keys.BadSeal):
+        keys.unseal(keys.data_cipher(OTHER), place, sealed)
+
+
+@given(st.binary(min_size=1, max_size=30), st.data())
+def test_every_changed_bit_and_every_cut_is_told(value, data):
+    cipher = keys.data_cipher(KEY)
+    place = keys.place_of("record.key", 1)
+    sealed = keys.seal(cipher, place, value, bytes(range(12)))
+    bit = data.draw(st.integers(0, 8 * len(sealed) - 1))
+    changed = bytearray(sealed)
+    changed[bit // 8] ^= 1 << bit % 8
+    for damaged in (
+        bytes(changed),
+        sealed[: data.draw(st.integers(0, len(sealed) - 1))],
+    ):
+        with pytest.raises(keys.BadSeal):
+            keys.unseal(cipher, place, damaged)
