@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from dispatcher.surfaces.demo.forms import FIELDS, Written
 from tests.e2e.torture import diary, raw
 from tests.e2e.torture.scene import ROOT, Scene
+from tests.e2e.torture.unsealing import Unsealing
 
 SHOWINGS = 5
 """t of the prescriptions policy."""
@@ -62,26 +63,38 @@ class Ledger:
         return first
 
 
-def read_ledger(store: raw.Raw) -> Ledger:
-    """Read what the checks need."""
+def read_ledger(store: raw.Raw, directory: Path) -> Ledger:
+    """Read what the checks need; ``directory`` has the key file."""
+    seals = Unsealing(store, directory)
     entries = store.rows(
-        "SELECT e.id, r.key, f.name, r.pseudonym, f.id FROM entry e"
+        "SELECT e.id, r.key, f.name, r.pseudonym, f.id, r.id, r.key_id FROM entry e"
         " JOIN record r ON r.id = e.record_id JOIN field f ON f.id = e.field_id"
     )
     accounts = store.rows("SELECT id, connector, name, adversary_id FROM account")
     tasks = store.rows("SELECT id, entry_id, account_id, outbox_id, state FROM task")
-    answers = store.rows("SELECT task_id, entry_id, account_id, raw, valid FROM answer")
+    answers = store.rows(
+        "SELECT task_id, entry_id, account_id, raw, valid, key_id FROM answer"
+    )
     return Ledger(
         accounts={n: f"{connector}/{name}" for n, connector, name, _ in accounts},
         adversaries={row[0]: row[3] for row in accounts},
-        entries={row[0]: (bytes(row[1]).decode(), row[2]) for row in entries},
+        entries={
+            row[0]: (
+                seals.value("record.key", row[5], row[6], row[1]).decode(),
+                row[2],
+            )
+            for row in entries
+        },
         names={row[0]: f"{row[3]}.{row[4]}" for row in entries},
         lines=store.rows(
             "SELECT chain_id, seq, kind, at, policy_version, account_id, entry_id,"
             " cause, body, hash FROM ledger_line ORDER BY chain_id, seq"
         ),
         tasks={row[0]: row[1:] for row in tasks},
-        answers={r[0]: (r[1], r[2], bytes(r[3]).decode(), r[4]) for r in answers},
+        answers={
+            r[0]: (*r[1:3], seals.value("answer.raw", r[0], r[5], r[3]).decode(), r[4])
+            for r in answers
+        },
         outbox={
             row[0]: row[1:]
             for row in store.rows("SELECT id, kind, state, account_id FROM outbox")
@@ -90,8 +103,9 @@ def read_ledger(store: raw.Raw) -> Ledger:
             row[0]: row[1:]
             for row in store.rows("SELECT id, name, seq, head FROM chain")
         },
-        task_key=bytes(
-            store.value("SELECT value FROM setting WHERE name = 'task-key'")
+        task_key=seals.setting(
+            "task-key",
+            bytes(store.value("SELECT value FROM setting WHERE name = 'task-key'")),
         ),
     )
 
@@ -113,7 +127,7 @@ def check(scene: Scene) -> Findings:
     found = Findings()
     facts = diary.read_all(scene.diaries)
     with raw.opened(scene.directory, scene.store) as store:
-        ledger = read_ledger(store)
+        ledger = read_ledger(store, scene.directory)
         left = store.value("SELECT count(*) FROM quarantine")
     found.expect(left == 0, f"{left} rows are in quarantine")
     check_shown(found, ledger, facts)
