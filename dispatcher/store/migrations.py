@@ -96,7 +96,8 @@ def script(dialect: str, since: str | None) -> str:
 
     config = configuration(dialect=dialect)
     command.upgrade(config, f"{since or 'base'}:head", sql=True)
-    return str(config.output_buffer.getvalue())
+    text_of_it = str(config.output_buffer.getvalue())
+    return f"{text_of_it}\n{lease.FENCE};\n" if pending(since) else text_of_it
 
 
 def pending(since: str | None) -> list[str]:

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,14 @@ import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 
 import dispatcher
-from dispatcher.errors import NeedsMigration, NoStore
+from dispatcher.errors import Conflict, NeedsMigration, NoStore, StaleLease
+from dispatcher.leadership import Standby, take_lease
+from dispatcher.ledger.summaries import differences
 from dispatcher.model import metadata
-from dispatcher.store import migrations, open_store, schema, upgrades
+from dispatcher.store import lease, migrations, open_store, schema, upgrades
 from dispatcher.store.engine import make_backend
+from tests.conftest import FakeClock
+from tests.integration.ledger_cases import PAIR, Case, policy
 
 
 def engine_of(location: str) -> sa.Engine:
@@ -150,6 +155,118 @@ def test_an_upgrade_of_a_populated_store_keeps_its_rows(store_url: str) -> None:
         assert tx.rows("SELECT id, name FROM run") == [(1, "r")]
 
 
+NEXT = '''"""A step such as the next one might be."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+
+
+def upgrade() -> None:
+    op.create_table("extra", sa.Column("id", sa.BigInteger, primary_key=True))
+    op.execute("ALTER TABLE ledger_line ADD COLUMN extra text")
+'''
+
+
+@pytest.fixture
+def next_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Makes this the program of one migration later."""
+    scripts = tmp_path / "scripts"
+    shutil.copytree(migrations.script_directory(), scripts)
+    (scripts / "versions" / "0002_extra.py").write_text(NEXT)
+
+    def become_newer() -> None:
+        monkeypatch.setattr(migrations, "script_directory", lambda: scripts)
+        monkeypatch.setattr(schema, "HEAD", "0002")
+
+    return become_newer
+
+
+@pytest.fixture(params=["sqlite_path", "postgres_own_url"])
+def populated(request: pytest.FixtureRequest) -> str:
+    """A store with a ledger, whose tables may be changed; once on each database."""
+    location = str(request.getfixturevalue(request.param))
+    with open_store(location) as store:
+        case = Case(store)
+        case.apply(policy(PAIR))
+        case.add("x/1", "x/2")
+        case.load(*((f"r{i}", f"p{i}", i, "abcd") for i in range(50)))
+        for i in range(50):
+            case.book(("x/1", f"r{i}.a r{i}.c"), ("x/2", f"r{i}.b"))
+    return location
+
+
+def ledger_of(location: str) -> list[tuple[Any, ...]]:
+    engine = engine_of(location)
+    with engine.connect() as connection:
+        found = connection.execute(
+            sa.text(
+                "SELECT chain_id, seq, kind, at, hash FROM ledger_line"
+                " ORDER BY chain_id, seq"
+            )
+        )
+        rows = [tuple(row) for row in found]
+    engine.dispose()
+    return rows
+
+
+def test_the_next_step_keeps_a_ledger_and_fences_off_the_daemon_before(
+    populated: str, next_step: Callable[[], None], clock: FakeClock
+) -> None:
+    before = ledger_of(populated)
+    assert len(before) > 150
+    with open_store(populated) as old:
+        epoch = take_lease(old, clock)
+        next_step()
+        assert upgrades.upgrade(populated).steps == ("0002",)
+        with pytest.raises(StaleLease), old.write() as tx:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+    assert ledger_of(populated) == before
+    with open_store(populated) as store:
+        with store.read() as tx:
+            assert differences(tx) == 0
+        with pytest.raises(Conflict), store.write() as tx:
+            tx.execute("DELETE FROM ledger_line")
+        assert take_lease(store, clock) == epoch + 2
+
+
+def test_the_program_before_neither_opens_a_newer_store_nor_takes_its_lease(
+    populated: str,
+    next_step: Callable[[], None],
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with open_store(populated) as old:
+        next_step()
+        upgrades.upgrade(populated)
+        monkeypatch.undo()  # the program of before again
+        with pytest.raises(NeedsMigration, match="0002") as refused:
+            open_store(populated)
+        assert refused.value.exit_status == 13
+        with pytest.raises(NeedsMigration, match="0002"):
+            take_lease(old, clock)  # it had it open, as a standby does
+        waits = Standby(old, clock, steady=lambda: 0.0, pause=lambda _: True)
+        with pytest.raises(NeedsMigration, match="0002"):
+            waits.wait()
+        with pytest.raises(NeedsMigration, match="0002"):
+            upgrades.upgrade(populated)
+
+
+def test_the_script_of_the_next_step_does_the_same(
+    populated: str, next_step: Callable[[], None], clock: FakeClock
+) -> None:
+    with open_store(populated) as old:
+        epoch = take_lease(old, clock)
+        next_step()
+        script = upgrades.script(populated)
+        assert "CREATE TABLE policy" not in script, "only what is missing"
+        by_hand(populated, script)
+        with pytest.raises(StaleLease), old.write() as tx:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+    assert upgrades.state(populated).ready
+
+
 def test_a_newer_store_is_not_touched(store_url: str) -> None:
     with open_store(store_url) as store, store.write() as tx:
         tx.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -174,23 +291,27 @@ def test_an_upgrade_that_fails_half_way_leaves_nothing(empty_location: str) -> N
     engine.dispose()
 
 
-def test_the_script_makes_the_same_store(empty_location: str) -> None:
-    script = upgrades.script(empty_location)
-    assert "alembic_version" in script
-    if empty_location.startswith("postgres"):
+def by_hand(location: str, script: str) -> None:
+    """Run a script with the database's own tool."""
+    if location.startswith("postgres"):
         done = subprocess.run(
-            ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", empty_location],
+            ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", location],
             input=script,
             text=True,
             capture_output=True,
             check=False,
         )
         assert done.returncode == 0, done.stderr
-    else:
-        backend = make_backend(empty_location)
-        connection = backend.connect(writes=True)
-        connection.executescript(script)
-        connection.close()
+        return
+    connection = make_backend(location).connect(writes=True)
+    connection.executescript(script)
+    connection.close()
+
+
+def test_the_script_makes_the_same_store(empty_location: str) -> None:
+    script = upgrades.script(empty_location)
+    assert "alembic_version" in script
+    by_hand(empty_location, script)
     with pytest.raises(NeedsMigration, match="no pseudonym-key"):
         open_store(empty_location)  # its keys are still to be made
     assert upgrades.upgrade(empty_location).steps == ()
