@@ -47,11 +47,11 @@ $(VENV)/.lint: pyproject.toml | $(VENV)/bin/python
 # The suite starts a PostgreSQL server and a browser of its own; this brings the
 # programs where they are missing and we may install them.
 system-packages:
-	@if ! command -v chromium >/dev/null || ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
+	@if ! command -v chromium >/dev/null || ! PATH="$$PATH:/usr/sbin" command -v sshd >/dev/null || ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql chromium >/dev/null; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql chromium openssh-server >/dev/null; \
 	  else \
-	    echo "make test needs PostgreSQL's server programs and chromium: install them (apt-get install postgresql chromium) and repeat" >&2; exit 2; \
+	    echo "make test needs PostgreSQL's server programs, chromium and sshd: install them (apt-get install postgresql chromium openssh-server) and repeat" >&2; exit 2; \
 	  fi; \
 	fi
 

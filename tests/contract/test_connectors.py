@@ -24,10 +24,12 @@ from connectors.inhouse import Inhouse, Ticket, sign
 from connectors.s3 import CONNECTOR as S3
 from connectors.s3 import S3Feed
 from connectors.segment import SegmentFeed
+from connectors.sftp import CONNECTOR as SFTP
 from connectors.webhook import WebhookFeed
 from tests.contract.buckets import SECRET, bucket_server, objects
 from tests.contract.memory_feed import MemoryFeed
 from tests.contract.receiver import receiving, take
+from tests.contract.sshd import sftp_server
 
 KEY = b"k" * 32
 WHSEC = "whsec_" + "a2tr" * 8
@@ -333,5 +335,32 @@ class TestS3(FeedContract):
                 file_name(key, "jsonl") in name
                 for name in objects(server, "acme-data", prefix)
             ),
+            crash_after_accept=crash,
+        )
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory):
+    with sftp_server(tmp_path_factory.mktemp("sshd")) as running:
+        yield running
+
+
+class TestSftp(FeedContract):
+    @pytest.fixture
+    def bench(self, sshd, tmp_path):
+        drop = tmp_path / "drop"
+        drop.mkdir()
+        values = sshd.settings(drop)
+
+        @contextmanager
+        def crash():
+            # both files are in place, the process dies before anything else happens
+            with mock.patch("connectors.sftp.feed.Handle", side_effect=Killed):
+                yield
+
+        return Bench(
+            open=lambda: SFTP.open(Settings(values, sshd.key)),
+            seen=lambda account: everything(drop),
+            copies=lambda key: len(list(drop.glob(f"{file_name(key, 'csv')}"))),
             crash_after_accept=crash,
         )
