@@ -155,8 +155,8 @@ def _miscounted(what: str, found: int, accepted: int) -> PastLimit:
         why="The number accepted must be the number found: something was shown, or "
         "another number was meant.",
         fix=(
-            f"Look again with --dry-run, then repeat it with --accept-past {found}; "
-            "nothing was changed."
+            "Look again (--dry-run, or dispatcher policy plan), then repeat it with "
+            f"--accept-past {found}; nothing was changed."
             if found
             else "Nothing is past a limit: leave --accept-past out; nothing was changed."
         ),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from dispatcher.errors import Conflict, NotFound, Usage
 from dispatcher.ledger import averages, recall
 from dispatcher.ledger.acceptance import Acceptance, Past
+from dispatcher.ledger.flight import InFlight
 from dispatcher.ledger.joining import (
     Change,
     by_groups,
@@ -22,7 +23,6 @@ from dispatcher.ledger.past import named
 from dispatcher.ledger.recall import (
     NOTHING_OPEN,
     NOTHING_RECALLED,
-    InFlight,
     Recall,
     Recalled,
 )

@@ -10,28 +10,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from dispatcher.ledger.acceptance import judged_trust
+from dispatcher.ledger.flight import InFlight
 from dispatcher.ledger.past import past_units
 from dispatcher.ledger.standing import InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import membership as rows
 from dispatcher.store.membership import OpenTask
 from dispatcher.store.transaction import Tx
-
-
-class InFlight(StrEnum):
-    """What becomes of tasks under way that a change made unsafe.
-
-    ``recall`` takes them back, ``drain`` only those that have not left yet, ``keep``
-    none.
-    """
-
-    RECALL = "recall"
-    DRAIN = "drain"
-    KEEP = "keep"
 
 
 @dataclass(frozen=True)

@@ -10,24 +10,26 @@ from dispatcher.errors import Conflict, Invalid
 from dispatcher.ledger import averages, chains, recall
 from dispatcher.ledger.acceptance import Acceptance, Past, judged_trust
 from dispatcher.ledger.facts import check_loaded
-from dispatcher.ledger.links import Pairs, add_links, links_grew
+from dispatcher.ledger.flight import InFlight
+from dispatcher.ledger.links import Beside, add_links
 from dispatcher.ledger.loads import RecordKeys, key_lines, needs, write_keys
 from dispatcher.ledger.members import regroup
 from dispatcher.ledger.recall import (
     NOTHING_OPEN,
     NOTHING_RECALLED,
-    InFlight,
     Recall,
     Recalled,
 )
+from dispatcher.ledger.seals import seal
 from dispatcher.ledger.standing import InForce, compile_version, version_of
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import holdings, keylines, ledger, membership
+from dispatcher.store import holdings, keylines, ledger, membership, rule_tables
 from dispatcher.store.ledger import ChainRow, PolicyRow
 from dispatcher.store.transaction import Tx
 from policies.asks import unsupported
 from policies.document import parse, run_tests
 from policies.document.policy import Policy
+from policies.levels import Levels
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,10 @@ class Terms:
     reason: str = ""
 
 
-def check_policy(source: bytes) -> Policy:
+def check_policy(source: bytes, levels: Mapping[str, Levels] | None = None) -> Policy:
     """Read a policy file that may be applied.
+
+    ``levels`` has f by fields held, of rules that name a table or a user's function.
 
     Raises
     ------
@@ -114,7 +118,7 @@ def check_policy(source: bytes) -> Policy:
             why="A policy is applied only if it does what its own tests say.",
             fix="See them with: dispatcher policy test",
         )
-    refused = unsupported(result.policy)
+    refused = unsupported(result.policy, levels)
     if refused:
         raise Invalid(
             f"the gate can not judge {len(refused)} rules of the policy",
@@ -130,7 +134,7 @@ def apply_policy(
     *,
     at: int,
     terms: Terms | None = None,
-    links: Mapping[str, Pairs] | None = None,
+    links: Beside | None = None,
 ) -> Applied:
     """Put a policy file in force as the next version.
 
@@ -145,9 +149,9 @@ def apply_policy(
     at : int
         Now.
     terms : Terms, optional
-    links : Mapping of str to Pairs, optional
-        By relation of the policy: pairs of subjects, by pseudonym. They are added to
-        those that hold already; a link never lapses.
+    links : Beside, optional
+        What stands beside the file. Links are added to those that hold already; one
+        never lapses.
 
     Raises
     ------
@@ -163,17 +167,18 @@ def apply_policy(
         adversaries and units. Nothing may be kept: let the error end the transaction.
     """
     terms = terms or Terms()
-    policy = check_policy(source)
+    beside = links or Beside()
+    policy = check_policy(source, beside.levels)
     sha256 = hashlib.sha256(source).hexdigest()
     before = ledger.close_barrier(tx)
     _check_active(before, terms.if_active)
     old = version_of(tx, before) if before else None
-    if old is not None and old.sha256 == sha256 and not links_grew(tx, links or {}):
+    if old is not None and old.sha256 == sha256 and not beside.adds(tx, before):
         return Applied(before, sha256, changed=False)
     check_loaded(tx, policy)
     ids = ledger.number_fields(tx, policy.entity.fields)
-    force = compile_version(before + 1, sha256, policy, ids)
-    told = add_links(tx, policy, links or {}, force.version)
+    force = compile_version(before + 1, sha256, policy, ids, beside.levels)
+    told = add_links(tx, policy, beside.links, force.version)
     written = _write_missing_keys(tx, old, force, at, told)
     holdings.rebuild_holdings(tx, force.kept)
     if force.averages:
@@ -182,9 +187,13 @@ def apply_policy(
     what = f"version {force.version} of the policy"
     acceptance = Acceptance(tx, what, terms.accept)
     accepted = _judge_past(tx, force, living, acceptance)
+    if before:
+        seal(tx, at=at)  # all that was shown under the version before
     body = {"version": force.version, "sha256": sha256, "accepted": accepted}
     chains.append(tx, chains.lock_system(tx), "policy", body, at=at)
     ledger.put_policy(tx, PolicyRow(force.version, policy.name, source, sha256, at))
+    told_by = [told_.row(name) for name, told_ in beside.told.items()]
+    rule_tables.add(tx, force.version, told_by)
     joined = regroup(tx, force, acceptance, at=at)
     found = acceptance.settle()
     unsafe = recall.foresee(tx, force, terms.withdrawing)

@@ -634,7 +634,7 @@ WORKERS = [
         "a worker with a slash",
         lambda d: d.run("workers", "add", "inhouse/a/b"),
         0,
-        "1 workers added",
+        "1 worker added",
     ),
     Row(
         "a worker of emoji",
@@ -676,7 +676,7 @@ WORKERS = [
         "one worker twice",
         lambda d: d.run("workers", "add", "inhouse/a", "inhouse/a"),
         0,
-        "1 workers added",
+        "1 worker added",
     ),
     Row(
         "an invite for a blocked worker",

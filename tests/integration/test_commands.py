@@ -142,7 +142,6 @@ def test_help_is_no_failure(run, words):
     [
         ["bogus"],
         ["status", "--bogus"],
-        ["plan", "apply"],
         ["plan", "apply", "one"],
         ["queue", "list", "--state", "bogus"],
         ["init", "--template", "bogus"],
@@ -402,7 +401,7 @@ def test_workers_add_says_what_it_did_and_invites(house):
     assert [row[0] for row in rows] == ["inhouse/ann", "inhouse/cat"]
     assert all(row[1].startswith("http://127.0.0.1:8421/#k=") for row in rows)
     assert "inhouse/ann is here already" in done.err
-    assert "1 workers added" in done.err
+    assert "1 worker added" in done.err
     found = document(house("--json", "workers", "add", "inhouse/dan"), "workers")
     assert found["added"] == ["inhouse/dan"]
     assert found["invites"] == {}

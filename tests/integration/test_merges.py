@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from dispatcher.custody.audit import export, verify
 from dispatcher.errors import Conflict, NotFound, PastLimit, Refused, Usage
 from dispatcher.ledger.book import Pull
+from dispatcher.ledger.flight import InFlight
 from dispatcher.ledger.members import merge
-from dispatcher.ledger.recall import InFlight
 from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.store import open_store
 from tests.integration.ledger_cases import PAIR, Case, policy

@@ -10,9 +10,16 @@ import typer
 
 from dispatcher.errors import EXIT_PARTLY, NotFound
 from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
+from dispatcher.surfaces.cli.rehearsal import count
 
 if TYPE_CHECKING:
     from dispatcher.stages.planning import Drafted
+    from dispatcher.store import Store
+
+Number = Annotated[
+    int | None,
+    typer.Argument(min=1, help="As plan list shows it (default: the latest draft)."),
+]
 
 app = typer.Typer(
     help="Plan who is to be shown what.",
@@ -81,20 +88,40 @@ def plan(
 
 
 @app.command("apply")
-def apply_plan(
-    ctx: typer.Context,
-    number: Annotated[int, typer.Argument(help="As plan list shows it.")],
-) -> None:
+def apply_plan(ctx: typer.Context, number: Number = None) -> None:
     """Let a plan take effect: `up` books and sends it, the task page serves it."""
     from dispatcher.stages.planning import Planning
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        pairs = Planning(store, wall_clock).apply(number)
+        plan_id = number or _latest_draft(store, "dispatcher plan makes one")
+        pairs = Planning(store, wall_clock).apply(plan_id)
+    planned = count(pairs, "showing is", "showings are")
     context.show(
-        {"schema": "dispatcher.plan/1", "plan": number, "pairs": pairs},
-        f"plan {number} is applied: {pairs:,} showings are planned now",
+        {"schema": "dispatcher.plan/1", "plan": plan_id, "pairs": pairs},
+        f"plan {plan_id} is applied: {planned} planned now",
     )
+
+
+def _latest_draft(store: Store, fix: str) -> int:
+    """Return the number of the last draft.
+
+    Raises
+    ------
+    NotFound
+        There is none.
+    """
+    from dispatcher.store import planning as rows
+
+    with store.read() as tx:
+        drafts = [row.id for row in rows.plans(tx) if row.state == "draft"]
+    if not drafts:
+        raise NotFound(
+            "there is no draft of a plan",
+            why="every plan was applied, or dropped when another one was",
+            fix=f"{fix}; dispatcher plan list shows all",
+        )
+    return max(drafts)
 
 
 @app.command("list")
@@ -129,16 +156,16 @@ def list_plans(ctx: typer.Context) -> None:
 
 
 @app.command("show")
-def show_plan(
-    ctx: typer.Context,
-    number: Annotated[int, typer.Argument(help="As plan list shows it.")],
-) -> None:
+def show_plan(ctx: typer.Context, number: Number = None) -> None:
     """Show a plan's numbers."""
     from dispatcher.store import planning as rows
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        found = rows.plan(tx, number)
+    with context.open_store() as store:
+        fix = "name a plan, like: dispatcher plan show 1"
+        number = number or _latest_draft(store, fix)
+        with store.read() as tx:
+            found = rows.plan(tx, number)
     if found is None:
         raise NotFound(
             f"there is no plan {number}",
@@ -194,12 +221,13 @@ def numbers_of(numbers: dict[str, Any]) -> str:
     )
     return "\n".join(
         [
-            f"  {numbers['records']:,} records · {numbers['fields']:,} fields · "
-            f"{numbers['answers']:,} answers wanted · "
-            f"{numbers['adversaries']:,} adversaries · "
-            f"{numbers['sets']:,} sensitive sets",
-            f"  planned      {numbers['pairs']:,} showings · {numbers['held']:,} fields "
-            "held back",
+            f"  {count(numbers['records'], 'record')} · "
+            f"{count(numbers['fields'], 'field')} · "
+            f"{count(numbers['answers'], 'answer')} wanted · "
+            f"{count(numbers['adversaries'], 'adversary', 'adversaries')} · "
+            f"{count(numbers['sets'], 'sensitive set')}",
+            f"  planned      {count(numbers['pairs'], 'showing')} · "
+            f"{count(numbers['held'], 'field')} held back",
             f"  utility      {share:.3f} of the best without limits",
             f"  worst share  {nearest}   complete sets: {numbers['complete']}",
         ]

@@ -6,22 +6,24 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from dispatcher.errors import EXIT_FAILED, EXIT_INVALID, Invalid, NotFound
-from dispatcher.surfaces.cli.context import (
-    CliContext,
-    leave,
-    wall_clock,
-    write_private,
+from dispatcher.errors import EXIT_FAILED, EXIT_INVALID, NotFound, Usage
+from dispatcher.surfaces.cli import policy_change
+from dispatcher.surfaces.cli.context import CliContext, leave, write_private
+from dispatcher.surfaces.cli.policy_files import (
+    parse_policy,
+    policy_paths,
+    stop_if_invalid,
 )
 
-if TYPE_CHECKING:
-    from policies.document import ParseResult
-
 app = typer.Typer(help="Check, test and apply the policy file.", no_args_is_help=True)
+app.command("diff")(policy_change.diff)
+app.command("plan")(policy_change.plan)
+app.command("apply")(policy_change.apply)
+app.command("list")(policy_change.list_versions)
 
 Files = Annotated[
     list[Path] | None, typer.Argument(help="Policy files (default: policy.toml).")
@@ -52,7 +54,9 @@ def check(
     from policies.document import render_files, summary
 
     context: CliContext = ctx.obj
-    results = [_parse(path, strict=strict) for path in _paths(context, files)]
+    results = [
+        parse_policy(path, strict=strict) for path in policy_paths(context, files)
+    ]
     form = "json" if context.json else format.value
     sys.stdout.write(
         render_files([(r.filename, r.text, r.diagnostics) for r in results], form)
@@ -76,8 +80,8 @@ def run_tests(
     from policies.document import run_test
 
     context: CliContext = ctx.obj
-    results = [_parse(path) for path in _paths(context, files)]
-    _stop_if_invalid(results)
+    results = [parse_policy(path) for path in policy_paths(context, files)]
+    stop_if_invalid(results)
     lines: list[str] = []
     told: list[dict[str, object]] = []
     for result in results:
@@ -105,15 +109,25 @@ def run_tests(
 @app.command()
 def show(
     ctx: typer.Context,
-    version: Annotated[
+    number: Annotated[
         int | None,
-        typer.Option(min=1, max=2**31, help="An applied version (default: in force)."),
+        typer.Argument(min=1, max=2**31, help="A version (default: in force)."),
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, max=2**31, help="The same, as an option.")
     ] = None,
 ) -> None:
-    """Print the policy that is in force, byte for byte."""
+    """Print the policy that is in force, or a version before, byte for byte."""
     from dispatcher.store import ledger as rows
 
     context: CliContext = ctx.obj
+    if number is not None and version is not None:
+        raise Usage(
+            "two versions are named",
+            why="one is printed at a time",
+            fix="leave --version out",
+        )
+    version = version or number
     with context.open_store() as store, store.read() as tx:
         found = rows.policy_row(tx, version or rows.version_in_force(tx))
     if found is None:
@@ -127,49 +141,10 @@ def show(
         "schema": "dispatcher.policy/1",
         "version": found.version,
         "sha256": found.sha256,
+        "applied_at": found.applied_at,
         "source": source,
     }
     context.show(document, source, end="")
-
-
-@app.command()
-def apply(
-    ctx: typer.Context,
-    file: Annotated[
-        Path | None,
-        typer.Argument(dir_okay=False, help="A policy file (default: policy.toml)."),
-    ] = None,
-) -> None:
-    """Put a policy file in force, after its checks and its tests.
-
-    A second policy is applied only if everything already shown keeps its limits; else
-    nothing changes and the exit status is 6.
-    """
-    from dispatcher.ledger.versions import apply_policy
-    from dispatcher.stages.intake.linking import read_links
-
-    context: CliContext = ctx.obj
-    path = file or context.policy_path
-    result = _parse(path)
-    _stop_if_invalid([result])
-    assert result.policy is not None
-    with context.open_store() as store:
-        secret = store.key("pseudonym-key")
-        links = read_links(result.policy, path.parent, secret)
-        with store.write() as tx:
-            applied = apply_policy(tx, _read(path), at=wall_clock(), links=links)
-    words = "is in force" if applied.changed else "was in force already"
-    context.show(
-        {
-            "schema": "dispatcher.policy/1",
-            "version": applied.version,
-            "sha256": applied.sha256,
-            "changed": applied.changed,
-            "adversaries_judged": applied.judged,
-            "adversaries_joined": applied.joined,
-        },
-        f"version {applied.version} {words}",
-    )
 
 
 @app.command()
@@ -222,37 +197,3 @@ def init_policy(
     write_private(path, text)
     context.show({"schema": "dispatcher.policy/1", "file": str(path)}, "")
     context.say(f"wrote {path}; go through it, then: dispatcher policy check {path}")
-
-
-def _paths(context: CliContext, files: list[Path] | None) -> list[Path]:
-    return files or [context.policy_path]
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise Invalid(
-            f"{path}: {error.strerror}",
-            why="the policy file can not be read",
-            fix="name another file, or write one: dispatcher init",
-        ) from None
-
-
-def _parse(path: Path, *, strict: bool = False) -> ParseResult:
-    from policies.document import parse
-
-    return parse(_read(path), str(path), strict=strict)
-
-
-def _stop_if_invalid(results: list[ParseResult]) -> None:
-    from policies.document import render_files, summary
-
-    bad = [result for result in results if result.errors]
-    if bad:
-        sys.stderr.write(
-            render_files([(r.filename, r.text, r.diagnostics) for r in bad])
-        )
-        for result in bad:
-            print(summary(result.filename, result.diagnostics), file=sys.stderr)
-        leave(EXIT_INVALID)

@@ -1,0 +1,113 @@
+"""What another version of the policy would mean for the work to come; writes nothing.
+
+To be called in the transaction in which the version was put in force for a try, before
+that is rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dispatcher.ledger.bulk import Batch
+from dispatcher.ledger.decision import decide
+from dispatcher.ledger.standing import InForce
+from dispatcher.stages.planning import backlog as backlogs
+from dispatcher.stages.planning.telling import summary
+from dispatcher.stages.planning.translation import translate
+from dispatcher.store import ledger as gate_rows
+from dispatcher.store import planning as rows
+from dispatcher.store.planning import LeftRow
+from dispatcher.store.transaction import Tx
+from policies.solvers import SOLVERS, Limits, Verdict
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """The work to come under a version.
+
+    Attributes
+    ----------
+    planned, refused : int
+        Showings that the plan in force still means, and those of them that the version
+        would refuse.
+    verdict : str
+        Of planning all that misses answers: SOLVED, INFEASIBLE or UNKNOWN.
+    present : int
+        Adversaries that can be given something.
+    needed : int or None
+        Where there is no plan: how many would do; None where no number would.
+    held : int
+        Fields that would be held back.
+    safe_with : int
+        Active adversaries with whom no order of showings gets stuck.
+    why : tuple of str
+        What clashes.
+    """
+
+    planned: int
+    refused: int
+    verdict: str
+    present: int
+    needed: int | None
+    held: int
+    safe_with: int
+    why: tuple[str, ...]
+
+
+def foresee(
+    tx: Tx, force: InForce, before: int, *, now: int, seed: int, limits: Limits
+) -> Foreseen:
+    """Foresee the work to come under a version.
+
+    Parameters
+    ----------
+    tx : Tx
+    force : InForce
+        The version.
+    before : int
+        The version whose plan is in force now; 0 is none.
+    now : int
+    seed : int
+    limits : Limits
+        Of the search.
+    """
+    left = rows.left_of_plans(tx, before) if before else []
+    refused = _refused(tx, force, left)
+    made = translate(tx, force, backlogs.read(tx, force), now)
+    solution = SOLVERS["auto"](made.problem, np.random.default_rng(seed), limits)
+    numbers = summary(made, solution)
+    cores = numbers["cores"]
+    needs = [core["needed"] for core in cores]
+    return Foreseen(
+        planned=sum(len(row.entries) // 8 for row in left),
+        refused=refused,
+        verdict=str(solution.verdict.value),
+        present=numbers["adversaries"],
+        needed=None if None in needs else max(needs, default=None),
+        held=0 if solution.verdict is Verdict.SOLVED else numbers["held"],
+        safe_with=numbers["safe_with"],
+        why=tuple(why for core in cores for why in core["why"]),
+    )
+
+
+def _refused(tx: Tx, force: InForce, left: Sequence[LeftRow]) -> int:
+    """Count planned showings that the gate would refuse, granted in order."""
+    accounts = gate_rows.accounts(tx, sorted({row.account_id for row in left}))
+    asks = [
+        (accounts[row.account_id], np.frombuffer(row.entries, "<i8").tolist())
+        for row in left
+    ]
+    if not asks:
+        return 0
+    if not force.averages:
+        return len(Batch(tx, force, asks).decide().refused)
+    # Where a mean is capped, each showing changes the next: judged one by one, each as
+    # if it were the next one.
+    return sum(
+        decide(tx, force, entry_id, account.id).refusal is not None
+        for account, entries in asks
+        for entry_id in entries
+    )

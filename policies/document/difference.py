@@ -1,0 +1,248 @@
+"""What one policy says otherwise than another: name by name, told for people.
+
+A line says what is there (``+``), gone (``-``) or other (``~``), and whether it lets
+workers see more than before: that is what a reviewer looks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from fractions import Fraction
+from typing import Any, Final
+
+from policies.document.policy import (
+    Budget,
+    Disclosure,
+    Field,
+    Group,
+    Kind,
+    Policy,
+    Property,
+    Relation,
+)
+
+_PLAIN: Final = frozenset({"name", "line", "note", "help", "question"})
+"""Words of a policy that limit nothing; a change of them alone is still told."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One named part of a policy that was added, dropped or changed.
+
+    Attributes
+    ----------
+    sign : str
+        ``+``, ``-`` or ``~``.
+    part : str
+        ``budget``, ``entity``, ``field``, ``property``, ``group``, ``relation``,
+        ``utility`` or ``capacity``.
+    name : str
+        Empty where there is one only.
+    changes : tuple of str
+        What of it: ``tau 0.6 -> 0.4``.
+    looser : bool
+        Whether anything of it lets workers see more than before.
+    """
+
+    sign: str
+    part: str
+    name: str
+    changes: tuple[str, ...] = ()
+    looser: bool = False
+
+    @property
+    def line(self) -> str:
+        """The difference on one line."""
+        told = " ".join(part for part in (self.sign, self.part, self.name) if part)
+        text = f"{told}  {', '.join(self.changes)}" if self.changes else told
+        return f"{text}  (looser)" if self.looser else text
+
+
+def differences(before: Policy | None, after: Policy) -> list[Difference]:
+    """Compare two policies.
+
+    Parameters
+    ----------
+    before : Policy or None
+        The one in force; None: there is none.
+    after : Policy
+
+    Returns
+    -------
+    list of Difference
+        Budget, entity, fields, properties, groups, relations, then the rest; empty if
+        the two say the same (comments, order and tests aside).
+    """
+    if before is None:
+        return [*(_added("property", name) for name in after.properties)]
+    more = any(
+        after.showings(name) > before.showings(name)
+        for name in after.entity.fields.keys() & before.entity.fields.keys()
+    )
+
+    def budget_looser(old: Budget, new: Budget) -> bool:
+        return _budget_looser(old, new) or (more and old.t != new.t)
+
+    found = [*_changed("budget", "", before.budget, after.budget, budget_looser)]
+    found += _changed("entity", "", _Entity.of(before), _Entity.of(after), _never)
+    old, new = before.entity.fields, after.entity.fields
+    found += _maps("field", old, new, _field_looser)
+    found += _maps("property", before.properties, after.properties, _property_looser)
+    found += _maps("group", before.groups, after.groups, _group_looser)
+    found += _maps("relation", before.relations, after.relations, _never)
+    for part, one, other in (
+        ("utility", before.utilities, after.utilities),
+        ("capacity", before.capacities, after.capacities),
+    ):
+        if one != other:
+            rows = (f"{len(one)} rows -> {len(other)} rows",)
+            found.append(Difference("~", part, "", rows))
+    return found
+
+
+@dataclass(frozen=True)
+class _Entity:
+    name: str
+    key: str
+    subject: str | None
+    time: str | None
+    retain: int | None
+    layout: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, policy: Policy) -> _Entity:
+        one = policy.entity
+        return cls(one.name, one.key, one.subject, one.time, one.retain, one.layout)
+
+
+Part = Budget | _Entity | Field | Property | Group | Relation
+Looser = Callable[[Any, Any], bool]
+
+
+def _maps(
+    part: str, old: Mapping[str, Part], new: Mapping[str, Part], looser: Looser
+) -> Iterator[Difference]:
+    for name in [*old, *(name for name in new if name not in old)]:
+        if name not in new:
+            # What a rule or a group's sharing kept apart is kept apart no more.
+            loses = part == "property"
+            yield Difference("-", part, name, looser=loses)
+        elif name not in old:
+            yield _added(part, name, new[name])
+        else:
+            yield from _changed(part, name, old[name], new[name], looser)
+
+
+def _added(part: str, name: str, one: Part | None = None) -> Difference:
+    if isinstance(one, Property):
+        return Difference("+", part, name, (f"of {_alternatives(one)}",))
+    trusted = bool(getattr(one, "trusted", ()))
+    return Difference("+", part, name, looser=trusted)
+
+
+def _changed(
+    part: str, name: str, old: Part, new: Part, looser: Looser
+) -> Iterator[Difference]:
+    words = []
+    for one in fields(old):
+        was, now = getattr(old, one.name), getattr(new, one.name)
+        if was == now or one.name == "line":
+            continue
+        if one.name in _PLAIN:
+            words.append(f"{one.name} changed")
+        else:
+            words.append(f"{one.name.rstrip('_')} {_word(was)} -> {_word(now)}")
+    if words:
+        yield Difference("~", part, name, tuple(words), looser(old, new))
+
+
+def _never(_old: object, _new: object) -> bool:
+    return False
+
+
+def _budget_looser(old: Budget, new: Budget) -> bool:
+    return _higher(old.tau, new.tau) or _higher(old.average, new.average)
+
+
+def _property_looser(old: Property, new: Property) -> bool:
+    other_shape = _shape(old) != _shape(new)
+    return _higher(old.tau, new.tau) or _higher(old.average, new.average) or other_shape
+
+
+def _shape(rule: Property) -> tuple[object, ...]:
+    """What a rule's sets are and how they disclose: any change may loosen it."""
+    told: Disclosure = rule.disclosure
+    alternatives = frozenset(map(frozenset, rule.alternatives))
+    return alternatives, rule.scope, rule.relation, told, rule.window
+
+
+def _field_looser(old: Field, new: Field) -> bool:
+    return bool(
+        (new.send and not old.send)
+        or not set(old.redact) <= set(new.redact)
+        or (new.image_column, new.image_box) != (old.image_column, old.image_box)
+        or new.answers > old.answers
+    )
+
+
+def _group_looser(old: Group, new: Group) -> bool:
+    """Trust lets its members see more; members that leave stay joined as they were."""
+    return not set(new.trusted) <= set(old.trusted) or (
+        bool(new.trusted) and new.members != old.members
+    )
+
+
+def _higher(old: Fraction | int | None, new: Fraction | int | None) -> bool:
+    """Whether a limit went up; None is no limit."""
+    return old is not None and (new is None or new > old)
+
+
+def _word(value: object) -> str:
+    match value:
+        case None:
+            text = "none"
+        case bool():
+            text = str(value).lower()
+        case Fraction():
+            shown = f"{float(value):.6g}"
+            text = shown if Fraction(shown) == value else str(value)
+        case Disclosure():
+            text = _disclosure(value)
+        case Enum():
+            text = str(value.value)
+        case Mapping():
+            text = f"{len(value)} named"
+        case tuple():
+            text = _listed(value)
+        case _:
+            text = str(value)
+    return text
+
+
+def _listed(values: Iterable[object]) -> str:
+    parts = [
+        f"[{_listed(value)}]" if isinstance(value, tuple) else str(value)
+        for value in values
+    ]
+    return "+".join(parts) or "none"
+
+
+def _alternatives(rule: Property) -> str:
+    return " or ".join("+".join(fields_) for fields_ in rule.alternatives)
+
+
+def _disclosure(shape: Disclosure) -> str:
+    told = [shape.kind.value]
+    if shape.kind is Kind.PLUGIN and shape.plugin:
+        told = [f"plugin:{shape.plugin}"]
+    if shape.at is not None:
+        told.append(f"at {shape.at}")
+    if shape.per_entry is not None:
+        told.append(f"{_word(shape.per_entry)} an entry")
+    if shape.weights is not None:
+        told.append(
+            " ".join(f"{name}={_word(w)}" for name, w in sorted(shape.weights.items()))
+        )
+    return " ".join(told)
