@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.base import ConnectorError, Forgetting
+from dispatcher.custody import erasures
 from dispatcher.custody.traces import needles_of, search
 from dispatcher.errors import Conflict, DispatcherError, NotFound
 from dispatcher.keys import pseudonym, task_tokens
@@ -108,7 +109,8 @@ class Means:
     rewrite : Callable
         Writes an export anew.
     directory : Path or None
-        Where to look for files that still hold something.
+        Where the list of erasures lies, and where to look for files that still hold
+        something.
     wait : Callable
         Waits for so many seconds.
     """
@@ -193,6 +195,8 @@ def erase(means: Means, name: str) -> Erased:
         A message with the values is being sent and does not end.
     """
     found = scope(means.store, name)
+    if means.directory is not None:
+        erasures.note(means.directory / erasures.NAME, name, means.clock())
     done = Erased()
     needles = _needles(means, found)
     for last in (*[False] * (TRIES - 1), True):
@@ -242,7 +246,7 @@ def erase_in(
     needles: Sequence[bytes],
 ) -> None:
     """Delete what the store holds of records, in one transaction."""
-    if rows.being_sent(tx, entries):
+    if rows.being_sent(tx, entries, means.clock()):
         raise OnItsWay
     tasks = rows.tasks_of(tx, entries, lock=True)
     done.deleted = Counter(rows.counts(tx, records, entries)) + done.deleted
@@ -324,6 +328,26 @@ def _renew(means: Means, export: rows.ExportRow, done: Erased) -> None:
     if not path.exists():
         with means.store.write() as tx:
             rows.drop_export(tx, export.id)
+
+
+def erase_again(means: Means) -> list[str]:
+    """Erase what was erased before and is back, since a backup was restored.
+
+    Returns
+    -------
+    list of str
+        Pseudonyms.
+    """
+    if means.directory is None:
+        return []
+    names = erasures.listed(means.directory / erasures.NAME)
+    with means.store.read() as tx:
+        back = rows.not_erased(tx, names) if names else []
+    for name in back:
+        erase(means, name)
+    if back:
+        get_logger("erasure").warning("erased-again", count=len(back))
+    return back
 
 
 def note_export(store: Store, run: str, path: Path, at: int) -> None:

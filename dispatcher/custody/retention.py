@@ -11,6 +11,7 @@ from dispatcher.custody.erasure import (
     Means,
     OnItsWay,
     delete_outside,
+    erase_again,
     erase_in,
     scrub,
     still_sending,
@@ -110,6 +111,7 @@ class Retention:
             This daemon does not lead any more.
         """
         seal_leftovers(self._means.store)
+        erase_again(self._means)
         with self._means.store.read() as tx:
             force = current_policy(tx)
         retain = None if force is None else force.policy.entity.retain

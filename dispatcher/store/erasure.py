@@ -148,14 +148,17 @@ def tasks_of(tx: Tx, entry_ids: Sequence[int], *, lock: bool = False) -> list[Ta
     return [TaskRow(*row) for row in rows]
 
 
-def being_sent(tx: Tx, entry_ids: Sequence[int]) -> int:
-    """How many messages with these entries are on their way out now; all are locked."""
+def being_sent(tx: Tx, entry_ids: Sequence[int], now: int) -> int:
+    """How many messages with these entries are on their way out now; all are locked.
+
+    One whose sender let its lease end (a crash) is not: what came of it is unknown.
+    """
     rows = tx.rows(
-        "SELECT state FROM outbox WHERE id IN (SELECT outbox_id FROM task"
+        "SELECT state, leased_until FROM outbox WHERE id IN (SELECT outbox_id FROM task"
         " WHERE entry_id = ANY(?) AND outbox_id IS NOT NULL) ORDER BY id FOR UPDATE",
         [entry_ids],
     )
-    return sum(row[0] == "leased" for row in rows)
+    return sum(row[0] == "leased" and (row[1] or 0) > now for row in rows)
 
 
 def person_of(tx: Tx, subject_id: int) -> bytes:
@@ -319,6 +322,17 @@ def drop_strange(tx: Tx, needles: Sequence[bytes]) -> int:
     # One key seals a collection: the rest may need it still.
     tx.execute("DELETE FROM quarantine WHERE id = ANY(?)", [[n for n, _ in dropped]])
     return len(dropped)
+
+
+def not_erased(tx: Tx, names: Sequence[str]) -> list[str]:
+    """Those people and records that are there with values."""
+    text = "SELECT pseudonym FROM {} WHERE pseudonym = ANY(?) AND erased_at IS NULL"
+    found = [
+        row[0]
+        for table in ("subject", "record")
+        for row in tx.rows(text.format(table), [list(names)])
+    ]
+    return sorted(found)
 
 
 # -- files -------------------------------------------------------------------------

@@ -111,6 +111,13 @@ class Clinic:
         self.do("UPDATE outbox SET due = 0 WHERE state = 'ready'")
         Sending(self.store, self.connectors, self.clock, Terms()).tick(self.epoch)
 
+    def lease(self, seconds: int = 60) -> None:
+        """Let the next message be on its way out."""
+        self.do(
+            "UPDATE outbox SET state = 'leased', leased_until = ? WHERE state = 'ready'",
+            self.clock() + seconds * 1_000_000,
+        )
+
     def collect(self, *, settle: bool = True) -> int:
         assert settle
         return Collecting(self.store, self.connectors, self.clock).tick(self.epoch)

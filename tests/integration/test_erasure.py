@@ -13,6 +13,7 @@ from dispatcher.custody.subject_report import write_report
 from dispatcher.errors import Conflict, NotFound, Refused
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences
+from dispatcher.model import metadata
 from dispatcher.stages.assembly import Assembly
 from dispatcher.store.vault import KeyFile
 from tests.integration.clinic import PEOPLE, Clinic, canary
@@ -173,7 +174,7 @@ def test_nothing_leaves_after_an_erasure(clinic):
 
 def test_a_message_on_its_way_is_waited_for(clinic):
     clinic.case.book(("folder/fox", "bert.a"))
-    clinic.do("UPDATE outbox SET state = 'leased' WHERE state = 'ready'")
+    clinic.lease()
     waits = []
 
     def wait(seconds):
@@ -185,10 +186,40 @@ def test_a_message_on_its_way_is_waited_for(clinic):
     assert len(waits) == 2
     clinic.case.add("folder/pim")
     clinic.case.book(("folder/pim", "anna.a"))
-    clinic.do("UPDATE outbox SET state = 'leased' WHERE state = 'ready'")
+    clinic.lease()
     with pytest.raises(Conflict, match="being sent"):
         erasure.erase(clinic.means(wait=waits.append), clinic.name("anna"))
     assert clinic.ask("SELECT count(*) FROM subject WHERE erased_at IS NULL") == 1
+
+
+def test_a_message_of_a_crashed_sender_is_in_nobodys_way(clinic):
+    clinic.case.book(("folder/fox", "bert.a"))
+    clinic.lease(seconds=-1)
+    erasure.erase(clinic.means(), clinic.name("bert"))
+    assert clinic.in_rows("bert") == []
+
+
+def test_what_a_restored_backup_brings_back_is_erased_again(clinic, tmp_path):
+    store = clinic.store
+    with store.read() as tx:
+        kept = {
+            table: tx.rows(f"SELECT * FROM {table}")
+            for table in ("subject", "record", "entry", "value_key")
+        }
+    columns = {
+        name: [column.name for column in metadata.tables[name].columns] for name in kept
+    }
+    erasure.erase(clinic.means(), clinic.name("anna"))
+    assert erasure.erase_again(clinic.means()) == []
+    with store.write() as tx:  # the rows of before, as from a backup
+        for name, found in kept.items():
+            tx.execute(f"DELETE FROM {name}")
+            tx.insert_many(name, columns[name], found)
+        tx.execute("DELETE FROM result")
+    assert len(erasure.find(store, canary("anna", "id"))) == 1
+    assert erasure.erase_again(clinic.means()) == [clinic.name("anna")]
+    assert clinic.in_rows("anna") == []
+    assert clinic.load().counts.rejected == 1
 
 
 def test_files_that_are_not_ours_are_named(clinic):

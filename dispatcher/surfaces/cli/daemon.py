@@ -63,8 +63,10 @@ def up(
     when that one is gone, and stands by again if it loses the lease.
     """
     from dispatcher import log
+    from dispatcher.custody.erasure import erase_again
     from dispatcher.plugins import open_connectors
     from dispatcher.surfaces.cli.leading import refuse_root, stand_by
+    from dispatcher.surfaces.cli.subject import means
 
     refuse_root(allowed=allow_root)
     context: CliContext = ctx.obj
@@ -83,6 +85,7 @@ def up(
                 daemon.lead()  # first: who leads is told before who has the ports
             elif not daemon.lead_after(stand_by(store)):
                 return  # told to end while it waited
+            erase_again(means(context, store, connectors))  # of a restored backup
             _lead(store, connectors, config, daemon, drain)
             if not (standby and daemon.was_lost()):
                 break

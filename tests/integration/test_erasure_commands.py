@@ -1,0 +1,187 @@
+"""The commands around keys and erasure: what is asked, printed, and the exit statuses."""
+
+import io
+import json
+import stat
+import sys
+
+import pytest
+
+from dispatcher.surfaces.cli.start import main
+
+POLICY = """
+version = 1
+name = "forms"
+[entity.form]
+key = "rx_id"
+subject = "patient"
+retain = "90d"
+[entity.form.fields]
+patient_name = { ask = "transcribe" }
+zip = { ask = "transcribe" }
+[property.both]
+of = ["patient_name", "zip"]
+"""
+FORMS = "rx_id,patient,patient_name,zip\n" + "".join(
+    f"canary-rx-{i},canary-p-{i % 2},canary-name-{i},canary-zip-{i}\n" for i in range(4)
+)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run the program in a directory of its own; gives status, stdout, stderr."""
+    home = tmp_path / "home"
+    for name in ("DISPATCHER_KEY_FILE", "CREDENTIALS_DIRECTORY", "DISPATCHER_STORE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def invoke(*words, stdin=""):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        status = main(["-C", str(home), *(str(word) for word in words)])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    invoke.home = home
+    return invoke
+
+
+@pytest.fixture
+def filled(run, tmp_path):
+    assert run("init")[0] == 0
+    (run.home / "policy.toml").write_text(POLICY)
+    assert run("policy", "apply", "--yes")[0] == 0
+    source = tmp_path / "forms.csv"
+    source.write_text(FORMS)
+    assert run("records", "load", source)[0] == 0
+    return run
+
+
+def canaries(home) -> list[str]:
+    return sorted(
+        str(path.relative_to(home))
+        for path in home.rglob("*")
+        if path.is_file() and b"canary" in path.read_bytes()
+    )
+
+
+def test_a_new_store_is_sealed_from_birth(filled):
+    key = filled.home / "dispatcher.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert "*.key" in (filled.home / ".gitignore").read_text()
+    assert canaries(filled.home) == []
+    assert "canary-rx-0" in filled("records", "list")[1]
+
+
+def test_a_person_is_found_by_a_key_from_stdin_and_erased_for_good(filled):
+    whole = filled.home / "whole.csv"
+    assert filled("records", "reassemble", "-o", whole)[0] == 0
+    assert canaries(filled.home) == ["whole.csv"]
+    status, out, _ = filled("--json", "subject", "find", stdin="canary-p-1\n")
+    [found] = json.loads(out)["found"]
+    assert (status, found["kind"], found["records"], found["fields"]) == (
+        0, "subject", 2, 4,
+    )  # fmt: skip
+    name = found["id"]
+    status, out, _ = filled("subject", "erase", name, "--dry-run")
+    assert status == 0
+    assert out.startswith("DRY RUN")
+    assert "2 records, 4 fields" in out
+    for words in ((), ("--confirm", "s000")):
+        status, _, err = filled("subject", "erase", name, *words)
+        assert status == 2
+        assert f"--confirm={name}" in err
+    assert whole.read_text().count("canary-p-1") == 2
+    status, out, err = filled("subject", "erase", name, f"--confirm={name}")
+    assert status == 0, err
+    assert "backups made before now" in out
+    assert "canary-p-1" not in whole.read_text()
+    assert "canary-p-0" in whole.read_text()
+    assert "erased" in filled("subject", "find", stdin="canary-p-1\n")[1]
+    states = [row.split("\t")[2] for row in filled("records", "list")[1].splitlines()]
+    assert sorted(states) == ["erased", "erased", "open", "open"]
+
+
+def test_no_word_on_the_command_line_is_a_key(filled):
+    assert filled("subject", "find", "canary-p-1")[0] == 2
+    assert filled("subject", "find", stdin="")[0] == 2
+    status, _, err = filled("subject", "find", stdin="canary-nobody\n")
+    assert status == 1
+    assert "canary-nobody" not in err
+
+
+def test_a_report_is_private_and_whole(filled, tmp_path):
+    name = json.loads(filled("--json", "subject", "find", stdin="canary-p-0")[1])
+    target = tmp_path / "report.zip"
+    assert filled("subject", "report", name["found"][0]["id"], "-o", target)[0] == 0
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    status, _, err = filled("subject", "report", name["found"][0]["id"], "-o", target)
+    assert status == 5
+    assert "new file" in err
+
+
+def test_a_purge_is_rehearsed_confirmed_and_done(filled, monkeypatch):
+    from dispatcher.surfaces.cli import purge
+
+    assert "0 records" in filled("purge", "--older-than", "90d", "--dry-run")[1]
+    real = purge.wall_clock
+    monkeypatch.setattr(purge, "wall_clock", lambda: real() + 91 * 86_400 * 10**6)
+    assert "4 records" in filled("purge", "--older-than", "90d", "--dry-run")[1]
+    status, _, err = filled("purge", "--older-than", "90d")
+    assert (status, "--confirm=purge-90d" in err) == (2, True)
+    words = ("purge", "--older-than", "90d", "--confirm=purge-90d")
+    assert filled(*words)[0] == 0
+    assert filled("purge", "--older-than", "many", "--dry-run")[0] == 2
+    assert "0 records" in filled("purge", "--older-than", "90d", "--dry-run")[1]
+
+
+def test_a_lost_a_loose_and_a_wrong_key_end_with_12_and_the_way_out(filled, tmp_path):
+    key = filled.home / "dispatcher.key"
+    key.chmod(0o644)
+    status, _, err = filled("status")
+    assert (status, "chmod 600" in err, "E121" in err) == (12, True, True)
+    key.chmod(0o600)
+    key.rename(tmp_path / "kept.key")
+    status, out, err = filled("status")
+    assert (status, out) == (12, "")
+    assert "DISPATCHER_KEY_FILE" in err
+    other = tmp_path / "other"
+    assert main(["-C", str(other), "init"]) == 0
+    (other / "dispatcher.key").rename(key)
+    status, _, err = filled("records", "list")
+    assert (status, "is not this store's" in err) == (12, True)
+    assert "E121" in filled("explain", "E121")[1]
+
+
+def test_the_key_may_lie_elsewhere(filled, tmp_path, monkeypatch):
+    key = filled.home / "dispatcher.key"
+    place = tmp_path / "credentials"
+    place.mkdir()
+    key.rename(place / "dispatcher.key")
+    monkeypatch.setenv("DISPATCHER_KEY_FILE", str(place / "dispatcher.key"))
+    assert filled("status")[0] == 0
+    monkeypatch.delenv("DISPATCHER_KEY_FILE")
+    (place / "dispatcher.key").chmod(0o440)  # as systemd's may be
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(place))
+    assert filled("status")[0] == 0
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY")
+    (place / "dispatcher.key").chmod(0o600)
+    settings = filled.home / "dispatcher.toml"
+    text = settings.read_text().replace(
+        "dispatcher.key", "../credentials/dispatcher.key"
+    )
+    settings.write_text(text)
+    assert filled("status")[0] == 0
+
+
+def test_a_rekeying_changes_the_key_and_drops_the_old_one_when_told(filled):
+    key = filled.home / "dispatcher.key"
+    before = key.read_text()
+    status, out, _ = filled("db", "rekey", "--new-key")
+    assert (status, "2 data keys wrapped" in out) == (0, True)
+    lines = [line for line in key.read_text().splitlines() if line[:1] == "d"]
+    assert len(lines) == 2
+    assert lines[1] in before
+    assert filled("db", "rekey", "--forget-old-keys")[0] == 0
+    assert lines[1] not in key.read_text()
+    assert "canary-rx-3" in filled("records", "list")[1]
+    assert [p.name for p in filled.home.glob("*.key*")] == ["dispatcher.key"]
+    assert filled("db", "scrub")[0] == 0

@@ -1,0 +1,39 @@
+"""The list of erasures: durable, private, repeated names once, cut ends left out."""
+
+import pytest
+
+from dispatcher.custody import erasures
+from dispatcher.errors import Invalid
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "erasures.jsonl"
+
+
+def test_names_are_kept_in_order_and_once(path):
+    assert erasures.listed(path) == []
+    for name in ("s1", "r2", "s1"):
+        erasures.note(path, name, 5)
+    assert erasures.listed(path) == ["s1", "r2"]
+    assert path.read_text() == '{"at":5,"id":"s1"}\n{"at":5,"id":"r2"}\n'
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_line_that_a_crash_cut_short_is_left_out(path):
+    erasures.note(path, "s1", 5)
+    with path.open("a") as file:
+        file.write('{"at":6,"i')
+    assert erasures.listed(path) == ["s1"]
+
+
+@pytest.mark.parametrize("line", ["nonsense", "[]", "{}", '"s1"'])
+def test_a_broken_line_is_told(path, line):
+    path.write_text(f"{line}\n")
+    with pytest.raises(Invalid, match="line 1"):
+        erasures.listed(path)
+
+
+def test_where_the_list_can_not_be_written_nothing_is_erased(tmp_path):
+    with pytest.raises(Invalid, match="can not be written"):
+        erasures.note(tmp_path / "missing" / "erasures.jsonl", "s1", 5)
