@@ -647,7 +647,11 @@ class Result(SQLModel, table=True):
 
 
 class Quarantine(SQLModel, table=True):
-    """What came from outside and fits no task: kept, never acted on."""
+    """What came from outside and fits no task: kept, never acted on.
+
+    An operator who has looked at it dismisses it; it is kept all the same, so that what
+    is delivered again stays known.
+    """
 
     __tablename__ = "quarantine"
     id: int = Field(sa_column=_id())
@@ -656,6 +660,10 @@ class Quarantine(SQLModel, table=True):
     payload: bytes = Field(sa_column=_bytes())
     key_id: int | None = Field(default=None, sa_column=_big(null=True))
     at: int = Field(sa_column=_big())
+    dismissed_at: int | None = Field(default=None, sa_column=_big(null=True))
+    dismissed_why: str | None = Field(
+        default=None, sa_column=Column(Text, nullable=True)
+    )
 
 
 class ExportFile(SQLModel, table=True):

@@ -471,6 +471,8 @@ def _out_and_back() -> None:
         _bytes("payload"),
         _big("key_id", null=True),
         _big("at"),
+        _big("dismissed_at", null=True),
+        _text("dismissed_why", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_quarantine"),
     )
 
