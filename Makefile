@@ -14,10 +14,19 @@ demo: $(VENV)/.demo
 test: $(VENV)/.lint system-packages
 	$(BIN)/python -m pytest $(PYTEST) --durations=10
 
-# The long form of tests/e2e/test_killed.py: 50 kills on each database.
+# The long forms of test_killed, test_daemon_races and test_random_walk, on each database.
+# The kills go in rounds and can be broken off: build/torture-*.json says how far they are,
+# and the next `make torture` goes on from there. Remove the files to begin anew.
+KILLS  ?= 500
+RACES  ?= 1000
+STEPS  ?= 10000
 torture: $(VENV)/.lint system-packages
-	$(BIN)/python -m tests.e2e.torture --kills 50
-	$(BIN)/python -m tests.e2e.torture --kills 50 --store postgresql
+	for store in sqlite postgresql; do \
+	  $(BIN)/python -m tests.e2e.torture.races --races $(RACES) --store $$store && \
+	  $(BIN)/python -m tests.e2e.torture.walk --steps $(STEPS) --store $$store && \
+	  $(BIN)/python -m tests.e2e.torture --kills $(KILLS) --store $$store \
+	    --state build/torture-$$store.json || exit 1; \
+	done
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
