@@ -1,4 +1,4 @@
-"""Connectors: the built-in ones by a literal list, others by entry point, all checked.
+"""Plug-ins: connectors, disclosure functions and solvers by entry point, all checked.
 
 Only what the settings name is ever loaded, so an installed package that nobody named
 runs no code here. What is loaded is checked before it is used: it is a
@@ -12,12 +12,18 @@ import importlib
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from connectors.base import ConnectorError, Feed, Market, Plugin, Role, Settings
 from dispatcher.errors import Invalid
+from policies.functions import FieldFunction
+
+if TYPE_CHECKING:
+    from policies.solvers import Solver
 
 GROUP: Final = "sparsi_dispatcher.connectors"
+FUNCTIONS: Final = "sparsi_dispatcher.functions"
+SOLVERS: Final = "sparsi_dispatcher.solvers"
 BUILT_IN: Final[Mapping[str, str]] = {
     "folder": "connectors.folder:CONNECTOR",
     "inhouse": "connectors.inhouse:CONNECTOR",
@@ -71,6 +77,69 @@ def load_plugin(kind: str) -> Plugin:
     return _checked(kind, _loaded(points[0]))
 
 
+def load_function(name: str) -> FieldFunction:
+    """Load the disclosure function that a policy names as ``plugin:NAME``.
+
+    Raises
+    ------
+    Invalid
+        There is none of that name, or two, or what is there is no function.
+    """
+    loaded = _loaded(_only(FUNCTIONS, "disclosure function", name))
+    if not isinstance(loaded, FieldFunction):
+        raise Invalid(
+            f"what is installed as disclosure function {name!r} is none",
+            why=f"it is a {type(loaded).__name__}, expected "
+            "policies.functions.FieldFunction",
+            fix="tell the author: the entry point must name a FieldFunction",
+        )
+    return loaded
+
+
+def solver_names() -> list[str]:
+    """Name the solvers that installed packages bring."""
+    return sorted({point.name for point in entry_points(group=SOLVERS)})
+
+
+def load_solver(name: str) -> Solver:
+    """Load a solver that an installed package brings.
+
+    Raises
+    ------
+    Invalid
+        There is none of that name, or two, or what is there is no solver.
+    """
+    loaded = _loaded(_only(SOLVERS, "solver", name))
+    made = loaded() if isinstance(loaded, type) else loaded
+    if not callable(made) or not callable(_attribute(made, "supports")):
+        raise Invalid(
+            f"what is installed as solver {name!r} is none",
+            why=f"a {type(made).__name__} has no supports(problem), or is not callable",
+            fix="tell the author: policies.solvers.contract would have found it",
+        )
+    return cast("Solver", made)
+
+
+def _only(group: str, what: str, name: str) -> EntryPoint:
+    """Return the one entry point of a name."""
+    every = entry_points(group=group)
+    points = [point for point in every if point.name == name]
+    if not points:
+        known = ", ".join(sorted({point.name for point in every})) or "none"
+        raise Invalid(
+            f"there is no {what} {name!r}",
+            why="no installed package brings it",
+            fix=f"install its package; installed: {known}",
+        )
+    if len({point.value for point in points}) > 1:
+        raise Invalid(
+            f"two packages bring a {what} {name!r}",
+            why=", ".join(sorted(_origin(point) for point in points)),
+            fix="uninstall one of them",
+        )
+    return points[0]
+
+
 def _origin(point: EntryPoint) -> str:
     return f"{point.dist.name if point.dist else 'unknown'} ({point.value})"
 
@@ -79,11 +148,11 @@ def _loaded(point: EntryPoint) -> object:
     try:
         return point.load()
     except Exception as error:
-        # somebody else's import: whatever it raises, this connector is unusable
+        # somebody else's import: whatever it raises, the plug-in is unusable
         raise Invalid(
-            f"the connector {point.name!r} can not be loaded",
+            f"the plug-in {point.name!r} can not be loaded",
             why=f"{_origin(point)} raised {type(error).__name__}",
-            fix="reinstall its package, or take it out of the settings",
+            fix="reinstall its package, or name another one",
         ) from error
 
 

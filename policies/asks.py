@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from policies.document.policy import Kind, Policy, Property, Scope
+from policies.levels import LevelRule, Levels
 from policies.relations import LinkRule, place_columns
 from policies.rules import Held, Rule, by_field
 
@@ -84,10 +85,16 @@ class Rules:
     are not among them.
     """
 
-    def __init__(self, policy: Policy) -> None:
-        able = [p for p in policy.properties.values() if _reason(p) is None]
+    def __init__(
+        self, policy: Policy, levels: Mapping[str, Levels] | None = None
+    ) -> None:
+        told = levels or {}
+        able = [p for p in policy.properties.values() if _reason(p, told) is None]
         units = [p for p in able if p.scope is not Scope.RELATION]
-        self.all: Mapping[str, Rule] = {p.name: Rule(p) for p in units}
+        self.all: Mapping[str, Rule] = {
+            p.name: LevelRule(p, told[p.name]) if p.name in told else Rule(p)
+            for p in units
+        }
         self.links: Mapping[str, LinkRule] = {
             p.name: LinkRule(p) for p in able if p.scope is Scope.RELATION
         }
@@ -105,9 +112,12 @@ class Rules:
         return tuple(rule for rule in self.links.values() if field in rule.fields)
 
 
-def compile_rules(policy: Policy) -> Rules:
-    """Compile the rules of a policy."""
-    return Rules(policy)
+def compile_rules(policy: Policy, levels: Mapping[str, Levels] | None = None) -> Rules:
+    """Compile the rules of a policy.
+
+    ``levels`` has f by fields held, of rules that name a table or a user's function.
+    """
+    return Rules(policy, levels)
 
 
 def judge_ask(
@@ -191,8 +201,12 @@ def _in_windows(
     return before, rule.highest({**held, key: held.get(key, 0) + 1}, through)
 
 
-def unsupported(policy: Policy) -> tuple[str, ...]:
+def unsupported(
+    policy: Policy, levels: Mapping[str, Levels] | None = None
+) -> tuple[str, ...]:
     """Name the rules that the gate and the planner cannot judge, each with the reason.
+
+    ``levels`` is as for :func:`compile_rules`.
 
     Returns
     -------
@@ -201,7 +215,10 @@ def unsupported(policy: Policy) -> tuple[str, ...]:
     """
     props = policy.properties
     columns = place_columns(props)
-    reasons = ((p.name, _reason(p) or _elsewhere(p, columns)) for p in props.values())
+    told = levels or {}
+    reasons = (
+        (p.name, _reason(p, told) or _elsewhere(p, columns)) for p in props.values()
+    )
     return tuple(f"{name}: {reason}" for name, reason in reasons if reason)
 
 
@@ -213,9 +230,15 @@ def _elsewhere(prop: Property, columns: tuple[str, str | None] | None) -> str | 
     return "all relation rules of a policy must name one `vector` and one `count`"
 
 
-def _reason(prop: Property) -> str | None:
-    if prop.scope is Scope.RELATION and prop.disclosure.kind in PAIRED:
+def _reason(prop: Property, levels: Mapping[str, Levels]) -> str | None:
+    kind = prop.disclosure.kind
+    if prop.scope is Scope.RELATION:
+        if kind in PAIRED:
+            return None
+        return (
+            f"{kind} rules are judged over a record or a subject, not over a relation"
+        )
+    if kind in PLANNED or prop.name in levels:
         return None
-    if prop.scope is Scope.RELATION or prop.disclosure.kind not in PLANNED:
-        return f"{prop.disclosure.kind} rules are only checked"
-    return None
+    what = "user's function" if kind is Kind.PLUGIN else "table"
+    return f"{kind} rules are judged by their {what}, and it was not given"

@@ -30,6 +30,7 @@ from policies.asks import (
 from policies.document.policy import Policy, Scope
 from policies.encounters import PeoplePairs, encounters, spread
 from policies.groups import Adversary, adversaries, groups_of, trusted_rules
+from policies.levels import LevelRule, Levels
 from policies.relations import LinkRule
 from policies.rules import Held, Rule, reaches_limit
 from policies.sets import NO_CAP, Measure, SetSystem
@@ -142,6 +143,7 @@ def expand(
     policy: Policy,
     entries: EntryTable,
     links: Mapping[str, PeoplePairs] | None = None,
+    levels: Mapping[str, Levels] | None = None,
 ) -> Expansion:
     """Make all sensitive sets of the entries.
 
@@ -154,21 +156,25 @@ def expand(
     links : Mapping of str to PeoplePairs, optional
         By relation; one that is missing has no links. A relation rule makes the sets of
         :mod:`policies.encounters`.
+    levels : Mapping of str to Levels, optional
+        F by fields held, of rules that name a table or a user's function. Such a rule
+        makes step sets of the smallest sets of fields with f >= tau; without a tau none.
 
     Raises
     ------
     ValueError
         If :func:`unsupported` names a rule, or an entry of a subject rule has none.
     """
-    refused = unsupported(policy)
+    refused = unsupported(policy, levels)
     if refused:
         raise ValueError("no plan can judge these rules: " + "; ".join(refused))
-    compiled = compile_rules(policy)
+    compiled = compile_rules(policy, levels)
     rules = tuple(compiled.all.values())
     blocks = [
-        _block(index, rule, alternative, entries)
+        _block(index, shape, alternative, entries)
         for index, rule in enumerate(rules)
-        for alternative in range(len(rule.alternatives))
+        if (shape := _shape(rule)) is not None
+        for alternative in range(len(shape.alternatives))
     ]
     paired = tuple(compiled.links.values())
     for index, link in enumerate(paired, start=len(rules)):
@@ -236,6 +242,11 @@ def _block(index: int, rule: Rule, alternative: int, table: EntryTable) -> _Bloc
         entry=rows[members],
         amount=amount,
     )
+
+
+def _shape(rule: Rule) -> Rule | None:
+    """Return the rule that makes the sets: see ``levels`` of :func:`expand`."""
+    return rule.planned if isinstance(rule, LevelRule) else rule
 
 
 def _link_block(
@@ -352,6 +363,6 @@ def _joined(
 
 
 def _measure(rule: Rule | LinkRule) -> Measure:
-    if isinstance(rule, LinkRule) or rule.need is not None:
+    if isinstance(rule, LinkRule | LevelRule) or rule.need is not None:
         return Measure.STEP
     return Measure.LINEAR if rule.power == 1 else Measure.QUADRATIC

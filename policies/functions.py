@@ -26,6 +26,27 @@ class InvalidFunction(ValueError):
 
 
 @dataclass(frozen=True)
+class FieldFunction:
+    """A disclosure function that someone else wrote, as a package brings it.
+
+    Attributes
+    ----------
+    name : str
+        As the policy names it: ``disclosure = "plugin:NAME"``.
+    f : callable
+        From the fields held to f: a number from 0 to 1, 0 for no fields, always the
+        same for the same fields. A Fraction or an int stays exact; a float is taken as
+        the binary fraction that it is.
+    monotone : bool
+        Whether more fields never disclose less. If not, the most telling subset counts.
+    """
+
+    name: str
+    f: Callable[[frozenset[str]], object]
+    monotone: bool = True
+
+
+@dataclass(frozen=True)
 class Checked:
     """What samples of a function showed.
 

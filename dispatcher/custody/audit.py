@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,10 +19,11 @@ from typing import Final, TextIO
 from dispatcher.errors import Conflict
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import NO_HASH, canonical
+from dispatcher.ledger.refusals import BUDGET_AVERAGE
 from dispatcher.ledger.replay import Replay, Standing
 from dispatcher.ledger.seals import Seal, seal
 from dispatcher.ledger.shipping.telling import told
-from dispatcher.ledger.standing import version_of
+from dispatcher.ledger.standing import InForce, version_of
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import Clock, Store, audit, keylines, ledger, relations
 from dispatcher.store.audit import LineRow
@@ -173,7 +174,7 @@ class _Writer:
             "policies": {str(n): sha256 for n, sha256 in self.policies.items()},
             "counts": counts,
             "joins": [self.joins[chains] for chains in sorted(self.joins)],
-            "not_checked": [],
+            "not_checked": _not_checked(versions),
             "worst": replay.worst(),
             "assumed": list(ASSUMED),
             "engine": f"sparsi-dispatcher {_version()}",
@@ -265,6 +266,16 @@ class _Writer:
         listed = line["accepted"]
         assert isinstance(listed, list)
         self.accepted += len(listed)
+
+
+def _not_checked(versions: Mapping[int, InForce]) -> list[str]:
+    """Name the rules that the verifier leaves out, and the mean over all if it does."""
+    told = {v: set(force.levels) for v, force in versions.items()}
+    names = set().union(*told.values())
+    last = versions.get(max(versions, default=0))
+    if last and told[last.version] and last.policy.budget.average is not None:
+        names.add(BUDGET_AVERAGE)
+    return sorted(names)
 
 
 def _version() -> str:

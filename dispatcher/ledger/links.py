@@ -1,17 +1,84 @@
-"""Links of people: what ``policy apply`` brings beside the policy file."""
+"""What ``policy apply`` brings beside the policy file: links, and functions of rules."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
 
 from dispatcher.errors import Invalid
 from dispatcher.ledger.lines import canonical
 from dispatcher.store import relations as rows
+from dispatcher.store import rule_tables
+from dispatcher.store.rule_tables import TableRow
 from dispatcher.store.transaction import Tx
 from policies.document.policy import Policy
+from policies.levels import Levels
 
 Pairs = Collection[tuple[str, str]]
 """Pseudonyms of two subjects, sorted, each pair once."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """F of every set of a rule's fields, and what told it.
+
+    Attributes
+    ----------
+    source : str
+        The file, or ``plugin:NAME``.
+    sha256 : str
+        Of the file, or of what the function said.
+    levels : Levels
+    """
+
+    source: str
+    sha256: str
+    levels: Levels
+
+    def row(self, rule: str) -> TableRow:
+        """Return the row that keeps it."""
+        listed = sorted((sorted(held), str(f)) for held, f in self.levels.items())
+        text = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
+        return TableRow(rule, self.source, self.sha256, text)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What stands beside a policy file.
+
+    Attributes
+    ----------
+    links : Mapping of str to Pairs
+        By relation.
+    told : Mapping of str to Told
+        By rule that names a table or a user's function.
+    """
+
+    links: Mapping[str, Pairs] = field(default_factory=dict)
+    told: Mapping[str, Told] = field(default_factory=dict)
+
+    @property
+    def levels(self) -> dict[str, Levels]:
+        """F by fields held, for each such rule."""
+        return {name: told.levels for name, told in self.told.items()}
+
+    def adds(self, tx: Tx, version: int) -> bool:
+        """Whether something of it is not in a version of the store."""
+        known = {
+            row.property: row.levels for row in rule_tables.of_version(tx, version)
+        }
+        mine = {name: told.row(name).levels for name, told in self.told.items()}
+        return known != mine or links_grew(tx, self.links)
+
+
+def read_levels(rows_: Iterable[tuple[str, str]]) -> dict[str, Levels]:
+    """Read what was kept: (rule, levels) -> f by fields held."""
+    return {
+        rule: {frozenset(held): Fraction(f) for held, f in json.loads(text)}
+        for rule, text in rows_
+    }
 
 
 def add_links(

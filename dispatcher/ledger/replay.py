@@ -165,13 +165,13 @@ class Replay:
             self._judge_all(who, chain, who.judged)
 
     def worst(self) -> dict[str, dict[str, object]]:
-        """Return the member ``worst`` of the certificate."""
+        """Return the member ``worst`` of the certificate: of rules that are checked."""
         best: dict[str, tuple[Fraction, Place, Fraction]] = {}
         for (number, name), reached in self.reached.items():
             rules = self.versions[number].rules
             link = rules.links.get(name)
             tau = rules.all[name].tau if link is None else link.tau
-            if tau is not None:
+            if tau is not None and name not in self.versions[number].levels:
                 squared = link is not None and link.kind is Kind.COSINE
                 share = reached.f / (tau * tau if squared else tau)
                 # Versions may differ in what the rule is: compared by squares.

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from dispatcher.errors import Conflict
+from dispatcher.ledger.links import read_levels
 from dispatcher.store import ledger as rows
+from dispatcher.store import rule_tables
 from dispatcher.store.transaction import Tx
 from policies.asks import Rules, compile_rules
 from policies.document import parse
 from policies.document.policy import Policy, Scope
 from policies.groups import trusted_rules
+from policies.levels import Levels
 from policies.relations import LinkRule
 from policies.rules import Rule
 
@@ -67,6 +70,8 @@ class InForce:
         Whether any cap on an average is set.
     trusting : bool
         Whether any group is trusted with a rule.
+    levels : Mapping[str, Levels]
+        F by fields held, of rules that name a table or a user's function.
     """
 
     version: int
@@ -77,6 +82,7 @@ class InForce:
     field_ids: Mapping[str, int]
     averages: bool
     trusting: bool
+    levels: Mapping[str, Levels] = field(default_factory=dict)
     _trust: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
 
     def trusted(self, groups: Iterable[str]) -> frozenset[str]:
@@ -109,10 +115,17 @@ class InForce:
 
 
 def compile_version(
-    version: int, sha256: str, policy: Policy, field_ids: Mapping[str, int]
+    version: int,
+    sha256: str,
+    policy: Policy,
+    field_ids: Mapping[str, int],
+    levels: Mapping[str, Levels] | None = None,
 ) -> InForce:
-    """Make a parsed policy ready for the gate."""
-    rules = compile_rules(policy)
+    """Make a parsed policy ready for the gate.
+
+    ``levels`` has f by fields held, of rules that name a table or a user's function.
+    """
+    rules = compile_rules(policy, levels)
     fields = {}
     for name, entry_field in policy.entity.fields.items():
         touching = rules.of_field(name)
@@ -139,12 +152,17 @@ def compile_version(
         field_ids=dict(field_ids),
         averages=averages,
         trusting=any(group.trusted for group in policy.groups.values()),
+        levels=dict(levels or {}),
     )
 
 
 @lru_cache(maxsize=32)
 def _compiled(
-    version: int, sha256: str, source: bytes, fields: tuple[tuple[str, int], ...]
+    version: int,
+    sha256: str,
+    source: bytes,
+    fields: tuple[tuple[str, int], ...],
+    told: tuple[tuple[str, str], ...],
 ) -> InForce:
     policy = parse(source).policy
     if policy is None:
@@ -153,7 +171,7 @@ def _compiled(
             why="It was applied by a program with another policy language.",
             fix="Run the version of the program that applied it, or a newer one.",
         )
-    return compile_version(version, sha256, policy, dict(fields))
+    return compile_version(version, sha256, policy, dict(fields), read_levels(told))
 
 
 def version_of(tx: Tx, version: int) -> InForce:
@@ -168,7 +186,8 @@ def version_of(tx: Tx, version: int) -> InForce:
     if found is None:
         raise no_policy()
     fields = tuple(sorted(rows.field_ids(tx).items()))
-    return _compiled(version, found.sha256, found.source, fields)
+    told = tuple((t.property, t.levels) for t in rule_tables.of_version(tx, version))
+    return _compiled(version, found.sha256, found.source, fields, told)
 
 
 def current_policy(tx: Tx) -> InForce | None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from dispatcher.ledger.standing import InForce
 from policies.document.policy import Scope
+from policies.levels import LevelRule
 from policies.rules import Rule
 
 Ints = npt.NDArray[np.int64]
@@ -119,6 +120,8 @@ def _past(
     weight_of = {force.field_ids[name]: weight for name, weight in rule.weights.items()}
     mine = np.isin(field, np.array(sorted(weight_of), np.int64))
     group, field, entries = group[mine], field[mine], entries[mine]
+    if isinstance(rule, LevelRule):  # f is looked up: by the rule itself
+        return np.bincount(group, minlength=groups) > 0
     if rule.complete:
         return _complete(rule, force, group, field, groups)
     most = max(weight_of.values()) * int(entries.sum()) if len(entries) else 0

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from dispatcher import keys
 from dispatcher.ledger.book import Asks, Booked, Pull, Push, book
+from dispatcher.ledger.links import Beside, Told
 from dispatcher.ledger.loads import RecordKeys, register_keys
 from dispatcher.ledger.members import add_accounts
 from dispatcher.ledger.standing import current_policy
@@ -66,7 +67,12 @@ class Case:
         self.now += 1_000_000
         return self.now
 
-    def apply(self, source: bytes, **links: list[tuple[str, str]]) -> Applied:
+    def apply(
+        self,
+        source: bytes,
+        functions: dict[str, Told] | None = None,
+        **links: list[tuple[str, str]],
+    ) -> Applied:
         """Apply a policy; ``links`` has pairs of people by relation."""
         secret = self.store.key("pseudonym-key")
         told = {
@@ -74,7 +80,9 @@ class Case:
             for name, pairs in links.items()
         }
         with self.store.write() as tx:
-            return apply_policy(tx, source, at=self.tick(), links=told)
+            return apply_policy(
+                tx, source, at=self.tick(), links=Beside(told, functions or {})
+            )
 
     def add(self, *names: str) -> None:
         with self.store.write() as tx:

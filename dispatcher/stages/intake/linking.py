@@ -1,4 +1,4 @@
-"""Link tables: the CSV beside a policy file, read into pairs of pseudonyms.
+"""What stands beside a policy file: its link tables, read into pairs of pseudonyms.
 
 The texts of the file are subjects as the records name them; they end here. What goes on
 is what the ledger knows people by.
@@ -13,15 +13,15 @@ from typing import Final
 
 from dispatcher.errors import Invalid
 from dispatcher.keys import pseudonyms
+from dispatcher.ledger.links import Beside
+from dispatcher.stages.intake.telling import read_functions
 from policies.document.policy import Policy, Relation
 
 LARGEST: Final = 1 << 30  # bytes of a link table
 
 
-def read_links(
-    policy: Policy, folder: Path, secret: bytes
-) -> dict[str, set[tuple[str, str]]]:
-    """Read the link tables that rules of a policy look at.
+def read_links(policy: Policy, folder: Path, secret: bytes) -> Beside:
+    """Read what stands beside a policy: link tables, and functions of rules.
 
     Parameters
     ----------
@@ -33,19 +33,21 @@ def read_links(
 
     Returns
     -------
-    dict
+    Beside
         By relation: pairs of pseudonyms, sorted, each once. A row whose two ends are
-        one subject is no link.
+        one subject is no link. By rule: f of every set of its fields.
 
     Raises
     ------
     Invalid
-        A file can not be read, lacks a column, or has a row with an empty end.
+        A file can not be read, lacks a column, or has a row with an empty end; a table
+        or a user's function is not what it must be.
     """
     wanted = {p.relation for p in policy.properties.values() if p.relation is not None}
-    return {
+    links = {
         name: _pairs(policy.relations[name], folder, secret) for name in sorted(wanted)
     }
+    return Beside(links, read_functions(policy, folder))
 
 
 def _pairs(relation: Relation, folder: Path, secret: bytes) -> set[tuple[str, str]]:

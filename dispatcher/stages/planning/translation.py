@@ -147,7 +147,7 @@ def translate(tx: Tx, force: InForce, backlog: Backlog, now: int) -> Translation
         time=backlog.time,
         place=backlog.place,
     )
-    expansion = expand(force.policy, table, backlog.links)
+    expansion = expand(force.policy, table, backlog.links, force.levels)
     problem = Problem(
         sets=expansion.sets,
         lo=backlog.copies,

@@ -1,0 +1,136 @@
+"""Functions of rules that come from beside the policy file: finite tables, packages.
+
+A table is a CSV of worlds: a column for each field of the rule, ``secret`` (the value
+that must not be guessed), and how likely the world is, in the column that ``prior`` names
+(``chance`` if none). The chances may be counts: they are brought to add up to 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from dispatcher.errors import Invalid
+from dispatcher.ledger.links import Told
+from dispatcher.plugins import load_function
+from policies.belief import Beliefs, World
+from policies.document.policy import Kind, Policy, Property
+from policies.functions import InvalidFunction
+from policies.levels import TOLD, Levels, levels_of_beliefs, levels_of_function
+from policies.sets import InvalidProblem
+
+GUESSED: Final = "secret"
+CHANCE: Final = "chance"
+LARGEST: Final = 1 << 26  # bytes of a table
+DIGITS: Final = 40  # of a chance
+
+
+def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
+    """Work out f of every set of fields, for each rule that does not say it itself.
+
+    Raises
+    ------
+    Invalid
+        A table can not be read or is no table of worlds; a function is not installed,
+        or not what a disclosure function must be.
+    """
+    found = {}
+    for name, prop in policy.properties.items():
+        if prop.disclosure.kind not in TOLD or prop.relation is not None:
+            continue
+        try:
+            found[name] = _told(prop, folder)
+        except (InvalidFunction, InvalidProblem) as error:
+            raise Invalid(
+                f"rule {name} can not be judged by what it names",
+                why=str(error),
+                fix="mend the table, or tell the author of the function",
+            ) from None
+    return found
+
+
+def _told(prop: Property, folder: Path) -> Told:
+    shape = prop.disclosure
+    if shape.kind is Kind.PLUGIN:
+        function = load_function(shape.plugin or "")
+        levels = _asked(prop.fields, function.f, monotone=function.monotone)
+        said = json.dumps(sorted((sorted(h), str(f)) for h, f in levels.items()))
+        source, raw = f"plugin:{function.name}", said.encode()
+    else:
+        path = folder / (shape.table or "")
+        raw = _bytes(path)
+        fields = sorted(prop.fields)
+        beliefs = Beliefs(tuple(_worlds(path, raw, fields, shape.prior or CHANCE)))
+        levels = levels_of_beliefs(shape.kind, beliefs, fields)
+        source = shape.table or ""
+    return Told(source, hashlib.sha256(raw).hexdigest(), levels)
+
+
+def _asked(fields: frozenset[str], f: object, *, monotone: bool) -> Levels:
+    assert callable(f)
+    try:
+        return levels_of_function(f, fields, monotone=monotone)
+    except InvalidFunction:
+        raise
+    except Exception as error:
+        # somebody else's code: whatever it raises, its rule can not be judged
+        raise InvalidFunction(f"the function raised {type(error).__name__}") from error
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(LARGEST + 1)
+    except OSError as error:
+        raise Invalid(
+            f"{path}: {error.strerror or type(error).__name__}",
+            why="a rule is judged by this table",
+            fix="put the file there, or name another one in the policy",
+        ) from None
+    if len(raw) > LARGEST:
+        raise InvalidFunction(f"{path} has more than {LARGEST >> 20} MiB")
+    return raw
+
+
+def _worlds(path: Path, raw: bytes, fields: list[str], prior: str) -> Iterator[World]:
+    try:
+        text = raw.decode("utf-8-sig")
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidFunction(f"{path} is no CSV in UTF-8: {error}") from None
+    header = rows[0] if rows else []
+    missing = [name for name in (*fields, GUESSED, prior) if header.count(name) != 1]
+    if missing:
+        raise InvalidFunction(
+            f"{path} must have the column `{missing[0]}` once in its header"
+        )
+    place = {name: header.index(name) for name in (*fields, GUESSED, prior)}
+    lines = [(n, row) for n, row in enumerate(rows[1:], start=2) if any(row)]
+    if any(len(row) != len(header) for _, row in lines):
+        raise InvalidFunction(
+            f"{path} has rows with more or fewer cells than its header"
+        )
+    chances = [_chance(path, n, row[place[prior]]) for n, row in lines]
+    total = sum(chances, Fraction(0))
+    if not total:
+        raise InvalidFunction(f"{path}: no world has a chance above 0")
+    for (_, row), chance in zip(lines, chances, strict=True):
+        values = tuple(row[place[name]] for name in fields)
+        yield World(values, row[place[GUESSED]], chance / total)
+
+
+def _chance(path: Path, line: int, text: str) -> Fraction:
+    odd = len(text) > DIGITS or "e" in text.lower() or "_" in text
+    try:
+        chance = Fraction("no number" if odd else text)
+    except (ValueError, ZeroDivisionError):
+        raise InvalidFunction(f"{path}:{line}: the chance is no number") from None
+    if chance < 0:
+        raise InvalidFunction(f"{path}:{line}: the chance is below 0")
+    return chance

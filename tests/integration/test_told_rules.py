@@ -1,0 +1,199 @@
+"""Rules told by tables and by packages: planned, gated, named NOT CHECKED in evidence."""
+
+import json
+from fractions import Fraction
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from dispatcher import plugins
+from dispatcher.custody.audit import export, verify
+from dispatcher.errors import Invalid, PastLimit, Refused
+from dispatcher.ledger.summaries import differences
+from dispatcher.stages.intake.linking import read_links
+from dispatcher.stages.planning import Planning
+from policies.document import parse
+from policies.functions import FieldFunction
+from tests.integration.ledger_cases import Case, policy
+
+TABLE = """a,b,secret,weight
+young,north,ill,3
+young,south,well,3
+old,north,well,1
+old,south,ill,1
+"""
+POSTERIOR = """
+[property.illness]
+of = ["a", "b"]
+tau = 0.9
+disclosure = { kind = "KIND", table = "worlds.csv", prior = "weight" }
+"""
+MINE = """
+[property.mine]
+scope = "subject"
+of = ["a", "b", "c"]
+tau = 0.5
+disclosure = "plugin:mine"
+"""
+
+
+def mine(held):
+    return {0: 0, 1: 0.25}.get(len(held), 1 if "c" in held else Fraction(1, 3))
+
+
+FUNCTION = FieldFunction("mine", mine)
+FALLING = FieldFunction("mine", lambda held: int(len(held) == 1))
+NOTHING = FieldFunction("mine", lambda held: 0.5)
+ABOVE = FieldFunction("mine", len)
+WORDS = FieldFunction("mine", lambda held: str(len(held)))
+COUNTING = iter(range(1, 10**6))
+FICKLE = FieldFunction("mine", lambda held: bool(held) and 1 / (1 + next(COUNTING)))
+BROKEN = FieldFunction("mine", lambda held: {}[held])
+
+
+@pytest.fixture
+def case(store):
+    return Case(store)
+
+
+@pytest.fixture
+def install(monkeypatch):
+    """Make names of this module plug-ins."""
+
+    def put(name, target, group=plugins.FUNCTIONS):
+        point = EntryPoint(name, f"{__name__}:{target}", group)
+        found = EntryPoints([point])
+        monkeypatch.setattr(
+            plugins, "entry_points", lambda *, group: found.select(group=group)
+        )
+
+    return put
+
+
+def beside(case, source, folder):
+    found = parse(source).policy
+    assert found is not None
+    return read_links(found, folder, case.store.key("pseudonym-key"))
+
+
+def ready(case, rules, folder, **kwargs):
+    source = policy(rules, **kwargs)
+    told = beside(case, source, folder).told
+    case.apply(source, functions=told)
+    case.add("x/1", "x/2", "x/3")
+    case.load(("r1", "ann", 0, "abc"), ("r2", "ann", 0, "ab"))
+    return case
+
+
+@pytest.mark.parametrize(
+    ("kind", "tau", "refused"),
+    [
+        # Either value alone says nothing but how much illness there is at that age.
+        ("posterior", "0.9", True),
+        ("information-gain", "0.9", True),
+        ("information-gain", "1.0", True),
+        ("posterior", '"none"', False),
+    ],
+)
+def test_what_a_table_lets_guess_is_refused(case, tmp_path, kind, tau, refused):
+    (tmp_path / "worlds.csv").write_text(TABLE)
+    rules = POSTERIOR.replace("KIND", kind).replace("tau = 0.9", f"tau = {tau}")
+    budget = 'objective = "tradeoff"' if "none" in tau else ""
+    ready(case, rules, tmp_path, budget=budget)
+    case.book(("x/1", "r1.a"), ("x/1", "r2.b"))
+    booked = case.book(("x/1", "r1.b"), skip=True)
+    assert bool(booked.refused) is refused
+    if refused:
+        assert booked.refused[0].value == 1
+    with case.store.read() as tx:
+        assert differences(tx) == 0
+
+
+def test_a_plan_keeps_what_tells_too_much_apart_and_the_evidence_names_it(
+    case, tmp_path, install
+):
+    (tmp_path / "worlds.csv").write_text(TABLE)
+    install("mine", "FUNCTION")
+    rules = POSTERIOR.replace("KIND", "posterior") + MINE
+    ready(case, rules, tmp_path, budget="average = 0.9")
+    stage = Planning(case.store, case.tick, rest=0.0)
+    stage.apply(stage.draft().plan_id)
+    with case.store.read() as tx:
+        force_levels = tx.rows("SELECT property, source FROM rule_table")
+    assert force_levels == [("illness", "worlds.csv"), ("mine", "plugin:mine")]
+    case.book(("x/1", "r1.a"), ("x/2", "r1.b"), ("x/1", "r2.a"))
+    with pytest.raises(Refused) as refused:
+        case.book(("x/1", "r1.b"))
+    assert refused.value.facts["property"] == "illness"
+    with pytest.raises(Refused) as refused:
+        case.book(("x/1", "r1.c"))
+    assert refused.value.facts["property"] == "mine"
+    bundle = export(case.store, tmp_path / "bundle", clock=case.tick)
+    verdict = verify(bundle.folder, [bundle.root])
+    assert verdict.status == 0, verdict.text
+    told = json.loads((bundle.folder / "cert.json").read_text())
+    assert told["not_checked"] == ["budget.average", "illness", "mine"]
+    assert told["worst"] == {}
+    assert "illness" in verdict.text
+
+
+def test_a_changed_table_is_a_new_version_and_judges_the_past(case, tmp_path):
+    (tmp_path / "worlds.csv").write_text(TABLE.replace("young,south,well,3\n", ""))
+    rules = POSTERIOR.replace("KIND", "information-gain").replace("0.9", "0.5")
+    ready(case, rules.replace("0.5", "0.9999"), tmp_path)
+    case.book(("x/1", "r1.a"))
+    source = policy(rules.replace("0.5", "0.9999"))
+    again = case.apply(source, functions=beside(case, source, tmp_path).told)
+    assert not again.changed
+    table = "a,b,secret,weight\nyoung,x,ill,1\nold,x,well,1\n"
+    (tmp_path / "worlds.csv").write_text(table)
+    with pytest.raises(PastLimit):
+        case.apply(source, functions=beside(case, source, tmp_path).told)
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("FALLING", "declare it as not monotone"),
+        ("NOTHING", "f of no fields is 0.5"),
+        ("ABOVE", "expected 0 to 1"),
+        ("WORDS", "expected a number"),
+        ("FICKLE", "differs when asked twice|expected a number"),
+        ("BROKEN", "raised KeyError"),
+        ("TABLE", "expected policies.functions.FieldFunction"),
+        ("nothing", "raised AttributeError"),
+    ],
+)
+def test_a_function_that_is_none_is_refused_with_the_sets(
+    case, tmp_path, install, target, words
+):
+    install("mine", target)
+    with pytest.raises(Invalid) as error:
+        beside(case, policy(MINE), tmp_path)
+    assert any(word in error.value.why for word in words.split("|"))
+
+
+def test_a_function_that_nobody_brings_is_said(case, tmp_path):
+    with pytest.raises(Invalid, match="no disclosure function 'mine'"):
+        beside(case, policy(MINE), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (None, "worlds.csv"),
+        ("a,b,secret\nx,y,z\n", "column `weight`"),
+        ("a,b,secret,weight\nx,y,z,much\n", "worlds.csv:2: the chance is no number"),
+        ("a,b,secret,weight\nx,y,z,-1\n", "below 0"),
+        ("a,b,secret,weight\nx,y,z,0\n", "no world has a chance"),
+        ("a,b,secret,weight\nx,y,z\n", "more or fewer cells"),
+        ("a,b,secret,weight\nx,y,\udcff,1\n", "no CSV in UTF-8"),
+    ],
+)
+def test_a_table_that_is_none_is_refused(case, tmp_path, table, words):
+    if table is not None:
+        raw = table.encode("utf-8", "surrogateescape")
+        (tmp_path / "worlds.csv").write_bytes(raw)
+    with pytest.raises(Invalid) as error:
+        beside(case, policy(POSTERIOR.replace("KIND", "posterior")), tmp_path)
+    assert words in f"{error.value} {error.value.why}"
