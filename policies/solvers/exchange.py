@@ -9,9 +9,10 @@ fit together. The prices prove the bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -19,8 +20,10 @@ import numpy.typing as npt
 
 from policies.problem import Problem
 from policies.sets import Bools, Ints, Measure
+from policies.solvers import kernel_exchange
 from policies.solvers.balance import Balance, relaxed, scaled
 from policies.solvers.core_search import decided, regret
+from policies.solvers.kernels_numba import FROM, compiled
 from policies.solvers.loads import loads, plain, seated
 from policies.solvers.role import Limits, Solution, Verdict, answer
 from policies.tables import plan_of
@@ -36,6 +39,9 @@ KICKS: Final = 60
 PAIRS, TRIPLES, FOURS = 300, 70, 120
 """Moves that are looked at together, two, three and four at a time."""
 
+SLOW: Final = (60, 16)
+"""The same of two and three where nothing is compiled."""
+
 CLOSE: Final = 1e-8
 """Gap, relative to the value, at which the search ends."""
 
@@ -50,6 +56,14 @@ _SPLIT: Final = 1e-9  # values further than this from 0 and 1 are fractional
 _NEAR: Final = 8  # neighbours of a pair that are tried
 _KICKED: Final = 40  # moves that a kick draws from, cheapest first
 _KICK: Final = 3  # moves of a kick
+
+
+@cache
+def fast() -> Mapping[str, Any]:
+    """Compile the kernel, once."""
+    return compiled(
+        (vars(kernel_exchange),), kernel_exchange.NAMES, kernel_exchange.DOORS
+    )
 
 
 class Exchange:
@@ -202,18 +216,31 @@ class Moves:
         The entry leaves ``gone`` and comes to ``come``; -1 for neither.
     gain : float64 array, shape (moves,)
         What u gains.
+    paid : float64 array, shape (moves,)
+        The same less what the change of loads costs at the prices.
     shift : float64 array, shape (moves, k)
         What the means change by.
     seats : int64 array, shape (moves, k)
         What the numbers of pairs change by.
+    off, on : float64 array, shape (moves,)
+        What leaves ``gone``'s mean, and what comes to ``come``'s.
     """
 
     entry: Ints
     gone: Ints
     come: Ints
     gain: Floats
+    paid: Floats
     shift: Floats
     seats: Ints
+    off: Floats
+    on: Floats
+
+    @property
+    def columns(self) -> tuple[Ints | Floats, ...]:
+        """What :mod:`policies.solvers.kernel_exchange` calls moves."""
+        known = self.entry, self.gone, self.come, self.off, self.on
+        return *known, self.gain, self.paid
 
     def make(self, chosen: Bools, rows: list[int]) -> None:
         """Make these moves."""
@@ -225,8 +252,13 @@ class Moves:
                 chosen[d, c] = True
 
 
-def moves(b: Balance, chosen: Bools, price: Floats, most: int) -> Moves:
-    """Return the cheapest single changes: adding, dropping or moving one copy."""
+def moves(
+    b: Balance, chosen: Bools, price: Floats, most: int, least: float = -np.inf
+) -> Moves:
+    """Return the cheapest single changes: adding, dropping or moving one copy.
+
+    Those that lose more than ``-least`` at the prices are left out.
+    """
     it = b.it
     k = it.shape[1]
     degree = chosen.sum(axis=1)
@@ -239,15 +271,17 @@ def moves(b: Balance, chosen: Bools, price: Floats, most: int) -> Moves:
     every = np.concatenate(found).astype(np.int64)
     entry, gone, come = every.T
     paid = _at(reduced, entry, come) - _at(reduced, entry, gone)
-    keep = np.argsort(-paid, kind="stable")[:most]
+    near = np.flatnonzero(paid > least)
+    keep = near[np.argsort(-paid[near], kind="stable")[:most]]
     entry, gone, come = entry[keep], gone[keep], come[keep]
     shift, seats = np.zeros((len(keep), k)), np.zeros((len(keep), k), np.int64)
-    for at, sign in ((come, 1), (gone, -1)):
+    off, on = _at(b.cost, entry, gone), _at(b.cost, entry, come)
+    for at, sign, cost in ((come, 1, on), (gone, -1, off)):
         here = np.flatnonzero(at >= 0)
-        shift[here, at[here]] += sign * b.cost[entry[here], at[here]]
+        shift[here, at[here]] += sign * cost[here]
         seats[here, at[here]] += sign
     gain = _at(it.worth, entry, come) - _at(it.worth, entry, gone)
-    return Moves(entry, gone, come, gain, shift, seats)
+    return Moves(entry, gone, come, gain, paid[keep], shift, seats, off, on)
 
 
 def _rows(pairs: npt.NDArray[Any], column: int) -> npt.NDArray[Any]:
@@ -272,76 +306,67 @@ def improve(
 
 
 def _exchange(b: Balance, chosen: Bools, price: Floats) -> bool:
-    """Make the best exchange of the fewest entries, one to three, that gains anything."""
+    """Make the best exchange of the fewest entries, one to four, that gains anything.
+
+    No exchange gains more than its moves are paid at the prices and what the loads are
+    out of balance by; so few moves are looked at once the plan is good.
+    """
     it = b.it
-    some = moves(b, chosen, price, PAIRS)
     means, free = b.means(chosen), it.room - chosen.sum(axis=0)
     top = float(means.max())
-    best, rows = _TINY, list[int]()
-    for size, gain, shift, seats, names in _sums(some):
-        if rows and size == 3:
-            break  # a pair gains, and triples cost more
-        found = gain - it.lambda_ * ((means + shift).max(axis=-1) - top)
-        if it.capped:
-            found = np.where((seats > free).any(axis=-1), -np.inf, found)
-        if found.size and found.max() > best:
-            at = int(np.argmax(found))
-            best, rows = float(found[at]), [int(column[at]) for column in names]
-    rows = rows or _four(b, some, means, free)
+    slack = float(price @ (top - means)) - _TINY
+    quick = (it.parts.nnz + len(chosen)) * len(means) >= FROM
+    pairs, triples = (PAIRS, TRIPLES) if quick else SLOW
+    some = moves(b, chosen, price, pairs, -slack)
+    if not len(some.entry):
+        return False
+    numbers = np.array([it.lambda_, top, slack, _TINY])
+    state = means, free, np.array([int(it.capped)])
+    out, sizes = np.zeros(3, np.int64), np.array([pairs, triples])
+    run = fast()["pick"] if quick else kernel_exchange.pick
+    rows = out[: int(run(some.columns, state, numbers, sizes, out))].tolist()
+    rows = rows or _four(b, some, b.means(chosen), free, slack)
     some.make(chosen, rows)
     return bool(rows)
 
 
-def _four(b: Balance, some: Moves, means: Floats, free: Ints) -> list[int]:
+def _four(
+    b: Balance, some: Moves, means: Floats, free: Ints, slack: float
+) -> list[int]:
     """Return four moves that gain: two pairs whose loads cancel, by nearest neighbours."""
     from scipy.spatial import KDTree
 
-    few = min(FOURS, len(some.entry))
-    pair = _joined(some, 2, np.triu_indices(few, 1))
-    if len(pair[1]) < 2:
+    i, j = _paired(some, FOURS, slack)
+    if len(i) < 2:
         return []
-    centred = pair[2] - pair[2].mean(axis=1, keepdims=True)
+    both = _joined(some, i, j)
+    centred = both[1] - both[1].mean(axis=1, keepdims=True)
     near = min(_NEAR, len(centred))
     wanted = (means.mean() - means) - centred
     _, other = KDTree(centred).query(wanted, near)
     one, two = np.repeat(np.arange(len(centred)), near), other.reshape(-1)
-    gain, shift, seats = (part[one] + part[two] for part in pair[1:4])
+    gain, shift, seats = (part[one] + part[two] for part in both)
     found = gain - b.it.lambda_ * ((means + shift).max(axis=1) - means.max())
     if b.it.capped:
         found = np.where((seats > free).any(axis=1), -np.inf, found)
     for at in np.argsort(-found, kind="stable")[:_NEAR].tolist():
         if found[at] <= _TINY:
             break
-        rows = [int(column[i]) for column in pair[4] for i in (one[at], two[at])]
+        rows = [int(r) for pair in (one[at], two[at]) for r in (i[pair], j[pair])]
         if len({int(some.entry[r]) for r in rows}) == 4:
             return rows
     return []
 
 
-_Sum = tuple[int, Floats, Floats, Ints, tuple[Ints, ...]]
+def _paired(some: Moves, most: int, slack: float) -> tuple[Ints, Ints]:
+    """Pairs of the first moves that lose less than the slack, as two columns."""
+    i, j = np.triu_indices(min(most, len(some.entry)), 1)
+    kept = some.paid[i] + some.paid[j] > -slack
+    kept &= some.entry[i] != some.entry[j]
+    return i[kept], j[kept]
 
 
-def _sums(some: Moves) -> Iterator[_Sum]:
-    """Moves alone, by pairs and by triples: gain, shift, seats, and which they are."""
-    one = np.arange(len(some.entry))
-    yield 1, some.gain, some.shift, some.seats, (one,)
-    i, j = np.triu_indices(len(one), 1)
-    yield _joined(some, 2, (i, j))
-    few = min(TRIPLES, len(one))
-    i, j = np.triu_indices(few, 1)
-    for first in range(few - 2):  # in slices: memory stays small
-        later = i > first
-        yield _joined(some, 3, (np.full(int(later.sum()), first), i[later], j[later]))
-
-
-def _joined(some: Moves, size: int, names: tuple[Ints, ...]) -> _Sum:
-    """Moves together, those of different entries."""
-    entry = [some.entry[column] for column in names]
-    apart = entry[0] != entry[1]
-    if size == 3:
-        apart &= (entry[0] != entry[2]) & (entry[1] != entry[2])
-    kept = tuple(column[apart] for column in names)
-    gain = sum((some.gain[c] for c in kept), np.zeros(len(kept[0])))
-    shift = sum((some.shift[c] for c in kept), np.zeros((1, some.shift.shape[1])))
-    seats = sum((some.seats[c] for c in kept), np.zeros_like(some.seats[:1]))
-    return size, gain, shift, seats, kept
+def _joined(some: Moves, i: Ints, j: Ints) -> tuple[Floats, Floats, Ints]:
+    """Pairs of moves together: gain, shift, seats."""
+    gain, shift, seats = some.gain, some.shift, some.seats
+    return gain[i] + gain[j], shift[i] + shift[j], seats[i] + seats[j]
