@@ -12,6 +12,7 @@ import typer
 
 from dispatcher.surfaces.cli import (
     audit,
+    backup,
     console,
     daemon,
     db,
@@ -63,6 +64,8 @@ app.add_typer(console.app, name="console", rich_help_panel=MORE)
 app.add_typer(queue.app, name="queue", rich_help_panel=MORE)
 app.add_typer(audit.app, name="audit", rich_help_panel=MORE)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=MORE)
+app.add_typer(backup.app, name="backup", rich_help_panel=MORE)
+app.command("restore", rich_help_panel=MORE)(backup.restore)
 app.add_typer(subject.app, name="subject", rich_help_panel=MORE)
 app.command("purge", rich_help_panel=MORE)(purge.purge)
 app.add_typer(db.app, name="db", rich_help_panel=MORE)

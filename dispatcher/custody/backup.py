@@ -1,0 +1,248 @@
+"""Backups: all rows of one moment, compressed and sealed, proven by restoring them."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from dispatcher.custody.sealed_file import (
+    Secret,
+    read_header,
+    read_sealed,
+    write_sealed,
+)
+from dispatcher.errors import BackupBroken, Conflict, NotFound, NotShipped
+from dispatcher.ledger.shipping import store_id
+from dispatcher.ledger.shipping.checking import Checked, check_store
+from dispatcher.store import Clock, Store
+from dispatcher.store.dumping import Lines, broken, dumped, extent, rebuilt
+
+SUFFIX: Final = ".backup"
+
+
+@dataclass(frozen=True)
+class Backup:
+    """One backup, as its header says without any key.
+
+    Attributes
+    ----------
+    path : Path
+    id : str
+    at : int
+        The moment that it holds, microseconds UTC.
+    schema, store, dialect : str
+    lines : int
+        Lines of the ledger in it.
+    size : int
+        Bytes of the file.
+    """
+
+    path: Path
+    id: str
+    at: int
+    schema: str
+    store: str
+    dialect: str
+    lines: int
+    size: int
+
+
+def create(
+    store: Store,
+    folder: Path,
+    secret: Secret,
+    *,
+    clock: Clock,
+    entropy: Callable[[int], bytes] = os.urandom,
+) -> Backup:
+    """Write a backup of a store that may be in use.
+
+    It is the state of one moment; the file appears whole, synced, or not at all.
+
+    Parameters
+    ----------
+    store : Store
+    folder : Path
+        Made (0700) if it is not there.
+    secret : Secret
+    clock : Clock
+    entropy : callable
+
+    Raises
+    ------
+    Conflict
+        There is one of this very second.
+    NotShipped
+        The disk there is full or can not be written.
+    """
+    at = clock()
+    moment = datetime.fromtimestamp(at / 1_000_000, UTC)
+    name = f"bk_{moment:%Y%m%dT%H%M%SZ}"
+    path = folder / f"{name}{SUFFIX}"
+    if path.exists():
+        raise Conflict(
+            f"{path} is there already",
+            why="A backup is named by its second.",
+            fix="Wait a second.",
+        )
+    partial = folder / f".{name}.partial"
+    try:
+        folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        with os.fdopen(os.open(partial, flags, 0o600), "wb") as file:
+            with store.read() as tx:
+                reach = extent(tx)
+                header = {
+                    "format": 1,
+                    "id": name,
+                    "at": at,
+                    "dialect": store.dialect,
+                    "schema": reach.schema,
+                    "store": store_id(store),
+                    "lines": reach.lines,
+                }
+                write_sealed(file, header, dumped(tx), secret, entropy)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(path)
+        _sync(folder)
+    except OSError as error:
+        raise NotShipped(
+            f"the backup can not be written to {folder}",
+            why=f"{error.strerror or error}.",
+            fix="Make room, or name another folder: --to DIR",
+        ) from None
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+    return look(path)
+
+
+def look(path: Path) -> Backup:
+    """Read what a backup says of itself; no key is needed, and nothing is proven.
+
+    Raises
+    ------
+    NotFound, BackupBroken
+    """
+    with _open(path) as file:
+        header, _ = read_header(file)
+    try:
+        return Backup(
+            path=path,
+            id=str(header["id"]),
+            at=int(header["at"]),
+            schema=str(header["schema"]),
+            store=str(header["store"]),
+            dialect=str(header["dialect"]),
+            lines=int(header["lines"]),
+            size=path.stat().st_size,
+        )
+    except (KeyError, TypeError, ValueError):
+        raise broken("its header can not be read") from None
+
+
+def found_in(folder: Path) -> tuple[list[Backup], list[Path]]:
+    """Backups of a folder, the newest first; and files that are none."""
+    good, bad = [], []
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        try:
+            good.append(look(path))
+        except BackupBroken:
+            bad.append(path)
+    return sorted(good, key=lambda b: (b.at, b.id), reverse=True), bad
+
+
+def opened(path: Path, secret: Secret) -> Iterator[dict[str, Any] | list[Any]]:
+    """Lines of a backup, parsed as they are read.
+
+    Raises
+    ------
+    WrongKey, NotFound, BackupBroken
+    """
+    with _open(path) as file:
+        _, lines = read_sealed(file, secret)
+        for line in lines:
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError):
+                raise broken("a line of it can not be read") from None
+            if not isinstance(value, (dict, list)):
+                raise broken("a line of it is neither a table nor a row")
+            yield value
+
+
+def staged(path: Path, secret: Secret, place: Path) -> Store:
+    """Restore a backup into a new SQLite file; its keys are not read.
+
+    Raises
+    ------
+    WrongKey, NotFound, BackupBroken
+    """
+    lines: Lines = opened(path, secret)
+    return rebuilt(place, lines)
+
+
+def verify(path: Path, secret: Secret) -> Checked:
+    """Prove a backup by restoring it whole into a temporary place and checking it.
+
+    Returns
+    -------
+    Checked
+        What its ledger came to: every line and every seal were checked.
+
+    Raises
+    ------
+    WrongKey, NotFound, BackupBroken, LedgerBroken
+    """
+    about = look(path)
+    with (
+        tempfile.TemporaryDirectory(prefix=".verify-", dir=path.parent) as place,
+        staged(path, secret, Path(place) / "restored.db") as store,
+        store.read() as tx,
+    ):
+        found = check_store(tx)
+    if found.lines != about.lines:
+        raise broken("its ledger does not have the lines that it counts")
+    return found
+
+
+def prune(folder: Path, *, keep: int, dry_run: bool = False) -> list[Backup]:
+    """Delete all but the newest backups; return those that go.
+
+    Files that are no whole backups are left alone, and count for nothing.
+    """
+    good, _ = found_in(folder)
+    gone = good[keep:]
+    if not dry_run:
+        for backup in gone:
+            backup.path.unlink(missing_ok=True)
+        if gone:
+            _sync(folder)
+    return gone
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise NotFound(
+            f"{path}: {error.strerror}",
+            why="The backup can not be read.",
+            fix="See which there are: dispatcher backup list",
+        ) from None
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

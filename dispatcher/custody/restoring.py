@@ -1,0 +1,379 @@
+"""Restoring a backup without forgetting what was shown since.
+
+A backup is first restored into a new file beside the target. There it learns what the
+shipped ledger knows more than it, or, where no ledger tells, takes for shown what may
+have been; it is checked; and only then it takes its place, whole.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from dispatcher.custody.backup import Backup, look, staged
+from dispatcher.custody.sealed_file import Secret
+from dispatcher.errors import (
+    AnotherLeads,
+    Conflict,
+    DispatcherError,
+    LedgerAhead,
+    NeedsMigration,
+    Usage,
+)
+from dispatcher.ledger.book import Asks, Pull, book
+from dispatcher.ledger.replaying import replay
+from dispatcher.ledger.shipping import shipped_lines, store_id
+from dispatcher.ledger.shipping.checking import check_files, check_store, compare
+from dispatcher.ledger.shipping.shipper import refuse_forgotten
+from dispatcher.model import record_unit, subject_unit
+from dispatcher.store import Clock, Store, lease, ledger, open_store, schema
+from dispatcher.store import replaying as rows
+from dispatcher.store.dumping import dumped, make_ready, rebuilt
+from dispatcher.store.transaction import Tx
+from dispatcher.store.vault import KeyFile
+
+ASSUMED: Final = "assumed"
+"""Cause of exposures that nobody knows of, and that may have been."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a backup is restored to.
+
+    Attributes
+    ----------
+    location : str
+        A file, or the URL of an empty database.
+    key_file : KeyFile
+        Opens the values of the store.
+    shipped : Path or None
+        Folder of the shipped ledger to compare with.
+    private : bool
+        Whether the URL comes from a private file.
+    force : bool
+        Whether a file that is there may be replaced.
+    """
+
+    location: str
+    key_file: KeyFile
+    shipped: Path | None
+    private: bool = False
+    force: bool = False
+
+    @property
+    def file(self) -> Path | None:
+        """The file, unless it is a database server's."""
+        if "://" in self.location and not self.location.startswith("sqlite:///"):
+            return None
+        return Path(self.location.removeprefix("sqlite:///")).absolute()
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How the time between the backup and now is filled.
+
+    Attributes
+    ----------
+    replay : bool
+        By the shipped ledger.
+    shown_since : int or None
+        By taking for shown what may have been shown since this moment.
+    """
+
+    replay: bool = False
+    shown_since: int | None = None
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a restore came to.
+
+    Attributes
+    ----------
+    backup : Backup
+    lines : int
+        Lines of the ledger now.
+    replayed, assumed, recused : int
+        Lines booked from the shipped ledger; exposures taken for granted; pairs of an
+        adversary and a record or person that it will be shown nothing more of.
+    """
+
+    backup: Backup
+    lines: int
+    replayed: int = 0
+    assumed: int = 0
+    recused: int = 0
+
+
+def restore(
+    path: Path,
+    secret: Secret,
+    target: Target,
+    gap: Gap,
+    *,
+    clock: Clock,
+    dry_run: bool = False,
+) -> Restored:
+    """Restore a backup.
+
+    Parameters
+    ----------
+    path : Path
+    secret : Secret
+    target : Target
+    gap : Gap
+    clock : Clock
+    dry_run : bool
+        Do all of it beside the target, then throw it away.
+
+    Raises
+    ------
+    LedgerAhead
+        The backup would forget what was shown since, and ``gap`` does not fill it.
+    WrongKey, BackupBroken, NotFound
+        The backup can not be read.
+    NeedsMigration
+        Its schema is not this program's.
+    AnotherLeads
+        A daemon leads the store that would be replaced.
+    Conflict
+        There is something at the target.
+    Usage
+        ``gap`` makes no sense for it.
+    """
+    backup = look(path)
+    _check_schema(backup)
+    _check_gap(backup, gap)
+    _check_known(target, gap, backup)
+    _check_target(target, clock)
+    beside = target.file.parent if target.file is not None else path.parent
+    with tempfile.TemporaryDirectory(prefix=".restore-", dir=beside) as place:
+        stage = Path(place) / "restored.db"
+        staged(path, secret, stage).close()
+        with open_store(stage, key_file=target.key_file) as store:
+            done = _filled(store, backup, target, gap, clock)
+            if not dry_run and target.file is None:
+                _copy(store, target)
+            store.checkpoint()
+        if not dry_run and target.file is not None:
+            _put(stage, target.file)
+    return done
+
+
+def _filled(
+    store: Store, backup: Backup, target: Target, gap: Gap, clock: Clock
+) -> Restored:
+    """Make a staged store know what was shown since, and check it."""
+    replayed = assumed = recused = 0
+    behind = _behind(store, target)
+    if behind is not None and not gap.replay:
+        raise _would_forget(backup, behind)
+    with store.write() as tx:
+        make_ready(tx)
+        if gap.replay:
+            assert target.shipped is not None
+            lines = shipped_lines(target.shipped, store=store_id(store))
+            replayed = replay(tx, lines, at=clock())
+    if gap.shown_since is not None:
+        assumed, recused = _assume(store, gap.shown_since, clock())
+    with store.read() as tx:
+        found = check_store(tx)
+        if gap.replay and target.shipped is not None:
+            files = check_files(target.shipped)
+            if compare(tx, files):
+                raise _would_forget(backup, None)
+    return Restored(backup, found.lines, replayed, assumed, recused)
+
+
+def _behind(store: Store, target: Target) -> LedgerAhead | None:
+    """Compare with the shipped ledger: what the store would forget.
+
+    Raises
+    ------
+    LedgerForeign, LedgerBroken
+    """
+    if target.shipped is None or not target.shipped.is_dir():
+        return None
+    heads: dict[str, tuple[int, str]] = {}
+    for line in shipped_lines(target.shipped, store=store_id(store)):
+        if "attached" not in line.members:
+            chain = line.members["chain"]
+            heads[chain] = (line.members["seq"], line.members["hash"])
+    try:
+        with store.read() as tx:
+            refuse_forgotten(tx, ledger.all_chains(tx), heads)
+    except LedgerAhead as ahead:
+        if "lines" not in ahead.facts:
+            raise  # they part ways: no replay brings them together
+        return ahead
+    return None
+
+
+def _would_forget(backup: Backup, ahead: LedgerAhead | None) -> LedgerAhead:
+    facts = {} if ahead is None else ahead.facts
+    lines = int(facts.get("lines", 0))
+    return LedgerAhead(
+        f"the restored store would forget {lines:,} lines of its ledger",
+        why=f"They were written after {backup.id}. What they say was shown would be "
+        "shown again, to whom it must not.",
+        fix="Repeat it with --replay-ledger: the lines are booked from the shipped "
+        "ledger.",
+        facts=facts,
+    )
+
+
+def _check_schema(backup: Backup) -> None:
+    if backup.schema != schema.HEAD:
+        newer = backup.schema > schema.HEAD
+        raise NeedsMigration(
+            f"the backup has schema {backup.schema}, this program works with "
+            f"{schema.HEAD}",
+            why=f"{'A newer' if newer else 'An older'} version of the program made it.",
+            fix="Restore it with that version; then: dispatcher db upgrade",
+            facts={"found": backup.schema, "wanted": schema.HEAD},
+        )
+
+
+def _check_gap(backup: Backup, gap: Gap) -> None:
+    if gap.replay and gap.shown_since is not None:
+        raise Usage(
+            "--replay-ledger and --assume-shown-since together",
+            why="The shipped ledger says what was shown; nothing is to be assumed then.",
+            fix="Leave the second one out.",
+        )
+    if gap.shown_since is not None and gap.shown_since > backup.at:
+        raise Usage(
+            "the time of --assume-shown-since is after the backup",
+            why="What was shown between the backup and that time would be forgotten.",
+            fix="Give the time of the backup, or an earlier one.",
+        )
+
+
+def _check_known(target: Target, gap: Gap, backup: Backup) -> None:
+    """Refuse to restore where nobody says what was shown since.
+
+    Raises
+    ------
+    LedgerAhead
+        There is no shipped ledger, and nothing is assumed.
+    Usage
+        There is one, and it is not to be asked; or there is none to replay.
+    """
+    there = target.shipped is not None and any(target.shipped.glob("ledger-*.jsonl"))
+    if there and gap.shown_since is not None:
+        raise Usage(
+            "--assume-shown-since, and there is a shipped ledger",
+            why=f"{target.shipped} says what was shown; and a store that goes on from "
+            "assumptions parts ways with it.",
+            fix="Use --replay-ledger. If these files are broken, move them away first.",
+        )
+    if not there and gap.replay:
+        raise Usage(
+            "there is no shipped ledger to replay",
+            why="No file ledger-*.jsonl is in "
+            f"{target.shipped or 'a folder: [ledger] ship is empty'}.",
+            fix="Name its folder: --ledger DIR; if it is lost: --assume-shown-since",
+        )
+    if not there and gap.shown_since is None:
+        raise LedgerAhead(
+            "nobody says what was shown after the backup",
+            why=f"There is no shipped ledger to compare {backup.id} with, and what was "
+            "shown since would be shown again.",
+            fix="Name the folder of the shipped ledger: --ledger DIR. If it is lost too,"
+            " take for shown what may have been: --assume-shown-since TIME",
+        )
+
+
+def _check_target(target: Target, clock: Clock) -> None:
+    if target.file is None:
+        return  # that a database is empty is seen when it is filled
+    if not target.file.exists():
+        return
+    try:
+        with open_store(target.location, key_file=target.key_file) as there:
+            _refuse_led(there, clock)
+    except AnotherLeads:
+        raise
+    except DispatcherError as error:
+        if not target.force:
+            raise _is_there(target.file) from error
+    if not target.force:
+        raise _is_there(target.file)
+
+
+def _refuse_led(store: Store, clock: Clock) -> None:
+    with store.read() as tx:
+        holder = lease.holder(tx, lease.SHARD)
+    if holder is not None and holder.leased_until > clock():
+        raise AnotherLeads(
+            f"a daemon leads the store at {store.place}",
+            why=f"{holder.holder.partition('/')[0]} holds its lease.",
+            fix="Stop it first: dispatcher down; a lease ends by itself within seconds.",
+        )
+
+
+def _is_there(file: Path) -> Conflict:
+    return Conflict(
+        f"{file} is there already",
+        why="A restore replaces nothing by itself.",
+        fix="Name another file, or say --force: it is put aside as "
+        f"{file.name}.replaced, with its log.",
+    )
+
+
+def _put(stage: Path, file: Path) -> None:
+    """Put a restored file in its place; what was there is kept aside, whole."""
+    stage.chmod(0o600)
+    for tail in ("-wal", "-shm", ""):
+        old = file.with_name(file.name + tail)
+        if old.exists():
+            old.replace(file.with_name(f"{file.name}.replaced{tail}"))
+    shutil.move(stage, file)
+
+
+def _copy(store: Store, target: Target) -> None:
+    """Fill an empty database from a staged store."""
+    with store.read() as tx:
+        rebuilt(target.location, _parsed(tx), password_allowed=target.private).close()
+
+
+def _parsed(tx: Tx) -> Iterator[dict[str, Any] | list[Any]]:
+    for line in dumped(tx):
+        yield json.loads(line)
+
+
+def _assume(store: Store, since: int, now: int) -> tuple[int, int]:
+    """Take for shown what may have been: (exposures, adversary-unit pairs).
+
+    Every pair of an applied plan that was not booked counts as shown, in the order of
+    the plan, as far as the gate lets it. What else may have been shown, nobody knows:
+    so no adversary is shown anything more of a record or person of which an entry was
+    still open.
+    """
+    with store.write() as tx:
+        pauses = rows.lift_pauses(tx)
+        showings = 0
+        for account_id, packed in rows.planned_pairs(tx):
+            entry_ids = np.frombuffer(packed, "<i8").tolist()
+            booked = book(
+                tx,
+                [Asks(account_id, entry_ids)],
+                delivery=Pull(leased_until=now),
+                at=now,
+                cause=ASSUMED,
+                skip_refused=True,
+            )
+            showings += booked.new
+        rows.put_pauses(tx, pauses)
+        records, subjects = rows.open_units(tx, since)
+        units = [record_unit(n) for n in records] + [subject_unit(n) for n in subjects]
+        living = rows.living_adversaries(tx)
+        recused = rows.recuse(tx, ((a, u, now) for a in living for u in units))
+    return showings, recused

@@ -1,0 +1,268 @@
+"""Shipped lines booked into a store that has forgotten them: nothing is judged anew.
+
+What was shown was shown: the lines are taken as they are, each checked to go on from the
+one before, and afterwards the chains of the store are those of the files. Records that
+were loaded after the backup are gone; their entries come back without values, as erased
+ones, so that what was shown of them counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from dispatcher.errors import LedgerBroken
+from dispatcher.ledger import summaries
+from dispatcher.ledger.chains import SYSTEM
+from dispatcher.ledger.lines import adversary_name, canonical, line_hash
+from dispatcher.ledger.shipping.segments import ShippedLine
+from dispatcher.ledger.standing import current_policy
+from dispatcher.model import SYSTEM_CHAIN
+from dispatcher.store import accounts, keylines, ledger, proving, relations
+from dispatcher.store import replaying as rows
+from dispatcher.store.ledger import ChainRow, PolicyRow
+from dispatcher.store.transaction import Tx
+from policies.document import parse
+
+_OWN: Final = frozenset({"chain", "seq", "prev", "kind", "at", "policy", "hash"})
+"""Members of a line that are kept in columns of their own."""
+
+Members = dict[str, Any]
+
+
+def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int) -> int:
+    """Book the lines that a store lacks.
+
+    Parameters
+    ----------
+    tx : Tx
+        A write transaction of a store that nobody else uses.
+    lines : Iterable of ShippedLine
+        The whole shipped ledger, read and checked by
+        :func:`dispatcher.ledger.shipping.shipped_lines`.
+    at : int
+        Now: when values that were lost were found to be.
+
+    Returns
+    -------
+    int
+        Lines booked.
+
+    Raises
+    ------
+    LedgerBroken
+        A line does not go on from the store's last one, or does not have its hash; or
+        what it is about is not there. Nothing may be kept: let the error end the
+        transaction.
+    """
+    replaying = _Replay(tx, at)
+    for line in lines:
+        replaying.gather(line)
+    return replaying.book()
+
+
+class _Replay:
+    """One replay under way."""
+
+    def __init__(self, tx: Tx, at: int) -> None:
+        self.tx, self.at = tx, at
+        self.heads = {chain.name: chain for chain in ledger.all_chains(tx)}
+        self.known = {name: chain.seq for name, chain in self.heads.items()}
+        self.newer: dict[str, deque[bytes]] = defaultdict(deque)
+        self.attached: dict[tuple[int, str], list[str]] = defaultdict(list)
+        self.entries: dict[str, int] = {}
+        self.accounts: dict[str, int] = {}
+        self.booked = 0
+
+    def gather(self, line: ShippedLine) -> None:
+        """Put a line aside if the store lacks it."""
+        members = line.members
+        if "attached" in members:
+            seq = int(members["seq"])
+            if seq > self.known.get(SYSTEM, 0):
+                self.attached[seq, members["attached"]].append(members["text"])
+        elif members["seq"] > self.known.get(members["chain"], 0):
+            self.newer[members["chain"]].append(line.raw)
+
+    def book(self) -> int:
+        """Book all that was put aside."""
+        # Versions and loads first: the others name them. Then each adversary, and those
+        # that joined it before the join.
+        self._drain(SYSTEM)
+        for name in sorted(self.newer):
+            self._drain(name)
+        ledger.save_heads(self.tx, self.heads.values())
+        self._seal_heads()
+        force = current_policy(self.tx)
+        if force is not None:
+            summaries.rebuild(self.tx, force)
+        return self.booked
+
+    def _drain(self, name: str) -> None:
+        waiting = self.newer[name]
+        while waiting:
+            line: Members = json.loads(waiting.popleft())
+            if line["kind"] == "join" and line["chains"][0] == name:
+                for other in line["chains"][1:]:
+                    self._drain(other)
+            self._line(name, line)
+
+    def _line(self, name: str, line: Members) -> None:
+        own = line.pop("hash")
+        head = self._head(name)
+        if (line["seq"], line["prev"]) != (head.seq + 1, head.head):
+            raise _broken(line, "it does not go on from the line before")
+        if line_hash(line["prev"], line) != own:
+            raise _broken(line, "it does not have its hash")
+        account, entry, cause, showing = None, None, None, None
+        body: str | None = canonical({k: v for k, v in line.items() if k not in _OWN})
+        if line["kind"] == "exposure":
+            account, entry = self._account(line), self._entry(line)
+            cause, body = str(line["cause"]), None
+            showing = int(not rows.holds(self.tx, head.survivor_id or head.id, entry))
+        elif line["kind"] == "member":
+            account = self._member(head, line)
+        elif line["kind"] == "unburn":
+            entry = self._entry(line)
+        row = (
+            head.id, line["seq"], line["kind"], line["at"], line.get("policy", 0),
+            account, entry, cause, showing, body, bytes.fromhex(own),
+        )  # fmt: skip
+        ledger.add_lines(self.tx, [row])
+        self.heads[name] = head._replace(
+            seq=line["seq"],
+            head=own,
+            at=line["at"],
+            policy_version=line.get("policy", head.policy_version),
+        )
+        self.booked += 1
+        self._after(name, line)
+
+    def _after(self, name: str, line: Members) -> None:
+        """Do what a line has done beside itself."""
+        kind = line["kind"]
+        if kind == "policy":
+            self._policy(line)
+        elif kind == "keys":
+            self._keys(line)
+        elif kind == "join" and line["chains"][0] == name:
+            survivor = self.heads[name]
+            for other in line["chains"][1:]:
+                ended = self.heads[other]
+                accounts.end_adversary(self.tx, ended.id, survivor.id)
+                for one, chain in self.heads.items():
+                    if ended.id in (chain.id, chain.survivor_id):
+                        self.heads[one] = chain._replace(survivor_id=survivor.id)
+
+    def _head(self, name: str) -> ChainRow:
+        head = self.heads.get(name)
+        if head is None:
+            number = int(name[1:]) if name[1:].isdigit() else 0
+            if adversary_name(number) != name or number == SYSTEM_CHAIN:
+                raise LedgerBroken(
+                    f"the shipped ledger has a chain {name} that no store makes",
+                    why="Chains of adversaries are a1, a2 and so on.",
+                    fix="Put the files back from a copy of them.",
+                )
+            head = ChainRow(number, name, 0, "0" * 64, 0, 0, 0, None)
+            ledger.add_chain(self.tx, head)
+            self.heads[name] = head
+        return head
+
+    def _account(self, line: Members) -> int:
+        text = line["account"]
+        if text not in self.accounts:
+            connector, _, name = text.partition("/")
+            found = rows.account_id(self.tx, connector, name)
+            if found is None:
+                raise _broken(line, "its account is no member")
+            self.accounts[text] = found
+        return self.accounts[text]
+
+    def _member(self, head: ChainRow, line: Members) -> int:
+        connector, _, name = line["account"].partition("/")
+        groups = canonical(line["groups"])
+        found = rows.account_id(self.tx, connector, name)
+        if found is None:
+            found = rows.add_account(
+                self.tx, connector, name, head.id, groups, line["at"]
+            )
+        else:
+            accounts.set_groups(self.tx, found, groups)
+        self.accounts[line["account"]] = found
+        return found
+
+    def _entry(self, line: Members) -> int:
+        name = line["entry"]
+        if name not in self.entries:
+            record, _, field = name.rpartition(".")
+            found = rows.entry_id(self.tx, record, int(field))
+            if found is None:
+                raise _broken(line, "its entry was never loaded")
+            self.entries[name] = found
+        return self.entries[name]
+
+    def _text(self, line: Members, kind: str) -> bytes | None:
+        parts = self.attached.pop((line["seq"], kind), None)
+        return None if parts is None else "".join(parts).encode()
+
+    def _policy(self, line: Members) -> None:
+        source = self._text(line, "policy")
+        if source is None or hashlib.sha256(source).hexdigest() != line["sha256"]:
+            raise _broken(line, "the policy file of the version is not with it")
+        policy = parse(source).policy
+        if policy is None:
+            raise _broken(line, "the policy can not be read by this program")
+        ledger.number_fields(self.tx, policy.entity.fields)
+        version, digest = int(line["version"]), str(line["sha256"])
+        ledger.put_policy(
+            self.tx, PolicyRow(version, policy.name, source, digest, line["at"])
+        )
+
+    def _keys(self, line: Members) -> None:
+        again = self._text(line, "keys-again")
+        raw = again if again is not None else self._text(line, "keys") or b""
+        links = self._text(line, "relations") or b""
+        for name, text in (("keys", raw), ("relations", links)):
+            if hashlib.sha256(text).hexdigest() != line[f"{name}_sha256"]:
+                raise _broken(line, f"the {name} of the load are not with it")
+        repeats = line["keys_count"] if again is not None else 0
+        keylines.add(self.tx, line["seq"], raw, links, repeats)
+        self._lost([json.loads(text) for text in raw.splitlines()])
+        version = ledger.version_in_force(self.tx) + 1  # they hold from the next one on
+        pairs: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for text in links.splitlines():
+            link = json.loads(text)
+            one, other = link["ends"]
+            pairs[link["relation"]].append((one, other))
+        for relation, ends in pairs.items():
+            relations.add_links(self.tx, relation, ends, version)
+
+    def _lost(self, keys: list[Mapping[str, Any]]) -> None:
+        """Write the entries of a load that were lost with their values."""
+        there = rows.entries_of_names(self.tx, {str(key["record"]) for key in keys})
+        for key in keys:
+            number = int(str(key["entry"]).rpartition(".")[2])
+            if (key["record"], number) not in there:
+                rows.add_lost_entry(self.tx, key, number, self.at)
+                there.add((str(key["record"]), number))
+
+    def _seal_heads(self) -> None:
+        """Note up to where each chain is sealed, as the last seals say."""
+        sealed: dict[int, int] = {}
+        for seq, _, body in proving.seals_after(self.tx, 0):
+            sealed[SYSTEM_CHAIN] = seq
+            for name, last in json.loads(body)["heads"].items():
+                sealed[self.heads[name].id] = last
+        ledger.save_sealed(self.tx, sealed.items())
+
+
+def _broken(line: Mapping[str, Any], why: str) -> LedgerBroken:
+    return LedgerBroken(
+        f"line {line['seq']} of chain {line['chain']} can not be replayed",
+        why=f"{why[0].upper()}{why[1:]}.",
+        fix="Is it the ledger of this store, and whole? Check: dispatcher ledger verify",
+    )

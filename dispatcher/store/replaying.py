@@ -1,0 +1,182 @@
+"""What a replay of shipped lines writes, beside the lines themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from dispatcher.model import SYSTEM_CHAIN
+from dispatcher.store import intake
+from dispatcher.store.transaction import Tx
+
+LOST_RUN: Final = "lost-with-the-store"
+"""Run of records that only the shipped ledger knows: nothing of it is ever shown."""
+
+
+def account_id(tx: Tx, connector: str, name: str) -> int | None:
+    """Id of an account."""
+    found = tx.value(
+        "SELECT id FROM account WHERE connector = ? AND name = ?", (connector, name)
+    )
+    return None if found is None else int(found)
+
+
+def add_account(
+    tx: Tx, connector: str, name: str, adversary: int, groups: str, at: int
+) -> int:
+    """Write an account that only the shipped ledger knows."""
+    number = tx.reserve("account")
+    tx.execute(
+        "INSERT INTO account (id, connector, name, adversary_id, groups, state, invite,"
+        " quality, added_at) VALUES (?, ?, ?, ?, ?, 'active', 1, 0.8, ?)",
+        (number, connector, name, adversary, groups, at),
+    )
+    return number
+
+
+def entry_id(tx: Tx, record: str, field_id: int) -> int | None:
+    """Id of the entry that the ledger names so."""
+    found = tx.value(
+        "SELECT e.id FROM entry e JOIN record r ON r.id = e.record_id"
+        " WHERE r.pseudonym = ? AND e.field_id = ?",
+        (record, field_id),
+    )
+    return None if found is None else int(found)
+
+
+def holds(tx: Tx, adversary: int, entry: int) -> bool:
+    """Whether an adversary, with all that joined it, was shown an entry."""
+    found = tx.value(
+        "SELECT 1 FROM ledger_line l JOIN chain c ON c.id = l.chain_id"
+        " WHERE l.entry_id = ? AND l.kind = 'exposure' AND l.showing = 1"
+        " AND COALESCE(c.survivor_id, c.id) = ?",
+        (entry, adversary),
+    )
+    return found is not None
+
+
+def add_lost_entry(tx: Tx, key: Mapping[str, Any], field_id: int, at: int) -> None:
+    """Write an entry whose value was lost with the store, from its key line.
+
+    Its record counts as erased: it has a history, and no value.
+    """
+    subject = _subject(tx, key.get("subject"))
+    vector, count = key.get("vector") or {}, key.get("count") or {}
+    number = tx.value("SELECT id FROM record WHERE pseudonym = ?", (key["record"],))
+    if number is None:
+        number = tx.reserve("record")
+        tx.execute(
+            "INSERT INTO record (id, run_id, load_id, pseudonym, key, columns,"
+            " subject_id, erased_at) VALUES (?, ?, 0, ?, ?, ?, ?, ?)",
+            (number, _run(tx, at), key["record"], b"", b"[]", subject, at),
+        )
+    tx.execute(
+        "INSERT INTO entry (id, record_id, field_id, subject_id, time, vector, visits,"
+        " shown, media) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'text/plain')",
+        (
+            tx.reserve("entry"),
+            number,
+            field_id,
+            subject,
+            key.get("time"),
+            next(iter(vector.values()), None),
+            next(iter(count.values()), None),
+            b"",
+        ),
+    )
+
+
+def _subject(tx: Tx, pseudonym: str | None) -> int | None:
+    if pseudonym is None:
+        return None
+    found = tx.value("SELECT id FROM subject WHERE pseudonym = ?", (pseudonym,))
+    if found is None:
+        found = tx.reserve("subject")
+        key_id = intake.new_keys(tx, 1)[0]  # what is loaded of it later is sealed
+        tx.execute(
+            "INSERT INTO subject (id, pseudonym, value, key_id) VALUES (?, ?, ?, ?)",
+            (found, pseudonym, b"", key_id),
+        )
+    return int(found)
+
+
+def _run(tx: Tx, at: int) -> int:
+    found = tx.value("SELECT id FROM run WHERE name = ?", (LOST_RUN,))
+    if found is None:
+        found = tx.reserve("run")
+        tx.execute(
+            "INSERT INTO run (id, name, state, created_at)"
+            " VALUES (?, ?, 'cancelled', ?)",
+            (found, LOST_RUN, at),
+        )
+    return int(found)
+
+
+def entries_of_names(tx: Tx, records: Iterable[str]) -> set[tuple[str, int]]:
+    """Entries of some records that are in the store: (record's pseudonym, field)."""
+    return {
+        (row[0], int(row[1]))
+        for row in tx.rows(
+            "SELECT r.pseudonym, e.field_id FROM entry e"
+            " JOIN record r ON r.id = e.record_id WHERE r.pseudonym = ANY(?)",
+            (list(records),),
+        )
+    }
+
+
+# -- what may have been shown, where no ledger tells ---------------------------------
+
+
+def planned_pairs(tx: Tx) -> list[tuple[int, bytes]]:
+    """Pairs of applied plans that were not booked yet: (account, packed entries)."""
+    return [
+        (int(row[0]), bytes(row[1]))
+        for row in tx.rows(
+            "SELECT s.account_id, s.entries FROM assignment s"
+            " JOIN plan p ON p.id = s.plan_id"
+            " WHERE p.state = 'applied' AND length(s.entries) > 0"
+            " ORDER BY s.plan_id, s.account_id"
+        )
+    ]
+
+
+def open_units(tx: Tx, since: int) -> tuple[list[int], list[int]]:
+    """Records and subjects with an entry that was still open at a moment or later."""
+    rows = tx.rows(
+        "SELECT DISTINCT e.record_id, COALESCE(e.subject_id, r.subject_id)"
+        " FROM entry e JOIN record r ON r.id = e.record_id"
+        " LEFT JOIN result x ON x.entry_id = e.id"
+        " WHERE x.entry_id IS NULL OR x.state <> 'answered' OR x.at >= ?",
+        (since,),
+    )
+    records = sorted({int(row[0]) for row in rows})
+    return records, sorted({int(row[1]) for row in rows if row[1] is not None})
+
+
+def living_adversaries(tx: Tx) -> list[int]:
+    """Ids of the adversaries that have not ended."""
+    return [
+        int(row[0])
+        for row in tx.rows(
+            "SELECT id FROM chain WHERE id <> ? AND survivor_id IS NULL ORDER BY id",
+            (SYSTEM_CHAIN,),
+        )
+    ]
+
+
+def recuse(tx: Tx, rows: Iterable[tuple[int, int, int]]) -> int:
+    """Keep adversaries from units for good: rows (adversary, unit, at)."""
+    columns = ("adversary_id", "unit_id", "at")
+    return tx.insert_new("recusal", columns[:2], columns, rows)
+
+
+def lift_pauses(tx: Tx) -> list[tuple[str, str, int]]:
+    """Take all pauses away; return them."""
+    found = tx.rows("SELECT scope, reason, at FROM pause")
+    tx.execute("DELETE FROM pause")
+    return [(row[0], row[1], row[2]) for row in found]
+
+
+def put_pauses(tx: Tx, pauses: Iterable[tuple[str, str, int]]) -> None:
+    """Put pauses back."""
+    tx.insert_many("pause", ("scope", "reason", "at"), pauses)

@@ -1,0 +1,328 @@
+"""``dispatcher backup`` and ``dispatcher restore``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dispatcher.errors import (
+    EXIT_FAILED,
+    EXIT_PARTLY,
+    DispatcherError,
+    Invalid,
+    NotFound,
+    Usage,
+)
+from dispatcher.surfaces.cli.context import (
+    CliContext,
+    leave,
+    table,
+    wall_clock,
+)
+
+if TYPE_CHECKING:
+    from dispatcher.custody.backup import Backup
+    from dispatcher.custody.sealed_file import Secret
+
+app = typer.Typer(
+    help="Keep sealed copies of the store, and prove them.", no_args_is_help=True
+)
+
+FOLDER = Path("backups")
+SHORTEST = 12
+
+To = Annotated[
+    Path | None,
+    typer.Option("--to", help="Folder; default: backups/.", file_okay=False),
+]
+Passphrase = Annotated[
+    str | None,
+    typer.Option(help="File with the passphrase, - for stdin; else the key file."),
+]
+KeyFileName = Annotated[
+    Path | None,
+    typer.Option("--key-file", help="Another key file than the settings' own."),
+]
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    to: To = None,
+    passphrase_file: Passphrase = None,
+    key_file: KeyFileName = None,
+    check: Annotated[
+        bool,
+        typer.Option("--verify/--no-verify", help="Prove it by restoring it aside."),
+    ] = True,
+) -> None:
+    """Write a backup of this moment; the store may be in use."""
+    from dispatcher.custody import backup
+
+    context: CliContext = ctx.obj
+    secret = _secret(context, passphrase_file, key_file, fresh=True)
+    with context.open_store() as store:
+        made = backup.create(store, _folder(context, to), secret, clock=wall_clock)
+    proven = backup.verify(made.path, secret) if check else None
+    told = "not verified" if proven is None else "verified by restoring it aside: ok"
+    context.show(
+        _document(made) | {"schema": "dispatcher.backup/1", "verified": check},
+        f"{made.id}  {made.size:,} bytes  {made.lines:,} ledger lines  {told}",
+    )
+    context.say(str(made.path))
+
+
+@app.command("list")
+def list_backups(ctx: typer.Context, to: To = None) -> None:
+    """List backups, the newest first; no key is needed."""
+    from dispatcher.custody import backup
+
+    context: CliContext = ctx.obj
+    good, bad = backup.found_in(_folder(context, to))
+    context.show(
+        {"schema": "dispatcher.backups/1", "backups": [_document(b) for b in good]},
+        table(
+            [(b.id, _moment(b.at), f"{b.size:,}", f"{b.lines:,}", b.dialect)
+             for b in good],
+            ("BACKUP", "MOMENT", "BYTES", "LEDGER LINES", "FROM"),
+        ),
+    )  # fmt: skip
+    for path in bad:
+        context.say(f"WARN {path} is no whole backup")
+
+
+@app.command()
+def verify(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(help="A backup's name or file; default: all.")
+    ] = None,
+    to: To = None,
+    passphrase_file: Passphrase = None,
+    key_file: KeyFileName = None,
+) -> None:
+    """Prove backups: each is restored aside, every line and seal checked."""
+    from dispatcher.custody import backup
+
+    context: CliContext = ctx.obj
+    folder = _folder(context, to)
+    secret = _secret(context, passphrase_file, key_file)
+    if name is not None:
+        paths = [_path(folder, name)]
+    else:
+        good, bad = backup.found_in(folder)
+        paths = [*(b.path for b in good), *bad]
+    found: list[dict[str, Any]] = []
+    for path in paths:
+        try:
+            proven = backup.verify(path, secret)
+        except DispatcherError as error:
+            if name is not None:
+                raise
+            found.append({"file": str(path), "ok": False, "code": error.code})
+            context.say(f"FAIL {path}: {error.what}. {error.why}")
+        else:
+            found.append({"file": str(path), "ok": True, "lines": proven.lines})
+    wrong = sum(not one["ok"] for one in found)
+    context.show(
+        {"schema": "dispatcher.backup-check/1", "backups": found},
+        "\n".join(f"{'ok' if one['ok'] else 'FAIL'}\t{one['file']}" for one in found),
+    )
+    if wrong:
+        leave(EXIT_FAILED if wrong == len(found) else EXIT_PARTLY)
+
+
+@app.command()
+def prune(
+    ctx: typer.Context,
+    keep: Annotated[int, typer.Option(min=1, help="Keep so many, the newest.")],
+    to: To = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Say what would go.")
+    ] = False,
+) -> None:
+    """Delete all but the newest backups."""
+    from dispatcher.custody import backup
+
+    context: CliContext = ctx.obj
+    folder = _folder(context, to)
+    going = backup.prune(folder, keep=keep, dry_run=True)
+    if going and not dry_run:
+        context.confirm(f"delete {len(going)} backups of {folder}?")
+        going = backup.prune(folder, keep=keep)
+    context.show(
+        {
+            "schema": "dispatcher.pruned/1",
+            "dry_run": dry_run,
+            "backups": [b.id for b in going],
+        },
+        "\n".join(f"{'would delete' if dry_run else 'deleted'} {b.id}" for b in going),
+    )
+
+
+def restore(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="A backup's name or file.")],
+    to: Annotated[
+        str,
+        typer.Option("--to", help="A file, or the URL of an empty database."),
+    ],
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where the backups are; default: backups/.", file_okay=False),
+    ] = None,
+    replay_ledger: Annotated[
+        bool,
+        typer.Option("--replay-ledger", help="Book what was shipped since."),
+    ] = False,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the shipped ledger, if not the settings' own."),
+    ] = None,
+    assume_shown_since: Annotated[
+        str | None,
+        typer.Option(
+            help="The ledger is lost: what may have been shown since counts as shown."
+        ),
+    ] = None,
+    passphrase_file: Passphrase = None,
+    key_file: KeyFileName = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Do it aside, change nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Put a store that is there aside.")
+    ] = False,
+) -> None:
+    """Restore a backup; it refuses to forget what was shown since."""
+    from dispatcher.custody import restoring
+
+    context: CliContext = ctx.obj
+    since = None if assume_shown_since is None else _microseconds(assume_shown_since)
+    target = restoring.Target(
+        location=to if "://" in to else str(context.directory / to),
+        key_file=context.key_file,
+        shipped=ledger or context.shipped,
+        force=force,
+    )
+    done = restoring.restore(
+        _path(_folder(context, folder), name),
+        _secret(context, passphrase_file, key_file),
+        target,
+        restoring.Gap(replay=replay_ledger, shown_since=since),
+        clock=wall_clock,
+        dry_run=dry_run,
+    )
+    if dry_run:
+        context.say("DRY RUN: nothing was changed")
+    context.show(
+        {
+            "schema": "dispatcher.restored/1",
+            "dry_run": dry_run,
+            "backup": done.backup.id,
+            "lines": done.lines,
+            "replayed": done.replayed,
+            "assumed": done.assumed,
+            "recused": done.recused,
+        },
+        f"{done.backup.id} restored to {to}: {done.lines:,} ledger lines,"
+        f" {done.replayed:,} of them replayed, {done.assumed:,} showings assumed",
+    )
+    if done.recused:
+        context.say(
+            f"{done.recused:,} pairs of a worker and a record or person are closed for"
+            " good: new workers are needed for these (docs/howto/operators/backup.md)"
+        )
+
+
+def _folder(context: CliContext, given: Path | None) -> Path:
+    return given if given is not None else context.directory / FOLDER
+
+
+def _path(folder: Path, name: str) -> Path:
+    for path in (Path(name), folder / name, folder / f"{name}.backup"):
+        if path.is_file():
+            return path
+    raise NotFound(
+        f"there is no backup {name}",
+        why=f"Neither a file of that name nor {folder / name}.backup is there.",
+        fix="See which there are: dispatcher backup list",
+    )
+
+
+def _secret(
+    context: CliContext,
+    source: str | None,
+    key_file: Path | None,
+    *,
+    fresh: bool = False,
+) -> Secret:
+    """What the backup is sealed with: a passphrase, or the keys of a key file."""
+    from dispatcher.custody.sealed_file import Secret
+    from dispatcher.keyring import read_keyring
+
+    if source is None:
+        file = context.key_file
+        ring = (
+            read_keyring(file.path, credential=file.credential)
+            if key_file is None
+            else read_keyring(key_file)
+        )
+        return Secret(keys={key.id: key.secret for key in ring.keys})
+    if key_file is not None:
+        raise Usage(
+            "--passphrase-file and --key-file together",
+            why="A backup is sealed with one of them.",
+            fix="Leave one of them out.",
+        )
+    try:
+        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    except OSError as error:
+        raise Invalid(
+            f"{source}: {error.strerror}",
+            why="the passphrase can not be read",
+            fix="check the path and its permissions",
+        ) from None
+    words = data.rstrip(b"\r\n")
+    if fresh and len(words) < SHORTEST:
+        raise Usage(
+            f"the passphrase has fewer than {SHORTEST} bytes",
+            why="Whoever gets a backup can try short ones all.",
+            fix="Take six random words, or the key file (no option).",
+        )
+    return Secret(passphrase=words)
+
+
+def _microseconds(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(re.sub(r"Z$", "+00:00", text.strip()))
+    except ValueError:
+        raise Usage(
+            f"{text!r} is no time",
+            why="A time is written as in ISO 8601.",
+            fix="Write it like 2026-11-27T02:00:00Z; without a zone it is UTC.",
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1_000_000)
+
+
+def _moment(at: int) -> str:
+    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
+
+
+def _document(made: Backup) -> dict[str, Any]:
+    return {
+        "id": made.id,
+        "file": str(made.path),
+        "at": made.at,
+        "bytes": made.size,
+        "ledger_lines": made.lines,
+        "schema_of_store": made.schema,
+        "from": made.dialect,
+    }

@@ -1,0 +1,502 @@
+"""Backup and restore: what is kept, what is refused, and that nothing is forgotten."""
+
+import os
+import shutil
+import struct
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from dispatcher.custody import backup
+from dispatcher.custody.audit import export, verify
+from dispatcher.custody.restoring import Gap, Target, restore
+from dispatcher.custody.sealed_file import CHUNK, Secret, read_sealed, write_sealed
+from dispatcher.errors import (
+    AnotherLeads,
+    BackupBroken,
+    Conflict,
+    LedgerAhead,
+    LedgerBroken,
+    LedgerForeign,
+    NeedsMigration,
+    NotFound,
+    NotShipped,
+    PastLimit,
+    Refused,
+    Usage,
+    WrongKey,
+)
+from dispatcher.keyring import make_keyring
+from dispatcher.ledger import summaries
+from dispatcher.ledger.extras import unburn
+from dispatcher.ledger.seals import seal
+from dispatcher.ledger.shipping import attach
+from dispatcher.store import lease, open_store, schema
+from dispatcher.store.vault import KeyFile
+from tests.integration.ledger_cases import PAIR, Case, policy
+
+SECRET = Secret(passphrase=b"six words that nobody guesses")
+GROUPS = (
+    '[workers.groups.g]\nmembers = ["x/g*"]\n[workers.groups.h]\nmembers = ["x/*h"]'
+)
+HISTORY = """
+[property.history]
+scope = "subject"
+window = "1h"
+of = ["a", "b", "c"]
+disclosure = { kind = "quadratic", per = "entry", weight = 0.25 }
+tau = 0.6
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """A passphrase is stretched for long: not in tests."""
+    monkeypatch.setattr("dispatcher.custody.sealed_file.SCRYPT_N", 2)
+
+
+@pytest.fixture
+def case(store, tmp_path):
+    attach(store, tmp_path / "shipped")
+    made = Case(store)
+    made.apply(policy(PAIR + HISTORY, groups=GROUPS))
+    made.add("x/ann", "x/bob")
+    made.load(("r1", "p1", 0, "abcd"), ("r2", "p1", 5, "abc"), ("r3", "p2", 9, "ab"))
+    made.book(("x/ann", "r1.a"), ("x/bob", "r1.b"))
+    return made
+
+
+def keep(case, tmp_path, secret=SECRET):
+    return backup.create(case.store, tmp_path / "kept", secret, clock=case.tick)
+
+
+def target(tmp_path, shipped="shipped", **more):
+    key_file = KeyFile(tmp_path / "dispatcher.key")
+    folder = None if shipped is None else tmp_path / shipped
+    return Target(str(tmp_path / "restored.db"), key_file, folder, **more)
+
+
+def back(case, tmp_path, gap=None, **more):
+    return restore(
+        next((tmp_path / "kept").glob("*.backup")),
+        SECRET,
+        target(tmp_path, **more),
+        gap or Gap(),
+        clock=case.tick,
+    )
+
+
+LINES = (
+    "SELECT c.name, l.seq, l.kind, l.at, l.policy_version, a.connector, a.name,"
+    " r.pseudonym, e.field_id, l.cause, l.showing, l.body, l.hash"
+    " FROM ledger_line l JOIN chain c ON c.id = l.chain_id"
+    " LEFT JOIN account a ON a.id = l.account_id LEFT JOIN entry e ON e.id = l.entry_id"
+    " LEFT JOIN record r ON r.id = e.record_id ORDER BY c.name, l.seq"
+)
+CHAINS = (
+    "SELECT c.name, c.seq, c.head, c.at, c.policy_version, c.sealed_seq, s.name"
+    " FROM chain c LEFT JOIN chain s ON s.id = c.survivor_id ORDER BY c.name"
+)
+OTHERS = (
+    "SELECT version, name, source, sha256, applied_at FROM policy ORDER BY version",
+    "SELECT seq, keys, relations, repeats FROM key_lines ORDER BY seq",
+    "SELECT id, name FROM field ORDER BY id",
+    "SELECT policy_version FROM barrier",
+    "SELECT a.connector, a.name, c.name, a.groups FROM account a"
+    " JOIN chain c ON c.id = a.adversary_id ORDER BY a.connector, a.name",
+    "SELECT c.name, h.field_id, h.time, h.entries, r.pseudonym, s.pseudonym"
+    " FROM holding h JOIN chain c ON c.id = h.adversary_id"
+    " LEFT JOIN record r ON h.unit_id = 2 * r.id"
+    " LEFT JOIN subject s ON h.unit_id = 2 * s.id + 1"
+    " ORDER BY c.name, h.field_id, h.time, h.entries, r.pseudonym, s.pseudonym",
+)
+
+
+def told(store):
+    """All that the gate goes by, without the numbers of rows."""
+    with store.read() as tx:
+        found = [tx.rows(text) for text in (LINES, CHAINS, *OTHERS)]
+        assert summaries.differences(tx) == 0
+    return [
+        sorted(
+            (tuple(bytes(c) if isinstance(c, memoryview) else c for c in row)
+             for row in rows),
+            key=repr,
+        )
+        for rows in found
+    ]  # fmt: skip
+
+
+def assert_same(case, tmp_path, clock):
+    """The restored store is as the lost one, and goes on; its evidence is verified."""
+    with open_store(tmp_path / "restored.db") as restored:
+        assert told(restored) == told(case.store)
+        attach(restored, tmp_path / "shipped")
+        restored.settle(afresh=True)
+        bundle = export(restored, tmp_path / "evidence", clock=clock)
+        verdict = verify(bundle.folder)
+        assert (verdict.status, verdict.first[:8]) == (0, "VERIFIED"), verdict.text
+
+
+def test_a_backup_restores_the_store_of_its_moment(case, tmp_path, clock):
+    made = keep(case, tmp_path)
+    assert backup.verify(made.path, SECRET).lines == made.lines
+    assert made.path.stat().st_mode & 0o777 == 0o600
+    assert back(case, tmp_path).replayed == 0
+    with open_store(tmp_path / "restored.db") as restored, restored.read() as tx:
+        assert tx.value("SELECT count(*) FROM task") == 2
+        assert tx.value("SELECT count(*) FROM entry WHERE length(shown) > 0") == 9
+    assert_same(case, tmp_path, clock)
+
+
+def test_a_restore_refuses_to_forget_and_a_replay_forgets_nothing(
+    case, tmp_path, clock
+):
+    made = keep(case, tmp_path)
+    case.book(("x/ann", "r2.a"))
+    case.add("x/g1", "x/1h")
+    case.book(("x/g1", "r3.a"), ("x/1h", "r3.a"))
+    case.add("x/gh")  # joins the two
+    case.load(("r4", "p3", 1, "ab"))
+    case.book(("x/gh", "r4.a"))
+    with case.store.write() as tx:
+        unburn(tx, case.entries["r1.a"], extra=2, because="lost", at=case.tick())
+        seal(tx, at=case.tick())
+    case.apply(policy(PAIR, groups=GROUPS, name="two"))
+    case.book(("x/bob", "r2.b"))
+    with pytest.raises(LedgerAhead) as caught:
+        back(case, tmp_path)
+    assert caught.value.exit_status == 6
+    newer = sum(row[1] for row in told(case.store)[1]) - made.lines
+    assert (newer, caught.value.facts["lines"]) == (14, 14)
+    assert not (tmp_path / "restored.db").exists()
+    done = back(case, tmp_path, Gap(replay=True))
+    assert done.replayed == 14
+    assert_same(case, tmp_path, clock)
+
+
+def test_the_gate_of_a_replayed_store_refuses_what_was_shown_after_the_backup(
+    case, tmp_path
+):
+    keep(case, tmp_path)
+    case.book(("x/ann", "r3.a"))
+    back(case, tmp_path, Gap(replay=True))
+    with open_store(tmp_path / "restored.db") as restored:
+        again = Case(restored, case.now, case.entries, case.accounts)
+        with pytest.raises(Refused):
+            again.book(("x/ann", "r3.b"))
+        booked = again.book(("x/bob", "r3.b"))
+        assert booked.tasks[0] > 1_000_000_000  # no id that the lost store gave away
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_replay_equals_a_store_that_was_never_lost(
+    sqlite_store, tmp_path, clock, seed
+):
+    # The whole history again in another order of luck: loads, workers, joins by groups,
+    # versions, seals and showings around a backup at a random moment.
+    dice = np.random.default_rng(seed)
+    attach(sqlite_store, tmp_path / "shipped", limit=4000)
+    case = Case(sqlite_store)
+    case.apply(policy(PAIR, groups=GROUPS, budget="t = 9"))
+    case.add("x/ann")
+    case.load(("r0", "p0", 0, "abcd"))
+    moment = dice.integers(40)
+    names = [f"x/{a}{b}" for a in "gkm" for b in "hjq"]
+    dice.shuffle(names)
+    for step in range(40):
+        if step == moment:
+            keep(case, tmp_path)
+        deed = dice.integers(10)
+        if deed == 0 and names:
+            # Whoever joins what must stay apart is refused, and nothing was changed.
+            with suppress(PastLimit):
+                case.add(names.pop())
+        elif deed == 1:
+            who = f"p{dice.integers(4)}"
+            letters = ("abcd", "ab", "cd")[dice.integers(3)]
+            case.load((f"r{step + 1}", who, step, letters))
+        elif deed == 2:
+            with sqlite_store.write() as tx:
+                seal(tx, at=case.tick())
+        elif deed == 3 and step % 2:
+            rules = PAIR + f'[property.n{step}]\nof = ["c", "d"]\ntau = 1\n'
+            with suppress(PastLimit):
+                case.apply(
+                    policy(rules, groups=GROUPS, name=f"v{step}", budget="t = 9")
+                )
+        else:
+            with sqlite_store.read() as tx:
+                active = [f"{c}/{n}" for c, n in
+                          tx.rows("SELECT connector, name FROM account")]  # fmt: skip
+            who = dice.choice([name for name in active if name in case.accounts])
+            what = dice.permutation(sorted(case.entries))[:3]
+            case.book((str(who), " ".join(what)), skip=True)
+    done = back(case, tmp_path, Gap(replay=True))
+    assert done.lines == sum(row[1] for row in told(sqlite_store)[1])
+    assert_same(case, tmp_path, clock)
+
+
+def test_into_an_empty_database_of_the_other_kind(
+    sqlite_store, postgres_database, tmp_path, clock
+):
+    attach(sqlite_store, tmp_path / "shipped")
+    case = Case(sqlite_store)
+    case.apply(policy(PAIR))
+    case.add("x/ann")
+    case.load(("r1", "p1", 0, "abcd"))
+    path = keep(case, tmp_path).path
+    case.book(("x/ann", "r1.a"))
+    to = Target(postgres_database, KeyFile(tmp_path / "k"), tmp_path / "shipped")
+    restore(path, SECRET, to, Gap(replay=True), clock=case.tick)
+    with open_store(postgres_database) as restored:
+        assert told(restored) == told(case.store)
+        bundle = export(restored, tmp_path / "evidence", clock=clock)
+        assert verify(bundle.folder).status == 0
+    with pytest.raises(Conflict, match="already"):
+        restore(path, SECRET, to, Gap(replay=True), clock=case.tick)
+
+
+# -- sealed values, wrong keys, damage ------------------------------------------------
+
+
+def test_with_the_key_file_of_a_sealed_store(tmp_path, clock):
+    key_file = KeyFile(tmp_path / "dispatcher.key")
+    with open_store(tmp_path / "d.db", create=True, key_file=key_file) as store:
+        attach(store, tmp_path / "shipped")
+        case = Case(store)
+        case.apply(policy(PAIR))
+        path = keep(case, tmp_path).path
+        restore(path, SECRET, target(tmp_path), Gap(), clock=clock)
+        assert (tmp_path / "restored.db").exists()
+        other = KeyFile(tmp_path / "other.key")
+        make_keyring(other.path, os.urandom)
+        wrong = Target(str(tmp_path / "again.db"), other, tmp_path / "shipped")
+        with pytest.raises(WrongKey) as caught:
+            restore(path, SECRET, wrong, Gap(), clock=clock)
+        assert caught.value.exit_status == 12
+        assert not (tmp_path / "again.db").exists()
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [Secret(passphrase=b"another passphrase"), Secret(keys={"ab": b"k" * 32})],
+)
+def test_a_wrong_key_is_told_from_damage(case, tmp_path, secret):
+    path = keep(case, tmp_path).path
+    with pytest.raises(WrongKey) as caught:
+        backup.verify(path, secret)
+    assert caught.value.exit_status == 12
+
+
+def test_keys_of_a_key_file_seal_and_open(case, tmp_path):
+    path = keep(case, tmp_path, Secret(keys={"new": b"n" * 32})).path
+    both = Secret(keys={"newer": b"m" * 32, "new": b"n" * 32})
+    assert backup.verify(path, both).lines == 6
+    with pytest.raises(WrongKey):
+        backup.verify(path, Secret(keys={"new": b"x" * 32}))
+
+
+def test_no_truncation_and_no_changed_byte_is_taken(case, tmp_path):
+    path = keep(case, tmp_path).path
+    whole = path.read_bytes()
+    for size in [*range(0, len(whole), 701), len(whole) - 1]:
+        path.write_bytes(whole[:size])
+        with pytest.raises((BackupBroken, WrongKey)):
+            backup.verify(path, SECRET)
+    for place in range(0, len(whole), 467):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        with pytest.raises((BackupBroken, WrongKey)):
+            backup.verify(path, SECRET)
+    path.write_bytes(whole + b"more")
+    with pytest.raises(BackupBroken):
+        backup.verify(path, SECRET)
+
+
+def test_chunks_can_not_be_swapped_dropped_or_doubled(tmp_path):
+    path = tmp_path / "big"
+    noise = np.random.default_rng(1).bytes(3 * CHUNK).hex()
+    header = {"id": "b", "schema": "1"}
+    with path.open("wb") as file:
+        write_sealed(file, header, iter([noise + "\n"]), SECRET, os.urandom)
+    data = path.read_bytes()
+    start = data.index(b"\n") + 1
+    start += 4 + struct.unpack(">I", data[start : start + 4])[0] + 7
+    chunks, at = [], start
+    while at < len(data):
+        size = 4 + struct.unpack(">I", data[at : at + 4])[0]
+        chunks.append(data[at : at + size])
+        at += size
+    assert len(chunks) >= 3
+
+    def text(parts):
+        path.write_bytes(data[:start] + b"".join(parts))
+        with path.open("rb") as file:
+            return list(read_sealed(file, SECRET)[1])
+
+    assert text(chunks) == [noise]
+    for parts in (
+        chunks[:-1],
+        chunks[1:],
+        [chunks[1], chunks[0], *chunks[2:]],
+        [chunks[0], *chunks],
+        [],
+    ):
+        with pytest.raises(BackupBroken):
+            text(parts)
+
+
+def test_a_backup_of_a_future_schema_says_what_to_do(case, tmp_path, monkeypatch):
+    monkeypatch.setattr("dispatcher.store.dumping.schema.version", lambda _: "0999")
+    path = keep(case, tmp_path).path
+    monkeypatch.undo()
+    with pytest.raises(NeedsMigration) as caught:
+        restore(path, SECRET, target(tmp_path), Gap(), clock=case.tick)
+    assert caught.value.exit_status == 13
+    assert caught.value.facts == {"found": "0999", "wanted": schema.HEAD}
+
+
+# -- what is in the way ----------------------------------------------------------------
+
+
+def test_what_is_there_is_replaced_only_by_force_and_kept_aside(case, tmp_path):
+    keep(case, tmp_path)
+    (tmp_path / "restored.db").write_bytes(b"something else")
+    with pytest.raises(Conflict, match="already"):
+        back(case, tmp_path)
+    back(case, tmp_path, force=True)
+    assert (tmp_path / "restored.db.replaced").read_bytes() == b"something else"
+    open_store(tmp_path / "restored.db").close()
+
+
+def test_a_store_that_a_daemon_leads_is_not_replaced(case, tmp_path):
+    keep(case, tmp_path)
+    back(case, tmp_path)
+    with open_store(tmp_path / "restored.db") as led, led.write() as tx:
+        lease.take(tx, 0, "here/1/2/3", case.now, case.now + 10**9)
+    for force in (False, True):
+        with pytest.raises(AnotherLeads) as caught:
+            back(case, tmp_path, force=force)
+        assert caught.value.exit_status == 11
+
+
+def test_a_dry_run_changes_nothing(case, tmp_path):
+    path = keep(case, tmp_path).path
+    case.book(("x/ann", "r2.a"))
+    before = sorted(p.name for p in tmp_path.rglob("*"))
+    done = restore(
+        path, SECRET, target(tmp_path), Gap(replay=True), clock=case.tick, dry_run=True
+    )
+    assert done.replayed == 1
+    assert sorted(p.name for p in tmp_path.rglob("*")) == before
+
+
+def test_the_ledger_of_another_store_is_not_replayed(case, tmp_path):
+    keep(case, tmp_path)
+    with open_store(tmp_path / "other.db", create=True) as other:
+        attach(other, tmp_path / "foreign")
+        Case(other).apply(policy(PAIR))
+    with pytest.raises(LedgerForeign):
+        back(case, tmp_path, Gap(replay=True), shipped="foreign")
+
+
+def test_a_shipped_ledger_with_a_gap_is_not_replayed(case, tmp_path):
+    keep(case, tmp_path)
+    case.book(("x/ann", "r2.a"))
+    case.book(("x/ann", "r2.c"))
+    path = tmp_path / "shipped" / "ledger-000001.jsonl"
+    lines = path.read_bytes().splitlines(True)
+    path.write_bytes(b"".join([*lines[:-2], lines[-1]]))
+    with pytest.raises(LedgerBroken):
+        back(case, tmp_path, Gap(replay=True))
+    assert not (tmp_path / "restored.db").exists()
+
+
+# -- the ledger is lost too ------------------------------------------------------------
+
+
+def test_without_a_ledger_something_must_be_assumed(case, tmp_path):
+    made = keep(case, tmp_path)
+    with pytest.raises(LedgerAhead) as caught:
+        back(case, tmp_path, shipped="nowhere")
+    assert caught.value.exit_status == 6
+    with pytest.raises(Usage):  # it is there: it is to be asked
+        back(case, tmp_path, Gap(shown_since=made.at))
+    with pytest.raises(Usage):  # the time between would be forgotten
+        back(case, tmp_path, Gap(shown_since=made.at + 1), shipped="nowhere")
+    with pytest.raises(Usage):
+        back(case, tmp_path, Gap(replay=True), shipped="nowhere")
+    with pytest.raises(Usage):
+        back(case, tmp_path, Gap(True, made.at), shipped="nowhere")
+
+
+def test_what_may_have_been_shown_counts_as_shown(case, tmp_path, clock):
+    with case.store.write() as tx:
+        tx.execute(
+            "INSERT INTO plan (id, policy_version, state, verdict, algorithm, seed,"
+            " summary, created_at) VALUES (1, 1, 'applied', 'SOLVED', 'x', 0, '{}', 0)"
+        )
+        planned = np.array([case.entries["r2.a"], case.entries["r2.c"]], "<i8")
+        tx.execute(
+            "INSERT INTO assignment (plan_id, account_id, adversary_id, entries)"
+            " SELECT 1, id, adversary_id, ? FROM account WHERE name = 'bob'",
+            (planned.tobytes(),),
+        )
+        tx.execute(  # r3.a and r3.b were answered long before
+            "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
+            " SELECT id, 1, 1, 1, 'answered', 5 FROM entry WHERE id = ANY(?)",
+            ([case.entries["r3.a"], case.entries["r3.b"]],),
+        )
+    made = keep(case, tmp_path)
+    shutil.rmtree(tmp_path / "shipped")
+    done = back(case, tmp_path, Gap(shown_since=made.at), shipped="shipped")
+    assert done.assumed == 2
+    # Two adversaries; of records r1 and r2 and their person something was open.
+    assert done.recused == 2 * 3
+    with open_store(tmp_path / "restored.db") as restored:
+        again = Case(restored, case.now, case.entries, case.accounts)
+        for who, what in (("x/ann", "r1.c"), ("x/bob", "r2.b"), ("x/ann", "r2.a")):
+            with pytest.raises(Refused):
+                again.book((who, what))
+        again.book(("x/bob", "r3.a"))  # of r3 all was answered before
+        again.add("x/new")
+        again.book(("x/new", "r1.c"))
+        bundle = export(restored, tmp_path / "evidence", clock=clock)
+        assert verify(bundle.folder).status == 0
+
+
+# -- the folder ------------------------------------------------------------------------
+
+
+def test_backups_are_listed_and_pruned_by_age(case, tmp_path):
+    folder = tmp_path / "kept"
+    made = [keep(case, tmp_path) for _ in range(4)]
+    (folder / "odd.backup").write_bytes(b"no backup")
+    good, bad = backup.found_in(folder)
+    assert [b.id for b in good] == [b.id for b in made[::-1]]
+    assert [path.name for path in bad] == ["odd.backup"]
+    assert len(backup.prune(folder, keep=3, dry_run=True)) == 1
+    assert [b.id for b in backup.prune(folder, keep=3)] == [made[0].id]
+    assert len(backup.found_in(folder)[0]) == 3
+    assert (folder / "odd.backup").exists()
+
+
+def test_a_disk_that_is_full_leaves_no_half_backup(case, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(backup.os, "fsync", full)
+    with pytest.raises(NotShipped):
+        keep(case, tmp_path)
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_what_is_no_backup_is_told(tmp_path):
+    with pytest.raises(NotFound):
+        backup.look(tmp_path / "none")
+    (tmp_path / "odd").write_bytes(b"x" * 100)
+    with pytest.raises(BackupBroken):
+        backup.look(tmp_path / "odd")

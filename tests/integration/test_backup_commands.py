@@ -1,0 +1,125 @@
+"""``dispatcher backup`` and ``restore`` as an operator meets them."""
+
+import io
+import json
+import os
+
+import pytest
+
+from dispatcher.ledger.book import Asks, Push, book
+from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.start import main
+from tests.integration.ledger_cases import PAIR, policy
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run a command in a directory with a store that has one record."""
+    for name in [n for n in os.environ if n.startswith("DISPATCHER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        code = main(list(words))
+        out, err = capsys.readouterr()
+        assert "Canary" not in out + err
+        return code, out, err
+
+    (tmp_path / "records.csv").write_text(
+        "id,person,when,a,b,c,d\nr1,pat,2026-01-01,Canary,x,y,z\n"
+    )
+    assert call("init")[0] == 0
+    (tmp_path / "policy.toml").write_bytes(policy(PAIR))
+    for words in (
+        ("policy", "apply", "--yes"),
+        ("workers", "add", "folder/ann"),
+        ("records", "load", "records.csv"),
+    ):
+        code, _, err = call(*words)
+        assert code == 0, err
+    return call
+
+
+def show(field):
+    with CliContext().open_store() as store, store.write() as tx:
+        account = tx.value("SELECT id FROM account")
+        entry = tx.value("SELECT min(id) FROM entry") + field
+        asks = [Asks(account, [entry])]
+        book(tx, asks, delivery=Push(), at=9, cause="test")
+
+
+def test_the_whole_way_from_backup_to_a_store_that_goes_on(run, tmp_path):
+    code, out, _ = run("--json", "backup", "create")
+    made = json.loads(out)
+    assert (code, made["verified"]) == (0, True)
+    data = (tmp_path / "backups" / f"{made['id']}.backup").read_bytes()
+    assert b"Canary" not in data
+    show(0)
+    assert run("backup", "list")[1].startswith(made["id"])
+    assert run("backup", "verify")[0] == 0
+    (tmp_path / "dispatcher.db").rename(tmp_path / "lost.db")
+    code, out, err = run("restore", made["id"], "--to", "dispatcher.db")
+    assert (code, out) == (6, "")
+    assert "--replay-ledger" in err
+    code, out, err = run(
+        "restore", made["id"], "--to", "dispatcher.db", "--replay-ledger"
+    )
+    assert code == 0, err
+    assert "1 of them replayed" in out
+    assert run("ledger", "verify")[0] == 0
+    code, out, _ = run("explain", "r1.b", "--worker", "folder/ann")
+    assert "DENY" in out
+    code, out, err = run("audit", "export", "evidence")
+    assert code == 0, err
+    assert run("audit", "verify", "evidence")[1].startswith("VERIFIED")
+
+
+def test_a_store_that_was_copied_back_by_hand_is_not_led(run, tmp_path):
+    with CliContext().open_store() as store:
+        store.checkpoint()
+    old = (tmp_path / "dispatcher.db").read_bytes()
+    show(0)
+    for name in ("dispatcher.db", "dispatcher.db-wal", "dispatcher.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "dispatcher.db").write_bytes(old)
+    code, out, err = run("up", "--allow-root")
+    assert (code, out) == (6, ""), err
+    assert "E132" in err
+
+
+def test_passphrases_come_by_file_and_are_not_short(run, tmp_path, monkeypatch):
+    (tmp_path / "short").write_text("hunter2\n")
+    assert run("backup", "create", "--passphrase-file", "short")[0] == 2
+    (tmp_path / "long").write_text("correct horse battery staple\n")
+    assert (
+        run("backup", "create", "--passphrase-file", "long", "--key-file", "k")[0] == 2
+    )
+    code, out, _ = run("--json", "backup", "create", "--passphrase-file", "long")
+    assert code == 0
+    name = json.loads(out)["id"]
+    assert run("backup", "verify", name)[0] == 12  # with the key file
+    text = io.TextIOWrapper(io.BytesIO(b"correct horse battery staple"))
+    monkeypatch.setattr("sys.stdin", text)
+    assert run("backup", "verify", name, "--passphrase-file", "-")[0] == 0
+    assert run("backup", "verify", name, "--passphrase-file", "none")[0] == 5
+
+
+def test_damage_and_names_that_are_none_are_told(run, tmp_path):
+    assert run("backup", "verify", "bk_none")[0] == 1
+    assert run("restore", "bk_none", "--to", "x.db")[0] == 1
+    name = json.loads(run("--json", "backup", "create", "--no-verify")[1])["id"]
+    path = tmp_path / "backups" / f"{name}.backup"
+    path.write_bytes(path.read_bytes()[:-9])
+    assert run("backup", "verify", name)[0] == 1
+    code, out, err = run("backup", "verify")
+    assert (code, out[:4]) == (1, "FAIL")
+    assert "E141" not in err  # told in words; the code is in --json
+    assert run("restore", name, "--to", "x.db")[0] == 1
+    assert run("restore", name, "--to", "x.db", "--assume-shown-since", "noon")[0] == 2
+    assert not (tmp_path / "x.db").exists()
+
+
+def test_pruning_asks_first(run):
+    run("backup", "create", "--no-verify")
+    assert run("backup", "prune", "--keep", "1")[0] == 0  # nothing would go
+    assert run("backup", "prune", "--keep", "1", "--dry-run")[1] == ""
