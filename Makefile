@@ -64,5 +64,8 @@ system-packages:
 	  fi; \
 	fi
 
+bench-paper: $(VENV)/.lint
+	$(BIN)/python -m benchmarks.paper
+
 clean:
 	rm -rf $(VENV) build dist

@@ -1,0 +1,304 @@
+"""The paper's experiments (section 6) again: ``make bench-paper``.
+
+    python -m benchmarks.paper [NAMES] [--seeds 3] [--seconds 5] [--checkins DIR] [--draw]
+
+Every line of ``benchmarks/results/paper-NAME.csv`` is one cell: an instance seed, the
+number of adversaries, an algorithm. Cells that are there already are not run again, so a
+run that was cut goes on where it stopped; delete a file to run it afresh. Figures go to
+``docs/figures``, the tables beside the paper's printed values to ``docs/paper.md``.
+
+Heuristics run as the paper prints them (mode paper), RAND+ and LP ten times each, the
+mean is taken (three times with check-ins). ``ours`` is ``auto``, which never leaks where that is asked for. Check-ins:
+the directory of --checkins or $SPARSI_CHECKINS (see ``paper_data``); else drawn ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import paper_data, paper_report
+from policies.judge import Judgement
+from policies.links import alikeness
+from policies.problem import Problem
+from policies.sets import Measure
+from policies.solvers import SOLVERS, Limits, Solution, Verdict
+
+RESULTS = Path(__file__).parent / "results"
+KS = (2, 3, 5, 7, 10)
+HEURISTICS = ("rand-plus", "greedyl", "graspl", "greedy", "grasp")
+REPEATED = {"rand-plus": 10, "lp-rounding": 10}
+FIELDS = (
+    "seed",
+    "data",
+    "n",
+    "k",
+    "t",
+    "problem",
+    "algorithm",
+    "verdict",
+    "u",
+    "f_worst",
+    "f_average",
+    "objective",
+    "disclosed",
+    "above_zero",
+    "bound",
+    "seconds",
+    "u_error",
+    "f_error",
+    "levels",
+)
+KEY = FIELDS[:7]
+LINKED = 3  # runs of what draws, with check-ins: one takes half a minute
+LEVELS = tuple(i / 20 for i in range(20))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One solver on one instance."""
+
+    key: dict[str, object]
+    problem: Callable[[], Problem]
+    solver: str
+    paper: bool
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        return tuple(str(self.key[field]) for field in KEY)
+
+
+def step_cells(seeds: int) -> Iterator[Cell]:
+    """Utility by k at 500/50; complete sets at |P| = 50, k = 2."""
+    shapes = [(500, k, 2) for k in KS]
+    shapes += [(n, 2, t) for n in (100, 200, 300, 500) for t in (1, 2)]
+    for n, k, t in dict.fromkeys(shapes):
+        for seed in range(seeds):
+
+            def base(seed: int = seed, n: int = n, k: int = k, t: int = t) -> Problem:
+                return paper_data.synthetic(seed, n, 50, k, t, Measure.STEP)
+
+            def hard(base: Callable[[], Problem] = base) -> Problem:
+                return paper_data.sealed(base())
+
+            for name in HEURISTICS:
+                yield _cell(seed, "synthetic", n, k, t, "tradeoff", name, base)
+            for name in ("lp-rounding", "ours"):
+                yield _cell(seed, "synthetic", n, k, t, "sealed", name, hard)
+
+
+def budget_cells(seeds: int) -> Iterator[Cell]:
+    """DiscBudget against TradeOff, both solved to the optimum or near: 50/10, tau .9."""
+    for k in KS:
+        for seed in range(seeds):
+            for average in (False, True):
+
+                def base(seed: int = seed, k: int = k, avg: bool = average) -> Problem:
+                    return paper_data.synthetic(
+                        seed, 50, 10, k, 2, Measure.LINEAR, average=avg
+                    )
+
+                def capped(base: Callable[[], Problem] = base) -> Problem:
+                    return paper_data.budget(base(), Fraction(9, 10))
+
+                word = "average" if average else "worst"
+                yield _cell(
+                    seed, "synthetic", 50, k, 2, f"tradeoff {word}", "ours", base
+                )
+                yield _cell(
+                    seed, "synthetic", 50, k, 2, f"discbudget {word}", "ours", capped
+                )
+
+
+def linear_cells(seeds: int) -> Iterator[Cell]:
+    """Average disclosure, 500/50; the levels of single properties come with it."""
+    for k in KS:
+        for seed in range(seeds):
+
+            def base(seed: int = seed, k: int = k) -> Problem:
+                return paper_data.synthetic(
+                    seed, 500, 50, k, 2, Measure.LINEAR, average=True
+                )
+
+            for name in (*HEURISTICS, "lp-rounding", "ours"):
+                yield _cell(seed, "synthetic", 500, k, 2, "tradeoff", name, base)
+
+
+def cosine_cells(data: list[paper_data.Checkins]) -> Iterator[Cell]:
+    """Friendships by cosine; ours forbids any."""
+    for found in data:
+        n = len(found.user)
+        for k in KS:
+
+            def base(found: paper_data.Checkins = found, k: int = k) -> Problem:
+                return paper_data.cosine(found, 0, k, 2, zero=False)
+
+            def zero(found: paper_data.Checkins = found, k: int = k) -> Problem:
+                return paper_data.cosine(found, 0, k, 2, zero=True)
+
+            for name in ("rand-plus", "greedyl", "graspl", "greedy"):
+                yield _cell(0, found.name, n, k, 2, "tradeoff", name, base)
+            yield _cell(0, found.name, n, k, 2, "sealed", "ours", zero)
+
+
+def _cell(
+    seed: int,
+    data: str,
+    n: int,
+    k: int,
+    t: int,
+    problem: str,
+    name: str,
+    make: Callable[[], Problem],
+) -> Cell:
+    key = dict(zip(KEY, (seed, data, n, k, t, problem, name), strict=True))
+    return Cell(key, make, "auto" if name == "ours" else name, name != "ours")
+
+
+def run(cell: Cell, seconds: float) -> dict[str, object]:
+    """Solve a cell, several times where its solver draws."""
+    problem = cell.problem()
+    seed = int(str(cell.key["seed"]))
+    runs = []
+    began = time.perf_counter()
+    times = REPEATED.get(cell.solver, 1)
+    if problem.links is not None:
+        times = min(times, LINKED)
+    for again in range(times):
+        limits = Limits(
+            work=float("inf"),
+            seconds=30.0 if problem.links is not None else seconds,
+            clock=time.perf_counter,
+            prove=True,
+            paper=cell.paper,
+        )
+        rng = np.random.default_rng([seed, again])
+        runs.append(SOLVERS[cell.solver](problem, rng, limits))
+    took = (time.perf_counter() - began) / times
+    return cell.key | _told(problem, runs) | {"seconds": f"{took:.3f}"}
+
+
+def _told(problem: Problem, runs: list[Solution]) -> dict[str, object]:
+    """Means over the runs that made a plan, and their standard errors."""
+    seen = [(r, r.judged) for r in runs if r.judged is not None]
+    verdict = min((r.verdict for r in runs), default=Verdict.UNKNOWN)
+    if not seen:
+        held = len(runs[0].held)
+        return {"verdict": verdict, "bound": float(runs[0].bound), "above_zero": held}
+    judged = [j for _, j in seen]
+    u, f = ([float(getattr(j, name)) for j in judged] for name in ("u", "f_average"))
+    return {
+        "verdict": verdict,
+        "u": _mean(u),
+        "f_worst": _mean([float(j.f) for j in judged]),
+        "f_average": _mean(f),
+        "objective": _mean([u_ - f_ for u_, f_ in zip(u, f, strict=True)])
+        if problem.goal.average
+        else _mean([float(j.u - j.f) for j in judged]),
+        "disclosed": _mean([float(j.disclosed) for j in judged]),
+        "above_zero": _mean([_above(problem, r, j) for r, j in seen]),
+        "bound": min(float(r.bound) for r, _ in seen),
+        "u_error": _error(u),
+        "f_error": _error(f),
+        "levels": " ".join(map(str, _levels(judged[0]))),
+    }
+
+
+def _above(problem: Problem, run: Solution, judged: Judgement) -> float:
+    """Properties (or links) of which anything is disclosed."""
+    links = problem.links
+    if links is None:
+        return float(sum(f > 0 for f in judged.by_property))
+    found = alikeness(links, run.plan.entry, run.plan.adversary)
+    return float(len({a.link for a in found if a.share(links.relation) > 0}))
+
+
+def _levels(judged: Judgement) -> list[int]:
+    """How many properties are above each of ``LEVELS``."""
+    return [sum(f > level for f in judged.by_property) for level in LEVELS]
+
+
+def _mean(values: list[float]) -> str:
+    return f"{float(np.mean(values)):.9g}"
+
+
+def _error(values: list[float]) -> str:
+    many = len(values)
+    return f"{float(np.std(values, ddof=1) / many**0.5):.3g}" if many > 1 else "0"
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """The cells of a file; a last line that was cut is left out."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return [row for row in csv.DictReader(file) if row["levels"] is not None]
+
+
+def fill(name: str, cells: Iterator[Cell], seconds: float) -> None:
+    """Run the cells that are not in the file yet."""
+    path = RESULTS / f"paper-{name}.csv"
+    kept = rows_of(path)
+    done = {tuple(row[field] for field in KEY) for row in kept}
+    RESULTS.mkdir(exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(kept)
+        file.flush()
+        for cell in cells:
+            if cell.name in done:
+                continue
+            row = run(cell, seconds)
+            writer.writerow(row)
+            file.flush()
+            print(
+                name,
+                *cell.name,
+                row.get("u", "-"),
+                row.get("f_average", "-"),
+                row["seconds"],
+            )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    names = ("step", "budget", "linear", "cosine")
+    parser.add_argument("names", nargs="*", help=", ".join(names))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    given = os.environ.get("SPARSI_CHECKINS")
+    parser.add_argument("--checkins", type=Path, default=Path(given) if given else None)
+    parser.add_argument("--draw", action="store_true", help="figures and tables only")
+    words = parser.parse_args()
+    wrong = set(words.names) - set(names)
+    if wrong:
+        parser.error(f"unknown: {', '.join(sorted(wrong))}")
+    checkins = [paper_data.drawn_checkins(0)]
+    if words.checkins is not None:
+        checkins += paper_data.read_checkins(words.checkins)
+    cells = {
+        "step": step_cells(words.seeds),
+        "budget": budget_cells(words.seeds),
+        "linear": linear_cells(words.seeds),
+        "cosine": cosine_cells(checkins),
+    }
+    for name in words.names or names:
+        if not words.draw:
+            fill(name, cells[name], words.seconds)
+    found = {name: rows_of(RESULTS / f"paper-{name}.csv") for name in names}
+    paper_report.write(found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
