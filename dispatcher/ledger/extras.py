@@ -5,12 +5,14 @@ from __future__ import annotations
 from dispatcher.errors import Usage
 from dispatcher.keys import entry_name
 from dispatcher.ledger import chains, refusals
-from dispatcher.store import ledger
+from dispatcher.store import burning, ledger
 from dispatcher.store.transaction import Tx
 
 
 def unburn(tx: Tx, entry_id: int, *, extra: int, because: str, at: int) -> None:
     """Let an entry be shown to more adversaries than t says; the ledger keeps why.
+
+    An entry in conflict is open again: its answers are counted anew with what may come.
 
     Parameters
     ----------
@@ -45,3 +47,5 @@ def unburn(tx: Tx, entry_id: int, *, extra: int, because: str, at: int) -> None:
     name = entry_name(entry.record, entry.field_id)
     body = {"entry": name, "extra": extra, "because": because.strip()}
     chains.append(tx, system, "unburn", body, at=at, entry_id=entry_id)
+    burning.reopen(tx, entry_id)
+    burning.note_granted(tx)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from dispatcher.model import LIVE_TASK_STATES
+from dispatcher.store.burning import granted
 from dispatcher.store.transaction import Row, Tx
 
 MANY: Final = 20_000
@@ -56,10 +57,10 @@ _PLAN: Final = (
 def pulse(tx: Tx) -> tuple[int, ...]:
     """A few numbers that change when there may be something new to plan.
 
-    Last entry, active accounts, last account, policy version, plans applied, and tasks
-    that ended without an answer.
+    Grants of extra showings, last entry, active accounts, last account, policy version,
+    plans applied, and tasks that ended without an answer.
     """
-    return tuple(
+    return granted(tx), *(
         int(tx.value(statement) or 0)
         for statement in (
             "SELECT max(id) FROM entry",

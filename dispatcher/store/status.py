@@ -25,7 +25,7 @@ def counts(tx: Tx) -> dict[str, int]:
         f" WHERE id <> {SYSTEM_CHAIN} AND survivor_id IS NULL",
         "exposures": "SELECT count(*) FROM ledger_line WHERE kind = 'exposure'",
         "answers": "SELECT count(*) FROM answer WHERE valid = 1",
-        "quarantined": "SELECT count(*) FROM quarantine",
+        "quarantined": "SELECT count(*) FROM quarantine WHERE dismissed_at IS NULL",
     }
     return {name: int(tx.value(text)) for name, text in questions.items()}
 

@@ -99,9 +99,10 @@ def test_answers_that_fit_nothing_and_conflicts_are_told():
         "oldest_waiting_minutes": 0,
         "counts": {"quarantined": 3},
         "results": {"conflict": 2},
+        "burnt": {},
         "paused": {},
     }
     assert needs(found) == [
-        "3 answers were refused so far (folder says why in the batch's report-*.csv)",
+        "3 answers were refused: dispatcher answers list --refused",
         "2 fields are in conflict: dispatcher records list --state conflict",
     ]

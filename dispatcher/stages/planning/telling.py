@@ -32,13 +32,16 @@ def summary(made: Translation, solution: Solution) -> Summary:
     dict
         ``records``, ``fields``, ``answers`` wanted; ``adversaries``; ``sets``;
         ``safe_with``: active adversaries with whom no order of showings gets stuck;
-        ``pairs`` planned; ``held`` and ``burnt`` fields; ``utility`` and ``best``: of
-        the plan, and without any limit; ``worst``: the rule nearest to its limit, with
-        f and the limit as exact fractions and ``share`` as a number; ``complete`` sets;
-        ``cores`` and ``tried`` where something has no plan.
+        ``pairs`` planned; ``held`` and ``burnt`` fields; ``spare`` showings that t keeps
+        in reserve for answers that do not come, and fields with ``no_spare``;
+        ``utility`` and ``best``: of the plan, and without any limit; ``worst``: the
+        rule nearest to its limit, with f and the limit as exact fractions and ``share``
+        as a number; ``complete`` sets; ``cores`` and ``tried`` where something has no
+        plan.
     """
     backlog, judged = made.backlog, solution.judged
     open_ = backlog.missing > 0
+    spare = np.maximum(backlog.room - backlog.missing, 0)
     return {
         "records": len(np.unique(backlog.record[open_])),
         "fields": int(open_.sum()),
@@ -49,6 +52,8 @@ def summary(made: Translation, solution: Solution) -> Summary:
         "pairs": len(solution.plan),
         "held": len(solution.held),
         "burnt": len(backlog.burnt),
+        "spare": int(spare[open_].sum()),
+        "no_spare": int((spare[open_] == 0).sum()),
         "utility": str(solution.value),
         "best": str(solution.bound),
         "worst": worst(made, judged.by_property) if judged else None,

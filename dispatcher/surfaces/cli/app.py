@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dispatcher.surfaces.cli import (
+    answers,
     audit,
     backup,
     console,
@@ -18,6 +19,7 @@ from dispatcher.surfaces.cli import (
     db,
     demo,
     explain,
+    fields,
     init,
     leading,
     ledger,
@@ -61,6 +63,8 @@ app.command("down", rich_help_panel=MORE)(leading.down)
 app.command("pause", rich_help_panel=MORE)(queue.pause)
 app.command("resume", rich_help_panel=MORE)(queue.resume)
 app.add_typer(console.app, name="console", rich_help_panel=MORE)
+app.add_typer(fields.app, name="fields", rich_help_panel=MORE)
+app.add_typer(answers.app, name="answers", rich_help_panel=MORE)
 app.add_typer(queue.app, name="queue", rich_help_panel=MORE)
 app.add_typer(audit.app, name="audit", rich_help_panel=MORE)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=MORE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -47,6 +48,7 @@ def status(
 def collect(store: Store, now: int) -> dict[str, Any]:
     """Collect the numbers of one snapshot."""
     from dispatcher.leadership import spoken
+    from dispatcher.ledger import burnt as gate_burnt
     from dispatcher.store import lease
     from dispatcher.store import ledger as gate_rows
     from dispatcher.store import pause as pauses
@@ -72,7 +74,14 @@ def collect(store: Store, now: int) -> dict[str, Any]:
             "paused": pauses.paused(tx),
             "held_back": [row._asdict() for row in rows.held_back(tx)],
         }
-        applied = [row for row in plans.plans(tx) if row.state == "applied"]
+        version = found["policy_version"]
+        applied = [
+            row
+            for row in plans.plans(tx)
+            if row.state == "applied" and row.policy_version == version
+        ]
+        burnt = Counter(one.field for one in gate_burnt.burnt(tx))
+    found["burnt"] = dict(burnt.most_common())
     found["plan"] = _plan(applied[0]) if applied else None
     found["needs_you"] = needs(found)
     return found
@@ -101,6 +110,13 @@ def needs(found: dict[str, Any]) -> list[str]:
         f"{held['reason']}"
         for held in found["held_back"]
     ]
+    if found["burnt"]:
+        total = sum(found["burnt"].values())
+        names = ", ".join(f"{name} {n:,}" for name, n in found["burnt"].items())
+        said.append(
+            f"{_count(total, 'field is', 'fields are')} burnt, shown t times without "
+            f"enough answers ({names}): dispatcher fields list --burnt"
+        )
     if found["outbox"].get("dead"):
         said.append(
             f"{_count(found['outbox']['dead'], 'message was', 'messages were')} "
@@ -114,8 +130,8 @@ def needs(found: dict[str, Any]) -> list[str]:
     if found["counts"]["quarantined"]:
         strange = found["counts"]["quarantined"]
         said.append(
-            f"{_count(strange, 'answer was', 'answers were')} refused so far "
-            "(folder says why in the batch's report-*.csv)"
+            f"{_count(strange, 'answer was', 'answers were')} refused: "
+            "dispatcher answers list --refused"
         )
     if found["results"].get("conflict"):
         said.append(
@@ -145,11 +161,14 @@ def lay_out(found: dict[str, Any]) -> str:
         f"leader   {found['leader'] or 'none'}   policy version "
         f"{found['policy_version'] or 'none'}   ledger "
         + ("not sealed yet" if sealed is None else f"sealed {sealed} min ago"),
-        f"records  {counts['records']:,} records · {counts['entries']:,} fields · "
-        f"{counts['adversaries']:,} adversaries ({counts['accounts']:,} accounts)",
-        f"ledger   {counts['exposures']:,} exposures",
+        f"records  {_count(counts['records'], 'record', 'records')} · "
+        f"{_count(counts['entries'], 'field', 'fields')} · "
+        f"{_count(counts['adversaries'], 'adversary', 'adversaries')} "
+        f"({_count(counts['accounts'], 'account', 'accounts')})",
+        f"ledger   {_count(counts['exposures'], 'exposure', 'exposures')}",
         f"tasks    {states(found['tasks'])}",
-        f"fields   {states(fields)}   ({counts['answers']:,} answers)",
+        f"fields   {states(fields)}   "
+        f"({_count(counts['answers'], 'answer', 'answers')})",
         f"outbox   {states(found['outbox'])}",
     ]
     if found["plan"]:
@@ -157,8 +176,9 @@ def lay_out(found: dict[str, Any]) -> str:
         nearest = f"worst share {worst['share']:.2f} ({worst['rule']})" if worst else ""
         lines.insert(
             2,
-            f"plan     {found['plan']['plan']}   {found['plan']['pairs']:,} showings "
-            f"planned   complete sets {found['plan']['complete']}   {nearest}".rstrip(),
+            f"plan     {found['plan']['plan']} in force   "
+            f"{_count(found['plan']['pairs'], 'showing', 'showings')} planned   "
+            f"complete sets {found['plan']['complete']}   {nearest}".rstrip(),
         )
     if found["needs_you"]:
         lines.append("needs you")

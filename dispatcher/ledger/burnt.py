@@ -1,0 +1,90 @@
+"""Burnt fields: shown as often as t allows, and still without enough answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.store import burning as rows
+from dispatcher.store.burning import FieldRow
+from dispatcher.store.transaction import Tx
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One field of one record: its showings, and what came of them.
+
+    Attributes
+    ----------
+    entry_id, record_id : int
+    field, run, state : str
+    showings, limit : int
+        Adversaries it was shown to, and t with what was granted beside.
+    answers, wanted : int
+    live : int
+        Tasks that may still bring an answer.
+    asked : bool
+        Whether the policy in force asks for it and sends it.
+    """
+
+    entry_id: int
+    record_id: int
+    field: str
+    run: str
+    state: str
+    showings: int
+    limit: int
+    answers: int
+    wanted: int
+    live: int
+    asked: bool
+
+    @property
+    def burnt(self) -> bool:
+        """Whether no further showing may bring the answers that are missed."""
+        return (
+            self.asked
+            and self.state != "answered"
+            and self.showings >= self.limit
+            and self.answers + self.live < self.wanted
+        )
+
+
+def burnt(tx: Tx) -> list[Shown]:
+    """Return all burnt fields (grows with the showings of fields without answers).
+
+    Fields whose answers disagree are no burnt ones: they are in conflict.
+    """
+    force = current_policy(tx)
+    if force is None:
+        return []
+    least = min((f.showings for f in force.fields.values()), default=0)
+    every = shown(tx, rows.often_shown(tx, least))
+    return [one for one in every if one.burnt]
+
+
+def shown(tx: Tx, entry_ids: Sequence[int]) -> list[Shown]:
+    """Return how often fields were shown and what came of it, in order of id."""
+    force = current_policy(tx)
+    names = {} if force is None else dict(force.numbered)
+    return [_shown(force, names, row) for row in rows.fields(tx, entry_ids)]
+
+
+def _shown(force: InForce | None, names: dict[int, str], row: FieldRow) -> Shown:
+    name = names.get(row.field_id, "")
+    standing = force.fields.get(row.field_id) if force is not None else None
+    asked = force.policy.entity.fields[name] if force is not None and name else None
+    return Shown(
+        entry_id=row.entry_id,
+        record_id=row.record_id,
+        field=name or f"field {row.field_id}",
+        run=row.run,
+        state=row.state,
+        showings=row.showings,
+        limit=(standing.showings if standing else 0) + row.extra,
+        answers=row.answers,
+        wanted=max(asked.answers if asked else 0, row.wanted),
+        live=row.live,
+        asked=bool(asked and asked.ask is not None and standing and standing.sent),
+    )

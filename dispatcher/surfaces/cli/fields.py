@@ -1,0 +1,192 @@
+"""``dispatcher fields``: how often fields were shown, and giving burnt ones more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dispatcher.errors import Usage
+from dispatcher.surfaces.cli import rehearsal
+from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
+
+if TYPE_CHECKING:
+    from dispatcher.ledger.burnt import Shown
+    from dispatcher.store import Store, Tx
+
+app = typer.Typer(
+    help="How often fields were shown; more showings for those that need them.",
+    no_args_is_help=True,
+)
+
+
+class State(StrEnum):
+    """States of a field's answers."""
+
+    OPEN = "open"
+    CONFLICT = "conflict"
+    ANSWERED = "answered"
+
+
+@app.command("list")
+def list_fields(
+    ctx: typer.Context,
+    burnt: Annotated[
+        bool,
+        typer.Option("--burnt", help="Shown t times, and still not enough answers."),
+    ] = False,
+    state: Annotated[
+        State | None, typer.Option(help="Only fields in this state.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="At most so many.")
+    ] = 100,
+) -> None:
+    """List fields with their showings and answers: no value."""
+    from dispatcher.ledger import burnt as gate
+    from dispatcher.store import burning as rows
+    from dispatcher.store import names
+
+    context: CliContext = ctx.obj
+    if burnt and state is not None:
+        raise Usage(
+            "--burnt and --state together",
+            why="a burnt field is one that can get no answer any more",
+            fix="leave one of them out",
+        )
+    with context.open_store() as store, store.read() as tx:
+        if burnt:
+            found = gate.burnt(tx)
+        else:
+            wanted = rows.in_state(tx, state.value if state else None, limit)
+            found = gate.shown(tx, wanted)
+        total, found = len(found), found[:limit]
+        keys = names.record_keys(tx, [one.record_id for one in found])
+    header = ("field", "run", "state", "shown", "t", "answers", "wanted", "open tasks")
+    lines = [
+        (
+            f"{keys.get(one.record_id, '?')}.{one.field}",
+            one.run,
+            "burnt" if one.burnt else one.state,
+            one.showings,
+            one.limit,
+            one.answers,
+            one.wanted,
+            one.live,
+        )
+        for one in found
+    ]
+    context.show(
+        {
+            "schema": "dispatcher.fields/1",
+            "fields": [
+                {
+                    "field": line[0],
+                    "run": line[1],
+                    "state": one.state,
+                    "burnt": one.burnt,
+                    "shown": one.showings,
+                    "t": one.limit,
+                    "answers": one.answers,
+                    "wanted": one.wanted,
+                    "open_tasks": one.live,
+                }
+                for line, one in zip(lines, found, strict=True)
+            ],
+        },
+        table(lines, header),
+    )
+    if total > limit or (not burnt and total == limit):
+        context.say(f"the first {limit:,}; see more with --limit")
+    if burnt and found:
+        context.say(
+            "next: dispatcher fields unburn FIELD --extra-showings N --reason TEXT"
+        )
+
+
+@app.command()
+def unburn(
+    ctx: typer.Context,
+    fields: Annotated[
+        list[str] | None, typer.Argument(metavar="FIELD", help="RECORD.FIELD ...")
+    ] = None,
+    all_burnt: Annotated[
+        bool, typer.Option("--all-burnt", help="Every burnt field.")
+    ] = False,
+    extra_showings: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="How many more for each.")
+    ] = 1,
+    reason: Annotated[
+        str, typer.Option(help="Why; auditors read it in the ledger. No field value.")
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Change nothing.")
+    ] = False,
+) -> None:
+    """Let fields be shown to more workers than t says.
+
+    The grant is a line of the ledger with its reason. It crosses no limit of a rule:
+    each further showing is judged like every other. A field in conflict is open again.
+    """
+    context: CliContext = ctx.obj
+    _check(fields, all_burnt, reason)
+    with context.open_store() as store:
+        if dry_run:
+            with rehearsal.rehearsal(store) as tx:
+                done = _grant(store, tx, fields, extra_showings, reason)
+            context.say(rehearsal.DRY_RUN)
+        else:
+            with store.write() as tx:
+                done = _grant(store, tx, fields, extra_showings, reason)
+    words = rehearsal.count(extra_showings, "more showing")
+    context.show(
+        {
+            "schema": "dispatcher.unburnt/1",
+            "dry_run": dry_run,
+            "fields": len(done),
+            "by_field": dict(Counter(one.field for one in done)),
+            "extra_showings": extra_showings,
+        },
+        f"{rehearsal.count(len(done), 'field')} may have {words} each"
+        if done
+        else "no field is burnt",
+    )
+
+
+def _check(fields: list[str] | None, all_burnt: bool, reason: str) -> None:
+    if bool(fields) == all_burnt:
+        raise Usage(
+            "which fields?" if not fields else "fields are named, and --all-burnt too",
+            why="a grant is for the fields named, or for all that are burnt",
+            fix="name fields as RECORD.FIELD, or write --all-burnt",
+        )
+    if not reason.strip() or not reason.isprintable():
+        raise Usage(
+            "extra showings need a reason, one line of text",
+            why="the grant is a line of the ledger that auditors read",
+            fix='--reason "two tasks came back unanswered"',
+        )
+
+
+def _grant(
+    store: Store, tx: Tx, fields: Sequence[str] | None, extra: int, reason: str
+) -> list[Shown]:
+    from dispatcher.ledger import burnt as gate
+    from dispatcher.ledger.extras import unburn as grant
+    from dispatcher.store import membership
+    from dispatcher.surfaces.cli.explain import find_entry
+
+    now = wall_clock()
+    if fields:
+        found = gate.shown(tx, [find_entry(store, tx, text) for text in fields])
+    else:
+        found = gate.burnt(tx)
+    for one in found:
+        grant(tx, one.entry_id, extra=extra, because=reason, at=now)
+    if found:
+        detail: dict[str, object] = {"fields": len(found), "extra": extra}
+        membership.add_event(tx, now, "cli", "field.unburnt", detail)
+    return found
