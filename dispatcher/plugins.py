@@ -1,4 +1,4 @@
-"""Plug-ins: connectors, disclosure functions and solvers by entry point, all checked.
+"""Plug-ins: connectors by a literal list or by entry point, all checked.
 
 Only what the settings name is ever loaded, so an installed package that nobody named
 runs no code here. What is loaded is checked before it is used: it is a
@@ -16,14 +16,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from connectors.base import ConnectorError, Feed, Market, Plugin, Role, Settings
 from dispatcher.errors import Invalid
-from policies.functions import FieldFunction
-
-if TYPE_CHECKING:
-    from policies.solvers import Solver
 
 GROUP: Final = "sparsi_dispatcher.connectors"
-FUNCTIONS: Final = "sparsi_dispatcher.functions"
-SOLVERS: Final = "sparsi_dispatcher.solvers"
 BUILT_IN: Final[Mapping[str, str]] = {
     "folder": "connectors.folder:CONNECTOR",
     "inhouse": "connectors.inhouse:CONNECTOR",
@@ -74,54 +68,17 @@ def load_plugin(kind: str) -> Plugin:
             why=", ".join(sorted(_origin(point) for point in points)),
             fix="uninstall one of them",
         )
-    return _checked(kind, _loaded(points[0]))
+    return _checked(kind, load_point(points[0]))
 
 
-def load_function(name: str) -> FieldFunction:
-    """Load the disclosure function that a policy names as ``plugin:NAME``.
-
-    Raises
-    ------
-    Invalid
-        There is none of that name, or two, or what is there is no function.
-    """
-    loaded = _loaded(_only(FUNCTIONS, "disclosure function", name))
-    if not isinstance(loaded, FieldFunction):
-        raise Invalid(
-            f"what is installed as disclosure function {name!r} is none",
-            why=f"it is a {type(loaded).__name__}, expected "
-            "policies.functions.FieldFunction",
-            fix="tell the author: the entry point must name a FieldFunction",
-        )
-    return loaded
-
-
-def solver_names() -> list[str]:
-    """Name the solvers that installed packages bring."""
-    return sorted({point.name for point in entry_points(group=SOLVERS)})
-
-
-def load_solver(name: str) -> Solver:
-    """Load a solver that an installed package brings.
+def only_point(group: str, what: str, name: str) -> EntryPoint:
+    """Return the one entry point of a name.
 
     Raises
     ------
     Invalid
-        There is none of that name, or two, or what is there is no solver.
+        There is none, or two.
     """
-    loaded = _loaded(_only(SOLVERS, "solver", name))
-    made = loaded() if isinstance(loaded, type) else loaded
-    if not callable(made) or not callable(_attribute(made, "supports")):
-        raise Invalid(
-            f"what is installed as solver {name!r} is none",
-            why=f"a {type(made).__name__} has no supports(problem), or is not callable",
-            fix="tell the author: policies.solvers.contract would have found it",
-        )
-    return cast("Solver", made)
-
-
-def _only(group: str, what: str, name: str) -> EntryPoint:
-    """Return the one entry point of a name."""
     every = entry_points(group=group)
     points = [point for point in every if point.name == name]
     if not points:
@@ -144,7 +101,14 @@ def _origin(point: EntryPoint) -> str:
     return f"{point.dist.name if point.dist else 'unknown'} ({point.value})"
 
 
-def _loaded(point: EntryPoint) -> object:
+def load_point(point: EntryPoint) -> object:
+    """Load what an entry point names.
+
+    Raises
+    ------
+    Invalid
+        It can not be loaded.
+    """
     try:
         return point.load()
     except Exception as error:

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from dispatcher import plugins
+from dispatcher import plugins, strategies
 from dispatcher.custody.audit import export, verify
 from dispatcher.errors import Invalid, PastLimit, Refused
 from dispatcher.ledger.summaries import differences
@@ -60,7 +60,7 @@ def case(store):
 def install(monkeypatch):
     """Make names of this module plug-ins."""
 
-    def put(name, target, group=plugins.FUNCTIONS):
+    def put(name, target, group=strategies.FUNCTIONS):
         point = EntryPoint(name, f"{__name__}:{target}", group)
         found = EntryPoints([point])
         monkeypatch.setattr(

@@ -18,7 +18,7 @@ from typing import Final
 
 from dispatcher.errors import Invalid
 from dispatcher.ledger.links import Told
-from dispatcher.plugins import load_function
+from dispatcher.strategies import load_function
 from policies.belief import Beliefs, World
 from policies.document.policy import Kind, Policy, Property
 from policies.functions import InvalidFunction

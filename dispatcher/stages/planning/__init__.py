@@ -22,7 +22,9 @@ import numpy.typing as npt
 from dispatcher.errors import Conflict, NotFound
 from dispatcher.ledger.standing import InForce, current_policy, no_policy
 from dispatcher.log import get_logger
+from dispatcher.strategies import find_solver
 from dispatcher.stages.planning import backlog as backlogs
+from dispatcher.stages.planning.choosing import check_algorithm
 from dispatcher.stages.planning.telling import Summary, refusal, summary, told
 from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store import Clock, Store, Tx, lease
@@ -106,7 +108,7 @@ class Planning:
         seed : int, optional
             The same seed and backlog give the same plan. None: by the clock.
         algorithm : str
-            A name of ``policies.solvers.SOLVERS``.
+            A name of ``policies.solvers.SOLVERS``, or of a solver that a package brings.
         limits : Limits, optional
             Of the search; None: the stage's own.
         epoch : int, optional
@@ -255,7 +257,7 @@ class Planning:
 def _solve(made: Translation, algorithm: str, seed: int, limits: Limits) -> Solution:
     """Solve; where keeping a cosine at 0 has no plan, look for one below its limit."""
     rng = np.random.default_rng(seed)
-    found = SOLVERS[algorithm](made.problem, rng, limits)
+    found = find_solver(algorithm)(made.problem, rng, limits)
     if found.verdict is Verdict.SOLVED or not made.stricter:
         return found
     if made.loose is not None:

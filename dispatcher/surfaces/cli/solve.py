@@ -254,21 +254,16 @@ def _search(
     """Read the instance and solve it."""
     import numpy as np
 
+    from dispatcher.strategies import find_solver
     from policies.instance import read_instance
     from policies.instance_fields import InvalidInstance
-    from policies.solvers import SOLVERS, Limits
+    from policies.solvers import Limits
 
-    if algorithm not in SOLVERS:
-        raise Usage(
-            f"there is no algorithm {algorithm[:40]!r}",
-            why=f"known: {', '.join(sorted(SOLVERS))}",
-            fix="leave --algorithm out: auto picks by structure",
-        )
+    solver = find_solver(algorithm)
     try:
         found = read_instance(document)
     except InvalidInstance as error:
         raise _invalid(where, error) from None
-    solver = SOLVERS[algorithm]
     if not solver.supports(found.problem):
         raise Usage(
             f"{algorithm} does not solve this kind of problem",

@@ -1,0 +1,88 @@
+"""Solvers and disclosure functions that installed packages bring, all checked.
+
+Only what a policy or an operator names is ever loaded. What a solver answers is judged
+before it counts (:mod:`policies.solvers.foreign`), and what a function says is checked
+for every set of fields (:mod:`policies.levels`).
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Final, cast
+
+from dispatcher.errors import Invalid, Usage
+from dispatcher.plugins import load_point, only_point
+from policies.functions import FieldFunction
+from policies.solvers import SOLVERS as BUILT_IN
+from policies.solvers import Solver
+from policies.solvers.foreign import Foreign
+
+FUNCTIONS: Final = "sparsi_dispatcher.functions"
+SOLVERS: Final = "sparsi_dispatcher.solvers"
+
+
+def load_function(name: str) -> FieldFunction:
+    """Load the disclosure function that a policy names as ``plugin:NAME``.
+
+    Raises
+    ------
+    Invalid
+        There is none of that name, or two, or what is there is no function.
+    """
+    loaded = load_point(only_point(FUNCTIONS, "disclosure function", name))
+    if not isinstance(loaded, FieldFunction):
+        raise Invalid(
+            f"what is installed as disclosure function {name!r} is none",
+            why=f"it is a {type(loaded).__name__}, expected "
+            "policies.functions.FieldFunction",
+            fix="tell the author: the entry point must name a FieldFunction",
+        )
+    return loaded
+
+
+def solver_names() -> list[str]:
+    """Name the solvers that installed packages bring."""
+    return sorted({point.name for point in entry_points(group=SOLVERS)})
+
+
+def find_solver(name: str) -> Solver:
+    """Return a solver by name: a built-in one, or one that a package brings.
+
+    What the latter answers is judged before it counts.
+
+    Raises
+    ------
+    Usage
+        There is none of that name.
+    Invalid
+        See :func:`load_solver`.
+    """
+    found = BUILT_IN.get(name)
+    if found is not None:
+        return found
+    if name not in solver_names():
+        raise Usage(
+            f"there is no algorithm {name[:40]!r}",
+            why=f"known: {', '.join(sorted({*BUILT_IN, *solver_names()}))}",
+            fix="leave --algorithm out: auto picks by structure",
+        )
+    return Foreign(load_solver(name), name)
+
+
+def load_solver(name: str) -> Solver:
+    """Load a solver that an installed package brings.
+
+    Raises
+    ------
+    Invalid
+        There is none of that name, or two, or what is there is no solver.
+    """
+    loaded = load_point(only_point(SOLVERS, "solver", name))
+    made = loaded() if isinstance(loaded, type) else loaded
+    if not callable(made) or not callable(getattr(made, "supports", None)):
+        raise Invalid(
+            f"what is installed as solver {name!r} is none",
+            why=f"a {type(made).__name__} has no supports(problem), or is not callable",
+            fix="tell the author: policies.solvers.contract would have found it",
+        )
+    return cast("Solver", made)

@@ -1,0 +1,137 @@
+"""The solvers' own contract, kept by built-in ones and by those of other packages."""
+
+from importlib.metadata import EntryPoint, EntryPoints
+
+import numpy as np
+import pytest
+
+from dispatcher import plugins, strategies
+from dispatcher.errors import Invalid, Usage
+from policies.judge import judge
+from policies.problem import Plan
+from policies.solvers import SOLVERS, Limits, Solution, Verdict
+from policies.solvers.contract import SolverContract, best, drawn, every_plan
+from policies.solvers.foreign import Foreign
+from policies.solvers.role import free_bound
+
+
+class First:
+    """Takes the first plan that the judge takes: slow, and right."""
+
+    def supports(self, problem):
+        return problem.n_entries < 8
+
+    def __call__(self, problem, rng, limits):
+        for plan in every_plan(problem):
+            judged = judge(problem, plan)
+            if judged.feasible:
+                return Solution(
+                    Verdict.SOLVED,
+                    plan,
+                    value=judged.objective,
+                    bound=free_bound(problem),
+                    judged=judged,
+                )
+        return Solution(Verdict.INFEASIBLE, tried=("every plan",))
+
+
+class Liar:
+    """Gives everything to everybody and calls it perfect."""
+
+    def supports(self, problem):
+        return True
+
+    def __call__(self, problem, rng, limits):
+        n, k = problem.n_entries, problem.n_adversaries
+        entry, adversary = np.divmod(np.arange(n * k), max(1, k))
+        value = free_bound(problem)
+        return Solution(
+            Verdict.SOLVED, Plan(entry, adversary), value=value, bound=value
+        )
+
+
+class Denier(Liar):
+    """Says that nothing can be planned, ever."""
+
+    def __call__(self, problem, rng, limits):
+        return Solution(Verdict.INFEASIBLE, tried=("nothing",))
+
+
+class Crasher(Liar):
+    """Raises."""
+
+    def __call__(self, problem, rng, limits):
+        raise KeyError(problem)
+
+
+class Stranger(Liar):
+    """Answers for another problem."""
+
+    def __call__(self, problem, rng, limits):
+        return Solution(Verdict.SOLVED, Plan.of([(99, 99)]))
+
+
+@pytest.mark.parametrize("name", ["auto", "cp-sat", "greedy"])
+class TestBuiltIn(SolverContract):
+    @pytest.fixture
+    def solver(self, name):
+        return SOLVERS[name]
+
+
+class TestFirst(SolverContract):
+    @pytest.fixture
+    def solver(self):
+        return First()
+
+
+@pytest.mark.parametrize("other", [Liar, Denier, Crasher, Stranger])
+class TestWhateverOthersAnswer(SolverContract):
+    """The house keeps the contract for them."""
+
+    @pytest.fixture
+    def solver(self, other):
+        return Foreign(other(), "other")
+
+
+def test_drawn_problems_are_of_both_kinds():
+    tops = [best(seed) for seed in range(12)]
+    assert None in tops
+    assert sum(top is not None for top in tops) > 4
+
+
+def install(monkeypatch, *points):
+    found = EntryPoints(
+        EntryPoint(name, f"{__name__}:{target}", strategies.SOLVERS)
+        for name, target in points
+    )
+    for module in (plugins, strategies):
+        monkeypatch.setattr(
+            module, "entry_points", lambda *, group: found.select(group=group)
+        )
+
+
+def test_a_solver_comes_by_entry_point_and_is_judged(monkeypatch):
+    install(monkeypatch, ("first", "First"), ("liar", "Liar"))
+    limits, rng = Limits(), np.random.default_rng(1)
+    problem = next(drawn(seed) for seed in range(20) if best(seed) is not None)
+    assert (
+        strategies.find_solver("first")(problem, rng, limits).verdict is Verdict.SOLVED
+    )
+    told = strategies.find_solver("liar")(problem, rng, limits)
+    assert told.verdict is Verdict.UNKNOWN
+    assert any("refused" in line for line in told.tried)
+
+
+@pytest.mark.parametrize(
+    ("points", "error", "words"),
+    [
+        ([], Usage, "no algorithm"),
+        ([("first", "install")], Invalid, "is none"),
+        ([("first", "nothing")], Invalid, "can not be loaded"),
+        ([("first", "First"), ("first", "Liar")], Invalid, "two packages"),
+    ],
+)
+def test_what_is_no_solver_is_refused(monkeypatch, points, error, words):
+    install(monkeypatch, *points)
+    with pytest.raises(error, match=words):
+        strategies.find_solver("first")
