@@ -171,6 +171,33 @@ class Daemon:
             self._add(tick.name, tick.seconds, partial(self._turn, tick))
         self._scheduler.start()
 
+    def retick(self, ticks: Sequence[Tick], renew_seconds: float) -> None:
+        """Go on with other ticks, in their own rhythm; one that runs ends first.
+
+        Parameters
+        ----------
+        ticks : sequence of Tick
+            Those that take the place of the ones of the same name; others end.
+        renew_seconds : float
+            As for the daemon.
+        """
+        wanted = {tick.name: tick for tick in ticks}
+        for gone in {tick.name for tick in self._ticks} - wanted.keys():
+            self._scheduler.remove_job(gone)
+        for tick in ticks:
+            run = partial(self._turn, tick)
+            if self._scheduler.get_job(tick.name) is None:
+                self._add(tick.name, tick.seconds, run)
+            else:  # the same job still: it never runs twice at once
+                self._scheduler.modify_job(tick.name, func=run)
+                self._pace(tick.name, tick.seconds)
+        self._pace("leading", renew_seconds)
+        self._ticks = ticks
+
+    def _pace(self, name: str, seconds: float) -> None:
+        every = IntervalTrigger(seconds=seconds, timezone=UTC)
+        self._scheduler.reschedule_job(name, trigger=every)
+
     def stop(self) -> None:
         """Let running ticks end, tick no more, and give the lease back."""
         was_leading = not self._over.is_set()

@@ -1,17 +1,25 @@
-"""Health on the admin address: alive, and ready to work."""
+"""The admin address: alive, ready to work, and the metrics."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from dispatcher.errors import DispatcherError
-from dispatcher.store import Store
+from dispatcher.ledger import tail
+from dispatcher.store import Clock, Store, lease, schema
 from dispatcher.store import ledger as gate_rows
+
+TAIL: Final = 20
+"""Lines of the system's chain that readiness checks again."""
+
+Lines = list[tuple[str, bool]]
 
 
 class Leader(Protocol):
@@ -21,32 +29,59 @@ class Leader(Protocol):
         """Whether new showings may begin: it leads and does not drain."""
 
 
-def health_app(store: Store, leader: Leader) -> Starlette:
-    """Make the app: ``/livez`` (no I/O) and ``/readyz`` (store, policy, lease)."""
+def health_app(
+    store: Store, leader: Leader, clock: Clock, registry: CollectorRegistry
+) -> Starlette:
+    """Make the app.
+
+    ``/livez`` does no I/O. ``/readyz`` says whether this process can work: a market
+    that is down is no reason against it. ``/metrics`` is for Prometheus.
+
+    Parameters
+    ----------
+    store : Store
+    leader : Leader
+    clock : Clock
+    registry : CollectorRegistry
+    """
 
     async def livez(_request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     def readyz(_request: Request) -> Response:
-        lines = [("leads and does not drain", leader.is_open()), *_store_lines(store)]
+        lines = [("leads and does not drain", leader.is_open())]
+        lines += store_lines(store, clock)
         ready = all(ok for _, ok in lines)
         text = "".join(f"{'ok' if ok else 'FAIL':4} {name}\n" for name, ok in lines)
         return PlainTextResponse(text, status_code=200 if ready else 503)
+
+    def metrics(request: Request) -> Response:
+        encode, media = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={"content-type": media})
 
     return Starlette(
         routes=[
             Route("/livez", livez, methods=["GET"]),
             Route("/readyz", readyz, methods=["GET"]),
+            Route("/metrics", metrics, methods=["GET"]),
         ]
     )
 
 
-def _store_lines(store: Store) -> list[tuple[str, bool]]:
+def store_lines(store: Store, clock: Clock) -> Lines:
+    """Look whether the store can be worked with, by what is there already.
+
+    That it takes writes is seen by the lease: it is renewed every few seconds.
+    """
     try:
         with store.read() as tx:
+            held = lease.holder(tx, lease.SHARD)
             return [
                 ("store answers", True),
+                ("store takes writes", bool(held and held.leased_until > clock())),
+                ("schema is this program's", schema.version(tx) == schema.HEAD),
                 ("a policy is in force", gate_rows.version_in_force(tx) > 0),
+                ("ledger's tail reads as written", tail.holds(tx, lines=TAIL)),
             ]
     except DispatcherError:
         return [("store answers", False)]

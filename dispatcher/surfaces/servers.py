@@ -1,6 +1,6 @@
 """Several HTTP servers in one process and one loop, ended together by a signal.
 
-The first SIGTERM or SIGINT begins a drain: ``drained`` is asked four times a second and
+SIGHUP reloads. The first SIGTERM or SIGINT begins a drain: ``drained`` is asked four times a second and
 the servers stop when it says yes, or when the drain's time is over. The second signal
 stops at once, which is safe: exposures are booked before bytes leave.
 """
@@ -11,14 +11,25 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dispatcher.errors import Conflict
+
+
+@dataclass
+class Swap:
+    """An application that can be replaced while it is served."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, to its end by the application that began it."""
+        await self.app(scope, receive, send)
 
 
 @dataclass(frozen=True)
@@ -26,7 +37,7 @@ class Listener:
     """An application and the bound socket that it answers on."""
 
     name: str
-    app: ASGIApp
+    app: Swap
     socket: socket.socket
 
     @property
@@ -78,6 +89,8 @@ def serve(
     drained: Callable[[], bool],
     drain_seconds: float,
     started: Callable[[], None] = lambda: None,
+    reload: Callable[[], object] = lambda: None,
+    beat: Callable[[], object] = lambda: None,
     proxied: bool = False,
 ) -> None:
     """Serve until a signal ends it.
@@ -93,12 +106,52 @@ def serve(
         How long to wait for that, at most.
     started : callable
         Called when all servers answer.
+    reload : callable
+        Called in a thread when SIGHUP comes, never twice at once.
+    beat : callable
+        Called in a thread about once a second, as long as the loop turns.
     proxied : bool
         Whether a proxy on this machine is before them, whose ``X-Forwarded-*`` headers
         are believed.
     """
     servers = [_Server(_settings(listener, proxied)) for listener in listeners]
-    asyncio.run(_serve(servers, listeners, draining, drained, drain_seconds, started))
+
+    async def run() -> None:
+        async with _beside(reload, beat):
+            await _serve(servers, listeners, draining, drained, drain_seconds, started)
+
+    asyncio.run(run())
+
+
+@contextlib.asynccontextmanager
+async def _beside(
+    reload: Callable[[], object], beat: Callable[[], object]
+) -> AsyncIterator[None]:
+    """Reload on SIGHUP, and beat, as long as the block runs."""
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, asked.set)
+
+    async def reloading() -> None:
+        while True:
+            await asked.wait()
+            asked.clear()
+            await asyncio.to_thread(reload)
+
+    async def beating() -> None:
+        while True:
+            await asyncio.to_thread(beat)
+            await asyncio.sleep(1)
+
+    tasks = [asyncio.create_task(reloading()), asyncio.create_task(beating())]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        loop.remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # by default it would end us
 
 
 def _settings(listener: Listener, proxied: bool) -> uvicorn.Config:

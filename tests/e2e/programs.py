@@ -115,6 +115,13 @@ class Program:
         except httpx2.HTTPError:
             return 0
 
+    def metric(self, name: str) -> float:
+        """Value of a metric without labels."""
+        url = f"http://127.0.0.1:{self.ports[1]}/metrics"
+        text = httpx2.get(url, timeout=5, trust_env=False).text
+        [line] = [x for x in text.splitlines() if x.startswith(f"{name} ")]
+        return float(line.split()[1])
+
     def ready(self) -> None:
         until(lambda: self.answers("/readyz") == 200, f"ready\n{self.log()}")
 

@@ -55,6 +55,53 @@ def test_the_console_is_opened_by_a_link_that_no_log_keeps(program):
     assert secret not in program.log()
 
 
+def test_sighup_reads_the_settings_again_and_keeps_them_where_the_file_is_bad(program):
+    settings = program.directory / "dispatcher.toml"
+    good = settings.read_text()
+    with program.up() as process:
+        program.ready()
+        told = "dispatcher_config_last_reload_successful"
+        settings.write_text(good.replace("[ticks]", "[ticks]\nsealing = 0"))
+        process.send_signal(signal.SIGHUP)
+        until(lambda: "event=reload-refused" in program.log(), "refused")
+        assert program.metric(told) == 0
+        assert program.answers("/readyz") == 200
+        worker = f'"127.0.0.1:{program.ports[0]}"'
+        settings.write_text(
+            good.replace(worker, '"127.0.0.1:1"').replace(
+                "[ticks]", "[ticks]\nsealing = 9"
+            )
+        )
+        process.send_signal(signal.SIGHUP)
+        until(lambda: "event=reloaded" in program.log(), "reloaded")
+        assert "needs_restart=surfaces" in program.log()
+        assert program.metric(told) == 1
+        page = httpx2.get(f"http://127.0.0.1:{program.ports[0]}/", trust_env=False)
+        assert page.status_code == 200
+        assert terminate(process) == 0
+
+
+def test_the_service_manager_is_told_when_it_is_ready_reloads_and_stops(program):
+    place = program.directory / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(place))
+        manager.settimeout(PATIENCE)
+        told = {"NOTIFY_SOCKET": str(place), "WATCHDOG_USEC": "400000"}
+        with patch.dict(os.environ, told), program.up("--drain", "7") as process:
+            assert manager.recv(999) == b"READY=1\nSTATUS=leading"
+            assert manager.recv(999) == b"WATCHDOG=1"
+            process.send_signal(signal.SIGHUP)
+            heard = [manager.recv(999) for _ in range(4)]
+            reloading = next(i for i, x in enumerate(heard) if b"RELOADING=1" in x)
+            assert b"MONOTONIC_USEC=" in heard[reloading]
+            assert b"READY=1\nSTATUS=leading" in [*heard[reloading:], manager.recv(999)]
+            process.send_signal(signal.SIGTERM)
+            while b"STOPPING=1" not in (last := manager.recv(999)):
+                assert last == b"WATCHDOG=1"
+            assert b"EXTEND_TIMEOUT_USEC=37000000" in last
+            assert process.wait(PATIENCE) == 0
+
+
 def test_draining_waits_for_a_task_in_hand_and_is_not_ready_meanwhile(program):
     with open_store(program.directory / "dispatcher.db") as store:
         with store.write() as tx:

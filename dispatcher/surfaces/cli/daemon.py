@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
+import time
 from collections.abc import Mapping
-from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.surfaces.cli import console
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
     from connectors.base import Feed, Market
-    from dispatcher.config import Config
     from dispatcher.daemon import Daemon, Tick
     from dispatcher.store import Store
-    from dispatcher.surfaces.servers import Listener
+    from dispatcher.surfaces.systemd import Notifier
 
 
 class LogFormat(StrEnum):
@@ -57,7 +52,8 @@ def up(
     """Run: plan, serve the task page, send, collect, put together, seal.
 
     SIGTERM (or Ctrl-C) begins to drain: nothing new is shown, answers to what was shown
-    are taken for a while. A second one stops at once, which is safe too.
+    are taken for a while. A second one stops at once, which is safe too. SIGHUP reads
+    dispatcher.toml again; a bad one is told in the log, and the old one stays.
 
     With --standby it opens no port while another daemon leads, takes over within 10 s
     when that one is gone, and stands by again if it loses the lease.
@@ -67,11 +63,14 @@ def up(
     from dispatcher.plugins import open_connectors
     from dispatcher.surfaces.cli.leading import refuse_root, stand_by
     from dispatcher.surfaces.cli.subject import means
+    from dispatcher.surfaces.systemd import Notifier
 
     refuse_root(allowed=allow_root)
     context: CliContext = ctx.obj
     log.configure(log_format.value)
     log.guard_uncaught()
+    notifier = Notifier(os.environ, time.monotonic)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
     config = context.config
     with context.open_store() as store:
         connectors = open_connectors(
@@ -83,10 +82,10 @@ def up(
             daemon = _daemon(store, connectors, context)
             if not standby:
                 daemon.lead()  # first: who leads is told before who has the ports
-            elif not daemon.lead_after(stand_by(store)):
+            elif not daemon.lead_after(stand_by(store, notifier)):
                 return  # told to end while it waited
             erase_again(means(context, store, connectors))  # of a restored backup
-            _lead(store, connectors, config, daemon, drain)
+            _lead(store, connectors, context, daemon, drain, notifier)
             if not (standby and daemon.was_lost()):
                 break
         store.checkpoint()
@@ -96,15 +95,19 @@ def up(
 def _lead(
     store: Store,
     connectors: Mapping[str, Market | Feed],
-    config: Config,
+    context: CliContext,
     daemon: Daemon,
     drain: float,
+    notifier: Notifier,
 ) -> None:
     """Serve and tick until a signal comes or the lease is lost."""
+    from dispatcher.surfaces.cli.front import Front
+
     try:
-        listeners = _listeners(store, connectors, config, daemon)
+        front = Front(store, connectors, context, daemon, notifier)
+        front.bind()
         daemon.start()
-        _serve(store, daemon, listeners, drain, config)
+        front.serve(drain, lambda: _ticks(store, connectors, context))
     finally:
         daemon.stop()
 
@@ -134,6 +137,7 @@ def _ticks(
     from dispatcher.custody.retention import Retention
     from dispatcher.daemon import Tick
     from dispatcher.ledger.seals import seal
+    from dispatcher.plugins import feeds_of
     from dispatcher.stages.assembly import Assembly
     from dispatcher.stages.booking import Booking
     from dispatcher.stages.collecting import Collecting
@@ -187,106 +191,10 @@ def _ticks(
     keeping = Retention(means(context, store, connectors))
     ticks.append(Tick("retention", every.retention, keeping.tick))
     if config.plans == "auto":
-        planning = Planning(store, wall_clock)
+        planning = Planning(store, wall_clock, feeds=feeds_of(config.connectors))
         ticks.insert(0, Tick("planning", every.planning, planning.tick, shows=True))
     if config.inbox is not None:
         inbox = Inbox(store, context.directory / config.inbox, wall_clock)
         inbox.open()  # what can not be an inbox is told at the start
         ticks.insert(0, Tick("intake", every.intake, inbox.tick, shows=True))
     return ticks
-
-
-def _listeners(
-    store: Store,
-    connectors: Mapping[str, Market | Feed],
-    config: Config,
-    daemon: Daemon,
-) -> list[Listener]:
-    import numpy as np
-
-    from connectors.base import Content, Market
-    from dispatcher.config import split_address
-    from dispatcher.stages.serving import Terms
-    from dispatcher.surfaces.console import ConsoleSettings, console_app
-    from dispatcher.surfaces.health import health_app
-    from dispatcher.surfaces.servers import Listener, bind
-    from dispatcher.surfaces.taskpage.app import task_app
-    from dispatcher.surfaces.taskpage.settings import PageSettings
-
-    markets = {
-        name: connector
-        for name, connector in connectors.items()
-        if isinstance(connector, Market) and connector.manifest.content is Content.OURS
-    }
-    page = task_app(
-        store,
-        markets,
-        clock=wall_clock,
-        rng=np.random.default_rng(),
-        epoch=daemon.epoch_to_show,
-        terms=Terms(
-            lease=config.tasks.lease,
-            extensions=config.tasks.extensions,
-            apart=config.tasks.apart,
-            patience=config.tasks.patience,
-        ),
-        settings=PageSettings(
-            https=(config.surfaces.worker_url or "").startswith("https://")
-        ),
-    )
-    operators = console_app(
-        store,
-        clock=wall_clock,
-        settings=ConsoleSettings(
-            url=config.surfaces.operator_url or "",
-            behind_proxy=config.surfaces.behind_proxy,
-        ),
-    )
-    apps: dict[str, ASGIApp] = {
-        "operators": operators,
-        "workers": page,
-        "admin": health_app(store, daemon),
-    }
-    listeners = []
-    for name, app in apps.items():
-        host, port = split_address(getattr(config.surfaces, name), name)
-        listeners.append(Listener(name, app, bind(name, host, port)))
-    return listeners
-
-
-def _serve(
-    store: Store,
-    daemon: Daemon,
-    listeners: list[Listener],
-    drain: float,
-    config: Config,
-) -> None:
-    from dispatcher.errors import DispatcherError
-    from dispatcher.store import status as rows
-    from dispatcher.surfaces.servers import serve
-
-    def started() -> None:
-        for listener in listeners:
-            print(f"{listener.name:9} {listener.url}/", file=sys.stderr, flush=True)
-        if sys.stderr.isatty():  # a journal would keep the link
-            with suppress(DispatcherError):  # busy: a command makes one as well
-                link = console.make(store, config, listeners[0].url)
-                print(f"sign in   {link}   (once, within 10 min)", file=sys.stderr)
-
-    def drained() -> bool:
-        if not daemon.is_leading():
-            return True  # another one leads: nothing is ours to wait for
-        try:
-            with store.read() as tx:
-                return rows.live_shown(tx, wall_clock()) == 0
-        except DispatcherError:
-            return False  # busy: asked again in a moment
-
-    serve(
-        listeners,
-        draining=daemon.begin_drain,
-        drained=drained,
-        drain_seconds=drain,
-        started=started,
-        proxied=config.surfaces.behind_proxy,
-    )

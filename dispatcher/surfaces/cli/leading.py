@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dispatcher.leadership import Standby
     from dispatcher.store import Store
     from dispatcher.store.lease import Holder
+    from dispatcher.surfaces.systemd import Notifier
 
 LOOK: Final = 0.1
 """Seconds between two looks whether a daemon has ended."""
@@ -54,7 +55,7 @@ def refuse_root(*, allowed: bool) -> None:
     )
 
 
-def stand_by(store: Store) -> Standby:
+def stand_by(store: Store, notifier: Notifier) -> Standby:
     """Make what waits for the lease; SIGTERM and SIGINT end the waiting."""
     from dispatcher.leadership import Standby
 
@@ -66,7 +67,9 @@ def stand_by(store: Store) -> Standby:
 
     def pause(seconds: float) -> bool:
         until = time.monotonic() + seconds
+        notifier.ready("standing by")
         while not told and (left := until - time.monotonic()) > 0:
+            notifier.beat()
             time.sleep(min(LOOK, left))
         if told:
             for number, handler in before.items():

@@ -1,0 +1,83 @@
+"""Numbers for the metrics: counts by connector and state, never a worker or a value."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dispatcher.model import SYSTEM_CHAIN
+from dispatcher.store.transaction import Tx
+
+
+class WaitingRow(NamedTuple):
+    """What waits for a connector: messages, moment of the oldest, most failed tries."""
+
+    connector: str
+    messages: int
+    oldest: int
+    tries: int
+
+
+def tasks(tx: Tx) -> list[tuple[str, str, int]]:
+    """Tasks by connector and state."""
+    text = "SELECT connector, state, count(*) FROM task GROUP BY connector, state"
+    return [(name, state, int(count)) for name, state, count in tx.rows(text)]
+
+
+def waiting(tx: Tx) -> list[WaitingRow]:
+    """Messages that wait or are being sent, by connector."""
+    return [
+        WaitingRow(name, int(count), int(oldest), int(tries))
+        for name, count, oldest, tries in tx.rows(
+            "SELECT connector, count(*), min(created_at), max(attempts) FROM outbox"
+            " WHERE state IN ('ready', 'leased') GROUP BY connector"
+        )
+    ]
+
+
+def dead(tx: Tx) -> list[tuple[str, str, int]]:
+    """Messages that were given up, by connector and kind."""
+    text = (
+        "SELECT connector, kind, count(*) FROM outbox WHERE state = 'dead'"
+        " GROUP BY connector, kind"
+    )
+    return [(name, kind, int(count)) for name, kind, count in tx.rows(text)]
+
+
+def answers(tx: Tx) -> list[tuple[str, str, int]]:
+    """Answers by connector, ``valid`` or ``refused``."""
+    text = (
+        "SELECT a.connector, CASE WHEN w.valid = 1 THEN 'valid' ELSE 'refused' END,"
+        " count(*) FROM answer w JOIN account a ON a.id = w.account_id"
+        " GROUP BY a.connector, w.valid"
+    )
+    return [(name, verdict, int(count)) for name, verdict, count in tx.rows(text)]
+
+
+def chain_lengths(tx: Tx) -> dict[int, int]:
+    """Length of every adversary's chain."""
+    text = "SELECT id, seq FROM chain WHERE id <> ?"
+    return {int(chain): int(seq) for chain, seq in tx.rows(text, [SYSTEM_CHAIN])}
+
+
+def exposures_after(tx: Tx, chain_id: int, seq: int) -> list[tuple[str, int]]:
+    """Exposures by connector in the lines of a chain after one."""
+    return [
+        (name, int(count))
+        for name, count in tx.rows(
+            "SELECT a.connector, count(*) FROM ledger_line l"
+            " JOIN account a ON a.id = l.account_id"
+            " WHERE l.chain_id = ? AND l.seq > ? AND l.kind = 'exposure'"
+            " GROUP BY a.connector",
+            [chain_id, seq],
+        )
+    ]
+
+
+def size(tx: Tx) -> int:
+    """Bytes of the database."""
+    text = (
+        "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+        if tx.dialect == "sqlite"
+        else "SELECT pg_database_size(current_database())"
+    )
+    return int(tx.value(text))

@@ -1,0 +1,237 @@
+"""The servers of a daemon that leads: their applications, and settings read again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from dispatcher.errors import DispatcherError
+from dispatcher.surfaces.cli import console
+from dispatcher.surfaces.cli.context import CliContext, wall_clock
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from connectors.base import Feed, Market
+    from dispatcher.config import Config
+    from dispatcher.daemon import Daemon, Tick
+    from dispatcher.store import Store
+    from dispatcher.surfaces.servers import Listener
+    from dispatcher.surfaces.systemd import Notifier
+
+AT_START: Final = (
+    "store",
+    "policy",
+    "key_file",
+    "seed",
+    "surfaces",
+    "ledger",
+    "connectors",
+)
+"""Keys of the settings that are read when the daemon starts, and not again."""
+MARGIN: Final = 30.0
+"""Seconds for the end beyond the drain, told to the service manager."""
+
+
+class Front:
+    """Builds the applications, serves them, and builds them anew on SIGHUP.
+
+    Parameters
+    ----------
+    store : Store
+    connectors : Mapping[str, Market | Feed]
+    context : CliContext
+        Its settings are replaced by a reload.
+    daemon : Daemon
+    notifier : Notifier
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        connectors: Mapping[str, Market | Feed],
+        context: CliContext,
+        daemon: Daemon,
+        notifier: Notifier,
+    ) -> None:
+        from dispatcher.ledger.nearness import Nearness
+        from dispatcher.log import get_logger
+        from dispatcher.surfaces.metrics import Tables, make_registry
+
+        self._store = store
+        self._connectors = connectors
+        self._context = context
+        self._daemon = daemon
+        self._notifier = notifier
+        self._reloaded = True
+        self._log = get_logger("front")
+        self._nearness = Nearness()
+        tables = Tables(
+            store,
+            wall_clock,
+            self._nearness,
+            leads=daemon.is_leading,
+            reloaded=lambda: self._reloaded,
+        )
+        self._registry, self._timing = make_registry(tables)
+        self._listeners: list[Listener] = []
+
+    def bind(self) -> None:
+        """Take the ports, before anything ticks.
+
+        Raises
+        ------
+        Conflict
+            One of them is taken.
+        """
+        from dispatcher.config import split_address
+        from dispatcher.surfaces.servers import Listener, Swap, bind
+
+        surfaces = self._context.config.surfaces
+        for name, app in self._apps().items():
+            host, port = split_address(getattr(surfaces, name), name)
+            self._listeners.append(Listener(name, Swap(app), bind(name, host, port)))
+
+    def serve(self, drain: float, ticks: Callable[[], list[Tick]]) -> None:
+        """Serve until a signal ends it.
+
+        Parameters
+        ----------
+        drain : float
+            Seconds to wait for answers at the end.
+        ticks : callable
+            Makes the stages' turns from the settings in force.
+        """
+        from dispatcher.surfaces.servers import serve
+
+        def draining() -> None:
+            if not self._daemon.was_lost():  # else it may stand by and lead again
+                self._notifier.stopping(drain + MARGIN)
+            self._daemon.begin_drain()
+
+        serve(
+            self._listeners,
+            draining=draining,
+            drained=self._drained,
+            drain_seconds=drain,
+            started=self._started,
+            reload=lambda: self.reload(ticks),
+            beat=lambda: self._notifier.beat(self._alive),
+            proxied=self._context.config.surfaces.behind_proxy,
+        )
+
+    def reload(self, ticks: Callable[[], list[Tick]]) -> bool:
+        """Read the settings again; those in force stay where the file is bad.
+
+        Returns
+        -------
+        bool
+            Whether they are in force now, as far as a running daemon can change.
+        """
+        self._notifier.reloading()
+        before = self._context.config
+        try:
+            read = replace(self._context).config  # a context that has read nothing yet
+            kept = {name: getattr(before, name) for name in AT_START}
+            self._context.config = read.model_copy(update=kept)
+            apps = self._apps()
+            self._daemon.retick(ticks(), self._context.config.ticks.leading)
+        except DispatcherError as error:
+            self._context.config = before
+            self._reloaded = False
+            self._log.error("reload-refused", code=error.code, what=error.what)
+        else:
+            for listener in self._listeners:
+                listener.app.app = apps[listener.name]
+            self._reloaded = True
+            later = [name for name in AT_START if getattr(read, name) != kept[name]]
+            self._log.info("reloaded", needs_restart=",".join(later))
+        self._notifier.ready("leading")
+        return self._reloaded
+
+    def _apps(self) -> dict[str, ASGIApp]:
+        from dispatcher.surfaces.console import ConsoleSettings, console_app
+        from dispatcher.surfaces.health import health_app
+        from dispatcher.surfaces.metrics import Timed
+
+        config = self._context.config
+        operators = console_app(
+            self._store,
+            clock=wall_clock,
+            nearness=self._nearness,
+            settings=ConsoleSettings(
+                url=config.surfaces.operator_url or "",
+                behind_proxy=config.surfaces.behind_proxy,
+            ),
+        )
+        return {
+            "operators": Timed(operators, "operators", self._timing),
+            "workers": Timed(self._task_page(config), "workers", self._timing),
+            "admin": health_app(self._store, self._daemon, wall_clock, self._registry),
+        }
+
+    def _task_page(self, config: Config) -> Any:  # noqa: ANN401 - an ASGI application
+        import numpy as np
+
+        from connectors.base import Content, Market
+        from dispatcher.stages.serving import Terms
+        from dispatcher.surfaces.taskpage.app import task_app
+        from dispatcher.surfaces.taskpage.settings import PageSettings
+
+        markets = {
+            name: connector
+            for name, connector in self._connectors.items()
+            if isinstance(connector, Market)
+            and connector.manifest.content is Content.OURS
+        }
+        return task_app(
+            self._store,
+            markets,
+            clock=wall_clock,
+            rng=np.random.default_rng(),
+            epoch=self._daemon.epoch_to_show,
+            terms=Terms(
+                lease=config.tasks.lease,
+                extensions=config.tasks.extensions,
+                apart=config.tasks.apart,
+                patience=config.tasks.patience,
+            ),
+            settings=PageSettings(
+                https=(config.surfaces.worker_url or "").startswith("https://")
+            ),
+        )
+
+    def _started(self) -> None:
+        for listener in self._listeners:
+            print(f"{listener.name:9} {listener.url}/", file=sys.stderr, flush=True)
+        self._notifier.ready("leading")
+        if sys.stderr.isatty():  # a journal would keep the link
+            with suppress(DispatcherError):  # busy: a command makes one as well
+                url = self._listeners[0].url
+                link = console.make(self._store, self._context.config, url)
+                print(f"sign in   {link}   (once, within 10 min)", file=sys.stderr)
+
+    def _drained(self) -> bool:
+        from dispatcher.store import status as rows
+
+        if not self._daemon.is_leading():
+            return True  # another one leads: nothing is ours to wait for
+        try:
+            with self._store.read() as tx:
+                return rows.live_shown(tx, wall_clock()) == 0
+        except DispatcherError:
+            return False  # busy: asked again in a moment
+
+    def _alive(self) -> bool:
+        """Whether the loop that books still turns: it keeps the lease."""
+        from dispatcher.store import lease
+
+        try:
+            with self._store.read() as tx:
+                found = lease.holder(tx, lease.SHARD)
+        except DispatcherError:
+            return True  # the store is away: to be started anew would not help
+        return found is None or found.leased_until > wall_clock()

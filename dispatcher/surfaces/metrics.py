@@ -1,0 +1,282 @@
+"""``/metrics``: what Prometheus asks for, counted from the tables.
+
+Labels are connectors, states, kinds, properties, routes and codes. None names a worker,
+a record or a subject: a label with one would be personal data in a place that keeps it
+for years and asks nobody who reads it.
+"""
+
+from __future__ import annotations
+
+import platform
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dispatcher.errors import DispatcherError
+from dispatcher.ledger.nearness import Nearness
+from dispatcher.store import Clock, Store, lease, metering, moments
+from dispatcher.store import status as rows
+from dispatcher.store.transaction import Tx
+
+SECOND: Final = 1_000_000
+TIRED: Final = 3
+"""A connector is down when a message to it that waits has failed so often."""
+
+REST: Final = 10.0
+"""Seconds between two counts, and at least so many times the length of one."""
+
+PREFIX: Final = "dispatcher_"
+
+
+class Timing:
+    """Histogram of requests, one label for a route and none for what is in its path."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._histogram = Histogram(
+            PREFIX + "http_request_duration_seconds",
+            "Time from a request to the start of its answer.",
+            ("route", "method", "code"),
+            registry=registry,
+            buckets=(0.005, 0.02, 0.1, 0.5, 1, 2.5, 10),
+        )
+
+    def note(self, route: str, method: str, code: int, seconds: float) -> None:
+        """Take in one request."""
+        known = method if method in ("GET", "HEAD", "POST") else "other"
+        self._histogram.labels(route, known, str(code)).observe(seconds)
+
+
+class Timed:
+    """Times the requests of an application, by route.
+
+    Parameters
+    ----------
+    app : ASGI application
+    name : str
+        Stands before the route.
+    timing : Timing
+    """
+
+    def __init__(self, app: ASGIApp, name: str, timing: Timing) -> None:
+        self._app = app
+        self._name = name
+        self._timing = timing
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        began = time.monotonic()
+
+        async def timed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                code, took = message["status"], time.monotonic() - began
+                route = f"{self._name}:{_route(scope)}"
+                self._timing.note(route, scope["method"], code, took)
+            await send(message)
+
+        await self._app(scope, receive, timed)
+
+
+def _route(scope: Scope) -> str:
+    """Path of a request with the names of its parameters; ``other`` where none fits."""
+    path, parameters = str(scope["path"]), scope.get("path_params")
+    if parameters is None or "endpoint" not in scope:
+        return "other"
+    for name, value in parameters.items():
+        if name == "rest":  # what fits no page
+            return "other"
+        path = path.replace(f"/{value}", f"/:{name}", 1)
+    return path
+
+
+class Tables(Collector):
+    """Counts the tables when it is asked, and not too often.
+
+    Parameters
+    ----------
+    store : Store
+    clock : Clock
+    nearness : Nearness
+    leads : callable
+        Whether this process leads.
+    reloaded : callable
+        Whether the last reload of the settings went well.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        nearness: Nearness,
+        *,
+        leads: Callable[[], bool],
+        reloaded: Callable[[], bool],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._nearness = nearness
+        self._leads = leads
+        self._reloaded = reloaded
+        self._lock = threading.Lock()
+        self._counted: list[Metric] = []
+        self._again = 0.0
+        self._lengths: dict[int, int] = {}
+        self._exposures: Counter[str] = Counter()
+
+    def collect(self) -> Iterator[Metric]:
+        """Give all metrics; those of the tables may be a few seconds old."""
+        build = InfoMetricFamily(PREFIX + "build", "The program.")
+        build.add_metric(
+            [],
+            {
+                "version": version("sparsi-dispatcher"),
+                "python": platform.python_version(),
+            },
+        )
+        yield build
+        yield _gauge("leader", "Whether this process leads.", int(self._leads()))
+        yield _gauge(
+            "config_last_reload_successful",
+            "Whether the settings in force are those of the file last reloaded.",
+            int(self._reloaded()),
+        )
+        with self._lock:
+            began = time.monotonic()
+            if began >= self._again:
+                self._count()
+                took = time.monotonic() - began
+                self._again = began + took + max(REST, 10 * took)
+            yield from self._counted
+
+    def _count(self) -> None:
+        try:
+            with self._store.read() as tx:
+                self._counted = [
+                    *self._work(tx),
+                    *self._messages(tx),
+                    *self._ledger(tx),
+                    _gauge("store_up", "Whether the store answers.", 1),
+                ]
+        except DispatcherError:
+            self._counted = [_gauge("store_up", "Whether the store answers.", 0)]
+
+    def _work(self, tx: Tx) -> Iterator[Metric]:
+        by_state = _labelled(
+            "tasks", "Tasks.", ("connector", "state"), metering.tasks(tx)
+        )
+        yield by_state
+        answers = CounterMetricFamily(
+            PREFIX + "answers", "Answers taken.", labels=("connector", "verdict")
+        )
+        for *labels, count in metering.answers(tx):
+            answers.add_metric([str(label) for label in labels], count)
+        yield answers
+        held = sum(row.entries for row in rows.held_back(tx))
+        yield _gauge(
+            "plan_unassignable_fields", "Fields that the plan holds back.", held
+        )
+        yield _gauge("store_bytes", "Size of the store.", metering.size(tx))
+
+    def _messages(self, tx: Tx) -> Iterator[Metric]:
+        waiting = metering.waiting(tx)
+        yield _labelled(
+            "outbox_messages",
+            "Messages that wait to be sent.",
+            ("connector",),
+            [(row.connector, row.messages) for row in waiting],
+        )
+        yield _labelled(
+            "outbox_oldest_message_timestamp_seconds",
+            "When the oldest message that waits was written.",
+            ("connector",),
+            [(row.connector, row.oldest / SECOND) for row in waiting],
+        )
+        yield _labelled(
+            "dead_letters",
+            "Messages that were given up.",
+            ("connector", "kind"),
+            metering.dead(tx),
+        )
+        yield _labelled(
+            "connector_up",
+            "0 where what waits has failed several times.",
+            ("connector",),
+            [(row.connector, int(row.tries < TIRED)) for row in waiting],
+        )
+
+    def _ledger(self, tx: Tx) -> Iterator[Metric]:
+        found = lease.holder(tx, lease.SHARD)
+        yield _gauge("lease_epoch", "Epoch of the lease.", found.epoch if found else 0)
+        held = bool(found and found.leased_until > self._clock())
+        yield _gauge("lease_held", "Whether any daemon holds the lease.", int(held))
+        near: dict[str, float] = {}
+        for shares in self._nearness.look(tx).values():
+            for name, one in shares.items():
+                if one.tau is not None:
+                    near[name] = max(near.get(name, 0.0), float(one.share))
+        yield _labelled(
+            "disclosure_max_ratio",
+            "Largest disclosure to anybody over the limit; 1 is the limit.",
+            ("property",),
+            sorted(near.items()),
+        )
+        exposures = CounterMetricFamily(
+            PREFIX + "exposures", "Exposures booked.", labels=("connector",)
+        )
+        for connector, count in sorted(self._shown(tx).items()):
+            exposures.add_metric([connector], count)
+        yield exposures
+        for name, moment in (
+            ("ledger_last_verified", moments.LEDGER_VERIFIED),
+            ("backup_last_success", moments.BACKUP_MADE),
+        ):
+            at = (moments.moment(tx, moment) or 0) / SECOND
+            yield _gauge(
+                f"{name}_timestamp_seconds", "When it was last done; 0: never.", at
+            )
+
+    def _shown(self, tx: Tx) -> Counter[str]:
+        """Count exposures: only the lines that came since the last time."""
+        for chain, seq in metering.chain_lengths(tx).items():
+            before = self._lengths.get(chain, 0)
+            if seq > before:
+                for connector, count in metering.exposures_after(tx, chain, before):
+                    self._exposures[connector] += count
+                self._lengths[chain] = seq
+        return self._exposures
+
+
+def make_registry(tables: Tables) -> tuple[CollectorRegistry, Timing]:
+    """Put the metrics of one process together, and make what times its requests."""
+    registry = CollectorRegistry()
+    registry.register(tables)
+    ProcessCollector(registry=registry)
+    return registry, Timing(registry)
+
+
+def _gauge(name: str, told: str, value: float) -> Metric:
+    return GaugeMetricFamily(PREFIX + name, told, value=value)
+
+
+def _labelled(
+    name: str,
+    told: str,
+    labels: tuple[str, ...],
+    found: list[tuple[str, str, int]] | list[tuple[str, int]] | list[tuple[str, float]],
+) -> Metric:
+    gauge = GaugeMetricFamily(PREFIX + name, told, labels=labels)
+    for row in found:
+        gauge.add_metric([str(label) for label in row[:-1]], float(row[-1]))
+    return gauge
