@@ -1,48 +1,51 @@
 """Check a bundle of evidence, alone: ``python verifier.py DIR [--head HEX ...]``.
 
-Every byte, hash and seal is checked; then what every *adversary* was exposed to is
-replayed, and after every line the disclosure f of every sensitive *set* must be below
-tau: exactly, on integers and fractions. First line of output and exit status:
-``VERIFIED`` 0, ``VIOLATED`` 1, ``BROKEN`` 2 (wrong usage: 2). The words are the paper's:
-an *entry* is one field of one record, a *property* a rule whose sets of entries are
-sensitive, an *adversary* one account or several taken as one; a *unit* is the record or
-subject that a rule makes its sets for. Relation rules are not read yet: BROKEN.
+Every byte, hash and seal is checked; then it is judged what every *adversary* came to
+hold: after every line the disclosure f of every sensitive *set* must be below tau, on
+exact numbers. First line of output and exit status: ``VERIFIED`` 0, ``VIOLATED`` 1,
+``BROKEN`` 2 (wrong usage: 2). The words are the paper's: an *entry* is one field of one
+record, a *property* a rule whose sets of entries are sensitive, an *adversary* one or
+several accounts taken as one (a chain of the ledger). A *unit* is what a rule makes its
+sets for: a record, a subject, or a link between two subjects.
 
-Memory: files are read line by line; of an exposure 64 bytes stay, of an entry about 400,
-of other lines all but their seal. What is held of which unit by whom, the larger part, is
-kept for ``PART`` entries and exposures at a time: whole components of records and
-subjects, so that no unit is cut.
+No unit depends on another, so each is judged alone, over all lines of the ledger.
+Entries with their exposures, then units with their entries, go through a temporary file
+in parts that fit in memory. What stays in memory grows with chains, accounts, accepted
+items and heads of seals, not with exposures, entries or links.
 """
 
 from __future__ import annotations
 
+import gc
 import json
+import marshal
 import re
 import sys
 import tomllib
 from array import array
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
-from functools import partial, reduce
+from functools import partial
 from hashlib import sha256
 from io import TextIOWrapper
 from itertools import islice, pairwise
-from math import ceil, lcm
-from operator import or_
+from math import ceil, inf, isqrt, lcm
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
-from zlib import crc32
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple
 
-PART = 400_000  # entries and exposures that are replayed at a time
+PART = 1 << 24  # bytes of the files that are judged at a time
+ROWS = 12_000  # rows that a spool keeps in memory
 LONGEST = 1 << 24  # bytes of a line with its LF
 LEDGER, USAGE = "ledger.jsonl", "usage: python verifier.py DIR [--head HEX ...]"
 Json = Any  # what a file holds, until its form is checked
+State = Any  # what is held of a unit: a tally, times with tallies, or places by end
+Row = tuple[Any, ...]
+Held = defaultdict[Any, dict[Row, State]]  # by rule and unit
 Check = Callable[[Json], bool]
-Reached = tuple[str, int]  # chain and seq of an adversary
-Items = set[tuple[str, ...]]  # property and unit
-State = Any  # what is held of a unit: its tally, or (time, bit) of each entry, sorted
 
 
 class BrokenError(Exception):
@@ -60,50 +63,44 @@ def need(holds: object, what: str, line: int = 0, file: str = LEDGER) -> None:
 
 FORMS: dict[str, Check] = {
     "any": lambda _: True,
-    "one": lambda x: type(x) is int and x == 1,
     "flag": lambda x: type(x) is bool,
     "text": lambda x: type(x) is str and x != "",
     "hash": lambda x: type(x) is str and bool(re.fullmatch("[0-9a-f]{64}", x)),
     "time": lambda x: type(x) is int and -(2**63) <= x < 2**63,
     "natural": lambda x: type(x) is int and 0 <= x < 2**63,
     "whole": lambda x: type(x) is int and 1 <= x < 2**63,
+    "one": lambda x: type(x) is int and x == 1,
     "amount": lambda x: type(x) in (int, Fraction) and 0 <= x < 2**200,
     "share": lambda x: type(x) in (int, Fraction) and 0 < x <= 1,
     "tau": lambda x: x == "none" or FORMS["share"](x),
     "default": lambda x: x == "none" or (type(x) in (int, Fraction) and x <= 1),
-    "span": lambda x: (
-        type(x) is str and bool(re.fullmatch(r"0*[1-9]\d{,12}[smhdw]", x))
-    ),
+    "span": lambda x: type(x) is str and bool(re.fullmatch(SPAN, x)),
     "pair": lambda x: form("<text>")(x) and len(x) == 2,
     "unit": lambda x: form("<text>")(x) and len(x) <= 2,
     "entity": lambda x: form("{record}")(x) and len(x) == 1,
 }
+SPAN = r"0*[1-9]\d{,12}[smhdw]"
 # A table a line: its members ("?": if any; "+": and those of another table). (x) is a
 # non-empty list without repeats, [x] a list, <x> a sorted list without doubles, {x} a
 # table of any names, a|b one of these words.
 GRAMMAR = """
 line chain:text seq:whole prev:hash hash:hash kind:text at:time
-merge because:text cause:group|merge chains:(text)
-relations relations_count:natural relations_sha256:hash
 past property:text unit:unit
 past-by-chain +past chain:text
 member +line policy:natural account:text groups:<text> accepted:<past>
 exposure +line policy:whole account:text entry:text cause:text
+merge because:text cause:group|merge chains:(text)
 join +line +merge policy:natural accepted:<past>
 system/policy +line version:whole sha256:hash accepted:<past-by-chain>
+relations relations_count:natural relations_sha256:hash
 system/keys +line keys_count:natural keys_sha256:hash +relations
 system/unburn +line entry:text extra:whole because:text
 system/seal +line heads:{whole} root:hash
-places vector?:{text} count?:{whole}
-keys.jsonl +places entry:text record:text field:text subject?:text time?:time
+told format:any heads:any seal:any policies:any counts:any joins:any not_checked:any
+cert.json +told worst:any assumed:[text] engine:text time:time
+columns vector?:{text} count?:{whole}
+keys.jsonl +columns entry:text record:text field:text subject?:text time?:time
 relations.jsonl relation:text ends:pair
-seal seq:whole root:hash
-worst share:text chain?:text seq?:whole
-outcome accepted:natural joins:natural links:natural seals:natural
-counts +outcome accounts:natural adversaries:natural entries:natural exposures:natural
-summary not_checked:<text> worst:{worst} assumed:[text] engine:text time:time
-lists format:one heads:{hash} seal:seal policies:{hash} counts:counts joins:[merge]
-cert.json +summary +lists
 shown utility?:amount send?:flag free?:flag redact?:[text] image?:text answers?:whole
 asked ask?:transcribe|choose|number|date|yes_no|spans|table question?:any help?:any
 field +shown +asked choices?:(text) columns?:(text) min?:any max?:any
@@ -134,17 +131,18 @@ for title, *parts in map(str.split, GRAMMAR.strip().split("\n")):
     TABLES[title] = {m: f for m, _, f in (part.partition(":") for part in parts) if f}
     for other in (part[1:] for part in parts if part[0] == "+"):
         TABLES[title] |= TABLES[other]
+KINDS = {"member", "exposure", "join", *(t for t in TABLES if t.startswith("system/"))}
 
 
 def form(name: str) -> Check:
     """Find the check of a form, or build it from the grammar."""
     if name not in FORMS:
-        words: Check = name.split("|").__contains__
         if name in TABLES:
             FORMS[name] = partial(fits, {m: form(f) for m, f in TABLES[name].items()})
         elif name[0] in "([<{":
             FORMS[name] = partial(holds_items, name[0], form(name[1:-1]))
-        FORMS.setdefault(name, words)
+        else:
+            FORMS[name] = name.split("|").__contains__
     return FORMS[name]
 
 
@@ -174,68 +172,92 @@ def fits(forms: dict[str, Check], x: Json) -> bool:
     return True
 
 
-# -- Bytes: lines of JSON in canonical form ------------------------------------------
+# -- Bytes: lines of JSON in canonical form, and rows on disk ------------------------
 
 ENCODE = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False
 ).encode
-# Nearly every line is an exposure or a key whose texts need no escapes. This is the
-# canonical form of those, member by member; what does not match takes the long way.
+# Nearly every line is an exposure or a key whose texts need no escapes. These are their
+# canonical forms, member by member; what does not match takes the long way.
 TEXT, INT, HASH = r'([^"\\\x00-\x1f]+)', "([1-9][0-9]{,17})", "([0-9a-f]{64})"
 EXPOSURE = re.compile(
-    f'{{"account":"{TEXT}","at":{INT},"cause":"{TEXT}","chain":"{TEXT}",'
+    f'{{"account":"{TEXT}","at":{INT},"cause":"{TEXT}","chain":"(?!system"){TEXT}",'
     f'"entry":"{TEXT}","hash":"{HASH}","kind":"exposure","policy":{INT},'
-    f'"prev":"{HASH}","seq":{INT}}}'
+    f'"prev":"{HASH}","seq":{INT}}}\n'
 )
 ENTRY = re.compile(
-    f'{{"entry":"{TEXT}","field":"{TEXT}","record":"{TEXT}"'
-    f'(?:,"subject":"{TEXT}")?(?:,"time":{INT})?}}'
+    f'{{(?:"count":{{(?:"{TEXT}":{INT})?}},)?"entry":"{TEXT}","field":"{TEXT}",'
+    f'"record":"{TEXT}"(?:,"subject":"{TEXT}")?(?:,"time":{INT})?'
+    f'(?:,"vector":{{(?:"{TEXT}":"{TEXT}")?}})?}}'
 )
 
 
-def raw_lines(folder: Path, name: str) -> Iterator[tuple[int, bytes, str]]:
-    """Stream a file: number, bytes and text of each line."""
+def raw_lines(folder: Path, name: str) -> Iterator[tuple[int, bytes]]:
+    """Stream a file: number and bytes of each line, with its LF."""
     need((folder / name).is_file(), "missing, or not a file", file=name)
     with (folder / name).open("rb") as file:
         reader = iter(partial(file.readline, LONGEST + 1), b"")
         for number, raw in enumerate(reader, 1):
             if len(raw) > LONGEST or raw[-1] != 10:
                 need(False, "too long, or not ended by LF", number, name)
-            try:
-                text = raw[:-1].decode()
-            except UnicodeDecodeError:
-                need(False, "the line is not UTF-8", number, name)
-            yield number, raw, text
+            yield number, raw
 
 
-def parse(text: str, number: int, name: str, shape: str = "") -> Json:
+def parse(raw: bytes, number: int, name: str = LEDGER) -> Json:
     """Read a line of JSON: canonical, and of its form (in the ledger: by its kind)."""
-    plain = ENTRY.fullmatch(text) if name == "keys.jsonl" else None
-    if plain:
-        entry, field, record, subject, time = plain.groups()
-        line = {"entry": entry, "field": field, "record": record, "subject": subject}
-        return line | {"time": time and int(time)}
     try:
+        text = raw[:-1].decode()
         line = json.loads(text)
+        if name == "keys.jsonl" and ENTRY.fullmatch(text):
+            return line
         right = type(line) is dict and ENCODE(line) == text
         need(right, "the line is not an object in canonical form", number, name)
-        if not shape:
+        shape = name
+        if name == LEDGER:
             shape = "system/" * (line.get("chain") == "system") + str(line.get("kind"))
-            need(shape in LINES, "the line is of no kind of its chain", number)
+            need(shape in KINDS, "the line is of no kind of its chain", number)
         form(shape)(line)
     except (ValueError, RecursionError) as error:
-        what = str(error) if type(error) is ValueError else "the line is not JSON"
+        what = str(error) if type(error) is ValueError else "no JSON in UTF-8"
         need(False, what, number, name)
     return line
 
 
-OF_CHAIN = ("chain", "seq", "prev", "hash")
-LINES = {"member", "exposure", "join", *(t for t in TABLES if t.startswith("system/"))}
+class Spool:
+    """Rows in parts on disk: those with the same first item are in one part."""
+
+    def __init__(self, file: IO[bytes], parts: int) -> None:
+        self.file = file
+        self.rows: list[list[Row]] = [[] for _ in range(parts)]
+        self.places: list[list[tuple[int, int]]] = [[] for _ in range(parts)]
+
+    def add(self, row: Row) -> None:
+        """Add a row; rows that wait for their part are written together."""
+        part = hash(row[0]) % len(self.rows)
+        self.rows[part].append(row)
+        if len(self.rows[part]) * len(self.rows) > ROWS:
+            place, raw = self.file.seek(0, 2), marshal.dumps(self.rows[part])
+            self.places[part].append((place, self.file.write(raw)))
+            self.rows[part] = []
+
+    def parts(self) -> Iterator[dict[Any, list[Row]]]:
+        """Give part after part, by the first item of its rows, in order of adding."""
+        for part, places in enumerate(self.places):
+            rows: list[Row] = []
+            for place, size in places:
+                self.file.seek(place)
+                rows += marshal.loads(self.file.read(size))  # noqa: S302 - our own
+            found: dict[Any, list[Row]] = defaultdict(list)
+            for row in rows + self.rows[part]:
+                found[row[0]].append(row)
+            yield found
+
 
 # -- The policy, and its properties --------------------------------------------------
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 DECIMAL = re.compile("[+-]?([0-9.]+)(?:[eE][+-]?0*([0-9]{1,2}))?")
+CHECKED = ("step", "linear", "quadratic", "common", "cosine")
 
 
 def decimal(text: str) -> Fraction:
@@ -247,117 +269,155 @@ def decimal(text: str) -> Fraction:
     return Fraction(found[0])
 
 
+class Entry(NamedTuple):
+    """An entry as far as a unit needs it, and who came to hold it."""
+
+    of: str  # the record or subject
+    field: str
+    facts: list[tuple[int, Json]]  # all its members, from this version on
+    since: dict[str, tuple[int, int | None]]  # by chain: seq; and time, or by a join
+
+    def known(self, version: int) -> Json:
+        """Give the members of the entry under a version."""
+        for since, members in reversed(self.facts):
+            if since <= version:
+                return members
+        return {}
+
+
 class Rule:
     """A property of one version: the sets it makes, and f over what is held.
 
-    Of a set, what counts is the *tally* of its state: their number where the rule counts
-    entries, else the fields as bits. f is kept times ``scale``, an integer.
+    What is held of a set is told by a *tally*: how many entries of each field, at 40
+    bits a field. f of a cosine is its square, here and in all that is compared to it.
     """
 
-    def __init__(self, name: str, spec: Json, policy: Json) -> None:
+    def __init__(self, name: str, spec: Json, source: Json, version: int) -> None:
         how = spec.get("disclosure", "step")
-        how = how if type(how) is dict else {"kind": how}
+        self.how = how = how if type(how) is dict else {"kind": how}
         if str(how.get("kind")).startswith("plugin:"):
-            how = {"kind": how["kind"]}  # its parameters are its own
-        sets = spec["any_of"] if "any_of" in spec else [spec.get("of", [])]
-        fields = list(dict.fromkeys(f for one in sets for f in one))
-        tau = spec.get("tau", policy.get("budget", {}).get("tau", 1))
-        groups = policy.get("workers", {}).get("groups", {})
-        if not allowed(spec, how, fields, tau, policy):
+            self.how = how = {"kind": how["kind"]}  # its parameters are its own
+        self.sets = spec["any_of"] if "any_of" in spec else [spec.get("of", [])]
+        self.fields = list(dict.fromkeys(f for one in self.sets for f in one))
+        tau = spec.get("tau", source.get("budget", {}).get("tau", 1))
+        if not allowed(spec, how, self.fields, tau, source):
             raise ValueError(f"property `{name}` is outside the language")
-        self.name, self.kind = name, how["kind"]
-        self.checked = self.kind in ("step", "linear", "quadratic")
-        self.of_record = spec.get("scope", "record") == "record"
-        self.timed, span = "window" in spec, spec.get("window", "0s")
+        self.name, self.kind, self.version = name, how["kind"], version
+        self.scope = spec.get("scope", "record")
+        if self.scope == "relation":
+            self.scope = f"relation {spec['relation']}"
+        span = spec.get("window", "0s")
         self.window = int(span[:-1]) * SECONDS[span[-1]] * 1_000_000
-        self.needs = ["subject"] * (not self.of_record) + ["time"] * self.timed
-        self.at, self.weight = how.get("at", 0), how.get("weight", 0)
-        self.counting = bool(self.at or self.weight)
-        self.bits = {f: 0 if self.counting else 1 << n for n, f in enumerate(fields)}
-        self.masks = [sum(self.bits[f] for f in one) for one in sets]
-        weights = how.get("weights") or dict.fromkeys(fields, Fraction(1, len(fields)))
-        self.weights = [(self.bits[f], weights[f]) for f in fields]
-        terms = [self.weight] if self.weight else weights.values()
-        power = {"linear": 1, "quadratic": 2}.get(self.kind, 0)
-        self.scale = lcm(*(Fraction(term).denominator for term in terms)) ** power
-        self.tau, self.average = None if tau == "none" else tau, spec.get("average")
-        self.limit = None if self.tau is None else ceil(self.tau * self.scale)
+        self.needs = {"subject"} if self.scope != "record" else set()
+        self.needs |= ({"time"} if self.window else set()) | how.keys() & {
+            "vector",
+            "count",
+        }
+        self.one = {field: 1 << 40 * n for n, field in enumerate(self.fields)}
+        share = Fraction(1, len(self.fields))
+        self.weights = how.get("weights") or dict.fromkeys(self.fields, share)
+        terms = [Fraction(x) for x in (*self.weights.values(), how.get("weight", 1))]
+        cosine = self.kind == "cosine"
+        self.scale = 1 if cosine else lcm(*(term.denominator for term in terms)) ** 2
+        self.average, self.tau = spec.get("average"), None if tau == "none" else tau
+        if self.tau is not None:
+            self.tau = Fraction(tau) ** (2 if cosine else 1)
+            self.limit = self.tau if cosine else ceil(self.tau * self.scale)
+        groups = source.get("workers", {}).get("groups", {})
         self.trusted = {g for g in groups if name in groups[g].get("trusted", [])}
-        self.known: dict[int, int] = {}  # largest f, by tally
+        self.f_of: dict[int, list[int]] = {}  # f of each set, by tally
         self.top, self.place = 0, ("", 0)  # the largest f judged, and where
+
+    def hold(self, state: State, entry: Entry) -> State:
+        """Give what is held of a unit with one entry more."""
+        if self.kind in ("common", "cosine"):
+            state, known = state or defaultdict(Counter), entry.known(self.version)
+            place = known.get("vector", {}).get(self.how["vector"])
+            count = (
+                known.get("count", {}).get(self.how["count"])
+                if self.how.get("count")
+                else 1
+            )
+            if place and count:
+                state[entry.of][place] += count
+        elif self.window:
+            state, time = state or [], entry.known(self.version).get("time")
+            if time is not None:
+                insort(state, (time, self.one[entry.field]))
+        else:
+            state = (state or 0) + self.one[entry.field]
+        return state
+
+    def fs(self, held: State, whole: State) -> list[Any]:
+        """Give f of every set of a unit: a window from each time of an entry on."""
+        if self.kind in ("common", "cosine"):
+            return [self.alike(*held.values()) if len(held) == 2 else 0]
+        if not self.window:
+            if held not in self.f_of:
+                self.f_of[held] = self.disclosed(held)
+            return self.f_of[held]
+        found = []
+        for time in dict(whole):
+            first = bisect_left(held, (time,))
+            last = bisect_left(held, (time + self.window + 1,))
+            found += self.disclosed(sum(one for _, one in held[first:last]))
+        return found
 
     def disclosed(self, tally: int) -> list[int]:
         """Give f of each set over what a tally says: one, or one an alternative."""
-        if self.at:
-            return [int(tally >= self.at)]
+        counts = {field: tally // one % (1 << 40) for field, one in self.one.items()}
+        seen, number = {f for f, n in counts.items() if n}, sum(counts.values())
+        if "at" in self.how:
+            return [self.scale * (number >= self.how["at"])]
         if self.kind == "step":
-            return [int(tally & mask == mask) for mask in self.masks]
-        held = sum(weight for bit, weight in self.weights if tally & bit)
-        s = Fraction(min(1, self.weight * tally) if self.weight else held)
-        return [int((s * s if self.kind == "quadratic" else s) * self.scale)]
+            return [self.scale * seen.issuperset(one) for one in self.sets]
+        s = sum(self.weights[field] for field in seen)
+        if "per" in self.how:
+            s = min(1, self.how["weight"] * number)
+        return [int((s if self.kind == "linear" else s * s) * self.scale)]
 
-    def add(self, held: dict[str, State], key: Key) -> State:
-        """Add an entry to what is held; give what is held of its unit."""
-        unit = key.record if self.of_record else key.subject
-        bit = self.bits[key.field]
-        if self.timed:
-            insort(held.setdefault(unit, []), (key.time, bit))
-        else:
-            tally = held.get(unit, 0)
-            held[unit] = tally + 1 if self.counting else tally | bit
-        return held[unit]
-
-    def each_set(self, held: State, everything: State) -> Iterator[int]:
-        """Give f of every set of a unit: a window from each time of an entry on."""
-        if not self.timed:
-            yield from self.disclosed(held)
-        for since in dict(everything) if self.timed else ():
-            first = bisect_left(held, (since, -1))
-            last = bisect_left(held, (since + self.window + 1, -1))
-            bits = (bit for _, bit in held[first:last])
-            tally = last - first if self.counting else reduce(or_, bits, 0)
-            yield from self.disclosed(tally)
+    def alike(self, one: Counter[str], two: Counter[str]) -> int | Fraction:
+        """Compare the places of both ends: a common one, or the square of the cosine."""
+        product = sum(n * two[place] for place, n in one.items() if place in two)
+        if self.kind == "common":
+            return self.scale * (product > 0)
+        norms = [sum(n * n for n in end.values()) for end in (one, two)]
+        return Fraction(product * product, norms[0] * norms[1])
 
     def past(self, held: State, chain: str, seq: int) -> bool:
         """Tell whether a unit is past its limit; remember the largest f judged."""
-        f = None if self.timed else self.known.get(held)
-        if f is None:
-            f = max(self.each_set(held, held))
-            if not self.timed:
-                self.known[held] = f
+        f = max(self.fs(held, held), default=0)
         if f >= self.top and (f > self.top or (chain, seq) < self.place):
             self.top, self.place = f, (chain, seq)
-        return self.limit is not None and f >= self.limit
+        return self.tau is not None and f >= self.limit
 
 
-def allowed(spec: Json, how: Json, fields: list[str], tau: Json, policy: Json) -> bool:
+def allowed(spec: Json, how: Json, fields: list[str], tau: Json, source: Json) -> bool:
     """Tell whether a property keeps what the language asks beyond its grammar."""
-    entity, kind = next(iter(policy["entity"].values())), str(how.get("kind"))
+    entity, kind = next(iter(source["entity"].values())), str(how.get("kind"))
+    if kind[:7] != "plugin:" and not (f"f/{kind}" in TABLES and form(f"f/{kind}")(how)):
+        return False
     declared, scope = entity["fields"], spec.get("scope", "record")
     weights, sums = how.get("weights"), kind in ("linear", "quadratic")
-    if kind in ("common", "cosine") and scope == "relation":
-        raise ValueError("relation rules are not read by this verifier")
-    return all(
-        (
-            kind[:7] == "plugin:" or (f"f/{kind}" in TABLES and form(f"f/{kind}")(how)),
-            ("of" in spec) != ("any_of" in spec),
-            all(f in declared and not declared[f].get("free") for f in fields),
-            FORMS["tau"](tau),  # the budget's own is no matter where no rule uses it
-            tau != "none" or policy.get("budget", {}).get("objective") == "tradeoff",
-            scope == "record" or "subject" in entity,
-            scope != "relation" or spec.get("relation") in policy.get("relation", {}),
-            scope != "relation" or not (sums or kind == "step"),
-            kind not in ("common", "cosine"),
-            "window" not in spec or (scope == "subject" and "time" in entity),
-            "any_of" not in spec or how == {"kind": "step"},
-            scope != "record" or how.get("at", 0) <= len(fields),
-            ("per" in how) == ("weight" in how),
-            not sums or scope == "record" or "per" in how,
-            not weights or (scope == "record" and "per" not in how),
-            not weights or weights.keys() == set(fields),
-            not weights or sum(weights.values()) == 1,
-        )
+    conditions = (
+        ("of" in spec) != ("any_of" in spec),
+        all(f in declared and not declared[f].get("free") for f in fields),
+        FORMS["tau"](tau),  # the budget's own is no matter where no rule uses it
+        tau != "none" or source.get("budget", {}).get("objective") == "tradeoff",
+        scope == "record" or "subject" in entity,
+        scope != "relation" or spec.get("relation") in source.get("relation", {}),
+        scope != "relation" or not (sums or kind == "step"),
+        scope == "relation" or kind not in ("common", "cosine"),
+        "window" not in spec or (scope == "subject" and "time" in entity),
+        "any_of" not in spec or how == {"kind": "step"},
+        scope != "record" or how.get("at", 0) <= len(fields),
+        ("per" in how) == ("weight" in how),
+        not sums or scope == "record" or "per" in how,
+        not weights or (scope == "record" and "per" not in how),
+        not weights or weights.keys() == set(fields),
+        not weights or sum(weights.values()) == 1,
     )
+    return all(conditions)
 
 
 class Policy:
@@ -366,22 +426,45 @@ class Policy:
     def __init__(self, line: Json, source: Json) -> None:
         self.line, specs = line, source.get("property", {})
         budget, entities = source.get("budget", {}), source.get("entity", {})
-        self.average, self.showings = budget.get("average"), dict[str, int]()  # t
-        for entity in entities.values():
-            for name, field in entity["fields"].items():
-                if field.get("send", True):
-                    self.showings[name] = budget.get("t", field.get("answers", 1) + 2)
+        fields = {
+            n: f for entity in entities.values() for n, f in entity["fields"].items()
+        }
+        sent = {
+            name: field for name, field in fields.items() if field.get("send", True)
+        }
+        self.t = {n: budget.get("t", f.get("answers", 1) + 2) for n, f in sent.items()}
         self.groups = source.get("workers", {}).get("groups", {})
         trusted = {name for g in self.groups.values() for name in g.get("trusted", [])}
         if trusted - specs.keys():
             raise ValueError("a group is trusted with an unknown property")
-        rules = [Rule(name, spec, source) for name, spec in specs.items()]
-        self.rules = [rule for rule in rules if rule.checked]
-        self.unchecked = {rule.name for rule in rules if not rule.checked}
-        self.of_field: dict[str, list[Rule]] = defaultdict(list)
+        rules = [Rule(n, spec, source, line["version"]) for n, spec in specs.items()]
+        self.rules = [rule for rule in rules if rule.kind in CHECKED]
+        self.unchecked = {rule.name for rule in rules if rule.kind not in CHECKED}
+        self.average = budget.get("average")
+        self.averaging = any([self.average, *(rule.average for rule in self.rules)])
+        self.over: dict[Row, list[Rule]] = defaultdict(list)  # by scope and field
+        self.needs: dict[str, set[str]] = defaultdict(set)  # members, by field
         for rule in self.rules:
-            for name in rule.bits:
-                self.of_field[name].append(rule)
+            for field in rule.fields:
+                self.over[rule.scope, field].append(rule)
+                self.needs[field] |= rule.needs
+        self.judged_by: dict[frozenset[Row], tuple[Rule, ...]] = {}  # by groups
+        self.accepted: dict[str, set[Row]] = defaultdict(set)  # items, by adversary
+        for item in line.get("accepted", ()):
+            self.accepted[item["chain"]].add((item["property"], *item["unit"]))
+
+    def hold(self, held: Held, key: Row, unit: Row, after: int, entry: Entry) -> None:
+        """Add an entry to what is held of a unit, by the rules after some version."""
+        for rule in self.over.get(key, ()):
+            if rule.version > after:
+                held[rule][unit] = rule.hold(held[rule].get(unit), entry)
+
+    def judged(self, groups: frozenset[Row]) -> tuple[Rule, ...]:
+        """Give the rules that some account, by its groups, is not trusted with."""
+        if groups not in self.judged_by:
+            rules = (r for r in self.rules if not all(r.trusted & {*g} for g in groups))
+            self.judged_by[groups] = tuple(rules)
+        return self.judged_by[groups]
 
 
 def read_policy(folder: Path, line: Json) -> Policy:
@@ -400,407 +483,493 @@ def read_policy(folder: Path, line: Json) -> Policy:
         raise BrokenError(found) from None
 
 
-# -- The bundle: chains and seals, keys, then the replay -----------------------------
+# -- The ledger: chains, seals, joins, and where all is judged ------------------------
 
 
-class Key(NamedTuple):
-    """One entry as far as rules need it: a field of a record."""
+class Point(NamedTuple):
+    """A line at which all is judged, or from which on other rules are."""
 
-    entry: int
-    field: str
-    record: str
-    subject: Json = None
-    time: Json = None
-    vector: Json = None
-    count: Json = None
-
-
-def merged(old: Json, new: Json) -> Json:
-    """Add what a later line says of an entry; it may not change anything."""
-    if type(old) is dict and type(new) is dict and old | new == new | old:
-        return old | new
-    need(None in (old, new) or old == new, "a line changes an entry", 0, "keys.jsonl")
-    return new if old is None else old
+    seq: int  # the last line of the chain by then
+    barrier: int  # the version that comes into force here, else 0
+    judged: tuple[Rule, ...]  # at exposures from here on
+    now: tuple[Rule, ...]  # over all units, here
+    items: set[Row]  # accepted here; in the end, those of which no need was found
+    place: tuple[int, str, int]  # time, chain and seq of the line
+    others: list[str]  # chains that were joined to this one here
 
 
 class Chain:
-    """The lines of one chain, in columns; ``other`` has all lines but exposures."""
+    """What stays of a chain: its end, its seals, and all lines but exposures."""
 
     def __init__(self) -> None:
-        self.last, self.digests = "0" * 64, bytearray()
-        self.at, self.policy = array("q"), array("q")
-        self.account, self.entry = array("q"), array("q")
-        self.other: dict[int, Json] = {}
+        self.seq, self.last, self.at, self.sealed = 0, "0" * 64, -(2**63), 0
+        self.starts: list[int] = []  # how many lines come before version 1, 2 ...
+        self.heads, self.digests = array("q"), bytearray()  # what seals name: seq, hash
+        self.lines: list[Json] = []
+        self.points: list[Point] = []
+        self.path: list[tuple[str, int]] = []  # where it was joined, and that again
+        self.groups = Counter[Row]()  # of its accounts
+        self.means: set[str] = set()  # averages accepted since the last policy line
 
-
-class Adversary:
-    """One account or several taken as one: what is held, and what was accepted."""
-
-    def __init__(self) -> None:
-        self.accounts: dict[int, list[str]] = {}  # groups, by account
-        self.keys: dict[int, Key] = {}  # held
-        self.held: dict[Rule, dict[str, State]] = defaultdict(dict)  # by unit
-        self.judged: list[Rule] = []  # the rules that it is not trusted with
-        self.accepted: Items = set()  # since the last policy line
-
-    def trust(self, rules: list[Rule]) -> list[Rule]:
-        """Say anew which rules are judged; give those that were not before."""
-        before, groups = self.judged, self.accounts.values()
-        self.judged = [r for r in rules if not all(r.trusted & {*g} for g in groups)]
-        return [rule for rule in self.judged if rule not in before]
+    def version(self, seq: int) -> int:
+        """Give the version under which a line stands."""
+        return bisect_left(self.starts, seq)
 
 
 class Audit:
     """What the files say, and what is found in them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.seal = folder, {"seq": 0}
-        self.chains: dict[str, Chain] = {}
-        self.accounts: dict[str, int] = {}  # the texts by number, as for entries
-        self.entries: dict[str, int] = {}
+    def __init__(self, folder: Path, file: IO[bytes]) -> None:
+        size, self.folder = (
+            sum(f.stat().st_size for f in folder.glob("*.jsonl")),
+            folder,
+        )
+        spools = (Spool(file, 1 + size // PART) for _ in range(6))
+        self.keys, self.shown, self.records, self.subjects, self.ends, self.links = (
+            spools
+        )
         self.policies = [Policy({}, {})]
-        self.keys: dict[int, list[Key]] = defaultdict(list)  # by version in force
+        self.chains: dict[str, Chain] = defaultdict(Chain)
         self.loads: list[tuple[int, Json]] = []  # version in force, the line
         self.unburnt = Counter[str]()  # showings, by entry
+        self.accounts: dict[str, Row] = {}  # chain and seq of its first line; groups
         self.joins: list[Json] = []
-        self.owed = Counter[tuple[str, int]]()  # accepted, and no need so far
-        self.counts = dict.fromkeys(TABLES["counts"], 0)
-        self.violations: list[tuple[int, str, int, str, str]] = []
-        self.sets, self.sums = Counter[Rule](), Counter[tuple[str, Rule]]()
+        self.counts = Counter[str](accepted=0, exposures=0, entries=0, links=0, seals=0)
+        self.violations: list[Row] = []
+        self.sets = Counter[Rule]()  # that could disclose anything
+        self.fs: dict[tuple[str, Rule], Counter[Any]] = defaultdict(Counter)
 
     def violate(self, at: int, chain: str, seq: int, adversary: str, name: str) -> None:
         """Note a violation; only the least is kept."""
         self.violations = [min([*self.violations, (at, chain, seq, adversary, name)])]
 
-    def read_ledger(self) -> None:
-        """Read the ledger: every line canonical, of its form, chained by its hash."""
-        accounts, entries = self.accounts, self.entries
-        for number, raw, text in raw_lines(self.folder, LEDGER):
-            plain, line = EXPOSURE.fullmatch(text), None
-            if plain and plain[4] != "system":
-                account, at, _, name, entry, digest, policy, prev, seq = plain.groups()
-                at, policy, seq = int(at), int(policy), int(seq)
-            else:
-                line = parse(text, number, LEDGER)
-                name, digest, prev = line["chain"], line["hash"], line["prev"]
-                at, policy, seq = line["at"], line.get("policy", 0), line["seq"]
-                account, entry = line.get("account"), line.get("entry")
-            chain = self.chains.get(name) or self.chains.setdefault(name, Chain())
-            if seq != len(chain.at) + 1 or prev != chain.last:
-                need(False, "the line does not follow the one before it", number)
-            if chain.at and (at < chain.at[-1] or policy < chain.policy[-1]):
-                need(False, "`at` or `policy` falls within the chain", number)
-            rest = raw[:-1].replace(f'"hash":"{digest}",'.encode(), b"", 1)
-            if sha256(prev.encode() + rest).hexdigest() != digest:
-                need(False, "the line has not the hash that it says", number)
-            chain.last = digest
-            chain.digests += bytes.fromhex(digest)
-            chain.at.append(at)
-            chain.policy.append(policy)
-            if line and line["kind"] != "exposure":
-                chain.other[seq] = line
-                chain.account.append(-1)
-                chain.entry.append(-1)
-            else:
-                self.counts["exposures"] += 1
-                chain.account.append(accounts.setdefault(account, len(accounts)))
-                chain.entry.append(entries.setdefault(entry, len(entries)))
+    def system_lines(self) -> Iterator[tuple[int, Json]]:
+        """Stream the lines of the system, each with the version in force after it."""
+        version = 0
+        for number, raw in raw_lines(self.folder, LEDGER):
+            line = parse(raw, number) if b'"chain":"system"' in raw else {}
+            if line.get("chain") == "system":
+                version += line["kind"] == "policy"
+                yield version, line
 
-    def read_structure(self) -> None:
-        """Order chains, so that what ended is replayed before what it was joined to."""
-        ends: dict[str, str] = {}
-        for name, chain in self.chains.items():
-            for seq, line in chain.other.items():
-                first, *_ = line.get("chains", [name])
-                if first != name:
-                    need(name in line["chains"], "a join of other chains")
-                    need(seq == len(chain.at), "a chain goes on after its end")
-                    ends[name] = first
-                elif "accepted" in line:
-                    self.counts["accepted"] += len(line["accepted"])
-                    items = sum(1 for item in line["accepted"] if item["unit"])
-                    self.owed[name, seq] = items
-                    if "chains" in line:
-                        self.joins.append({m: line[m] for m in TABLES["merge"]})
-        ranks = dict.fromkeys(sorted(self.chains.keys() - {"system"}), 0)
-        for name in ends:
-            on = name
-            while on in ends:
-                ranks[name], on = ranks[name] - 1, ends[on]
-                need(-ranks[name] <= len(ends), "joins wait for one another")
-        self.order = sorted(ranks, key=lambda name: ranks[name])
-        self.joins.sort(key=lambda join: join["chains"])
-        self.counts["joins"] = len(self.joins)
-        self.counts["adversaries"] = len(ranks) - len(ends)
-
-    def read_system(self, heads: set[str]) -> None:
-        """Walk the chain of the system: policies, loads, unburnt showings and seals."""
-        system, before = self.chains.get("system", Chain()), 0
-        sealed, leaves = Counter[str](), dict[str, str]()
-        for seq, line in system.other.items():
-            kind, version = line["kind"], len(self.policies) - 1
-            where = f"line {seq} of system: "
-            if kind == "policy":
-                need(line["version"] == version + 1, where + "not the next version")
+    def read_system(self) -> None:
+        """Read policies, loads, unburnt showings, and which lines the seals name."""
+        for version, line in self.system_lines():
+            if line["kind"] == "policy":
+                need(line["version"] == version, "a policy is not the next version")
                 self.policies.append(read_policy(self.folder, line))
-            elif kind == "keys":
+            elif line["kind"] == "keys":
                 self.loads.append((version, line))
-            elif kind == "unburn":
+            elif line["kind"] == "unburn":
                 self.unburnt[line["entry"]] += line["extra"]
-            else:
-                for name, last in line["heads"].items():
-                    first, chain = sealed[name], self.chains.get(name, Chain())
-                    right = name != "system" and first < last <= len(chain.at)
-                    need(right, where + "a head is not of a chain that grew")
-                    ends = chain.policy[first], chain.policy[last - 1]
-                    right = before <= ends[0] and ends[1] <= version
-                    need(right, where + "what it covers names another version")
-                    sealed[name] = last
-                    leaves[name] = chain.digests[32 * last - 32 : 32 * last].hex()
-                leaves["system"], before, self.seal = line["prev"], version, line
-                right = merkle_root(leaves) == line["root"]
-                need(right, where + "the root is not that of the heads")
-                heads.discard(line["root"])
-                self.counts["seals"] += 1
-        lengths = {name: len(self.chains[name].at) for name in self.order}
-        right = sealed == lengths and self.seal["seq"] == len(system.at) > 0
-        need(right, "the last line of system is not a seal of all lines")
-        need(not heads, "a head that was noted is not the root of a seal")
+            for name, seq in line.get("heads", {}).items():
+                self.chains[name].heads.append(seq)
         known = {f"policy-{n}.toml" for n in range(1, len(self.policies))}
         for path in self.folder.glob("policy-*.toml"):
             right = path.name in known or not path.stem[7:].isdecimal()
             need(right, "the ledger has no such version", file=path.name)
+
+    def read_ledger(self) -> None:
+        """Read the ledger: every line canonical, of its form, chained by its hash."""
+        for number, raw in raw_lines(self.folder, LEDGER):
+            plain = EXPOSURE.fullmatch(raw.decode("ascii")) if raw.isascii() else None
+            line: Json = {}
+            if plain:
+                account, at, _, name, entry, digest, policy, prev, seq = plain.groups()
+                at, policy, seq = int(at), int(policy), int(seq)
+            else:
+                line = parse(raw, number)
+                name, digest, prev = line["chain"], line["hash"], line["prev"]
+                at, policy, seq = line["at"], line.get("policy", 0), line["seq"]
+                account, entry = line.get("account"), line.get("entry")
+            chain = self.chains[name]
+            if seq != chain.seq + 1 or prev != chain.last:
+                need(False, "the line does not follow the one before it", number)
+            if at < chain.at or not len(chain.starts) <= policy < len(self.policies):
+                need(False, "`at` or `policy` falls within the chain", number)
+            cut = raw.index(b'"hash":"')  # no text has it: there, quotes are escaped
+            rest = prev.encode() + raw[:cut] + raw[cut + 74 : -1]
+            if sha256(rest).hexdigest() != digest:
+                need(False, "the line has not the hash that it says", number)
+            if policy > len(chain.starts):
+                chain.starts += [chain.seq] * (policy - len(chain.starts))
+            chain.seq, chain.last, chain.at = seq, digest, at
+            met = len(chain.digests) // 32
+            if met < len(chain.heads) and chain.heads[met] == seq:
+                chain.digests += bytes.fromhex(digest)
+            if plain or line["kind"] == "exposure":
+                self.counts["exposures"] += 1
+                self.shown.add((entry, name, seq, at, policy, account))
+            elif name != "system":
+                chain.lines.append(line)
+
+    def check_seals(self, noted: set[str]) -> None:
+        """Check the heads and roots of all seals, and that they cover every line."""
+        leaves, before, self.seal = dict[str, str](), 0, dict[str, Json](seq=0)
+        for version, line in self.system_lines():
+            for name, last in line.get("heads", {}).items():
+                chain = self.chains[name]
+                right = name != "system" and chain.sealed < last <= chain.seq
+                need(right, "a seal names what is no head of a chain that grew")
+                first, chain.sealed = chain.version(chain.sealed + 1), last
+                right = before <= first and chain.version(last) <= version
+                need(right, "what a seal covers names another version")
+                leaves[name] = chain.digests[:32].hex()
+                del chain.digests[:32]
+            if line["kind"] == "seal":
+                leaves["system"], before, self.seal = line["prev"], version, line
+                right = merkle_root(leaves) == line["root"]
+                need(right, "the root of a seal is not that of the heads")
+                noted.discard(line["root"])
+                self.counts["seals"] += 1
+        self.heads = {name: chain.last for name, chain in self.chains.items()}
+        system = self.chains.pop("system", Chain())
+        right = all(chain.sealed == chain.seq for chain in self.chains.values())
+        right = right and self.seal["seq"] == system.seq > 0
+        need(right, "the last line of system is not a seal of all lines")
+        need(not noted, "a head that was noted is not the root of a seal")
+
+    def read_joins(self) -> None:
+        """Match the lines of each join, and find where the chains that end go on."""
+        places: dict[str, dict[str, int]] = defaultdict(dict)  # seq by chain
+        for name, chain in self.chains.items():
+            for line in chain.lines:
+                if line["kind"] == "join":
+                    own = ("chain", "seq", "prev", "hash")
+                    same = ENCODE({m: line[m] for m in line if m not in own})
+                    need(name not in places[same], "a join stands twice in a chain")
+                    places[same][name] = line["seq"]
+        into: dict[str, tuple[str, int]] = {}
+        for join, seqs in ((json.loads(same), seqs) for same, seqs in places.items()):
+            first, *others = join["chains"]
+            right = others and seqs.keys() == {first, *others}
+            need(right, "a join is not in each of its chains, two or more")
+            right = all(seqs[other] == self.chains[other].seq for other in others)
+            need(right, "a chain goes on after its end")
+            into |= dict.fromkeys(others, (first, seqs[first]))
+            self.joins.append({member: join[member] for member in TABLES["merge"]})
+        for name in into:
+            path, on = self.chains[name].path, name
+            while on in into:
+                path.append(into[on])
+                on, _ = into[on]
+                need(len(path) <= len(into), "joins wait for one another")
+
+    def read_points(self) -> None:
+        """Find where all that an adversary holds is judged; what ended comes first."""
+        self.rank = {name: -len(chain.path) for name, chain in self.chains.items()}
+        for name in sorted(self.rank, key=self.rank.__getitem__):
+            chain = self.chains[name]
+            steps = [(line["seq"], 0, line) for line in chain.lines]
+            for version, policy in enumerate(self.policies[1:], 1):
+                begun = version <= len(chain.starts)
+                seq = chain.starts[version - 1] if begun else chain.seq
+                if seq and (begun or not chain.path):
+                    steps.append((seq, version, policy.line))
+            for step in sorted(steps, key=itemgetter(0, 1)):
+                self.read_point(name, chain, *step)
+        for policy in self.policies:
+            units = [i for items in policy.accepted.values() for i in items if i[1:]]
+            need(not units, "a policy line accepts what no adversary could hold")
+            self.counts["accepted"] += len(policy.line.get("accepted", ()))
+
+    def read_point(
+        self, name: str, chain: Chain, seq: int, barrier: int, line: Json
+    ) -> None:
+        """Read a line that changes accounts or versions: what is judged from there on."""
+        policy, others = self.policies[barrier or line["policy"]], list[str]()
+        before = chain.points[-1].judged if chain.points else ()
+        if barrier:
+            items, before, chain.means = policy.accepted.pop(name, set()), (), set()
+        else:
+            first, *others = line.get("chains", [name])
+            if first != name:
+                return  # it ends, and is judged in the first
+            items = {(item["property"], *item["unit"]) for item in line["accepted"]}
+            self.counts["accepted"] += len(line["accepted"])
+        for other in others:
+            chain.groups += self.chains[other].groups
+            chain.means |= self.chains[other].means
+        if line["kind"] == "member":
+            self.read_member(name, chain, line)
+        chain.means |= {item[0] for item in items if not item[1:]}
+        items = {i for i in items if i[1:] and i[0] not in policy.unchecked}
+        judged = policy.judged(frozenset(chain.groups))
+        fresh = tuple(rule for rule in judged if rule not in before)
+        now = judged if others or items else fresh
+        if barrier or now or judged != before:
+            place = line["at"], line["chain"], line["seq"]
+            chain.points.append(Point(seq, barrier, judged, now, items, place, others))
+
+    def read_member(self, name: str, chain: Chain, line: Json) -> None:
+        """Bring an account, or replace its groups; it is in one adversary only."""
+        seq, groups = line["seq"], tuple(line["groups"])
+        home, since, old = self.accounts.get(line["account"], (name, seq, None))
+        if old is not None:
+            right = self.is_here(home, since, name, seq)
+            need(right, "an account is in another adversary too")
+            chain.groups -= Counter([old])
+        chain.groups += Counter([groups])
+        self.accounts[line["account"]] = home, since, groups
+
+    def is_here(self, home: str, since: int, name: str, seq: int) -> bool:
+        """Tell whether what came at one place of the ledger is in a chain by a line."""
+        path = self.chains[home].path if home in self.chains else ()
+        return any(on == name and by < seq for on, by in ((home, since), *path))
 
     def load(self, name: str) -> Iterator[tuple[int, Json]]:
         """Stream keys or relations, load by load, as the ledger counts and hashes them."""
         lines, what = raw_lines(self.folder, name), name.partition(".")[0]
         for version, line in self.loads:
             digest, missing = sha256(), line[f"{what}_count"]
-            for number, raw, text in islice(lines, missing):
+            for number, raw in islice(lines, missing):
                 digest.update(raw)
                 missing -= 1
-                yield version, parse(text, number, name, name)
+                yield version, parse(raw, number, name)
             right = not missing and digest.hexdigest() == line[f"{what}_sha256"]
             need(right, "a load is not what the ledger counted and hashed", file=name)
         need(next(lines, None) is None, "there are lines beyond the loads", file=name)
 
-    def read_keys(self) -> int:
-        """Read keys and relations; cut entries into parts of whole components."""
-        numbers, texts, links = self.entries, dict[str, str](), set[str]()
+    def read_entries(self) -> None:
+        """Bring every entry together with its exposures, then to its units."""
         for version, line in self.load("keys.jsonl"):
-            for name in ("field", "record", "subject"):
-                if line.get(name) is not None:
-                    line[name] = texts.setdefault(line[name], line[name])
-            line["entry"] = numbers.setdefault(line["entry"], len(numbers))
-            self.keys[version].append(Key(**line))
-        for _, line in self.load("relations.jsonl"):
-            link = ENCODE(line)
-            need(link not in links, "a pair stands twice", file="relations.jsonl")
-            links.add(link)
-        self.counts["links"] = len(links)
-        need(self.unburnt.keys() <= numbers.keys(), "unburn of an unknown entry")
-        self.extra = Counter({numbers[name]: n for name, n in self.unburnt.items()})
-        self.part = array("q", bytes(8 * len(numbers)))
-        parts = 1 + (len(numbers) + self.counts["exposures"]) // PART
-        above: dict[str, str] = {}  # from records and subjects to their component
+            self.keys.add((line["entry"], version, line))
+        for version, line in self.load("relations.jsonl"):
+            self.counts["links"] += 1
+            for end in line["ends"]:
+                self.ends.add((end, line["relation"], *line["ends"], version))
+        for keys, shown in zip(self.keys.parts(), self.shown.parts(), strict=True):
+            self.counts["entries"] += len(keys)
+            for entry, lines in keys.items():
+                self.read_entry(entry, lines, shown.pop(entry, []))
+            need(not shown, "an exposure of an entry that is not in keys.jsonl")
+        need(not self.unburnt, "unburn of an unknown entry")
 
-        def component(name: str) -> str:
-            while above.setdefault(name, name) != name:
-                above[name] = name = above[above[name]]
-            return name
+    def read_entry(self, entry: str, lines: list[Row], shown: list[Row]) -> None:
+        """Merge the lines of an entry, see who came to hold it, and pass it on."""
+        facts = [lines[0][1:]]  # what comes later holds from the next version on
+        for _, version, line in lines[1:]:
+            known = facts[-1][1]
+            for member in line.keys() & known.keys():
+                old, new = known[member], line[member]
+                both = (old | new, new | old) if type(new) is dict else (old, new)
+                need(both[0] == both[1], "a line changes an entry", file="keys.jsonl")
+                line[member] = both[0]
+            facts.append((version + 1, known | line))
+        one = Entry(entry, facts[0][1]["field"], facts, {})
+        for _, name, seq, at, version, account in shown:
+            home, by, _ = self.accounts.get(account, ("", 0, ()))
+            here = (home == name and by < seq) or self.is_here(home, by, name, seq)
+            if not here or version < facts[0][0]:
+                need(False, f"line {seq} of {name}: its entry or account is not here")
+            for on, by in ((name, seq), *self.chains[name].path):
+                if on not in one.since or by < one.since[on][0]:
+                    one.since[on] = by, at if on == name else None
+        rows = ((version, at, name, seq) for _, name, seq, at, version, _ in shown)
+        self.judge_showings(one, sorted(r for r in rows if one.since[r[2]][0] == r[3]))
+        if shown or self.policies[-1].averaging:
+            self.records.add((facts[0][1]["record"], *one[1:]))
+            if "subject" in facts[-1][1]:
+                self.subjects.add((facts[-1][1]["subject"], *one[1:]))
 
-        keys = [key for keys in self.keys.values() for key in keys] if parts > 1 else []
-        for key in keys:
-            if key.subject is not None:
-                above[component(f"r{key.record}")] = component(f"s{key.subject}")
-        for key in keys:
-            place = crc32(component(f"r{key.record}").encode())
-            self.part[key.entry] = place % parts
-        return parts
+    def judge_showings(self, one: Entry, showings: list[Row]) -> None:
+        """Judge t, what is never sent, and whether rules have the members they need."""
+        extra = self.unburnt.pop(one.of, 0)
+        for version in {showing[0] for showing in showings}:
+            until = [showing for showing in showings if showing[0] <= version]
+            if len(until) > self.policies[version].t.get(one.field, inf) + extra:
+                _, at, chain, seq = until[-1]
+                self.violate(at, chain, seq, chain, "budget.t")
+        for version, at, chain, seq in showings:
+            if one.field not in self.policies[version].t:
+                self.violate(at, chain, seq, chain, "fields.send")
+        first = showings[0][0] if showings else len(self.policies)
+        for version, policy in enumerate(self.policies[first:], first):
+            lacks = policy.needs.get(one.field, set()) - one.known(version).keys()
+            need(not lacks, f"an entry lacks its {sorted(lacks)}", file="keys.jsonl")
 
-    def replay(self, part: int) -> None:
-        """Replay the lines of a part, in order of version and there chain by chain."""
-        self.here: dict[int, Key] = {}  # the entries loaded by now
-        self.showings: dict[int, list[tuple[int, int, str, int]]] = defaultdict(list)
-        self.adversaries: dict[str, Adversary] = {}
-        self.waiting: dict[str, dict[str, Adversary]] = defaultdict(dict)  # at joins
-        self.brought: set[int] = set()  # accounts
-        for version, policy in enumerate(self.policies):
-            self.version, self.policy = version, policy
-            if version:
-                self.apply()
-            for new in self.keys[self.version]:
-                if self.part[new.entry] == part:
-                    old = self.here.setdefault(new.entry, new)
-                    if old is not new:
-                        self.here[new.entry] = Key(*map(merged, old, new))
-            for name in self.order:
-                chain = self.chains[name]
-                first = bisect_left(chain.policy, self.version)
-                for n in range(first, bisect_left(chain.policy, self.version + 1)):
-                    if chain.entry[n] < 0:
-                        self.change(name, chain.other[n + 1])
-                    elif self.part[chain.entry[n]] == part:
-                        self.expose(name, n, chain)
-        need(not self.waiting, "a join is not in each of its chains")
-        self.counts["entries"] += len(self.here)
-        self.judge_showings()
-        self.sum_sets()
+    def judge_units(self) -> None:
+        """Judge all records, then subjects, then links, part after part."""
+        for records in self.records.parts():
+            self.judge_part(("record", (of,), 0, rows) for of, rows in records.items())
+        both = zip(self.subjects.parts(), self.ends.parts(), strict=True)
+        for subjects, ends in both:
+            self.judge_part(
+                ("subject", (of,), 0, rows) for of, rows in subjects.items()
+            )
+            for subject, links in ends.items():
+                right = len({link[1:4] for link in links}) == len(links)
+                need(right, "a pair stands twice", file="relations.jsonl")
+                for _, relation, *pair, after in links if subject in subjects else ():
+                    self.links.add(((relation, *pair), after, subjects[subject]))
+        for linked in self.links.parts():
+            self.judge_part(
+                (f"relation {relation}", tuple(pair), ends[0][1], met(*ends))
+                for (relation, *pair), ends in linked.items()
+                if len(ends) == 2  # else one of them has no entries
+            )
 
-    def apply(self) -> None:
-        """Put a version in force: judge all that every adversary holds by then."""
-        items: dict[str, Items] = defaultdict(set)
-        for item in self.policy.line["accepted"]:
-            items[item["chain"]].add((item["property"], *item["unit"]))
-        for name, who in self.adversaries.items():
-            who.accepted, who.held = set(), defaultdict(dict)
-            who.keys = {entry: self.here[entry] for entry in who.keys}
-            for key in who.keys.values():
-                self.hold(who, key)
-            who.trust(self.policy.rules)
-            reached = name, bisect_left(self.chains[name].policy, self.version)
-            self.judge(who, who.judged, reached, self.policy.line, items[name])
+    def judge_part(self, units: Iterable[Row]) -> None:
+        """Judge some units, for one adversary after another, and count f of all sets."""
+        arrivals: dict[str, list[Row]] = defaultdict(list)
+        whole, accepted, last = Held(dict), dict[str, set[Row]](), self.policies[-1]
+        for scope, unit, after, rows in units:
+            for entry in map(Entry._make, rows):
+                key = scope, entry.field
+                for name, (seq, at) in entry.since.items():
+                    arrivals[name].append((seq, at, key, unit, after, entry))
+                if last.averaging:
+                    last.hold(whole, key, unit, after, entry)
+        for rule, states in whole.items():
+            for state in states.values():
+                self.sets[rule] += sum(f > 0 for f in rule.fs(state, state))
+        for name in sorted(arrivals, key=self.rank.__getitem__):
+            held, accepted[name] = self.judge_holder(name, arrivals[name], accepted)
+            for rule in whole if not self.chains[name].path else ():
+                for unit, state in held[rule].items():
+                    self.fs[name, rule].update(rule.fs(state, whole[rule][unit]))
 
-    def hold(self, who: Adversary, key: Key) -> list[tuple[Rule, State]]:
-        """Add an entry to what is held; give the units that have it."""
-        units = []
-        for rule in self.policy.of_field.get(key.field, ()):
-            for name in rule.needs:
-                if getattr(key, name) is None:
-                    need(False, f"an entry lacks its `{name}`", file="keys.jsonl")
-            units.append((rule, rule.add(who.held[rule], key)))
-        return units
+    def judge_holder(
+        self, name: str, arrivals: list[Row], ended: dict[str, set[Row]]
+    ) -> tuple[Held, set[Row]]:
+        """Judge some units for one adversary, line by line; give what it holds at last.
 
-    def expose(self, name: str, n: int, chain: Chain) -> None:
-        """Book an exposure: every unit that has the entry must keep its limit."""
-        who, key = self.adversaries.get(name), self.here.get(chain.entry[n])
-        if who is None or key is None or chain.account[n] not in who.accounts:
-            found = f"line {n + 1} of {name}: its entry or account is not here by then"
-            raise BrokenError({"file": LEDGER, "what": found})
-        if key.entry in who.keys:
-            return
-        who.keys[key.entry] = key
-        self.showings[key.entry].append((self.version, chain.at[n], name, n + 1))
-        if key.field not in self.policy.showings:
-            self.violate(chain.at[n], name, n + 1, name, "fields.send")
-        for rule, state in self.hold(who, key):
-            if rule in who.judged and rule.past(state, name, n + 1):
-                self.violate(chain.at[n], name, n + 1, name, rule.name)
+        Of what it accepts, the items are given as well: they count for whom it joins.
+        """
+        chain, first = self.chains[name], min(arrivals, key=itemgetter(0))[0]
+        later = bisect_left(chain.points, (first,))
+        judged = chain.points[later - 1].judged if later else ()
+        policy, here = self.policies[chain.version(first)], list[Row]()
+        held, accepted = Held(dict), set[Row]()
+        steps: list[Row] = [*arrivals, *chain.points[later:]]
+        for step in sorted(steps, key=itemgetter(0)):
+            if isinstance(step, Point):
+                if step.barrier:
+                    policy, held, accepted = (
+                        self.policies[step.barrier],
+                        Held(dict),
+                        set(),
+                    )
+                    for row in here:
+                        policy.hold(held, *row[2:])
+                accepted.update(*(ended.get(other, ()) for other in step.others))
+                self.judge_point(name, step, held, accepted)
+                judged = step.judged
+            else:
+                seq, at, key, unit, _, _ = step
+                here.append(step)
+                policy.hold(held, *step[2:])
+                for rule in policy.over.get(key, ()) if at is not None else ():
+                    known = rule in judged and unit in held[rule]
+                    if known and rule.past(held[rule][unit], name, seq):
+                        self.violate(at, name, seq, name, rule.name)
+        return held, accepted
 
-    def change(self, name: str, line: Json) -> None:
-        """Bring an account, or join: what is then past its limit must be accepted."""
-        others: dict[str, Adversary] = {}
-        who = self.adversaries.setdefault(name, Adversary())
-        if line["kind"] == "member":
-            account = self.accounts.setdefault(line["account"], len(self.accounts))
-            right = account in who.accounts or account not in self.brought
-            need(right, f"an account of {name} is in another adversary")
-            who.accounts[account] = line["groups"]
-            self.brought.add(account)
-        else:
-            same = ENCODE({m: line[m] for m in line if m not in OF_CHAIN})
-            if name != line["chains"][0]:
-                self.waiting[same][name] = self.adversaries.pop(name)
-                return
-            others = self.waiting.pop(same, {})
-            right = {name, *others} == {*line["chains"]}
-            need(right, f"a join of {name} is not in each of its chains")
-        for other in others.values():
-            who.accounts |= other.accounts
-            who.accepted |= other.accepted
-            for entry in other.keys.keys() - who.keys.keys():
-                who.keys[entry] = other.keys[entry]
-                self.hold(who, who.keys[entry])
-        fresh = who.trust(self.policy.rules)
-        items = {(item["property"], *item["unit"]) for item in line["accepted"]}
-        rules = who.judged if others or items else fresh
-        self.judge(who, rules, (name, line["seq"]), line, items)
-
-    def judge(
-        self, who: Adversary, rules: list[Rule], at: Reached, line: Json, items: Items
+    def judge_point(
+        self, name: str, point: Point, held: Held, accepted: set[Row]
     ) -> None:
-        """Judge all units: those past their limit were accepted before, or are now."""
-        new = items - who.accepted
-        for rule in rules:
-            for unit, state in who.held[rule].items():
-                past = rule.past(state, *at)
-                if past and (rule.name, unit) in new:
-                    self.owed[line["chain"], line["seq"]] -= 1
-                elif past and (rule.name, unit) not in who.accepted:
-                    where = line["at"], line["chain"], line["seq"]
-                    self.violate(*where, at[0], rule.name)
-        who.accepted |= items
-
-    def judge_showings(self) -> None:
-        """Judge t: the showings under versions up to N, against t of N and the extra."""
-        for entry, showings in self.showings.items():
-            showings.sort()
-            for version in {showing[0] for showing in showings}:
-                until = [showing for showing in showings if showing[0] <= version]
-                t = self.policies[version].showings.get(self.here[entry].field, 2**63)
-                if len(until) > t + self.extra[entry]:
-                    _, at, chain, seq = until[-1]
-                    self.violate(at, chain, seq, chain, "budget.t")
-
-    def sum_sets(self) -> None:
-        """Sum f over all sets of this part, by rule and adversary, for the averages."""
-        averages = [self.policy.average, *(rule.average for rule in self.policy.rules)]
-        for rule in self.policy.rules if any(averages) else ():
-            everything: dict[str, State] = {}
-            for key in self.here.values():
-                lacks = any(getattr(key, member) is None for member in rule.needs)
-                if key.field in rule.bits and not lacks:
-                    rule.add(everything, key)
-            for state in everything.values():
-                self.sets[rule] += sum(map(bool, rule.each_set(state, state)))
-            for name, who in self.adversaries.items():
-                for unit, state in who.held[rule].items():
-                    self.sums[name, rule] += sum(rule.each_set(state, everything[unit]))
+        """Judge all units: those past a limit were accepted before, or are now."""
+        for rule in point.now:
+            for unit, state in held.get(rule, {}).items():
+                item = (rule.name, *unit)
+                if rule.past(state, name, point.seq) and item not in accepted:
+                    if item in point.items:
+                        point.items.remove(item)
+                        accepted.add(item)
+                    else:
+                        self.violate(*point.place, name, rule.name)
 
     def finish(self) -> None:
         """Judge what only the end can tell: items without need, groups, averages."""
-        for name, seq in +self.owed:
-            need(False, f"line {seq} of {name} accepts what is not past its limit")
         policy, seen = self.policies[-1], dict[str, str]()
-        for chain, who in self.adversaries.items():
-            for group in {g for groups in who.accounts.values() for g in groups}:
-                one = seen.setdefault(group, chain) == chain
-                need(one or group not in policy.groups, "a group in two adversaries")
-            limits = [(rule.name, rule.average, [rule]) for rule in who.judged]
+        for name, chain in self.chains.items():
+            for _, of, seq in (point.place for point in chain.points if point.items):
+                need(False, f"line {seq} of {of} accepts what is not past its limit")
+            if chain.path:
+                continue
+            for group in {group for groups in chain.groups for group in groups}:
+                right = (
+                    group not in policy.groups or seen.setdefault(group, name) == name
+                )
+                need(right, "a group has accounts in two adversaries")
+            judged = chain.points[-1].judged if chain.points else ()
+            limits = [(rule.name, rule.average, [rule]) for rule in judged]
             if not policy.unchecked:
-                limits.append(("budget.average", policy.average, who.judged))
-            for name, limit, rules in limits:
-                total = sum(Fraction(self.sums[chain, r], r.scale) for r in rules)
-                most = (limit or 0) * sum(self.sets[rule] for rule in rules)
-                if limit is not None and total > most and (name,) not in who.accepted:
-                    last = self.seal["at"], "system", self.seal["seq"]
-                    self.violate(*last, chain, name)
+                limits.append(("budget.average", policy.average, [*judged]))
+            for what, limit, rules in limits:
+                asked = limit is not None and what not in chain.means
+                if asked and not self.keeps_mean(name, limit, rules):
+                    self.violate(
+                        self.seal["at"], "system", self.seal["seq"], name, what
+                    )
+
+    def keeps_mean(self, name: str, limit: Fraction, rules: list[Rule]) -> bool:
+        """Tell whether the mean of f is at most that; roots to as many bits as it takes."""
+        most = limit * sum(self.sets[rule] for rule in rules)
+        exact, roots, bits = Fraction(0), Counter[Fraction](), 64
+        for rule in rules:
+            for f, n in self.fs[name, rule].items():
+                root = Fraction(isqrt(f.numerator), isqrt(f.denominator))
+                if rule.kind == "cosine" and root * root != f:
+                    roots[f] += n
+                else:
+                    exact += n * (
+                        root if rule.kind == "cosine" else Fraction(f, rule.scale)
+                    )
+        while True:  # irrational roots never add up to a fraction: this ends
+            low = exact + sum(
+                Fraction(
+                    n * isqrt((f.numerator << 2 * bits) // f.denominator), 1 << bits
+                )
+                for f, n in roots.items()
+            )
+            high = low + Fraction(sum(roots.values()), 1 << bits)
+            if high <= most or low > most:
+                return high <= most
+            bits *= 2
 
     def certificate(self) -> dict[str, Json]:
         """Compute what the certificate must say."""
-        best: dict[str, tuple[Fraction, tuple[str, int]]] = {}
+        best: dict[str, Row] = {}
         for rule in (rule for policy in self.policies for rule in policy.rules):
             if rule.tau is not None:
-                found = -rule.top / (rule.tau * Fraction(rule.scale)), rule.place
+                share = rule.top / (rule.tau * rule.scale)
+                square = share if rule.kind == "cosine" else share * share
+                found = -square, *rule.place, str(share)
                 best[rule.name] = min(found, best.get(rule.name, found))
+        worst: dict[str, Json] = {}
+        for name, (square, chain, seq, share) in best.items():
+            where = {"chain": chain, "seq": seq} if square else {}
+            worst[name] = {"share": share} | where
         unchecked = {name for policy in self.policies for name in policy.unchecked}
         if self.policies[-1].unchecked and self.policies[-1].average is not None:
             unchecked.add("budget.average")
+        self.counts["accounts"], self.counts["joins"] = (
+            len(self.accounts),
+            len(self.joins),
+        )
+        self.counts["adversaries"] = sum(not c.path for c in self.chains.values())
         applied = enumerate(self.policies[1:], 1)
-        worst: dict[str, Json] = {}
-        for name, (share, (chain, seq)) in best.items():
-            reached = {"chain": chain, "seq": seq} if share else {}
-            worst[name] = {"share": str(-share)} | reached
         return {
             "format": 1,
-            "heads": {name: chain.last for name, chain in self.chains.items()},
+            "heads": self.heads,
             "seal": {name: self.seal[name] for name in ("seq", "root")},
             "policies": {str(n): policy.line["sha256"] for n, policy in applied},
-            "counts": self.counts | {"accounts": len(self.brought)},
-            "joins": self.joins,
+            "counts": self.counts,
+            "joins": sorted(self.joins, key=itemgetter("chains")),
             "not_checked": sorted(unchecked),
             "worst": worst,
         }
+
+
+def met(one: Row, two: Row) -> list[Row]:
+    """Give the entries of both ends of a link, as held by those who hold of either."""
+    names = [{name for row in end[2] for name in row[3]} for end in (one, two)]
+    both = names[0] & names[1]
+    return [
+        (*row[:3], {name: row[3][name] for name in row[3].keys() & both})
+        for row in one[2] + two[2]
+    ]
 
 
 def merkle_root(leaves: dict[str, str]) -> str:
@@ -819,19 +988,21 @@ def merkle_root(leaves: dict[str, str]) -> str:
 def judge(folder: Path, heads: set[str]) -> tuple[int, list[str]]:
     """Check a bundle; give the exit status and the lines to print."""
     need(folder.is_dir(), "not a directory", file=".")
-    audit = Audit(folder)
-    audit.read_ledger()
-    audit.read_structure()
-    audit.read_system(heads)
-    for part in range(audit.read_keys()):
-        audit.replay(part)
-    audit.finish()
+    with TemporaryFile() as file:
+        audit = Audit(folder, file)
+        audit.read_system()
+        audit.read_ledger()
+        audit.check_seals(heads)
+        audit.read_joins()
+        audit.read_points()
+        audit.read_entries()
+        audit.judge_units()
+        audit.finish()
     name, told = "cert.json", audit.certificate()
-    rows = islice(raw_lines(folder, name), 2)
-    lines = [parse(text, number, name, name) for number, _, text in rows]
+    lines = [parse(raw, n, name) for n, raw in islice(raw_lines(folder, name), 2)]
     need(len(lines) == 1, "not exactly one line", file=name)
     for member, value in told.items():
-        right = lines[0][member] == value
+        right = ENCODE(lines[0][member]) == ENCODE(value)
         need(right, f"`{member}` does not agree with the other files", 1, name)
     shown = [f"NOT CHECKED {json.dumps(rule)}" for rule in told["not_checked"]]
     shown += [f"JOINED {json.dumps(join)}" for join in told["joins"]]
@@ -864,6 +1035,7 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    gc.disable()  # rows come and go by the million, and none is in a cycle
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     sys.exit(main(sys.argv[1:]))

@@ -798,6 +798,15 @@ def test_a_pair_that_stands_twice_is_broken(ask):
 
 
 RULE = '[property.p]\nof = ["name", "zip"]\n'
+LINKED = """[relation.r]
+source = "r.csv"
+ends = ["a", "b"]
+[property.p]
+of = ["zip"]
+scope = "relation"
+relation = "r"
+disclosure = { kind = "common", vector = "v" }
+"""
 BAD_POLICIES = {
     "not TOML": "version = ",
     "nested too deep": "a = " + "[" * 100_000,
@@ -829,9 +838,13 @@ BAD_POLICIES = {
     "another language": HEAD.replace("version = 1", "version = 2"),
     "two entities": HEAD + '[entity.b]\nkey = "k"\nfields = {}\n',
     "not UTF-8": HEAD + "# \udcff\n",
-    "relation rules": HEAD
-    + '[relation.r]\nsource = "r.csv"\nends = ["a", "b"]\n[property.p]\nof = ["zip"]\n'
-    + 'scope = "relation"\nrelation = "r"\ndisclosure = { kind = "common", vector = "v" }\n',
+    "an unknown relation": HEAD + LINKED.replace("[relation.r]", "[relation.s]"),
+    "a step over a relation": HEAD + LINKED.replace("common", "step"),
+    "a common place of a record": HEAD + LINKED.replace('"relation"', '"record"'),
+    "a common place of no column": HEAD + LINKED.replace(', vector = "v"', ""),
+    "weights of no table": HEAD
+    + RULE
+    + 'disclosure = { kind = "stepp", weights = 1 }\n',
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -55,11 +56,14 @@ class Rule:
         how = spec.get("disclosure", "step")
         self.how = how if isinstance(how, dict) else {"kind": how}
         self.kind = self.how["kind"]
-        self.checked = self.kind in ("step", "linear", "quadratic")
+        self.checked = self.kind in ("step", "linear", "quadratic", "common", "cosine")
         self.name, self.scope = name, spec.get("scope", "record")
         self.alternatives = spec["any_of"] if "any_of" in spec else [spec["of"]]
         tau = spec.get("tau", source.get("budget", {}).get("tau", 1))
         self.tau = None if tau == "none" else Fraction(tau)
+        # f of a cosine is written as its square, everywhere but in means.
+        self.limit = self.tau and (self.tau**2 if self.kind == "cosine" else self.tau)
+        self.relation, self.links = spec.get("relation"), list[dict[str, Any]]()
         self.average = spec.get("average")
         span = spec.get("window")
         self.window = None if span is None else int(span[:-1]) * SPANS[span[-1]] * 10**6
@@ -70,7 +74,16 @@ class Rule:
         self, keys: dict[str, dict[str, Any]]
     ) -> list[tuple[tuple[str, ...], Any]]:
         """All sets: (unit, (alternative, entries))."""
-        found = []
+        found: list[tuple[tuple[str, ...], Any]] = []
+        if self.scope == "relation":
+            (fields,) = self.alternatives
+            for link in self.links:
+                inside = {
+                    e for e, k in keys.items() if k.get("subject") in link["ends"]
+                }
+                inside = {e for e in inside if keys[e]["field"] in fields}
+                found.append((tuple(link["ends"]), (fields, frozenset(inside))))
+            return found
         for fields in self.alternatives:
             units = defaultdict(set)
             for entry, key in keys.items():
@@ -92,6 +105,8 @@ class Rule:
     def f(self, one: Any, held: set[str], keys: dict[str, dict[str, Any]]) -> Fraction:
         fields, entries = one
         inside = entries & held
+        if self.scope == "relation":
+            return self.likeness([keys[e] for e in inside])
         seen = {keys[e]["field"] for e in inside}
         if self.kind == "step":
             if "at" in self.how:
@@ -106,6 +121,29 @@ class Rule:
                 Fraction(0),
             )
         return s if self.kind == "linear" else s * s
+
+    def likeness(self, held: list[dict[str, Any]]) -> Fraction:
+        ends: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for key in held:
+            place, column = key["vector"].get(self.how["vector"]), self.how.get("count")
+            if place is not None:
+                more = 1 if column is None else key["count"].get(column, 0)
+                ends[key["subject"]][place] += more
+        vectors = [[(p, n) for p, n in end.items() if n] for end in ends.values()]
+        if len(vectors) < 2:
+            return Fraction(0)
+        one, two = vectors
+        product = sum(n * m for p, n in one for q, m in two if p == q)
+        norms = sum(n * n for _, n in one) * sum(m * m for _, m in two)
+        if self.kind == "common" or not product:
+            return Fraction(product > 0)
+        return Fraction(product**2, norms)
+
+    def number(self, f: Fraction) -> Fraction:
+        """f itself, to 200 bits: of a cosine, the root of what stands for it."""
+        if self.kind != "cosine":
+            return f
+        return Fraction(math.isqrt((f.numerator << 400) // f.denominator), 1 << 200)
 
 
 class Version:
@@ -148,7 +186,7 @@ class World:
         self.extra: dict[str, int] = defaultdict(int)
         self.joins: list[dict[str, Any]] = []
         self.tally = dict.fromkeys(("accepted", "exposures", "seals"), 0)
-        self.worst: dict[str, tuple[Fraction, str, int]] = {}
+        self.worst: dict[str, tuple[Fraction, str, int, Fraction]] = {}
         self.violations: list[tuple[int, str, int, str, str]] = []
         self.unneeded = False  # something was accepted that was not past its limit
         self.wanted: list[dict[str, Any]] = []  # what should have been accepted
@@ -184,8 +222,10 @@ class World:
         self.line("system", "keys", **members)
         self.keys_lines += keys
         self.links += links
-        for key in keys:
-            self.keys[key["entry"]] = self.keys.get(key["entry"], {}) | key
+        for key in copy.deepcopy(keys):
+            old = self.keys.setdefault(key["entry"], key)
+            for member, value in key.items():
+                old[member] = old[member] | value if member == "vector" else value
 
     def policy(self, text: str, accepted: list[dict[str, Any]] = ()) -> None:
         self.texts.append(text)
@@ -197,6 +237,8 @@ class World:
             accepted=list(accepted),
         )
         self.versions.append(Version(text))
+        for rule in self.versions[-1].rules:  # links hold from the next policy line on
+            rule.links = [x for x in self.links if x["relation"] == rule.relation]
         for chain in set(self.held) - self.ended:
             mine = {
                 (i["property"], *i["unit"]) for i in accepted if i["chain"] == chain
@@ -294,11 +336,13 @@ class World:
 
     def note(self, rule: Rule, f: Fraction, chain: str, seq: int) -> bool:
         """Remember the worst share; tell whether the limit is crossed."""
-        if rule.tau is None:
+        if rule.tau is None or rule.limit is None:
             return False
-        new = (-f / rule.tau, chain, seq)
+        share = f / rule.limit
+        square = share if rule.kind == "cosine" else share**2
+        new = (-square, chain, seq, share)
         self.worst[rule.name] = min(new, self.worst.get(rule.name, new))
-        return f >= rule.tau
+        return f >= rule.limit
 
     def judge(
         self, chain: str, line: Any, items: set[Any], seq: int | None = None
@@ -335,7 +379,7 @@ class World:
             every: list[Fraction] = []
             for rule in self.judged(chain):
                 fs = [
-                    rule.f(one, self.held[chain], self.keys)
+                    rule.number(rule.f(one, self.held[chain], self.keys))
                     for _, one in rule.sets(self.keys)
                     if rule.f(one, set(self.keys), self.keys)
                 ]
@@ -355,7 +399,10 @@ class World:
 
     @staticmethod
     def above(fs: list[Fraction], average: Fraction | None) -> bool:
-        return average is not None and bool(fs) and sum(fs) / len(fs) > average
+        if average is None or not fs:
+            return False
+        # roots are cut to 200 bits: a mean a hair above or below its limit is at it
+        return sum(fs) / len(fs) - average > Fraction(1, 1 << 150)
 
     # -- the files --
 
@@ -369,9 +416,9 @@ class World:
             for rule in version.rules
             if rule.tau is not None
         }
-        for name, (share, chain, seq) in self.worst.items():
+        for name, (_, chain, seq, share) in self.worst.items():
             if share:
-                worst[name] = {"share": str(-share), "chain": chain, "seq": seq}
+                worst[name] = {"share": str(share), "chain": chain, "seq": seq}
         seal = self.lines[-1]
         return {
             "format": 1,
@@ -427,7 +474,7 @@ def some(rng: np.random.Generator, options: Sequence[str], least: int = 0) -> li
 
 
 def random_rule(rng: np.random.Generator, number: int) -> list[str]:
-    scope, of = pick(rng, ("record", "subject")), some(rng, NAMES, 1)[:3]
+    scope, of = pick(rng, ("record", "subject", "relation")), some(rng, NAMES, 1)[:3]
     rows = [f"[property.p{number}]", f'scope = "{scope}"']
     if scope == "subject" and rng.random() < 0.5:
         rows.append(f'window = "{rng.integers(1, 4)}s"')
@@ -435,6 +482,13 @@ def random_rule(rng: np.random.Generator, number: int) -> list[str]:
         rows.append(f"tau = {pick(rng, ('1', '0.5', '0.75', '0.3'))}")
     if rng.random() < 0.2:
         rows.append(f"average = {pick(rng, ('0.1', '0.3', '0.5'))}")
+    if scope == "relation":
+        how = (
+            f'kind = "{pick(rng, ("common", "cosine"))}", vector = "{pick(rng, "vw")}"'
+        )
+        how += pick(rng, ("", ', count = "n"'))
+        rows += [f'relation = "{pick(rng, "qr")}"', f"of = {json.dumps(of)}"]
+        return [*rows, f"disclosure = {{ {how} }}"]
     kind = pick(rng, ("step", "any", "at", "linear", "quadratic"))
     if kind == "any":
         return [*rows, f"any_of = {json.dumps([of, [*some(rng, NAMES, 1)[:2], 'e']])}"]
@@ -467,6 +521,8 @@ def random_policy(rng: np.random.Generator) -> str:
     for name in (*NAMES, "e"):
         unsent = rng.random() < 0.05
         rows.append(f"{name} = {{ send = false }}" if unsent else f"{name} = {{}}")
+    for name in "qr":
+        rows += [f"[relation.{name}]", 'source = "x.csv"', 'ends = ["a", "b"]']
     numbers = sorted({int(n) for n in rng.integers(0, 6, size=3)})
     for number in numbers:
         rows += random_rule(rng, number)
@@ -510,8 +566,31 @@ class Story:
                 record * 700_000 % 3_000_000,
             )
             rows.append(row)
+            row["vector"] = {c: pick(self.rng, "xyz") for c in some(self.rng, "vw")}
+            row["count"] = {
+                c: int(self.rng.integers(1, 4)) for c in some(self.rng, "n")
+            }
             self.entries.append(row["entry"])
-        self.world.load(rows)
+        self.world.load(rows, self.links(int(self.rng.integers(0, 5))))
+
+    def links(self, size: int) -> list[dict[str, Any]]:
+        found = []
+        for _ in range(size):
+            ends = sorted(some(self.rng, [f"s{n}" for n in range(5)], 2)[:2])
+            link = {"relation": pick(self.rng, "qr"), "ends": ends}
+            if link not in self.world.links + found:
+                found.append(link)
+        return found
+
+    def more(self) -> list[dict[str, Any]]:
+        """Known entries, with columns that they lacked: for the next version."""
+        rows = []
+        for name in some(self.rng, self.entries)[:2]:
+            row = {m: self.world.keys[name][m] for m in ("entry", "record", "field")}
+            old = self.world.keys[name]["vector"]
+            row["vector"] = {c: "x" for c in "vw" if c not in old}
+            rows.append(row)
+        return rows
 
     def accepting(self, tell: Callable[[World, list[dict[str, Any]]], None]) -> None:
         trial = copy.deepcopy(self.world)
@@ -526,6 +605,8 @@ class Story:
         account = pick(rng, self.accounts[chain])
         if chance < 0.12 or not world.versions:
             text = random_policy(rng)
+            if rng.random() < 0.3:
+                world.load(self.more())
             self.accepting(lambda w, items: w.policy(text, items))
         elif chance < 0.22:
             if rng.random() < 0.5:
