@@ -76,7 +76,7 @@ class Erased:
     deleted : Counter of str
         Rows by kind.
     recalled, beyond : Counter of str
-        Open tasks by connector: taken back, and out of reach.
+        Tasks by connector: open ones taken back, and content out of reach.
     strange : int
         Things in quarantine that told of them.
     exports : list of str
@@ -261,13 +261,15 @@ def _recall(tx: Tx, means: Means, tasks: Iterable[rows.TaskRow], done: Erased) -
     """End the open tasks; count those whose content nobody can call back."""
     ended: dict[str, list[int]] = {"dead": [], "returned": []}
     for task in tasks:
-        if task.state not in LIVE_TASK_STATES:
-            continue
-        ended["dead" if task.state == "booked" else "returned"].append(task.id)
-        outside = task.state == "sent" and not isinstance(
+        outside = task.state in ("sent", "published") and not isinstance(
             means.connectors.get(task.connector), Forgetting
         )
-        (done.beyond if outside else done.recalled)[task.connector] += 1
+        if outside:
+            done.beyond[task.connector] += 1
+        elif task.state in LIVE_TASK_STATES:
+            done.recalled[task.connector] += 1
+        if task.state in LIVE_TASK_STATES:
+            ended["dead" if task.state == "booked" else "returned"].append(task.id)
     for state, ids in ended.items():
         rows.end_tasks(tx, ids, state)
 
