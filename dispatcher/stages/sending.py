@@ -251,10 +251,13 @@ class Sending:
 
     def _pack_withdrawal(self, message: MessageRow) -> _Parcel:
         """Find what is to be withdrawn: ``handle`` holds the id of its message."""
+        number = int(message.handle or 0)
         with self._store.read() as tx:
-            reference = rows.handle_of(tx, int(message.handle or 0))
-        if reference is None:
-            return _Parcel(message, refusal="there is nothing to withdraw")
+            reference = rows.handle_of(tx, number)
+            waits = reference is None and rows.may_leave(tx, number)
+        if reference is None:  # what may yet leave is withdrawn when it has
+            told = "there is nothing to withdraw"
+            return _Parcel(message, idle=waits, refusal="" if waits else told)
         return _Parcel(message, withdraws=Handle(str(message.handle), reference))
 
     def _items(

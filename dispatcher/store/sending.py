@@ -102,6 +102,15 @@ def handle_of(tx: Tx, outbox_id: int) -> str | None:
     return row[0] if row else None
 
 
+def may_leave(tx: Tx, outbox_id: int) -> bool:
+    """Whether a message waits to be sent, or is being sent."""
+    row = tx.one(
+        "SELECT 1 FROM outbox WHERE id = ? AND state IN ('ready', 'leased')",
+        [outbox_id],
+    )
+    return row is not None
+
+
 class Outcome(NamedTuple):
     """What became of a message: the new state and what goes with it."""
 

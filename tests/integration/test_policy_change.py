@@ -225,3 +225,30 @@ def test_a_worker_shows_what_it_would_be_refused_next(house, tmp_path):
         ("two", ["disease"]),
     ]
     assert house("workers", "show", "folder/zoe").code == 1
+
+
+def test_a_record_named_without_a_field_is_told_its_fields(house):
+    for words in (["f1"], ["f1", "--who"], ["f1", "--worker", "folder/ann"]):
+        done = house("explain", *words)
+        assert done.code == 2, words
+        assert "this record has: patient_name, disease, drug" in done.err
+    assert house("explain", "f9").code == 2
+    assert house("explain", "f9", "--who").code == 1
+
+
+def test_a_plan_is_the_latest_draft_where_none_is_named(house):
+    assert house("plan", "apply").code == 1
+    assert house("plan").code == 0
+    assert house("plan").code == 0
+    assert house("plan", "show").out.startswith("plan 2: draft")
+    assert "plan 2 is applied: 6 showings are planned now" in house("plan", "apply").out
+    assert "no draft" in house("plan", "show").err
+    assert "plan     2 in force   6 showings planned" in house("status").out
+
+
+def test_an_algorithm_that_can_not_is_refused_with_those_that_can(house):
+    done = house("plan", "--algorithm", "makespan")
+    assert (done.code, done.out) == (2, "")
+    assert "makespan can not plan this backlog" in done.err
+    assert "cp-sat" in done.err
+    assert "makespan" not in done.err.partition("take one of")[2]

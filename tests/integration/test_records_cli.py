@@ -75,6 +75,21 @@ def test_preview_says_what_is_in_a_file_and_no_value(run, file):
     assert "Canary0" in run("preview", file, "--show-values").stdout
 
 
+def test_preview_warns_of_names_where_ids_of_people_belong(run, file):
+    file.write_text(
+        "rx_id,patient,zip\n"
+        + "".join(f"rx-{i},Anna{i % 4} Secretson,0{4000 + i}\n" for i in range(12))
+    )
+    done = run("preview", file)
+    assert "subject" in done.stdout
+    assert "WARN column patient holds people's names" in done.stderr
+    file.write_text(
+        "rx_id,patient,zip\n"
+        + "".join(f"rx-{i},p{i % 4},0{4000 + i}\n" for i in range(12))
+    )
+    assert "WARN" not in run("preview", file).output
+
+
 def test_preview_as_json_is_one_document(run, file):
     found = json.loads(run("preview", file, as_json=True).stdout)
     assert found["schema"] == "dispatcher.preview/1"

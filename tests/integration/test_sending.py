@@ -19,8 +19,10 @@ from connectors.folder import Folder
 from connectors.hostile import MEMORY, Fault, Hostile, Memory
 from connectors.inhouse import Inhouse
 from dispatcher.errors import StaleLease, StoreUnusable
+from dispatcher.ledger import versions
+from dispatcher.ledger.flight import InFlight
 from dispatcher.stages.sending import Terms, backoff
-from dispatcher.store import lease, queue
+from dispatcher.store import lease, membership, queue
 from dispatcher.store import sending as rows
 from tests.contract.memory_feed import FEED, MemoryFeed
 from tests.integration.exchange_house import FIELDS, Exchange, logs
@@ -276,7 +278,10 @@ def test_a_paused_connector_or_run_sends_nothing_and_loses_nothing(exchange, clo
 def test_a_field_that_a_later_policy_keeps_back_never_leaves(exchange):
     booked = exchange.book(("ann", "r1.a r1.d"))
     kept = 'a = { ask = "transcribe", answers = 2 }\nd = { send = false }'
-    exchange.case.apply(policy("", kept, budget="t = 3"))
+    with exchange.case.store.write() as tx:
+        terms = versions.Terms(in_flight=InFlight.KEEP)
+        source = policy("", kept, budget="t = 3")
+        versions.apply_policy(tx, source, at=exchange.case.tick(), terms=terms)
     assert exchange.sending().tick(exchange.epoch) == 1
     [offer] = exchange.market.offers.values()
     assert [item.token for item in offer.items] == [exchange.token(booked.tasks[0])]
@@ -313,6 +318,20 @@ def test_a_withdrawal_takes_the_named_message_back(exchange):
         str(booked.messages[0]),
     )
     assert sending.tick(exchange.epoch) == 1
+    assert exchange.market.withdrawn == {str(booked.messages[0])}
+
+
+def test_a_withdrawal_waits_for_a_message_that_may_yet_leave(exchange, clock):
+    exchange.market.before = [TryLater("not now", after=5)]
+    booked = exchange.book(("ann", "r1.a"))
+    with exchange.case.store.write() as tx:
+        assert membership.withdraw(tx, booked.messages, clock()) == 1
+        assert membership.withdraw(tx, booked.messages, clock()) == 0  # once is enough
+    sending = exchange.sending()
+    for _ in range(4):
+        sending.tick(exchange.epoch)
+        assert exchange.ask("SELECT count(*) FROM outbox WHERE state = 'dead'") == 0
+        clock.advance(seconds=90)
     assert exchange.market.withdrawn == {str(booked.messages[0])}
 
 

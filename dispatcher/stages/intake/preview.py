@@ -150,10 +150,14 @@ class _Column:
     def shape(self) -> tuple[str, float]:
         """The column's shape and the share that has it; empty if it has none."""
         for name in SHAPES:
-            share = self.shapes[name] / self.sampled if self.sampled else 0.0
+            share = self.share(name)
             if share >= ENOUGH and not (name == "PERSON" and self._is_no_name()):
                 return name, share
         return "", 0.0
+
+    def share(self, name: str) -> float:
+        """Share of the sampled values that have a shape."""
+        return self.shapes[name] / self.sampled if self.sampled else 0.0
 
     def _is_no_name(self) -> bool:
         return SENSITIVE_NAME.search(self.name) is None
@@ -274,7 +278,8 @@ def _known(columns: list[_Column], key: _Keys | None, rows: int) -> list[ColumnF
 
 def _looks(column: _Column, shape: str, share: float, suggestion: str) -> str:
     if suggestion == "subject":
-        return "repeats"
+        person = column.share("PERSON")  # whatever the column is called
+        return f"repeats  PERSON ({person:.2f})" if person >= ENOUGH else "repeats"
     told = shape if shape not in ("INTEGER", "DECIMAL", "BOOLEAN") else ""
     if told == "PERSON":
         told = f"PERSON ({share:.2f})"

@@ -25,6 +25,7 @@ from dispatcher.log import get_logger
 from dispatcher.strategies import find_solver
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.choosing import check_algorithm
+from dispatcher.stages.planning.choosing import check_algorithm
 from dispatcher.stages.planning.telling import Summary, refusal, summary, told
 from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store import Clock, Store, Tx, lease
@@ -116,6 +117,8 @@ class Planning:
 
         Raises
         ------
+        Usage
+            The algorithm does not take such a problem; names those that do.
         Conflict
             No policy is in force.
         Infeasible
@@ -132,6 +135,7 @@ class Planning:
             base = _last_applied(tx)
             backlog = backlogs.read(tx, force)
             made = translate(tx, force, backlog, self._clock())
+        check_algorithm(algorithm, made.problem)
         solution = _solve(made, algorithm, seed, chosen)
         if solution.verdict is not Verdict.SOLVED and not partial:
             rng = np.random.default_rng(seed)

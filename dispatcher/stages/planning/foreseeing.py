@@ -14,6 +14,7 @@ import numpy as np
 from dispatcher.ledger.bulk import Batch
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.standing import InForce
+from dispatcher.stages.planning import _solve
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.telling import summary
 from dispatcher.stages.planning.translation import translate
@@ -21,7 +22,7 @@ from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
 from dispatcher.store.planning import LeftRow
 from dispatcher.store.transaction import Tx
-from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers import Limits, Verdict
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def foresee(
     left = rows.left_of_plans(tx, before) if before else []
     refused = _refused(tx, force, left)
     made = translate(tx, force, backlogs.read(tx, force), now)
-    solution = SOLVERS["auto"](made.problem, np.random.default_rng(seed), limits)
+    solution = _solve(made, "auto", seed, limits)
     numbers = summary(made, solution)
     cores = numbers["cores"]
     needs = [core["needed"] for core in cores]

@@ -42,6 +42,9 @@ def explain(
             fix="leave one of them out",
         )
     if worker is None and not who:
+        if "." not in subject:
+            with context.open_store() as store, store.read() as tx:
+                _refuse_record(store, tx, subject)
         raise Usage(
             "explain what?",
             why="a field is explained for a worker, or for everybody",
@@ -89,11 +92,32 @@ def find_entry(store: Store, tx: Tx, text: str) -> int:
                     why=f"its {field} is empty, and an empty value is no entry",
                     fix="look at the loaded file",
                 )
+    _refuse_record(store, tx, text)
     raise NotFound(
         "there is no such field in the store",
         why="a field is written RECORD.FIELD, with the record's key as it was loaded",
         fix=f"known fields: {', '.join(sorted(fields)) or 'none yet'}",
     )
+
+
+def _refuse_record(store: Store, tx: Tx, text: str) -> None:
+    """Refuse a record that is named without a field, and list its fields.
+
+    Raises
+    ------
+    Usage
+    """
+    from dispatcher import keys
+    from dispatcher.store import record_states
+
+    name = keys.pseudonym(store.key("pseudonym-key"), "r", text)
+    fields = [row.field for row in record_states.fields(tx, name)]
+    if fields:
+        raise Usage(
+            "a record is named, but none of its fields",
+            why=f"a field is written RECORD.FIELD; this record has: {', '.join(fields)}",
+            fix=f"write RECORD.{fields[0]}, or see: dispatcher records show RECORD",
+        )
 
 
 def _account_id(tx: Tx, text: str) -> int:

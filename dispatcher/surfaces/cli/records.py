@@ -87,6 +87,13 @@ def preview(
     context.show(
         _preview_document(found, show_values), _preview_text(found, show_values)
     )
+    for column in found.columns:
+        if column.suggestion == "subject" and "PERSON" in column.looks_like:
+            context.say(
+                f"WARN column {_printable(column.name)} holds people's names: two "
+                "people of one name would be one subject, and one person written two "
+                "ways two; take a column of ids as the subject where there is one"
+            )
     context.say(
         f"next: dispatcher policy init --from {file}    writes a first policy.toml "
         "with these suggestions"
