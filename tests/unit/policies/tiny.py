@@ -122,11 +122,19 @@ class Tiny:
     def utility(self, pairs: set[tuple[int, int]]) -> int:
         return sum(self.weights[d][a] for d, a in pairs)
 
+    def mean(self, pairs: set[tuple[int, int]]) -> Fraction:
+        """Highest mean of f over all sets, of one worker; nobody is trusted."""
+        every = pairs | set(self.history)
+        held = [{d for d, b in every if b == a} for a in range(self.k)]
+        sums = [sum((self.share(s, h) for s in self.sets), Fraction(0)) for h in held]
+        return max(sums) / len(self.sets)
+
     def objective(self, pairs: set[tuple[int, int]]) -> Fraction:
         u = Fraction(self.utility(pairs))
         if self.goal.objective is Objective.DISC_BUDGET:
             return u
-        return u + self.goal.lambda_ * (self.goal.tau - self.worst(pairs))
+        f = self.mean(pairs) if self.goal.average else self.worst(pairs)
+        return u + self.goal.lambda_ * (self.goal.tau - f)
 
     def means_kept(self, pairs: set[tuple[int, int]]) -> bool:
         every = pairs | set(self.history)
@@ -238,4 +246,40 @@ def tinies(draw: st.DrawFn, *, tradeoff: bool = False, averages: bool = False) -
         ),
         goal=goal,
         averages=caps,
+    )
+
+
+def priced(lambda_: int = 1, *, average: bool) -> Goal:
+    """u - lambda * f, with f the mean or the worst of the sets."""
+    return Goal(Objective.TRADEOFF, Fraction(lambda_), Fraction(0), average=average)
+
+
+@st.composite
+def uncapped(
+    draw: st.DrawFn, measures: tuple[Measure, ...], *, average: bool, least: int = 0
+) -> Tiny:
+    """Tradeoffs over loads alone: one to three sets, no limit on any.
+
+    ``least`` is the smallest lambda.
+    """
+    n, k = draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    sets = []
+    for _ in range(draw(st.integers(1, 3))):
+        members = draw(st.sets(st.integers(0, n - 1), min_size=1))
+        weights = {d: draw(st.integers(1, 3)) for d in sorted(members)}
+        owner = draw(st.integers(0, len(measures) - 1))
+        sets.append(Made(weights, NO_CAP, sum(weights.values()), owner))
+    lo = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
+    lambda_ = draw(st.sampled_from([c for c in (0, 1, 5, 20) if c >= least]))
+    return Tiny(
+        n,
+        k,
+        sets,
+        measures=measures,
+        lo=lo,
+        hi=[low + draw(st.integers(0, 1)) for low in lo],
+        weights=[draw(st.lists(st.integers(0, 3), min_size=k, max_size=k)) for _ in lo],
+        capacity=draw(st.none() | st.lists(st.integers(1, 4), min_size=k, max_size=k)),
+        history=draw(st.sampled_from([[], [(0, 0)]])),
+        goal=priced(lambda_, average=average),
     )

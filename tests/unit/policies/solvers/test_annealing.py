@@ -6,20 +6,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from policies.document.policy import Objective
 from policies.problem import Goal
 from policies.sets import NO_CAP, Measure
 from policies.solvers import Limits, Verdict
 from policies.solvers.annealing import PLAIN, Annealer, Annealing, fast
 from policies.solvers.floors import Ladder
 from policies.solvers.loads import loads, seated
-from tests.unit.policies.tiny import Made, Tiny, pairs_of
-
-
-def goal(lambda_=1, *, average=False):
-    return Goal(Objective.TRADEOFF, Fraction(lambda_), Fraction(0), average=average)
+from tests.unit.policies.tiny import Made, Tiny, pairs_of, priced, uncapped
 
 
 def solve(tiny, seed=0, **limits):
@@ -27,32 +21,7 @@ def solve(tiny, seed=0, **limits):
     return Annealing()(tiny.problem(), np.random.default_rng(seed), Limits(**limits))
 
 
-@st.composite
-def worsts(draw):
-    n, k = draw(st.integers(1, 5)), draw(st.integers(1, 3))
-    measures = (Measure.LINEAR, Measure.QUADRATIC)
-    sets = []
-    for _ in range(draw(st.integers(1, 3))):
-        members = draw(st.sets(st.integers(0, n - 1), min_size=1))
-        weights = {d: draw(st.integers(1, 3)) for d in sorted(members)}
-        full = sum(weights.values())
-        sets.append(Made(weights, NO_CAP, full, draw(st.integers(0, 1))))
-    lo = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
-    return Tiny(
-        n,
-        k,
-        sets,
-        measures=measures,
-        lo=lo,
-        hi=[low + draw(st.integers(0, 1)) for low in lo],
-        weights=[draw(st.lists(st.integers(0, 3), min_size=k, max_size=k)) for _ in lo],
-        capacity=draw(st.none() | st.lists(st.integers(1, 4), min_size=k, max_size=k)),
-        history=draw(st.sampled_from([[], [(0, 0)]])),
-        goal=goal(draw(st.sampled_from([0, 1, 5, 20]))),
-    )
-
-
-@given(tiny=worsts())
+@given(tiny=uncapped((Measure.LINEAR, Measure.QUADRATIC), average=False))
 @settings(max_examples=60, deadline=None)
 def test_value_and_bound_enclose_the_best_plan(tiny):
     """Brute force over all plans lies between them."""
@@ -68,7 +37,7 @@ def test_value_and_bound_enclose_the_best_plan(tiny):
 def thirds(measure=Measure.LINEAR):
     """Three entries of one set, two workers: somebody holds two of three."""
     one = Made({0: 1, 1: 1, 2: 1}, NO_CAP, 3)
-    return Tiny(3, 2, [one], measures=(measure,), goal=goal(9))
+    return Tiny(3, 2, [one], measures=(measure,), goal=priced(9, average=False))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +91,7 @@ def test_capacities_that_leave_no_plan_are_not_answered_with_one():
     "changed",
     [
         {"goal": Goal()},
-        {"goal": goal(average=True)},
+        {"goal": priced(average=True)},
         {"measures": (Measure.STEP,)},
         {"trusted": [[True, False]]},
         {"sets": [Made({0: 1, 1: 1}, 1, 2)]},
