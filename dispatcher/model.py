@@ -74,12 +74,17 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     },
     # Every state but "offered" counts as seen (design decision 4: handed = seen).
     "task": {
-        "booked": frozenset({"sent", "answered", "returned", "expired", "dead"}),
+        "booked": frozenset(
+            {"sent", "published", "answered", "returned", "expired", "dead"}
+        ),
         "sent": frozenset({"answered", "returned", "expired", "dead"}),
         "shown": frozenset({"answered", "returned", "expired"}),
         "expired": frozenset({"shown", "answered"}),  # the same worker, late
         "returned": frozenset({"shown", "answered"}),
-        "dead": frozenset({"sent", "answered"}),  # it may have arrived after all
+        "dead": frozenset(
+            {"sent", "published", "answered"}
+        ),  # it may have arrived after all
+        "published": frozenset(),  # a feed has it; no answer comes of it
         "answered": frozenset(),
     },
     "result": {

@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
 from connectors.base import ConnectorError, Feed, Market, Plugin, Role, Settings
 from dispatcher.errors import Invalid
@@ -134,6 +134,21 @@ def _checked(kind: str, loaded: object) -> Plugin:
             fix="tell the author",
         )
     return loaded
+
+
+def feeds_of(configured: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
+    """Names of the connectors of the settings that are feeds; opens none.
+
+    Raises
+    ------
+    Invalid
+        A kind that there is not.
+    """
+    return frozenset(
+        name
+        for name, values in configured.items()
+        if load_plugin(values.get("kind", name)).manifest.role is Role.FEED
+    )
 
 
 def open_connector(

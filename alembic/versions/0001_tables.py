@@ -406,7 +406,7 @@ def _out_and_back() -> None:
         _big("key_id", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_task"),
         sa.CheckConstraint(
-            "state = 'booked' OR state IN ('sent', 'shown', 'expired', 'returned', 'dead', 'answered')",
+            "state = 'booked' OR state IN ('sent', 'shown', 'expired', 'returned', 'dead', 'published', 'answered')",
             name=op.f("ck_task_state"),
         ),
     )

@@ -28,6 +28,7 @@ from connectors.base import (
     Misconfigured,
     Offer,
     Rejected,
+    Role,
     TryLater,
 )
 from connectors.quoting import heard
@@ -198,7 +199,7 @@ class Sending:
             parcel = self._pack(connector, message)
             barred += parcel.barred
             outcomes.append(self._deliver(name, connector, parcel))
-        return self._settle(epoch, outcomes, barred)
+        return self._settle(epoch, outcomes, barred, connector)
 
     def _shows_to_others(self, tx: Tx, name: str) -> bool:
         """Whether accounts that were not booked could open what is sent there."""
@@ -211,16 +212,22 @@ class Sending:
         )
 
     def _settle(
-        self, epoch: int, outcomes: Sequence[Outcome], barred: Sequence[int]
+        self,
+        epoch: int,
+        outcomes: Sequence[Outcome],
+        barred: Sequence[int],
+        connector: Market | Feed,
     ) -> int:
         sent = [one.id for one in outcomes if one.state == "sent"]
         dead = [one.id for one in outcomes if one.state == "dead"]
+        feed = connector.manifest.role is Role.FEED
+        arrived = "published" if feed else "sent"
 
         def settle(tx: Tx) -> None:
             lease.check_epoch(tx, lease.SHARD, epoch)
             rows.settle(tx, epoch, outcomes)
             rows.end_tasks(tx, barred)
-            rows.mark_tasks(tx, sent, "sent", barred)
+            rows.mark_tasks(tx, sent, arrived, barred)
             rows.mark_tasks(tx, dead, "dead", barred)
 
         committed(self._store, settle)

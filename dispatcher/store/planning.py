@@ -113,6 +113,24 @@ def live(tx: Tx) -> Iterator[Row]:
     )
 
 
+def has_accounts(tx: Tx, connectors: Iterable[str]) -> bool:
+    """Whether an account of one of the connectors is active."""
+    return bool(
+        tx.value(
+            "SELECT 1 FROM account WHERE state = 'active' AND connector = ANY(?) LIMIT 1",
+            [sorted(connectors)],
+        )
+    )
+
+
+def published(tx: Tx) -> Iterator[Row]:
+    """Copies that feeds have: (entry, tasks)."""
+    return tx.stream(
+        "SELECT entry_id, count(*) FROM task WHERE state = 'published'"
+        " GROUP BY entry_id"
+    )
+
+
 def tasks(tx: Tx, account_ids: Sequence[int]) -> Iterator[Row]:
     """Every task that accounts ever had: (entry, account)."""
     return tx.stream(

@@ -144,11 +144,11 @@ def settle(tx: Tx, epoch: int, outcomes: Sequence[Outcome]) -> int:
 def mark_tasks(
     tx: Tx, outbox_ids: Sequence[int], state: str, kept_back: Sequence[int]
 ) -> None:
-    """Let the tasks of messages follow them: sent, or dead where nothing went.
+    """Let the tasks of messages follow them: sent, published, or dead: nothing went.
 
     ``kept_back`` are tasks that were not part of what was sent.
     """
-    before = "('booked', 'dead')" if state == "sent" else "('booked', 'sent')"
+    before = "('booked', 'sent')" if state == "dead" else "('booked', 'dead')"
     tx.execute(
         f"UPDATE task SET state = ? WHERE outbox_id = ANY(?)"
         f" AND state IN {before} AND id <> ALL(?)",

@@ -473,3 +473,31 @@ def test_a_cosine_that_can_not_be_kept_low_has_no_proof(case):
     stage = linked(case, "cosine", 1, CAFE[:2])
     with pytest.raises(Unfinished, match="no proof"):
         stage.draft()
+
+
+PUBLISHED = 'a = { ask = "transcribe" }\nb = {}\nc = {}\nd = { answers = 2 }'
+
+
+def test_feeds_get_what_is_not_asked_and_workers_what_is(case):
+    """a is asked of ann; b, c and d go to feeds, d to both; nothing twice."""
+    case.apply(policy(PAIR, fields=PUBLISHED))
+    case.add("x/ann", "f/acme", "f/bolt")
+    planning = Planning(case.store, case.tick, rest=0.0, feeds=frozenset({"f"}))
+    case.load(("r1", "p", None, "abcd"))
+    planning.apply(planning.draft(seed=1).plan_id)
+    booked = book_all(case)
+    assert {e for a, e in booked if a == "x/ann"} == {"r1.a"}
+    assert sorted(e for a, e in booked if a != "x/ann") == [
+        "r1.b", "r1.c", "r1.d", "r1.d",
+    ]  # fmt: skip
+    with case.store.write() as tx:
+        tx.execute("UPDATE task SET state = 'published' WHERE connector = 'f'", [])
+    assert planning.draft(seed=1).plan_id is None
+
+
+def test_without_a_feed_what_is_not_asked_is_not_wanted(case):
+    """Only a is planned; b has nobody to go to, and holds nothing back."""
+    planning = ready(case, fields=PUBLISHED)
+    case.load(("r1", "p", None, "ab"))
+    drafted = planning.draft(seed=1)
+    assert (drafted.summary["pairs"], drafted.summary["held"]) == (1, 0)

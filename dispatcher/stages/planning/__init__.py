@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,12 +25,12 @@ from dispatcher.log import get_logger
 from dispatcher.strategies import find_solver
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.choosing import check_algorithm
-from dispatcher.stages.planning.choosing import check_algorithm
 from dispatcher.stages.planning.telling import Summary, refusal, summary, told
 from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
+from dispatcher.store.accounts import Account
 from dispatcher.store.planning import LeftRow, PlanRow
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from policies.solvers.slots import evenly
@@ -78,10 +78,21 @@ class Planning:
     clock : Clock
     rest : float
         See :data:`REST`; 0 lets every tick plan.
+    feeds : frozenset of str
+        Names of the connectors that are feeds: their accounts get the fields without
+        ``ask``, and nobody else does.
     """
 
-    def __init__(self, store: Store, clock: Clock, *, rest: float = REST) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        rest: float = REST,
+        feeds: frozenset[str] = frozenset(),
+    ) -> None:
         self._store = store
+        self._feeds = feeds
         self._clock = clock
         self._rest = rest
         self._rests_until = 0
@@ -133,8 +144,8 @@ class Planning:
             if force is None:
                 raise no_policy()
             base = _last_applied(tx)
-            backlog = backlogs.read(tx, force)
-            made = translate(tx, force, backlog, self._clock())
+            backlog = backlogs.read(tx, force, self._feeds)
+            made = translate(tx, force, backlog, self._clock(), self._feeds)
         check_algorithm(algorithm, made.problem)
         solution = _solve(made, algorithm, seed, chosen)
         if solution.verdict is not Verdict.SOLVED and not partial:
@@ -323,18 +334,37 @@ def _assignments(
 ) -> Iterator[tuple[int, int, bytes]]:
     """Split each adversary's entries over its accounts, by the room that they have."""
     plan, people = solution.plan, made.workforce
-    order = np.argsort(plan.adversary, kind="stable")
-    ids = made.backlog.entry[plan.entry[order]]
-    edges = np.searchsorted(plan.adversary[order], np.arange(len(people) + 1))
+    order = np.lexsort((made.backlog.published[plan.entry], plan.adversary))
+    place, holder = plan.entry[order], plan.adversary[order]
+    key = 2 * holder + made.backlog.published[place]
+    edges = np.searchsorted(key, np.arange(2 * len(people) + 1))
     for a, adversary in enumerate(people.ids):
-        mine = rng.permutation(ids[edges[a] : edges[a + 1]])
-        rooms = [len(mine) if r is None else r for r in people.rooms[a]]
-        nothing = np.zeros(len(rooms), np.int64)
-        share = evenly(nothing, np.array(rooms, np.int64), len(mine))
-        parts = np.split(mine, np.cumsum(share)[:-1])
-        for account, part in zip(people.accounts[a], parts, strict=True):
-            if len(part):
+        for published in (False, True):
+            first, last = edges[2 * a + published : 2 * a + published + 2]
+            mine = rng.permutation(made.backlog.entry[place[first:last]])
+            taking = [
+                (account, len(mine) if room is None else room)
+                for account, room in zip(
+                    people.accounts[a], people.rooms[a], strict=True
+                )
+                if (account.connector in people.feeds) == published
+            ]
+            for account, part in _split(mine, taking):
                 yield account.id, adversary, np.sort(part).astype("<i8").tobytes()
+
+
+def _split(
+    mine: Ids, taking: Sequence[tuple[Account, int]]
+) -> Iterator[tuple[Account, Ids]]:
+    """Split entries evenly over accounts, by the room that they have."""
+    if not len(mine):
+        return
+    rooms = np.array([room for _, room in taking], np.int64)
+    share = evenly(np.zeros(len(rooms), np.int64), rooms, len(mine))
+    parts = np.split(mine, np.cumsum(share)[:-1])
+    for (account, _), part in zip(taking, parts, strict=True):
+        if len(part):
+            yield account, part
 
 
 def _held(

@@ -50,6 +50,8 @@ class Backlog:
         What applied plans still mean to show.
     answers : int
         Answers still wanted in all, those planned or in flight included.
+    published : bool array, shape (n,)
+        Whether the entry's field has no ``ask``: feeds get it, and workers never do.
     place, visits : int64 array, shape (n,)
         Number of the entry's place, -1 at none, and its visits, 0 at none.
     links : dict of str to PeoplePairs
@@ -68,6 +70,7 @@ class Backlog:
     shown_adversary: Ints
     left: tuple[LeftRow, ...]
     answers: int
+    published: Flags
     place: Ints
     visits: Ints
     links: dict[str, PeoplePairs]
@@ -81,13 +84,15 @@ class Backlog:
         return np.flatnonzero(self.copies < self.missing)
 
 
-def read(tx: Tx, force: InForce) -> Backlog:
+def read(tx: Tx, force: InForce, feeds: frozenset[str] = frozenset()) -> Backlog:
     """Read what is to be planned under the policy in force.
 
     Parameters
     ----------
     tx : Tx
     force : InForce
+    feeds : frozenset of str
+        Names of the connectors that are feeds.
 
     Notes
     -----
@@ -99,7 +104,7 @@ def read(tx: Tx, force: InForce) -> Backlog:
     if not named[table["field"]].all():
         table = table[named[table["field"]]]
     left = _unserved(tx, rows.left_of_plans(tx, force.version))
-    wanted = _wanted(tx, force, table)
+    wanted = _wanted(tx, force, table, feeds=rows.has_accounts(tx, feeds))
     planned = _counts(table["id"], _pairs(left))
     missing = np.maximum(wanted - planned, 0)
     links = _links(tx, force)
@@ -123,6 +128,7 @@ def read(tx: Tx, force: InForce) -> Backlog:
         shown_adversary=np.concatenate([adversary, holder]),
         left=tuple(left),
         answers=int(wanted.sum()),
+        published=_unasked(force)[table["field"]],
         place=spot,
         visits=np.maximum(visits, 0),
         links=links,
@@ -205,19 +211,29 @@ def _spread(ids: Ints, table: Ints) -> tuple[Ints, Ints]:
     return place[there], table[there]
 
 
-def _wanted(tx: Tx, force: InForce, table: npt.NDArray[np.void]) -> Ints:
-    """Answers that each entry still misses, those planned not taken off."""
+def _unasked(force: InForce) -> Flags:
+    """By number of the field: whether nobody is asked for it."""
+    unasked = np.zeros(max(force.fields, default=0) + 1, np.bool_)
+    for number, standing in force.fields.items():
+        unasked[number] = force.policy.entity.fields[standing.name].ask is None
+    return unasked
+
+
+def _wanted(
+    tx: Tx, force: InForce, table: npt.NDArray[np.void], *, feeds: bool
+) -> Ints:
+    """Answers, or copies at feeds, that each entry still misses, planned ones too."""
     ids = table["id"]
     asked = np.zeros(max(force.fields, default=0) + 1, np.int64)
     for number, standing in force.fields.items():
         field = force.policy.entity.fields[standing.name]
-        if standing.sent and field.ask is not None:
+        if standing.sent and (feeds or field.ask is not None):
             asked[number] = min(field.answers, MOST)
     base = asked[table["field"]]
     wanted = base.copy()
     place, result = _spread(ids, _columns(rows.results(tx), 3))
     wanted[place] = np.maximum(wanted[place], result[:, 1])
-    for found in (rows.answered(tx), rows.live(tx)):
+    for found in (rows.answered(tx), rows.live(tx), rows.published(tx)):
         place, counted = _spread(ids, _columns(found, 2))
         wanted[place] -= counted[:, 1]
     place, result = _spread(ids, _columns(rows.results(tx), 3))

@@ -30,6 +30,7 @@ from policies.sets import NO_CAP, InvalidProblem
 from policies.utility import Weights
 
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 STEPS = 1_000  # utilities and factors are told apart to a thousandth
 
@@ -48,15 +49,33 @@ class Workforce:
         How many entries each of those accounts may still be given.
     trusted : tuple of frozenset of str
         Rules not judged for them.
+    feeds : frozenset of str
+        Connectors whose accounts get what is published, and nothing that is asked.
     """
 
     ids: tuple[int, ...]
     accounts: tuple[tuple[Account, ...], ...]
     rooms: tuple[tuple[int | None, ...], ...]
     trusted: tuple[frozenset[str], ...]
+    feeds: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def takes(self, *, published: bool) -> Flags:
+        """Whether each adversary has an account that takes such fields.
+
+        Returns
+        -------
+        bool array, shape (adversaries,)
+        """
+        return np.array(
+            [
+                any((a.connector in self.feeds) == published for a in each)
+                for each in self.accounts
+            ],
+            np.bool_,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +116,9 @@ class Translation:
         )
 
 
-def workforce(tx: Tx, force: InForce, backlog: Backlog, now: int) -> Workforce:
+def workforce(
+    tx: Tx, force: InForce, backlog: Backlog, now: int, feeds: frozenset[str]
+) -> Workforce:
     """Return the adversaries with an active account, and what they may still get."""
     active: dict[int, list[Account]] = defaultdict(list)
     groups: dict[int, list[str]] = defaultdict(list)
@@ -124,10 +145,17 @@ def workforce(tx: Tx, force: InForce, backlog: Backlog, now: int) -> Workforce:
         accounts=tuple(tuple(active[i]) for i in ids),
         rooms=tuple(tuple(room(a) for a in active[i]) for i in ids),
         trusted=tuple(force.trusted(groups[i]) for i in ids),
+        feeds=feeds,
     )
 
 
-def translate(tx: Tx, force: InForce, backlog: Backlog, now: int) -> Translation:
+def translate(
+    tx: Tx,
+    force: InForce,
+    backlog: Backlog,
+    now: int,
+    feeds: frozenset[str] = frozenset(),
+) -> Translation:
     """Make the problem of the backlog.
 
     Raises
@@ -135,7 +163,7 @@ def translate(tx: Tx, force: InForce, backlog: Backlog, now: int) -> Translation
     ValueError
         A rule is of a kind that no plan can judge (never for an applied version).
     """
-    people = workforce(tx, force, backlog, now)
+    people = workforce(tx, force, backlog, now, feeds)
     numbers = sorted(force.fields)
     fields = tuple(force.fields[n].name for n in numbers)
     kind = np.searchsorted(np.array(numbers, np.int64), backlog.field).astype(np.int64)
@@ -226,11 +254,17 @@ def _shown(backlog: Backlog, people: Workforce) -> Pairs:
 
 
 def _forbidden(tx: Tx, backlog: Backlog, people: Workforce) -> Pairs:
-    """Nobody is asked the same again; nor about people whom they know."""
+    """Nobody is asked the same again, nor about people whom they know, nor a feed."""
     shown = _shown(backlog, people)
     again = backlog.copies[shown.entry] > 0
     entry = [shown.entry[again]]
     adversary = [shown.adversary[again]]
+    for published in (False, True):
+        theirs = (backlog.published == published) & (backlog.copies > 0)
+        places = np.flatnonzero(theirs)
+        never = np.flatnonzero(~people.takes(published=published))
+        entry.append(np.tile(places, len(never)))
+        adversary.append(np.repeat(never, len(places)))
     index = {number: i for i, number in enumerate(people.ids)}
     for holder, unit in rows.recused(tx):
         if holder not in index:
