@@ -1,7 +1,7 @@
 """What another version of the policy would mean for the work to come; writes nothing.
 
-To be called in the transaction in which the version was put in force for a try, before
-that is rolled back.
+What is to be planned is read in the transaction in which the version was put in force
+for a try; the search comes after that was rolled back, so that nobody waits for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dispatcher.ledger.standing import InForce
 from dispatcher.stages.planning import _solve
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.telling import summary
-from dispatcher.stages.planning.translation import translate
+from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
 from dispatcher.store.planning import LeftRow
@@ -58,33 +58,51 @@ class Foreseen:
     why: tuple[str, ...]
 
 
-def foresee(
-    tx: Tx, force: InForce, before: int, *, now: int, seed: int, limits: Limits
-) -> Foreseen:
-    """Foresee the work to come under a version.
+@dataclass(frozen=True, eq=False)
+class Work:
+    """The work to come, read under a version.
+
+    Attributes
+    ----------
+    planned, refused : int
+        See :class:`Foreseen`.
+    made : Translation
+        The problem of all that misses answers.
+    """
+
+    planned: int
+    refused: int
+    made: Translation
+
+
+def read_work(tx: Tx, force: InForce, before: int, now: int) -> Work:
+    """Read the work to come.
 
     Parameters
     ----------
     tx : Tx
+        One in which the version is in force, for a try.
     force : InForce
         The version.
     before : int
         The version whose plan is in force now; 0 is none.
     now : int
-    seed : int
-    limits : Limits
-        Of the search.
     """
     left = rows.left_of_plans(tx, before) if before else []
     refused = _refused(tx, force, left)
     made = translate(tx, force, backlogs.read(tx, force), now)
-    solution = _solve(made, "auto", seed, limits)
-    numbers = summary(made, solution)
+    return Work(sum(len(row.entries) // 8 for row in left), refused, made)
+
+
+def foresee(work: Work, *, seed: int, limits: Limits) -> Foreseen:
+    """Plan the work to come, and tell how that went; no transaction is needed."""
+    solution = _solve(work.made, "auto", seed, limits)
+    numbers = summary(work.made, solution)
     cores = numbers["cores"]
     needs = [core["needed"] for core in cores]
     return Foreseen(
-        planned=sum(len(row.entries) // 8 for row in left),
-        refused=refused,
+        planned=work.planned,
+        refused=work.refused,
         verdict=str(solution.verdict.value),
         present=numbers["adversaries"],
         needed=None if None in needs else max(needs, default=None),

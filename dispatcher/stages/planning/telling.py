@@ -125,6 +125,10 @@ def _reason(made: Translation, core: Core, clash: Clash) -> str:
     return text
 
 
+def _count(number: int, one: str, more: str = "") -> str:
+    return f"{number} {one if number == 1 else more or one + 's'}"
+
+
 def _answers(made: Translation, clash: Clash) -> list[tuple[str, str]]:
     """Fields of a clash with what is wanted of them."""
     entries = np.array(clash.entries, np.int64)
@@ -134,7 +138,7 @@ def _answers(made: Translation, clash: Clash) -> list[tuple[str, str]]:
         for k, c in zip(made.kind[entries], copies, strict=True)
     )
     return [
-        (name, f"{answers} answers" if n == 1 else f"{n} x {answers} answers")
+        (name, _count(answers, "answer") if n == 1 else f"{n} x {answers} answers")
         for (name, answers), n in found.items()
     ]
 
@@ -159,7 +163,8 @@ def refusal(
     core = solution.core
     if solution.verdict in (Verdict.UNKNOWN, Verdict.CERTIFIED) or core is None:
         return Unfinished(
-            f"{held} fields have no plan yet, and no proof that there is none",
+            f"{_count(held, 'field has', 'fields have')} no plan yet, and no proof that "
+            "there is none",
             why="; ".join(solution.tried) or "the search ended early",
             fix="Give more time (--time-limit), or plan the rest with --partial.",
             facts={"held": held, "adversaries": k},
@@ -168,14 +173,15 @@ def refusal(
     facts = {"held": held, "adversaries": k, "needed": core.needed or 0}
     if core.needed is None:
         return Infeasible(
-            f"no plan meets the policy: {held} fields can not be shown",
+            f"no plan meets the policy: {_count(held, 'field')} can not be shown",
             why=why,
             fix=_mend(core),
             facts=facts,
         )
     amount = f"{core.needed} are needed" if core.exact else f"{core.needed} would do"
     return Infeasible(
-        f"no plan meets the policy with {k} adversaries; {amount}",
+        f"no plan meets the policy with {_count(k, 'adversary', 'adversaries')}; "
+        f"{amount}",
         why=why,
         fix=", or ".join(_fixes(made, core, rng, limits)) + ".",
         facts=facts,

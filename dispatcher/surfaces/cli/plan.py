@@ -208,6 +208,17 @@ def lay_out(drafted: Drafted, *, dry_run: bool, auto: bool) -> str:
     return "\n".join(lines)
 
 
+def _reserve(numbers: dict[str, Any]) -> list[str]:
+    """Say what t leaves for answers that do not come."""
+    if "spare" not in numbers:  # a plan made before it was counted
+        return []
+    none = count(numbers["no_spare"], "field has", "fields have")
+    return [
+        f"  reserve      {count(numbers['spare'], 'showing')} kept for returned and "
+        f"disagreeing answers; {none} none"
+    ]
+
+
 def numbers_of(numbers: dict[str, Any]) -> str:
     """Lay the numbers of a plan out for people."""
     best = Fraction(numbers["best"])
@@ -228,6 +239,7 @@ def numbers_of(numbers: dict[str, Any]) -> str:
             f"{count(numbers['sets'], 'sensitive set')}",
             f"  planned      {count(numbers['pairs'], 'showing')} · "
             f"{count(numbers['held'], 'field')} held back",
+            *_reserve(numbers),
             f"  utility      {share:.3f} of the best without limits",
             f"  worst share  {nearest}   complete sets: {numbers['complete']}",
         ]

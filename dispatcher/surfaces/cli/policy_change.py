@@ -103,11 +103,11 @@ def plan(
     """Show what putting a policy file in force would do; changes nothing.
 
     The version is put in force in a transaction that is rolled back: bookings wait for
-    it meanwhile.
+    that, not for the search for a plan.
     """
     from dispatcher.ledger.standing import version_of
     from dispatcher.stages.planning import Planning
-    from dispatcher.stages.planning.foreseeing import foresee
+    from dispatcher.stages.planning.foreseeing import foresee, read_work
     from dispatcher.store import ledger as rows
 
     context: CliContext = ctx.obj
@@ -120,15 +120,10 @@ def plan(
         with rehearsal.rehearsal(store) as tx:
             before = rows.version_in_force(tx)
             applied = _put(tx, path, terms, links)
-            seen = foresee(
-                tx,
-                version_of(tx, applied.version),
-                before,
-                now=wall_clock(),
-                seed=context.config.seed or 0,
-                limits=limits,
-            )
+            force = version_of(tx, applied.version)
+            work = read_work(tx, force, before, wall_clock())
             past = rehearsal.findings(tx, applied.accepted)
+    seen = foresee(work, seed=context.config.seed or 0, limits=limits)
     if not applied.changed:
         context.say(
             f"version {applied.version} is this very file: nothing would change"
