@@ -165,6 +165,8 @@ class Problem:
         paper's definition); else only what the plan adds to counts.
     utilities : Utilities or None
         A utility that is no sum over pairs; ``weights`` then tell n and k alone.
+    prices : int64 array, shape (n entries,), or None
+        What it costs to withhold each entry, where there is no plan; 0: it may not be.
 
     Notes
     -----
@@ -186,6 +188,7 @@ class Problem:
     links: Links | None = None
     strict_history: bool = False
     utilities: Utilities | None = None
+    prices: Ints | None = None
 
     def __post_init__(self) -> None:
         n, k = self.n_entries, self.n_adversaries
@@ -203,6 +206,8 @@ class Problem:
             )
         if self.capacity is not None:
             object.__setattr__(self, "capacity", column("capacity", self.capacity, k))
+        if self.prices is not None:
+            object.__setattr__(self, "prices", column("prices", self.prices, n))
         for name in ("forbidden", "history"):
             pairs: Pairs = getattr(self, name)
             below(f"{name}.entry", pairs.entry, n)
@@ -288,6 +293,7 @@ class Problem:
             forbidden=part(self.forbidden),
             history=part(self.history),
             links=None if self.links is None else self.links.select(entries),
+            prices=None if self.prices is None else self.prices[entries],
             utilities=self.utilities and self.utilities.select(entries.tolist()),
         )
 

@@ -159,20 +159,28 @@ def _run(
     built: CpModel, rng: np.random.Generator, limits: Limits
 ) -> tuple[Plan | None, str, float]:
     """Run CP-SAT: the plan, how it ended, and the objective's bound."""
+    return run_model(built, rng, limits)[:3]
+
+
+def run_model(
+    built: CpModel, rng: np.random.Generator, limits: Limits
+) -> tuple[Plan | None, str, float, tuple[int, ...]]:
+    """Run CP-SAT: the plan, how it ended, the objective's bound, what is withheld."""
     from ortools.sat.python import cp_model
 
     solver = _solver(cp_model, rng, limits)
     status = _wait(solver, built.model, limits)
     if status == cp_model.INFEASIBLE:
-        return None, "infeasible", 0.0
+        return None, "infeasible", 0.0, ()
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None, "unknown", _ceiling(solver)
+        return None, "unknown", _ceiling(solver), ()
     chosen = [
         pair
         for pair, variable in zip(built.pairs, built.variables, strict=True)
         if solver.boolean_value(variable)
     ]
-    return Plan.of(chosen), "found", _ceiling(solver)
+    marks = (d for d, mark in built.withheld.items() if solver.boolean_value(mark))
+    return Plan.of(chosen), "found", _ceiling(solver), tuple(marks)
 
 
 def _solver(cp_model: Any, rng: np.random.Generator, limits: Limits) -> Any:  # noqa: ANN401

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from policies.problem import Problem
-from policies.sets import NO_CAP
+from policies.sets import NO_CAP, Ints
 from policies.tables import able
 
 
 @dataclass(frozen=True, eq=False)
 class CpModel:
-    """The model, its pair variables, and the guards of its sets if it has any."""
+    """The model, its pair variables, and the guards of its sets if it has any.
+
+    ``withheld`` has a variable for each entry that may be withheld.
+    """
 
     model: Any
     pairs: list[tuple[int, int]]
     variables: list[Any]
     guards: list[Any]
+    withheld: dict[int, Any] = field(default_factory=dict)
 
 
-def build(problem: Problem, *, guarded: bool = False) -> CpModel | None:
-    """Make the model; None where an entry can not even be given its copies."""
+def build(
+    problem: Problem, *, guarded: bool = False, prices: Ints | None = None
+) -> CpModel | None:
+    """Make the model; None where an entry can not even be given its copies.
+
+    With ``prices``, entries that have one may be withheld: given to nobody.
+    """
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
@@ -31,12 +40,17 @@ def build(problem: Problem, *, guarded: bool = False) -> CpModel | None:
     grid: list[dict[int, Any]] = []
     pairs: list[tuple[int, int]] = []
     variables: list[Any] = []
+    withheld: dict[int, Any] = {}
     for d in range(problem.n_entries):
         row = {a: model.new_bool_var("") for a in np.flatnonzero(may[d]).tolist()}
         lo, hi = int(problem.lo[d]), int(problem.hi[d])
-        if len(row) < lo:
+        if prices is not None and lo and int(prices[d]):
+            mark = withheld[d] = model.new_bool_var("")
+            model.add(sum(row.values()) + lo * mark >= lo)
+            model.add(sum(row.values()) + hi * mark <= hi)
+        elif len(row) < lo:
             return None
-        if row:
+        elif row:
             model.add_linear_constraint(sum(row.values()), lo, hi)
         grid.append(row)
         pairs.extend((d, a) for a in row)
@@ -51,8 +65,9 @@ def build(problem: Problem, *, guarded: bool = False) -> CpModel | None:
     if guarded:
         guards = [model.new_bool_var("") for _ in range(problem.sets.n_sets)]
     _limit(problem, model, grid, guards)
-    _order(problem, model, grid)
-    return CpModel(model, pairs, variables, guards or [])
+    if not withheld:
+        _order(problem, model, grid)
+    return CpModel(model, pairs, variables, guards or [], withheld)
 
 
 def _limit(
