@@ -169,6 +169,7 @@ def desk_template(tmp_path_factory, sqlite_template) -> Path:
 def _environment(monkeypatch, tmp_path):
     for name in [n for n in os.environ if n.startswith("DISPATCHER_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("DISPATCHER_ALLOW_ROOT", "1")
     monkeypatch.setenv("NUMBA_CACHE_DIR", os.environ.get("NUMBA_CACHE_DIR", "unset"))
     if os.environ["NUMBA_CACHE_DIR"] == "unset":
         monkeypatch.delenv("NUMBA_CACHE_DIR")

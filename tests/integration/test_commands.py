@@ -62,6 +62,7 @@ def run(tmp_path, monkeypatch, capsys):
     """Run a command in a directory of its own; (status, stdout, stderr)."""
     for name in [n for n in os.environ if n.startswith("DISPATCHER_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("DISPATCHER_ALLOW_ROOT", "1")
     monkeypatch.chdir(tmp_path)
 
     def command(*words):
