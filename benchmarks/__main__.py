@@ -9,6 +9,7 @@ BENCHMARKS = (
     ["benchmarks.spine", "--scale"],
     ["benchmarks.gate"],
     ["benchmarks.store"],
+    ["benchmarks.shipping"],
 )
 
 failed = []

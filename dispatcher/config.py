@@ -291,6 +291,9 @@ plans  = "auto"               # "manual": new records wait for `dispatcher plan 
 key_file = "dispatcher.key"   # opens the values; keep a copy elsewhere, apart from backups
 # inbox = "inbox"             # files put here are loaded by `dispatcher up`
 
+# [ledger]
+# ship = "/mnt/other/ledger"  # the ledger is kept here too; default: ledger/ beside this
+
 [connectors.folder]
 spool = "spool"               # one directory a worker: tasks out, answers back
 

@@ -61,7 +61,7 @@ def init(
         written.append(write_private(context.policy_path, example, replace=False))
     ignore = directory / ".gitignore"
     if not ignore.exists():
-        ignored = "*.db*\n*.key\nspool/\n*.rejected.csv\n"
+        ignored = "*.db*\n*.key\nspool/\nledger/\nbackups/\n*.rejected.csv\n"
         written.append(write_private(ignore, ignored, replace=False))
     context.show(
         {

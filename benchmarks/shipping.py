@@ -1,0 +1,176 @@
+"""What a booking costs whose lines are shipped, against the bare writes under it.
+
+    python -m benchmarks.shipping [--singles N] [--batch N] [--store URL]
+
+Single: one decision with its booking, durable in the store and in the shipped ledger,
+against a transaction of three plain inserts (line, task, holding) plus one append with
+its fdatasync, by the same driver with the same settings. Batch: many pairs in one
+booking with shipping, against the same rows by the bulk writer alone (executemany, or
+binary COPY). In turns, by the wall clock: syncs are what it costs. Limits: half of the
+bare rate for both. The disk's own speed cancels out only where nobody else uses it.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+
+from benchmarks.gate import FIELDS, fill
+from dispatcher.ledger.book import Asks, Push, book
+from dispatcher.ledger.members import add_accounts
+from dispatcher.ledger.shipping import attach
+from dispatcher.store import Store, Tx, open_store
+
+HALF = 0.5
+TURNS = 5
+CROWD = 50  # workers of a batch
+LINE = b"x" * 330 + b"\n"  # as long as the line of an exposure
+LINE_COLUMNS = ("chain_id", "seq", "kind", "at", "policy_version", "account_id",
+                "entry_id", "cause", "showing", "hash")  # fmt: skip
+TASK_COLUMNS = ("id", "entry_id", "account_id", "adversary_id", "connector", "state",
+                "created_at", "outbox_id")  # fmt: skip
+HOLDING_COLUMNS = ("adversary_id", "unit_id", "field_id", "time", "entries")
+
+Rows = Sequence[Sequence[object]]
+
+
+def wall(action: Callable[[], object]) -> float:
+    """Seconds that an action takes."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+class Bare:
+    """Plain inserts into a store that nothing judges, and an append beside it."""
+
+    def __init__(self, store: Store, place: Path) -> None:
+        self.store = store
+        self.file = os.open(place / "bare", os.O_WRONLY | os.O_CREAT, 0o600)
+        self.seq = count(1)
+
+    def rows(self, size: int) -> tuple[Rows, Rows, Rows]:
+        """Rows of so many showings, as a booking writes them."""
+        first = next(self.seq) * 1_000_000
+        numbers = range(first, first + size)
+        raw = bytearray(32)
+        return (
+            [(7_000_000, n, "exposure", 1, 1, 1, n, "plan", 1, raw) for n in numbers],
+            [(n, n, 1, 1, "folder", "booked", 1, 1) for n in numbers],
+            [(7_000_000, 2 * n, 1, 0, 1) for n in numbers],
+        )
+
+    def write(self, tx: Tx, rows: tuple[Rows, Rows, Rows]) -> None:
+        """Insert them in bulk."""
+        tx.insert_many("ledger_line", LINE_COLUMNS, rows[0])
+        tx.insert_many("task", TASK_COLUMNS, rows[1])
+        tx.insert_many("holding", HOLDING_COLUMNS, rows[2])
+
+    def once(self, rows: tuple[Rows, Rows, Rows]) -> None:
+        """Commit them, append a line for each, and sync."""
+        with self.store.write() as tx:
+            self.write(tx, rows)
+        os.write(self.file, LINE * len(rows[0]))
+        os.fdatasync(self.file)
+
+
+def pairs_of(workers: Sequence[int], field: int, size: int, records: int) -> list[Asks]:
+    """Asks of one field for workers who saw nothing yet: all are safe, as planned."""
+    each = max(1, size // len(workers))
+    taken = [
+        sorted((place * each + i) % records * FIELDS + field + 1 for i in range(each))
+        for place in range(len(workers))
+    ]
+    return [Asks(w, ids) for w, ids in zip(workers, taken, strict=True)]
+
+
+def committed(store: Store, asks: Sequence[Asks]) -> int:
+    """Book asks of which none is refused; return how many they are."""
+    with store.write() as tx:
+        return len(book(tx, asks, delivery=Push(), at=5, cause="t").tasks)
+
+
+def singles(store: Store, bare: Bare, worker: int, pairs: int, records: int) -> float:
+    """Rate of single bookings to that of bare transactions."""
+    asked = iter(range(records))
+    found = []
+    for _ in range(TURNS):
+        turn = [Asks(worker, [next(asked) * FIELDS + 8]) for _ in range(pairs)]
+        rows = [bare.rows(1) for _ in range(pairs)]
+        found.append(
+            (
+                wall(lambda asks=turn: [committed(store, [ask]) for ask in asks]),
+                wall(lambda rows=rows: [bare.once(row) for row in rows]),
+            )
+        )
+    one, other = (statistics.median(each) / pairs for each in zip(*found, strict=True))
+    print(f"single: booking {one * 1e3:.2f} ms  bare {other * 1e3:.2f} ms")
+    return other / one
+
+
+def batches(
+    store: Store, bare: Bare, workers: Sequence[int], size: int, records: int
+) -> float:
+    """Rate of batch bookings to that of the same rows in bulk."""
+    found = []
+    for turn in range(TURNS):
+        mine = workers[turn * CROWD : (turn + 1) * CROWD]
+        asks = pairs_of(mine, turn, size, records)
+        rows = bare.rows(sum(len(ask.entry_ids) for ask in asks))
+        found.append(
+            (
+                wall(lambda asks=asks: committed(store, asks)),
+                wall(lambda rows=rows: bare.once(rows)),
+            )
+        )
+    one, other = (statistics.median(each) / size for each in zip(*found, strict=True))
+    print(
+        f"batch:  booking {one * 1e6:.1f} us a pair  bare {other * 1e6:.1f} us a pair"
+    )
+    return other / one
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--singles", type=int, default=200)
+    parser.add_argument("--batch", type=int, default=20_000)
+    parser.add_argument("--records", type=int, default=10_000)
+    parser.add_argument("--store", help="URL of an empty PostgreSQL database")
+    parser.add_argument("--place", help="Directory of the files; default: a new one")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.place) as name:
+        place = Path(name)
+        location = options.store or str(place / "store.db")
+        with open_store(location, create=True) as store:
+            records = fill(store, options.records * FIELDS * 2) // FIELDS
+            with store.write() as tx:
+                fresh = [("folder", f"new{i}") for i in range(TURNS * CROWD + 1)]
+                workers = [a.id for a in add_accounts(tx, fresh, at=5).accounts]
+            bare = Bare(store, place)
+            attach(store, place / "ledger")
+            store.settle(afresh=True)
+            print(f"{store.dialect}, {records:,} records")
+            found = (
+                (
+                    "batch booking, share of the bare rate",
+                    batches(store, bare, workers[1:], options.batch, records),
+                ),
+                (
+                    "single booking, share of the bare rate",
+                    singles(store, bare, workers[0], options.singles, records),
+                ),
+            )
+    for name, value in found:
+        print(
+            f"{'ok' if value >= HALF else 'FAIL'}  {name}: {value:.2f} (at least {HALF})"
+        )
+    return 0 if all(value >= HALF for _, value in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
