@@ -14,10 +14,12 @@ from dispatcher.surfaces.cli import (
     answers,
     audit,
     backup,
+    connectors,
     console,
     daemon,
     db,
     demo,
+    doctor,
     explain,
     fields,
     init,
@@ -62,9 +64,11 @@ app.command("demo")(demo.demo)
 app.command("down", rich_help_panel=MORE)(leading.down)
 app.command("pause", rich_help_panel=MORE)(queue.pause)
 app.command("resume", rich_help_panel=MORE)(queue.resume)
+app.command("doctor", rich_help_panel=MORE)(doctor.doctor)
 app.add_typer(console.app, name="console", rich_help_panel=MORE)
 app.add_typer(fields.app, name="fields", rich_help_panel=MORE)
 app.add_typer(answers.app, name="answers", rich_help_panel=MORE)
+app.add_typer(connectors.app, name="connectors", rich_help_panel=MORE)
 app.add_typer(queue.app, name="queue", rich_help_panel=MORE)
 app.add_typer(audit.app, name="audit", rich_help_panel=MORE)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=MORE)

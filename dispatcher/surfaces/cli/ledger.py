@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import EXIT_FAILED, Conflict, Invalid, NotFound, Usage
+from dispatcher.errors import (
+    EXIT_FAILED,
+    Conflict,
+    DispatcherError,
+    Invalid,
+    NotFound,
+    Usage,
+)
 from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
@@ -43,6 +50,7 @@ def verify(ctx: typer.Context, head: Heads = None) -> None:
     """Check every line and seal, in the store and as shipped, and that both agree."""
     from dispatcher.ledger.shipping import checking, store_id
     from dispatcher.ledger.shipping.anchors import anchored
+    from dispatcher.store import moments
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
@@ -57,9 +65,12 @@ def verify(ctx: typer.Context, head: Heads = None) -> None:
         anchor = context.anchor
         noted = list(head or [])
         noted += anchored(anchor, owner=owner) if anchor is not None else []
-    lost = checking.missing_roots(found, noted)
-    # Lines may have come between the two looks: they are in the store first.
-    forgotten = [name for name, have, seq in behind if seq > have]
+        lost = checking.missing_roots(found, noted)
+        # Lines may have come between the two looks: they are in the store first.
+        forgotten = [name for name, have, seq in behind if seq > have]
+        if not (lost or forgotten):
+            with suppress(DispatcherError), store.write() as tx:  # it may be read-only
+                moments.note_moment(tx, moments.LEDGER_VERIFIED, wall_clock())
     document = {
         "schema": "dispatcher.ledger-check/1",
         "ok": not (lost or forgotten),
