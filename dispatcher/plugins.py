@@ -21,6 +21,10 @@ GROUP: Final = "sparsi_dispatcher.connectors"
 BUILT_IN: Final[Mapping[str, str]] = {
     "folder": "connectors.folder:CONNECTOR",
     "inhouse": "connectors.inhouse:CONNECTOR",
+    "s3": "connectors.s3:CONNECTOR",
+    "segment": "connectors.segment:CONNECTOR",
+    "sftp": "connectors.sftp:CONNECTOR",
+    "webhook": "connectors.webhook:CONNECTOR",
 }
 _VERBS: Final = {
     Role.MARKET: ("publish", "find", "withdraw", "arrive", "collect"),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import boto3
 from moto.server import ThreadedMotoServer
 
-SECRET = b"AKIATEST\nsecret"
+SECRET = b"AKIATEST\nk3y-0f-th3-t3st"
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def bucket_server(*buckets: str) -> Iterator[str]:
 def client(url: str):
     return boto3.client(
         "s3", endpoint_url=url, region_name="us-east-1",
-        aws_access_key_id="AKIATEST", aws_secret_access_key="secret",
+        aws_access_key_id="AKIATEST", aws_secret_access_key="k3y-0f-th3-t3st",
     )  # fmt: skip
 
 

@@ -1,0 +1,156 @@
+"""``dispatcher connectors``: what is set up, what it declares, and whether it works."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dispatcher.errors import NotFound
+from dispatcher.surfaces.cli.context import CliContext, table
+
+if TYPE_CHECKING:
+    from connectors.base import Feed, Manifest, Market
+
+app = typer.Typer(
+    help="Markets and feeds: what they declare, whether they work.",
+    no_args_is_help=True,
+)
+
+EXIT_TEMPORARY = 75
+PROBE = "dispatcher-connectors-test"
+"""A key that no message has: ids of messages are numbers."""
+
+
+@app.command("list")
+def list_connectors(
+    ctx: typer.Context,
+    available: Annotated[
+        bool, typer.Option("--available", help="All kinds that could be set up.")
+    ] = False,
+) -> None:
+    """List the connectors of the settings, or all kinds."""
+    from dispatcher.plugins import available as kinds
+    from dispatcher.plugins import load_plugin
+
+    context: CliContext = ctx.obj
+    if available:
+        named = {kind: (kind, origin) for kind, origin in kinds().items()}
+    else:
+        settings = context.config.connectors
+        origins = kinds()
+        named = {
+            name: (kind, origins.get(kind, "unknown"))
+            for name, values in settings.items()
+            for kind in [values.get("kind", name)]
+        }
+    rows = [
+        {"name": name, "kind": kind, "from": origin}
+        | _declared(load_plugin(kind).manifest)
+        for name, (kind, origin) in named.items()
+    ]
+    columns = ("name", "kind", "role", "binding", "identity", "content", "from")
+    context.show(
+        {"schema": "dispatcher.connectors/1", "connectors": rows},
+        table([[row[c] for c in columns] for row in rows], columns),
+    )
+
+
+@app.command("capabilities")
+def capabilities(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="A connector of the settings.")],
+) -> None:
+    """Tell all that a connector declares of itself."""
+    from dispatcher.plugins import load_plugin
+
+    context: CliContext = ctx.obj
+    kind = _values(context, name).get("kind", name)
+    told = _declared(load_plugin(kind).manifest)
+    width = max(map(len, told))
+    context.show(
+        {"schema": "dispatcher.connector/1", "name": name, "kind": kind, **told},
+        "\n".join(f"{key:<{width}}  {value}" for key, value in told.items()),
+    )
+
+
+@app.command("test")
+def test(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="A connector of the settings.")],
+) -> None:
+    """Open a connector and ask the outside for a message that there is not.
+
+    Nothing is sent and nothing is shown. A feed that can not be asked (`finds` is no in
+    its capabilities) is only opened.
+    """
+    from dispatcher.plugins import open_connector
+
+    context: CliContext = ctx.obj
+    values = _values(context, name)
+    secret = _inhouse_key(context) if values.get("kind", name) == "inhouse" else b""
+    opened = open_connector(name, values, directory=context.directory, secret=secret)
+    lines = ["ok    the settings and the secret are well formed"]
+    state, why = _probe(opened)
+    lines.append(f"{state:<5} {why}")
+    context.show(
+        {"schema": "dispatcher.connectors.test/1", "name": name, "state": state,
+         "told": why},
+        "\n".join(lines),
+    )  # fmt: skip
+    if state == "FAIL":
+        raise typer.Exit(1)
+    if state == "LATER":
+        raise typer.Exit(EXIT_TEMPORARY)
+
+
+def _probe(opened: Market | Feed) -> tuple[str, str]:
+    """Ask for a message that there is not: (ok, LATER or FAIL; why)."""
+    from connectors.base import ConnectorError, TryLater
+
+    if not opened.manifest.finds:
+        return "ok", "it can not be asked without sending; the first message will tell"
+    try:
+        opened.find(PROBE)
+    except TryLater as error:
+        return "LATER", error.what
+    except ConnectorError as error:
+        return "FAIL", f"{error.what}: {error.fix}" if error.fix else error.what
+    except Exception as error:  # noqa: BLE001 - a plugin's fault is told by its type
+        return "FAIL", f"the connector failed: {type(error).__name__}"
+    return "ok", "the outside answers"
+
+
+def _values(context: CliContext, name: str) -> dict[str, str]:
+    configured = context.config.connectors
+    if name not in configured:
+        raise NotFound(
+            f"there is no connector {name!r}",
+            why=f"set up: {', '.join(sorted(configured)) or 'none'}",
+            fix=f"add [connectors.{name}] to dispatcher.toml",
+        )
+    return dict(configured[name])
+
+
+def _inhouse_key(context: CliContext) -> bytes:
+    with context.open_store() as store:
+        return store.key("token-key")
+
+
+def _declared(manifest: Manifest) -> dict[str, Any]:
+    """The manifest in words and numbers."""
+    limits = manifest.limits
+    return {
+        "role": manifest.role.value,
+        "binding": manifest.binding.value,
+        "identity": manifest.identity.value,
+        "content": manifest.content.value,
+        "preview": manifest.preview.value,
+        "idempotency": manifest.idempotency.value,
+        "finds": "yes" if manifest.finds else "no",
+        "withdraws": "yes" if manifest.withdraws else "no",
+        "items": limits.items,
+        "content_bytes": limits.content_bytes,
+        "per_minute": limits.per_minute or "no limit known",
+        "tested_against": manifest.tested_against,
+    }
