@@ -183,7 +183,7 @@ TEXT, INT, HASH = r'([^"\\\x00-\x1f]+)', "([1-9][0-9]{,17})", "([0-9a-f]{64})"
 EXPOSURE = re.compile(
     f'{{"account":"{TEXT}","at":{INT},"cause":"{TEXT}","chain":"(?!system"){TEXT}",'
     f'"entry":"{TEXT}","hash":"{HASH}","kind":"exposure","policy":{INT},'
-    f'"prev":"{HASH}","seq":{INT}}}\n'
+    f'"prev":"{HASH}","seq":{INT}}}'
 )
 ENTRY = re.compile(
     f'{{(?:"count":{{(?:"{TEXT}":{INT})?}},)?"entry":"{TEXT}","field":"{TEXT}",'
@@ -193,20 +193,25 @@ ENTRY = re.compile(
 
 
 def raw_lines(folder: Path, name: str) -> Iterator[tuple[int, bytes]]:
-    """Stream a file: number and bytes of each line, with its LF."""
+    """Stream a file: number and bytes of each line, without its LF."""
     need((folder / name).is_file(), "missing, or not a file", file=name)
+    number, rest = 0, b""
     with (folder / name).open("rb") as file:
-        reader = iter(partial(file.readline, LONGEST + 1), b"")
-        for number, raw in enumerate(reader, 1):
-            if len(raw) > LONGEST or raw[-1] != 10:
-                need(False, "too long, or not ended by LF", number, name)
-            yield number, raw
+        while block := file.read(1 << 20):
+            *lines, rest = (rest + block).split(b"\n")
+            for raw in lines:
+                number += 1
+                if len(raw) >= LONGEST:
+                    need(False, "the line is too long", number, name)
+                yield number, raw
+            need(len(rest) < LONGEST, "the line is too long", number + 1, name)
+    need(not rest, "the line is not ended by LF", number + 1, name)
 
 
 def parse(raw: bytes, number: int, name: str = LEDGER) -> Json:
     """Read a line of JSON: canonical, and of its form (in the ledger: by its kind)."""
     try:
-        text = raw[:-1].decode()
+        text = raw.decode()
         line = json.loads(text)
         if name == "keys.jsonl" and ENTRY.fullmatch(text):
             return line
@@ -308,6 +313,7 @@ class Rule:
             self.scope = f"relation {spec['relation']}"
         span = spec.get("window", "0s")
         self.window = int(span[:-1]) * SECONDS[span[-1]] * 1_000_000
+        self.vector = how.get("vector")
         self.needs = {"subject"} if self.scope != "record" else set()
         self.needs |= ({"time"} if self.window else set()) | how.keys() & {
             "vector",
@@ -330,27 +336,24 @@ class Rule:
 
     def hold(self, state: State, entry: Entry) -> State:
         """Give what is held of a unit with one entry more."""
-        if self.kind in ("common", "cosine"):
-            state, known = state or defaultdict(Counter), entry.known(self.version)
-            place = known.get("vector", {}).get(self.how["vector"])
-            count = (
-                known.get("count", {}).get(self.how["count"])
-                if self.how.get("count")
-                else 1
-            )
-            if place and count:
-                state[entry.of][place] += count
-        elif self.window:
-            state, time = state or [], entry.known(self.version).get("time")
-            if time is not None:
-                insort(state, (time, self.one[entry.field]))
-        else:
-            state = (state or 0) + self.one[entry.field]
+        if not self.window and not self.vector:
+            return (state or 0) + self.one[entry.field]
+        known = entry.known(self.version)
+        if self.window:
+            state = state or []
+            if "time" in known:
+                insort(state, (known["time"], self.one[entry.field]))
+            return state
+        state, count = state or defaultdict(Counter), self.how.get("count")
+        place = known.get("vector", {}).get(self.vector)
+        number = known.get("count", {}).get(count, 0) if count else 1
+        if place and number:
+            state[entry.of][place] += number
         return state
 
     def fs(self, held: State, whole: State) -> list[Any]:
         """Give f of every set of a unit: a window from each time of an entry on."""
-        if self.kind in ("common", "cosine"):
+        if self.vector:
             return [self.alike(*held.values()) if len(held) == 2 else 0]
         if not self.window:
             if held not in self.f_of:
@@ -453,11 +456,16 @@ class Policy:
         for item in line.get("accepted", ()):
             self.accepted[item["chain"]].add((item["property"], *item["unit"]))
 
-    def hold(self, held: Held, key: Row, unit: Row, after: int, entry: Entry) -> None:
-        """Add an entry to what is held of a unit, by the rules after some version."""
+    def hold(
+        self, held: Held, key: Row, unit: Row, after: int, entry: Entry
+    ) -> list[tuple[Rule, State]]:
+        """Add an entry to what is held of a unit; give its rules after some version."""
+        found = []
         for rule in self.over.get(key, ()):
             if rule.version > after:
-                held[rule][unit] = rule.hold(held[rule].get(unit), entry)
+                state = held[rule][unit] = rule.hold(held[rule].get(unit), entry)
+                found.append((rule, state))
+        return found
 
     def judged(self, groups: frozenset[Row]) -> tuple[Rule, ...]:
         """Give the rules that some account, by its groups, is not trusted with."""
@@ -534,6 +542,8 @@ class Audit:
         self.unburnt = Counter[str]()  # showings, by entry
         self.accounts: dict[str, Row] = {}  # chain and seq of its first line; groups
         self.joins: list[Json] = []
+        self.scopes: dict[str, set[str]] = defaultdict(set)  # of rules, by field
+        self.wanted: dict[str, set[str]] = defaultdict(set)  # members, by field
         self.counts = Counter[str](accepted=0, exposures=0, entries=0, links=0, seals=0)
         self.violations: list[Row] = []
         self.sets = Counter[Rule]()  # that could disclose anything
@@ -588,7 +598,7 @@ class Audit:
             if at < chain.at or not len(chain.starts) <= policy < len(self.policies):
                 need(False, "`at` or `policy` falls within the chain", number)
             cut = raw.index(b'"hash":"')  # no text has it: there, quotes are escaped
-            rest = prev.encode() + raw[:cut] + raw[cut + 74 : -1]
+            rest = prev.encode() + raw[:cut] + raw[cut + 74 :]
             if sha256(rest).hexdigest() != digest:
                 need(False, "the line has not the hash that it says", number)
             if policy > len(chain.starts):
@@ -723,7 +733,7 @@ class Audit:
         for version, line in self.loads:
             digest, missing = sha256(), line[f"{what}_count"]
             for number, raw in islice(lines, missing):
-                digest.update(raw)
+                digest.update(raw + b"\n")
                 missing -= 1
                 yield version, parse(raw, number, name)
             right = not missing and digest.hexdigest() == line[f"{what}_sha256"]
@@ -732,6 +742,10 @@ class Audit:
 
     def read_entries(self) -> None:
         """Bring every entry together with its exposures, then to its units."""
+        for rule in (rule for policy in self.policies for rule in policy.rules):
+            for field in rule.fields:
+                self.scopes[field].add(rule.scope)
+                self.wanted[field] |= rule.needs - {"subject"}
         for version, line in self.load("keys.jsonl"):
             self.keys.add((line["entry"], version, line))
         for version, line in self.load("relations.jsonl"):
@@ -768,9 +782,14 @@ class Audit:
         rows = ((version, at, name, seq) for _, name, seq, at, version, _ in shown)
         self.judge_showings(one, sorted(r for r in rows if one.since[r[2]][0] == r[3]))
         if shown or self.policies[-1].averaging:
-            self.records.add((facts[0][1]["record"], *one[1:]))
-            if "subject" in facts[-1][1]:
-                self.subjects.add((facts[-1][1]["subject"], *one[1:]))
+            known, wanted = facts[-1][1], self.wanted[one.field]
+            told = [
+                (v, {m: f[m] for m in wanted & f.keys()}) for v, f in facts if wanted
+            ]
+            if "record" in self.scopes[one.field]:
+                self.records.add((known["record"], one.field, told, one.since))
+            if "subject" in known and self.scopes[one.field] - {"record"}:
+                self.subjects.add((known["subject"], one.field, told, one.since))
 
     def judge_showings(self, one: Entry, showings: list[Row]) -> None:
         """Judge t, what is never sent, and whether rules have the members they need."""
@@ -839,29 +858,28 @@ class Audit:
         chain, first = self.chains[name], min(arrivals, key=itemgetter(0))[0]
         later = bisect_left(chain.points, (first,))
         judged = chain.points[later - 1].judged if later else ()
-        policy, here = self.policies[chain.version(first)], list[Row]()
+        policy, here = self.policies[chain.version(first)], list[Any]()
         held, accepted = Held(dict), set[Row]()
         steps: list[Row] = [*arrivals, *chain.points[later:]]
         for step in sorted(steps, key=itemgetter(0)):
             if isinstance(step, Point):
                 if step.barrier:
-                    policy, held, accepted = (
-                        self.policies[step.barrier],
-                        Held(dict),
-                        set(),
-                    )
-                    for row in here:
-                        policy.hold(held, *row[2:])
+                    policy, held = self.policies[step.barrier], Held(dict)
+                    accepted = set()
+                    for each in here:
+                        policy.hold(held, *each)
                 accepted.update(*(ended.get(other, ()) for other in step.others))
                 self.judge_point(name, step, held, accepted)
                 judged = step.judged
             else:
-                seq, at, key, unit, _, _ = step
-                here.append(step)
-                policy.hold(held, *step[2:])
-                for rule in policy.over.get(key, ()) if at is not None else ():
-                    known = rule in judged and unit in held[rule]
-                    if known and rule.past(held[rule][unit], name, seq):
+                seq, at, *row = step
+                here.append(row)
+                for rule, state in policy.hold(held, *row):
+                    if (
+                        at is not None
+                        and rule in judged
+                        and rule.past(state, name, seq)
+                    ):
                         self.violate(at, name, seq, name, rule.name)
         return held, accepted
 
