@@ -42,6 +42,8 @@ MEASURES: Final = {
     "quadratic": Measure.QUADRATIC,
 }
 RELATIONS: Final = {"cosine": Relation.COSINE, "common": Relation.COMMON}
+DEAREST: Final = 2**31
+"""Highest price of withholding an entry."""
 ASKED: Final = ("tradeoff", "discbudget", "zero_step", "zero_cosine")
 
 
@@ -101,6 +103,7 @@ def read_instance(document: object) -> Instance:
         "history": _history(root, n, k),
         "coalitions": _coalitions(root, k),
         "strict_history": True,
+        "prices": _prices(root, n),
     }
     ask = _Ask(asked, average, lambda_, tau, max(1, len(given)))
     try:
@@ -190,6 +193,21 @@ def _weights(root: Mapping[str, Any], n: int, k: int, hi: Ints) -> Weights:
             "Write the sum of each entry's t best weights, or 1.",
         )
     return replace(weights, unit=unit / fraction(value))
+
+
+def _prices(root: Mapping[str, Any], n: int) -> Ints | None:
+    """Return what it costs to withhold each entry; null: it may not be."""
+    given = root.get("withhold")
+    if given is None:
+        return None
+    rows = listed(given, "withhold", n)
+    return np.array(
+        [
+            0 if row is None else integer(row, f"withhold[{d}]", 1, DEAREST)
+            for d, row in enumerate(rows)
+        ],
+        np.int64,
+    )
 
 
 def _capacity(root: Mapping[str, Any], k: int) -> Ints | None:

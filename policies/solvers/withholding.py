@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from policies.problem import Plan, Problem
+from policies.problem import Goal, Plan, Problem
 from policies.sets import Ints
 from policies.solvers.components import split
 from policies.solvers.cpsat import CpSat, run_model
@@ -64,6 +64,7 @@ def cheapest(
         None where not even withholding all that may be leaves a plan, or none was found
         within the limits, or the problem is of a kind that CP-SAT does not take.
     """
+    problem = replace(problem, goal=Goal())  # only limits count
     if problem.prices is None or not CpSat().supports(problem):
         return None
     entries: list[int] = []

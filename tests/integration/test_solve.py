@@ -185,3 +185,27 @@ def test_ctrl_c_ends_the_search_with_the_best_plan_so_far(tmp_path):
     told = json.loads(out)
     assert told["stopped"] == "interrupt"
     assert told["assignment"] is not None
+
+
+def test_where_there_is_no_plan_the_cheapest_entries_to_withhold_are_told(
+    capsys, tmp_path
+):
+    """One entry of the odd ring is enough; the dearest is not taken."""
+    document = json.loads((SAMPLES / "odd_ring.json").read_text())
+    n = document["n_entries"]
+    document["withhold"] = [9, 2, *[9] * (n - 2)]
+    path = tmp_path / "ring.json"
+    path.write_text(json.dumps(document))
+    status, out, err = run(capsys, path)
+    told = json.loads(out)
+    assert status == 7
+    withheld = told["withheld"]
+    assert (withheld["entries"], withheld["price"], withheld["bound"]) == ([1], 2, 2)
+    assert withheld["assignment"][1] == []
+    assert all(withheld["assignment"][d] for d in range(n) if d != 1)
+    assert "withhold 1 entries at a price of 2" in err
+    document["withhold"] = [0] * n
+    path.write_text(json.dumps(document))
+    status, _, err = run(capsys, path)
+    assert status == 5
+    assert "withhold[0]" in err

@@ -92,24 +92,20 @@ def solve(
     context: CliContext = ctx.obj
     document = _document(instance, adversaries, copies, friendships)
     with _interruptible() as stop, _own_stdout():
+        limits: dict[str, Any] = {
+            "seconds": _seconds(time_limit, work),
+            "work": float("inf") if ctx.get_parameter_source("time_limit") else 60.0,
+            "clock": time.perf_counter,
+            "stopped": stop.is_set,
+            "threads": threads or os.cpu_count() or 1,
+            "prove": True,
+            "paper": mode is Mode.PAPER,
+        }
         found, solution = _search(
-            document,
-            algorithm,
-            seed,
-            {
-                "seconds": _seconds(time_limit, work),
-                "work": float("inf")
-                if ctx.get_parameter_source("time_limit")
-                else 60.0,
-                "clock": time.perf_counter,
-                "stopped": stop.is_set,
-                "threads": threads or os.cpu_count() or 1,
-                "prove": True,
-                "paper": mode is Mode.PAPER,
-            },
-            where=str(instance),
+            document, algorithm, seed, limits, where=str(instance)
         )
-    told = report(found, solution, algorithm, time.perf_counter() - started)
+        withheld = _withheld(found, solution, seed, limits)
+    told = report(found, solution, algorithm, time.perf_counter() - started) | withheld
     text = json.dumps(told, ensure_ascii=False)
     if output is None:
         print(text, flush=True)
@@ -274,6 +270,32 @@ def _search(
     return found, solver(found.problem, rng, Limits(**limits))
 
 
+def _withheld(
+    found: Instance, solution: Solution, seed: int, limits: dict[str, Any]
+) -> dict[str, Any]:
+    """Say what to withhold, if there is no plan and the file says what that costs."""
+    import numpy as np
+
+    from policies.instance import rows_of
+    from policies.solvers import Limits, Verdict
+    from policies.solvers.withholding import cheapest
+
+    problem = found.problem
+    if solution.verdict is not Verdict.INFEASIBLE or problem.prices is None:
+        return {}
+    least = cheapest(problem, np.random.default_rng(seed), Limits(**limits))
+    if least is None:
+        return {"withheld": None}
+    return {
+        "withheld": {
+            "entries": list(least.entries),
+            "price": least.price,
+            "bound": least.bound,
+            "assignment": rows_of(least.plan, problem.n_entries),
+        }
+    }
+
+
 def report(
     found: Instance, solution: Solution, algorithm: str, seconds: float
 ) -> dict[str, Any]:
@@ -336,4 +358,11 @@ def lay_out(told: dict[str, Any]) -> str:
         lines += [f"  {why}" for why in told["core"]["why"]]
     else:
         lines += [f"  tried: {what}" for what in told["tried"]]
+    if told.get("withheld"):
+        least = told["withheld"]
+        named = ", ".join(map(str, least["entries"][:12]))
+        lines.append(
+            f"  withhold {len(least['entries'])} entries at a price of {least['price']} "
+            f"(at least {least['bound']}): {named}"
+        )
     return "\n".join(lines)
