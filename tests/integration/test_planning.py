@@ -101,11 +101,11 @@ def test_too_few_workers_are_told_how_many_would_do(case):
     """One worker may not see both a and b: 2 are needed."""
     planning = ready(case, accounts=("x/ann",))
     case.load(("r1", "p", None, "ab"), ("r2", "q", None, "ab"))
-    with pytest.raises(Infeasible, match="with 1 adversaries; 2 are needed") as raised:
+    with pytest.raises(Infeasible, match="with 1 adversary; 2 are needed") as raised:
         planning.draft()
     assert raised.value.exit_status == 7
     assert raised.value.why == (
-        "2 records alike: a (1 answers) and b (1 answers) may not share a worker"
+        "2 records alike: a (1 answer) and b (1 answer) may not share a worker"
         " (a-b) -> 2"
     )
     assert "Register 1 more worker (2)" in raised.value.fix
@@ -131,7 +131,7 @@ def test_partial_plans_the_rest_and_says_what_is_held_back(case):
     with case.store.read() as tx:
         rows = tx.rows("SELECT entry_id, reason FROM held_back ORDER BY entry_id")
     assert [row[0] for row in rows] == [case.entries["r1.a"], case.entries["r1.b"]]
-    assert rows[0][1].startswith("2 workers needed: 1 record: a (1 answers) and b")
+    assert rows[0][1].startswith("2 workers needed: 1 record: a (1 answer) and b")
 
 
 def test_new_records_are_planned_beside_what_is_planned(case):
@@ -501,3 +501,12 @@ def test_without_a_feed_what_is_not_asked_is_not_wanted(case):
     case.load(("r1", "p", None, "ab"))
     drafted = planning.draft(seed=1)
     assert (drafted.summary["pairs"], drafted.summary["held"]) == (1, 0)
+
+
+def test_the_cheapest_field_to_withhold_is_named(case):
+    dear = 'a = { ask = "transcribe", utility = 3 }\nb = { ask = "transcribe" }'
+    stage = ready(case, accounts=("x/ann",), fields=dear)
+    case.load(*((f"r{i}", f"p{i}", 0, "ab") for i in range(3)))
+    with pytest.raises(Infeasible) as error:
+        stage.draft()
+    assert "withhold b in each (the cheapest)" in error.value.fix

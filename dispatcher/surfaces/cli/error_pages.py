@@ -92,8 +92,11 @@ that the worker's adversary was ever shown. Give the task to another worker
 shown.""",
     "E204": """E204: what was already shown is past the limits
 
-The change (a policy, a group) would make exposures of the past cross a limit. They can
-not be undone, so the change is refused. Loosen the limit, or trust the group.""",
+The change (a policy, a group, a merge) would make exposures of the past cross a limit.
+They can not be undone, so the change is refused. Loosen the limit, trust the group, or
+accept just as many findings as were shown: --accept-past N. They are then named in the
+ledger and in evidence. See first what they are: policy plan --breaches, or the command's
+own --dry-run.""",
     "E701": """E701: no plan meets the policy
 
 The message names the entries and rules that clash and how many workers would do.
