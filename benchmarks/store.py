@@ -6,8 +6,9 @@
 and summaries); then the very rows that it wrote are written into tables of the same form
 and indexes by binary COPY or executemany, which is the limit: at least half as fast.
 
-*Single*: one decision with its booking, committed and on the disk, against a transaction
-of three inserts and one fdatasynced append to a file, in turns: at least half as fast.
+*Single*: one decision with its booking, committed, on the disk and shipped into the
+ledger's file, against a transaction of three inserts and one fdatasynced append to a
+file, in turns: at least half as fast.
 
 The PostgreSQL server is one of its own that waits for the disk. Wall clock, because the
 server's work is in other processes: run it on a machine that does nothing else.
@@ -26,6 +27,7 @@ from pathlib import Path
 from benchmarks.gate import FIELDS, book_all, load, some_pairs
 from benchmarks.machine import fdatasyncs_per_second, load_average, verdict
 from dispatcher.ledger.book import Asks, Pull, book
+from dispatcher.ledger.shipping import attach
 from dispatcher.store import Store, Tx, open_store
 from tests.conftest import private_cluster
 
@@ -111,6 +113,7 @@ def empty(store: Store) -> None:
 def single(store: Store, count: int, place: Path) -> tuple[float, float]:
     """Median seconds of a booking with its commit, and of three inserts and an append."""
     records = load(store, 16 * count)
+    attach(store, place / "ledger")
     pairs = iter(some_pairs(records * FIELDS, 4 * count, 5))
     with store.write() as tx:
         for name in "abc":
