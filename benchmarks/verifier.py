@@ -165,7 +165,7 @@ def run(*command: str) -> tuple[float, int, str]:
     )
     os.close(out)
     with os.fdopen(read) as file:
-        told = file.readline()
+        told = file.read().partition("\n")[0]
     _, status, used = os.wait4(child, 0)
     assert status == 0, told
     return used.ru_utime + used.ru_stime, used.ru_maxrss, told
