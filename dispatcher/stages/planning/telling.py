@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -16,8 +17,10 @@ from dispatcher.errors import DispatcherError, Infeasible, Unfinished
 from dispatcher.stages.planning.translation import Translation
 from policies.certificates import safe_number
 from policies.document.policy import Scope
+from policies.problem import Problem
 from policies.solvers import Cause, Clash, Core, Limits, Solution, Verdict
 from policies.solvers.minimum import Remedy, remedies
+from policies.solvers.withholding import cheapest
 
 TOLD: Final = 4  # clashes that one message tells
 
@@ -175,7 +178,7 @@ def refusal(
         return Infeasible(
             f"no plan meets the policy: {_count(held, 'field')} can not be shown",
             why=why,
-            fix=_mend(core),
+            fix=_mend(core, _withholding(made, core, rng, limits)),
             facts=facts,
         )
     amount = f"{core.needed} are needed" if core.exact else f"{core.needed} would do"
@@ -188,13 +191,13 @@ def refusal(
     )
 
 
-def _mend(core: Core) -> str:
+def _mend(core: Core, leaving: str) -> str:
     """Return the fix where no number of workers would do."""
     if core.clashes[0].cause is Cause.CAPACITY:
         return "Register more workers, raise [capacity] total, or use --partial."
     return (
         "Set send = false on the field, split it into smaller crops, trust a group with "
-        "the rule, or plan the rest with --partial."
+        f"the rule, {leaving}or plan the rest with --partial."
     )
 
 
@@ -207,7 +210,44 @@ def _fixes(
     yield f"Register {more} more worker{'s' if more > 1 else ''} ({core.needed})"
     for remedy in remedies(made.problem, core, rng, limits.part(0.2)):
         yield _remedy(made, remedy)
+    leaving = _withholding(made, core, rng, limits)
+    if leaving:
+        yield leaving.removesuffix(", ")
     yield "plan the rest with --partial"
+
+
+def _withholding(
+    made: Translation, core: Core, rng: np.random.Generator, limits: Limits
+) -> str:
+    """Say what it is cheapest to show to nobody, at the worth of its answers."""
+    if core.clashes and core.clashes[0].cause is Cause.CAPACITY:
+        return ""
+    least = cheapest(_priced(made, core), rng, limits.part(0.2))
+    if least is None or not least.entries:
+        return ""
+    entries = np.array(core.entries, np.int64)[list(least.entries)]
+    counted = Counter(made.fields[int(k)] for k in made.kind[entries])
+    names = " and ".join(f"{n} x {f}" if n > 1 else f for f, n in counted.items())
+    each = " in each" if core.repeats > 1 else ""
+    sure = "the cheapest" if least.proven else "the cheapest found"
+    return f"withhold {names}{each} ({sure}), "
+
+
+def _priced(made: Translation, core: Core) -> Problem:
+    """Return the core's part as a problem that says what withholding costs."""
+    problem, entries = made.problem, np.array(core.entries, np.int64)
+    sets, weights = problem.sets, problem.weights
+    inside = np.zeros(problem.n_entries, np.bool_)
+    inside[entries] = True
+    outside = np.bincount(
+        sets.member_set[~inside[sets.entry]], minlength=sets.n_sets
+    ).astype(np.bool_)
+    chosen = np.flatnonzero(~outside & (np.diff(sets.start) > 0))
+    part = problem.select(entries, chosen)
+    worth = weights.base * weights.factor.max(axis=0, initial=0)[weights.kind]
+    prices = np.maximum(problem.lo * worth, 1)[entries]
+    scale = max(1, int(np.gcd.reduce(prices)))
+    return replace(part, capacity=None, averages=(), links=None, prices=prices // scale)
 
 
 def _remedy(made: Translation, remedy: Remedy) -> str:
