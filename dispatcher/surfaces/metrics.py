@@ -26,6 +26,7 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dispatcher.errors import DispatcherError
+from dispatcher.ledger import burnt
 from dispatcher.ledger.nearness import Nearness
 from dispatcher.store import Clock, Store, lease, metering, moments
 from dispatcher.store import status as rows
@@ -186,6 +187,12 @@ class Tables(Collector):
         held = sum(row.entries for row in rows.held_back(tx))
         yield _gauge(
             "plan_unassignable_fields", "Fields that the plan holds back.", held
+        )
+        fields = rows.counts(tx)["entries"]
+        yield _gauge("fields", "Fields of all records.", fields)
+        burnt_now = len(burnt.burnt(tx))
+        yield _gauge(
+            "fields_burnt", "Fields shown t times without enough answers.", burnt_now
         )
         yield _gauge("store_bytes", "Size of the store.", metering.size(tx))
 

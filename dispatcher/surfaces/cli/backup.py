@@ -63,12 +63,15 @@ def create(
 ) -> None:
     """Write a backup of this moment; the store may be in use."""
     from dispatcher.custody import backup
+    from dispatcher.store import moments
 
     context: CliContext = ctx.obj
     secret = _secret(context, passphrase_file, key_file, fresh=True)
     with context.open_store() as store:
         made = backup.create(store, _folder(context, to), secret, clock=wall_clock)
     proven = backup.verify(made.path, secret) if check else None
+    with context.open_store() as store, store.write() as tx:
+        moments.note_moment(tx, moments.BACKUP_MADE, wall_clock())
     told = "not verified" if proven is None else "verified by restoring it aside: ok"
     context.show(
         _document(made) | {"schema": "dispatcher.backup/1", "verified": check},
