@@ -54,19 +54,15 @@ def plan(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from dispatcher.errors import Usage
+    from dispatcher.plugins import feeds_of
     from dispatcher.stages.planning import Planning
-    from policies.solvers import SOLVERS
+    from dispatcher.strategies import find_solver
 
     context: CliContext = ctx.obj
-    if algorithm not in SOLVERS:
-        raise Usage(
-            f"there is no algorithm {algorithm[:40]!r}",
-            why=f"known: {', '.join(sorted(SOLVERS))}",
-            fix="leave --algorithm out: auto picks by structure",
-        )
+    find_solver(algorithm)
     with context.open_store() as store:
-        planning = Planning(store, wall_clock)
+        feeds = feeds_of(context.config.connectors)
+        planning = Planning(store, wall_clock, feeds=feeds)
         drafted = planning.draft(
             partial=partial,
             dry_run=dry_run,
