@@ -328,12 +328,17 @@ def test_a_leader_frozen_in_a_gate_write_is_followed_and_its_write_is_rolled_bac
     monkeypatch.setattr("dispatcher.leadership.LEASE_SECONDS", 1)
     epoch = take_lease(postgres_store, clock, HERE)
     waiting = Waiting(lambda: time.sleep(0.6), lambda: time.sleep(0.6))
-    with pytest.raises(StoreUnreachable), postgres_store.write() as tx:
-        lease.check_epoch(tx, lease.SHARD, epoch)
-        tx.execute("INSERT INTO setting (name, value) VALUES (?, ?)", ["x", b"x"])
-        with ThreadPoolExecutor(1) as pool:  # it is frozen here
-            two = standby(postgres_store, clock, waiting)
-            assert pool.submit(two.wait).result(PATIENCE) == 2
+
+    def freezes():
+        with postgres_store.write() as tx:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+            tx.execute("INSERT INTO setting (name, value) VALUES (?, ?)", ["x", b"x"])
+            with ThreadPoolExecutor(1) as pool:  # it is frozen here
+                two = standby(postgres_store, clock, waiting)
+                assert pool.submit(two.wait).result(PATIENCE) == 2
+
+    with pytest.raises(StoreUnreachable):
+        freezes()
     with postgres_store.read() as tx:
         assert tx.value("SELECT count(*) FROM setting WHERE name = 'x'") == 0
 
