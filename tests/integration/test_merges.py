@@ -11,7 +11,7 @@ from dispatcher.custody.audit import export, verify
 from dispatcher.errors import Conflict, NotFound, PastLimit, Refused, Usage
 from dispatcher.ledger.book import Pull
 from dispatcher.ledger.flight import InFlight
-from dispatcher.ledger.members import merge
+from dispatcher.ledger.members import add_accounts, merge
 from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.store import open_store
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -221,6 +221,22 @@ def test_the_audit_log_tells_of_the_merge_and_of_the_limit(case):
         rows = tx.rows("SELECT action, detail FROM event ORDER BY id")
     assert [action for action, _ in rows[1:]] == ["worker.merged", "limit.crossed"]
     assert json.loads(rows[2][1])["properties"] == ["a-b"]
+
+
+def test_an_account_that_ends_a_trust_is_added_with_acceptance(case, tmp_path, clock):
+    trusted = '[workers.groups.team]\nmembers = ["x/a*"]\ntrusted = ["a-b"]\n'
+    both = '[workers.groups.all]\nmembers = ["x/*"]\n'
+    case.apply(policy(PAIR, groups=trusted + both))
+    case.add("x/ann")
+    case.load(("r1", None, None, "ab"))
+    case.book(("x/ann", "r1.a r1.b"))  # its trust allows that
+    with pytest.raises(PastLimit):
+        case.add("x/bob")  # one adversary with ann, and trusted with nothing
+    with case.store.write() as tx:
+        added = add_accounts(tx, [("x", "bob")], at=case.tick(), accept=1)
+    assert [past.property for past in added.accepted] == ["a-b"]
+    found = verdict(case, tmp_path / "e", clock)
+    assert found.status == 0, found.text
 
 
 ACCOUNTS = ("x/a", "x/b", "x/c", "x/d")

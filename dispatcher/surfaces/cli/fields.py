@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -65,46 +65,34 @@ def list_fields(
             found = gate.shown(tx, wanted)
         total, found = len(found), found[:limit]
         keys = names.record_keys(tx, [one.record_id for one in found])
-    header = ("field", "run", "state", "shown", "t", "answers", "wanted", "open tasks")
-    lines = [
-        (
-            f"{keys.get(one.record_id, '?')}.{one.field}",
-            one.run,
-            "burnt" if one.burnt else one.state,
-            one.showings,
-            one.limit,
-            one.answers,
-            one.wanted,
-            one.live,
-        )
-        for one in found
-    ]
-    context.show(
-        {
-            "schema": "dispatcher.fields/1",
-            "fields": [
-                {
-                    "field": line[0],
-                    "run": line[1],
-                    "state": one.state,
-                    "burnt": one.burnt,
-                    "shown": one.showings,
-                    "t": one.limit,
-                    "answers": one.answers,
-                    "wanted": one.wanted,
-                    "open_tasks": one.live,
-                }
-                for line, one in zip(lines, found, strict=True)
-            ],
-        },
-        table(lines, header),
-    )
+    listed = [_row(one, keys.get(one.record_id, "?")) for one in found]
+    context.show({"schema": "dispatcher.fields/1", "fields": listed}, _table(listed))
     if total > limit or (not burnt and total == limit):
         context.say(f"the first {limit:,}; see more with --limit")
     if burnt and found:
         context.say(
             "next: dispatcher fields unburn FIELD --extra-showings N --reason TEXT"
         )
+
+
+def _row(one: Shown, key: str) -> dict[str, Any]:
+    return {
+        "field": f"{key}.{one.field}",
+        "run": one.run,
+        "state": one.state,
+        "burnt": one.burnt,
+        "shown": one.showings,
+        "t": one.limit,
+        "answers": one.answers,
+        "wanted": one.wanted,
+        "open_tasks": one.live,
+    }
+
+
+def _table(listed: Sequence[dict[str, Any]]) -> str:
+    header = ("field", "run", "state", "shown", "t", "answers", "wanted", "open_tasks")
+    rows = [{**one, "state": "burnt"} if one["burnt"] else one for one in listed]
+    return table([[row[name] for name in header] for row in rows], header)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,7 @@ from dispatcher.surfaces.cli import rehearsal
 from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
 
 if TYPE_CHECKING:
+    from dispatcher.ledger.exposure import Near
     from dispatcher.ledger.members import Merged
     from dispatcher.store import Store, Tx
 
@@ -244,40 +245,7 @@ def show(
     with context.open_store() as store, store.read() as tx:
         found = identity.find(tx, account)
         seen = exposure(tx, found.adversary_id)
-    header = ("property", "f", "limit", "share", "units", "full")
-    rows = [
-        (
-            near.rule,
-            str(near.f),
-            "none" if near.tau is None else f"f < {near.tau}",
-            f"{float(near.share):.2f}",
-            near.units,
-            near.full,
-        )
-        for near in seen.nearness
-    ]
     groups_ = json.loads(found.groups)
-    lines = [
-        f"{found.text}   {found.state}   adversary {seen.chain}",
-        f"  with      {', '.join(a for a in seen.accounts if a != found.text) or '-'}",
-        f"  groups    {', '.join(groups_) or '-'}",
-        f"  joins     {'; '.join(seen.joins) or '-'}",
-        f"  saw       {rehearsal.count(seen.entries, 'field')} of "
-        f"{rehearsal.count(seen.records, 'record')}, "
-        f"{rehearsal.count(seen.open_tasks, 'open task')}",
-    ]
-    lines += [
-        f"  {near.rule}: nearest f = {near.f}"
-        + (f", limit f < {near.tau}" if near.tau is not None else ", no limit")
-        + f" ({float(near.share):.2f} of it); "
-        + (
-            f"{', '.join(near.refused)} of {rehearsal.count(near.full, 'unit')} "
-            "would be refused next"
-            if near.full
-            else "nothing would be refused next"
-        )
-        for near in seen.nearness
-    ]
     context.show(
         {
             "schema": "dispatcher.worker/1",
@@ -290,10 +258,44 @@ def show(
             "fields_seen": seen.entries,
             "records_seen": seen.records,
             "open_tasks": seen.open_tasks,
-            "exposure": [
-                {**dict(zip(header, row, strict=True)), "refused": list(near.refused)}
-                for row, near in zip(rows, seen.nearness, strict=True)
-            ],
+            "exposure": [_near(near) for near in seen.nearness],
         },
-        "\n".join(lines),
+        "\n".join(
+            [
+                f"{found.text}   {found.state}   adversary {seen.chain}",
+                f"  with      {_list(a for a in seen.accounts if a != found.text)}",
+                f"  groups    {_list(groups_)}",
+                f"  joins     {'; '.join(seen.joins) or '-'}",
+                f"  saw       {rehearsal.count(seen.entries, 'field')} of "
+                f"{rehearsal.count(seen.records, 'record')}, "
+                f"{rehearsal.count(seen.open_tasks, 'open task')}",
+                *(f"  {_near_words(near)}" for near in seen.nearness),
+            ]
+        ),
     )
+
+
+def _list(texts: Iterable[str]) -> str:
+    return ", ".join(texts) or "-"
+
+
+def _near(near: Near) -> dict[str, Any]:
+    return {
+        "property": near.rule,
+        "f": str(near.f),
+        "limit": "none" if near.tau is None else f"f < {near.tau}",
+        "share": round(float(near.share), 4),
+        "units": near.units,
+        "full": near.full,
+        "refused": list(near.refused),
+    }
+
+
+def _near_words(near: Near) -> str:
+    limit = "no limit" if near.tau is None else f"limit f < {near.tau}"
+    next_ = "nothing would be refused next"
+    if near.full:
+        units = rehearsal.count(near.full, "unit")
+        next_ = f"{', '.join(near.refused)} of {units} would be refused next"
+    share = f"{float(near.share):.2f}"
+    return f"{near.rule}: nearest f = {near.f}, {limit} ({share} of it); {next_}"
