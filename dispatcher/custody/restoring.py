@@ -338,6 +338,31 @@ def _put(stage: Path, file: Path) -> None:
     shutil.move(stage, file)
 
 
+def replay_in_place(store: Store, shipped: Path, *, clock: Clock) -> int:
+    """Book the lines that a store lacks from its shipped ledger, where it stands.
+
+    For a store that was put back by other means than :func:`restore`.
+
+    Returns
+    -------
+    int
+        Lines booked.
+
+    Raises
+    ------
+    AnotherLeads
+        A daemon leads the store.
+    LedgerForeign, LedgerBroken
+    """
+    _refuse_led(store, clock)
+    with store.write() as tx:
+        make_ready(tx)
+        lines = shipped_lines(shipped, store=store_id(store))
+        booked = replay(tx, lines, at=clock())
+    store.settle(afresh=True)
+    return booked
+
+
 def _copy(store: Store, target: Target) -> None:
     """Fill an empty database from a staged store."""
     with store.read() as tx:

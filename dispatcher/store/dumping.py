@@ -123,8 +123,6 @@ def rebuilt(
             for name in ("barrier", "chain"):  # what a new store is born with
                 tx.execute(f"DELETE FROM {name}")
             _load(tx, lines)
-            # Whoever led the lost store must not write here, should it wake up.
-            tx.execute(lease.FENCE)
     except BaseException:
         store.close()
         raise
@@ -210,8 +208,10 @@ def make_ready(tx: Tx) -> None:
     """Make a restored store fit to go on.
 
     What the lost one gave to the world since is unknown. Messages that were still to be
-    sent are asked for first; no task's id is given a second time.
+    sent are asked for first; no task's id is given a second time; and whoever led it must
+    write nothing here, should it wake up.
     """
+    tx.execute(lease.FENCE)
     tx.execute(
         "UPDATE outbox SET error = 'restored from a backup'"
         " WHERE state IN ('ready', 'leased') AND error IS NULL"

@@ -85,6 +85,11 @@ def test_a_store_that_was_copied_back_by_hand_is_not_led(run, tmp_path):
     code, out, err = run("up", "--allow-root")
     assert (code, out) == (6, ""), err
     assert "E132" in err
+    assert run("ledger", "verify")[0] == 6
+    code, out, err = run("ledger", "replay")
+    assert (code, out[:16]) == (0, "1 lines replayed"), err
+    assert run("ledger", "verify")[0] == 0
+    assert "DENY" in run("explain", "r1.b", "--worker", "folder/ann")[1]
 
 
 def test_passphrases_come_by_file_and_are_not_short(run, tmp_path, monkeypatch):

@@ -238,7 +238,7 @@ class Shipper:
                 f"chain {chain.name} of the store has a gap",
                 why=f"Its last line is {chain.seq}, but not all before it are there.",
                 fix="Somebody changed the store by hand. Restore a backup and replay "
-                "the shipped ledger: dispatcher restore --replay-ledger",
+                "the shipped ledger: dispatcher restore BACKUP --replay-ledger",
             )
 
 
@@ -268,8 +268,8 @@ def refuse_forgotten(
             f"the store lacks {lines:,} lines that its shipped ledger has",
             why=f"They are of {touched:,} chains. The store was put back from an older "
             "state, and would show again what it has forgotten to have shown.",
-            fix="Restore with the ledger replayed: dispatcher restore BACKUP --to STORE"
-            " --replay-ledger; without a backup, book them: dispatcher ledger replay",
+            fix="Book them into it: dispatcher ledger replay; or restore a newer backup: "
+            "dispatcher restore BACKUP --to STORE --replay-ledger",
             facts={"lines": lines, "chains": touched},
         )
 

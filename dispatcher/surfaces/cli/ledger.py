@@ -220,6 +220,21 @@ def root(
 
 
 @app.command()
+def replay(ctx: typer.Context) -> None:
+    """Book what the store has forgotten from its shipped ledger, where it stands."""
+    from dispatcher.custody.restoring import replay_in_place
+
+    context: CliContext = ctx.obj
+    folder = _folder(context)
+    with context.open_store() as store:
+        booked = replay_in_place(store, folder, clock=wall_clock)
+    context.show(
+        {"schema": "dispatcher.replayed/1", "lines": booked},
+        f"{booked:,} lines replayed; store and shipped ledger agree",
+    )
+
+
+@app.command()
 def prove(
     ctx: typer.Context,
     about: Annotated[
