@@ -216,7 +216,7 @@ def erase(means: Means, name: str) -> Erased:
             means.wait(PAUSE)
         else:
             break
-    delete_outside(means, records, entries, done)
+    finish(means, done)
     scrub(means.store, done)
     if means.directory is not None:
         done.left += search(means.directory, needles, but=_own_files(means.store))
@@ -255,6 +255,7 @@ def erase_in(
     done.strange += rows.drop_strange(tx, [*needles, *(t.encode() for t in tokens)])
     rows.unplan(tx, entries)
     rows.blank(tx, records, entries, means.clock())
+    rows.add_pending(tx, records)
 
 
 def _recall(tx: Tx, means: Means, tasks: Iterable[rows.TaskRow], done: Erased) -> None:
@@ -293,13 +294,24 @@ def _needles(means: Means, found: Scope) -> list[bytes]:
     return needles_of(keys, texts)
 
 
-def delete_outside(
-    means: Means, records: Sequence[int], entries: Sequence[int], done: Erased
-) -> None:
-    """Delete what lies outside of the store: spools and exports."""
+def finish(means: Means, done: Erased) -> bool:
+    """Delete what lies outside of the store (spools, exports) of all that was erased.
+
+    Which records those are stands in the store, so that a run that was broken off, or
+    met a connector that was away, is ended by the next one.
+
+    Returns
+    -------
+    bool
+        Whether there was anything to do.
+    """
     with means.store.write() as tx:
-        tasks = rows.tasks_of(tx, entries)
+        records = rows.pending(tx)
+        if not records:
+            return False
+        tasks = rows.tasks_of(tx, rows.entries_of(tx, records))
         exports = rows.exports_of(tx, records)
+    away = False
     by_connector: dict[str, list[int]] = {}
     for task in tasks:
         by_connector.setdefault(task.connector, []).append(task.id)
@@ -310,8 +322,13 @@ def delete_outside(
                 done.left += connector.forget(_tokens(means.store, ids))
             except ConnectorError:
                 done.left.append(f"connector {name}: it could not be reached")
+                away = True
     for export in exports:
         _renew(means, export, done)
+    if not away:
+        with means.store.write() as tx:
+            rows.drop_pending(tx, records)
+    return True
 
 
 def _renew(means: Means, export: rows.ExportRow, done: Erased) -> None:

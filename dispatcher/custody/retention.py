@@ -10,9 +10,9 @@ from dispatcher.custody.erasure import (
     Erased,
     Means,
     OnItsWay,
-    delete_outside,
     erase_again,
     erase_in,
+    finish,
     scrub,
     still_sending,
 )
@@ -24,6 +24,9 @@ from dispatcher.store.serving import add_event
 
 PIECE: Final = 200
 """Records erased in one transaction."""
+
+BETWEEN: Final = 50
+"""Transactions after which spools and exports are cleaned: each time all are read."""
 
 
 def count_older(store: Store, moment: int) -> int:
@@ -54,21 +57,19 @@ def purge(
     """
     done, total = Erased(), 0
     while pieces is None or total < pieces:
-        records, entries = _purge_piece(means, moment, epoch, done)
-        if not records:
+        if not _purge_piece(means, moment, epoch, done):
             break
         total += 1
-        delete_outside(means, records, entries, done)
-    if total:
+        if total % BETWEEN == 0:
+            finish(means, done)
+    if finish(means, done) or total:
         scrub(means.store, done)
     done.exports = sorted(set(done.exports))
     done.left = sorted(set(done.left))
     return done
 
 
-def _purge_piece(
-    means: Means, moment: int, epoch: int | None, done: Erased
-) -> tuple[list[int], list[int]]:
+def _purge_piece(means: Means, moment: int, epoch: int | None, done: Erased) -> bool:
     for last in (*[False] * (TRIES - 1), True):
         try:
             with means.store.write() as tx:
@@ -76,14 +77,14 @@ def _purge_piece(
                     lease.check_epoch(tx, lease.SHARD, epoch)
                 records = rows.loaded_before(tx, moment, PIECE)
                 if not records:
-                    return [], []
+                    return False
                 entries = rows.entries_of(tx, records)
                 erase_in(tx, means, records, entries, done, ())
                 for person in rows.subjects_without_records(tx, records):
                     rows.blank_subject(tx, person, None)
                 detail: dict[str, int | str] = {"records": len(records)}
                 add_event(tx, means.clock(), "retention", "records.purged", detail)
-                return records, entries
+                return True
         except OnItsWay:
             if last:
                 raise still_sending() from None
@@ -116,6 +117,7 @@ class Retention:
             force = current_policy(tx)
         retain = None if force is None else force.policy.entity.retain
         if retain is None:
+            finish(self._means, Erased())  # of an erasure that was broken off
             return 0
         done = purge(self._means, self._means.clock() - retain, epoch=epoch, pieces=20)
         return done.deleted["records"]

@@ -7,8 +7,8 @@ pseudonym, and a record that is loaded again must be known.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.store.transaction import Row, Tx
@@ -333,6 +333,36 @@ def not_erased(tx: Tx, names: Sequence[str]) -> list[str]:
         for row in tx.rows(text.format(table), [list(names)])
     ]
     return sorted(found)
+
+
+# -- what is still to be deleted outside -------------------------------------------
+
+_PENDING: Final = "erasing"
+
+
+def add_pending(tx: Tx, record_ids: Sequence[int]) -> None:
+    """Note that spools and exports may hold something of erased records."""
+    tx.execute(
+        "INSERT INTO setting (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+        [_PENDING, b""],
+    )
+    _keep_pending(tx, {*pending(tx), *record_ids})
+
+
+def pending(tx: Tx) -> list[int]:
+    """Records of which something may be left outside; locked."""
+    found = tx.value("SELECT value FROM setting WHERE name = ? FOR UPDATE", [_PENDING])
+    return list(array("q", bytes(found or b"")))
+
+
+def drop_pending(tx: Tx, record_ids: Sequence[int]) -> None:
+    """Note that nothing of the records is left outside."""
+    _keep_pending(tx, set(pending(tx)).difference(record_ids))
+
+
+def _keep_pending(tx: Tx, record_ids: Iterable[int]) -> None:
+    packed = array("q", sorted(record_ids)).tobytes()
+    tx.execute("UPDATE setting SET value = ? WHERE name = ?", [packed, _PENDING])
 
 
 # -- files -------------------------------------------------------------------------

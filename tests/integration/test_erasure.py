@@ -5,6 +5,7 @@ import zipfile
 
 import pytest
 
+from connectors.base import TryLater
 from connectors.hostile import Memory
 from dispatcher.custody import erasure, retention
 from dispatcher.custody.audit import export, verify
@@ -15,6 +16,7 @@ from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences
 from dispatcher.model import metadata
 from dispatcher.stages.assembly import Assembly
+from dispatcher.store.erasure import pending
 from dispatcher.store.vault import KeyFile
 from tests.integration.clinic import PEOPLE, Clinic, canary
 
@@ -150,6 +152,23 @@ def test_an_erasure_that_was_broken_off_is_ended_by_another(clinic):
     assert clinic.in_files("anna") != []
     erasure.erase(clinic.means(), clinic.name("anna"))
     assert clinic.in_files("anna") == []
+
+
+def test_a_purge_that_was_broken_off_is_ended_by_the_daemons_tick(clinic):
+    class Away(Memory):
+        def forget(self, tokens):
+            raise TryLater("away")
+
+    means = clinic.means()
+    away = type(means)(**{**vars(means), "connectors": {"folder": Away()}})
+    done = retention.purge(away, clinic.clock() + 1)
+    assert "connector folder: it could not be reached" in done.left
+    assert clinic.in_rows("anna") == []
+    assert clinic.in_files("anna") != []
+    retention.Retention(means).tick(clinic.epoch)
+    assert clinic.in_files("anna") == []
+    with clinic.store.write() as tx:
+        assert pending(tx) == []
 
 
 def test_what_a_market_can_not_take_back_is_said(clinic):
