@@ -9,6 +9,7 @@ import pytest
 from dispatcher.custody.audit import export, verify
 from dispatcher.errors import Conflict, Invalid, PastLimit, Refused
 from dispatcher.ledger.explain import explain
+from dispatcher.ledger.members import merge
 from dispatcher.ledger.summaries import differences
 from tests.integration.ledger_cases import Case, policy
 
@@ -178,3 +179,24 @@ def test_a_version_that_first_reads_places_needs_records_that_brought_them(case)
     case.load(("r1", "ann", 0, "ab"))
     with pytest.raises(Conflict, match="place"):
         case.apply(policy(COMMON), friend=FRIENDS)
+
+
+def test_a_merge_that_is_accepted_is_past_and_no_licence(case, tmp_path):
+    ready(case, COMMON)
+    case.book(("x/1", "r1.a"), ("x/2", "r3.a"))
+    merged = [["x/1", "x/2"]]
+    with past_met(), case.store.write() as tx:
+        merge(tx, merged, because="same person", at=case.tick())
+    with case.store.write() as tx:
+        told = merge(tx, merged, because="same person", at=case.tick(), accept=1)
+    (past,) = told.accepted
+    assert past.property == "met"
+    assert len(past.unit) == 2
+    assert list(past.unit) == sorted(past.unit)
+    # Neither end of that link is shown any further, wherever it was.
+    assert allowed(case, "r2.a", "r4.a", "r7.a", "r5.a") == [False, False, False, True]
+    certificate = exported(case, tmp_path / "bundle")
+    assert certificate["counts"]["accepted"] == 1
+    assert certificate["worst"]["met"]["share"] == "1"
+    with case.store.read() as tx:
+        assert differences(tx) == 0
