@@ -13,10 +13,9 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
-
+from dispatcher.custody.assuming import assume_shown
 from dispatcher.custody.backup import Backup, look, staged
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.errors import (
@@ -27,20 +26,14 @@ from dispatcher.errors import (
     NeedsMigration,
     Usage,
 )
-from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.checking import check_files, check_store, compare
 from dispatcher.ledger.shipping.shipper import refuse_forgotten
-from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import Clock, Store, lease, ledger, open_store, schema
-from dispatcher.store import replaying as rows
 from dispatcher.store.dumping import dumped, make_ready, rebuilt
 from dispatcher.store.transaction import Tx
 from dispatcher.store.vault import KeyFile
-
-ASSUMED: Final = "assumed"
-"""Cause of exposures that nobody knows of, and that may have been."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +175,7 @@ def _filled(
             lines = shipped_lines(target.shipped, store=store_id(store))
             replayed = replay(tx, lines, at=clock())
     if gap.shown_since is not None:
-        assumed, recused = _assume(store, gap.shown_since, clock())
+        assumed, recused = assume_shown(store, gap.shown_since, clock())
     with store.read() as tx:
         found = check_store(tx)
         if gap.replay and target.shipped is not None:
@@ -372,33 +365,3 @@ def _copy(store: Store, target: Target) -> None:
 def _parsed(tx: Tx) -> Iterator[dict[str, Any] | list[Any]]:
     for line in dumped(tx):
         yield json.loads(line)
-
-
-def _assume(store: Store, since: int, now: int) -> tuple[int, int]:
-    """Take for shown what may have been: (exposures, adversary-unit pairs).
-
-    Every pair of an applied plan that was not booked counts as shown, in the order of
-    the plan, as far as the gate lets it. What else may have been shown, nobody knows:
-    so no adversary is shown anything more of a record or person of which an entry was
-    still open.
-    """
-    with store.write() as tx:
-        pauses = rows.lift_pauses(tx)
-        showings = 0
-        for account_id, packed in rows.planned_pairs(tx):
-            entry_ids = np.frombuffer(packed, "<i8").tolist()
-            booked = book(
-                tx,
-                [Asks(account_id, entry_ids)],
-                delivery=Pull(leased_until=now),
-                at=now,
-                cause=ASSUMED,
-                skip_refused=True,
-            )
-            showings += booked.new
-        rows.put_pauses(tx, pauses)
-        records, subjects = rows.open_units(tx, since)
-        units = [record_unit(n) for n in records] + [subject_unit(n) for n in subjects]
-        living = rows.living_adversaries(tx)
-        recused = rows.recuse(tx, ((a, u, now) for a in living for u in units))
-    return showings, recused
