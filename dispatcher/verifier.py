@@ -776,11 +776,15 @@ class Audit:
             here = (home == name and by < seq) or self.is_here(home, by, name, seq)
             if not here or version < facts[0][0]:
                 need(False, f"line {seq} of {name}: its entry or account is not here")
-            for on, by in ((name, seq), *self.chains[name].path):
-                if on not in one.since or by < one.since[on][0]:
-                    one.since[on] = by, at if on == name else None
-        rows = ((version, at, name, seq) for _, name, seq, at, version, _ in shown)
-        self.judge_showings(one, sorted(r for r in rows if one.since[r[2]][0] == r[3]))
+            one.since[name] = min(one.since.get(name, (seq, at)), (seq, at))
+            for on, by in self.chains[name].path:
+                one.since[on] = min(one.since.get(on, (by, None)), (by, None))
+        showings = [
+            (version, at, name, seq)
+            for _, name, seq, at, version, _ in shown
+            if one.since[name][0] == seq
+        ]
+        self.judge_showings(one, sorted(showings))
         if shown or self.policies[-1].averaging:
             known, wanted = facts[-1][1], self.wanted[one.field]
             told = [
@@ -875,11 +879,8 @@ class Audit:
                 seq, at, *row = step
                 here.append(row)
                 for rule, state in policy.hold(held, *row):
-                    if (
-                        at is not None
-                        and rule in judged
-                        and rule.past(state, name, seq)
-                    ):
+                    counts = at is not None and rule in judged
+                    if counts and rule.past(state, name, seq):
                         self.violate(at, name, seq, name, rule.name)
         return held, accepted
 
