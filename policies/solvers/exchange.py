@@ -39,7 +39,7 @@ KICKS: Final = 60
 PAIRS, TRIPLES, FOURS = 300, 70, 120
 """Moves that are looked at together, two, three and four at a time."""
 
-SLOW: Final = (60, 16)
+SLOW: Final = (150, 24)
 """The same of two and three where nothing is compiled."""
 
 CLOSE: Final = 1e-8
