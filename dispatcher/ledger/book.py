@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Final
 
 import numpy as np
@@ -155,7 +155,7 @@ def book(
         account = accounts[asks[0].account_id]
         return booking.single(account, int(entry_ids[0]), skip_refused=skip_refused)
     every = [(accounts[ask.account_id], ask.entry_ids) for ask in asks]
-    if force.averages or force.rules.links:
+    if force.averages:
         return booking.one_by_one(every, skip_refused=skip_refused)
     return booking.bulk(every, skip_refused=skip_refused)
 
@@ -214,11 +214,7 @@ class _Booking:
     def one_by_one(
         self, asks: Sequence[tuple[AccountRow, Sequence[int]]], *, skip_refused: bool
     ) -> Booked:
-        """Book asks one after another: where each changes the next.
-
-        That is where a mean is capped, and where people are linked: a cosine may fall
-        with one ask and rise with the next, so that no order stands for all.
-        """
+        """Book asks one after another: where a mean is capped, each changes the next."""
         averages.refresh(self.tx, self.force)
         self.tx.execute("SAVEPOINT one_by_one")
         shipped = len(self.tx.grown or ())
@@ -255,6 +251,7 @@ class _Booking:
         holdings.add_holdings(
             self.tx, holdings_added(batch, np.flatnonzero(verdicts.new))
         )
+        visits.add_visits(self.tx, chain.from_iterable(batch.visits.values()))
         ends = np.cumsum([len(ids) for _, ids in asks])
         booked = [
             (account, np.asarray(ids, np.int64)[allowed].tolist())

@@ -4,6 +4,8 @@ Every disclosure function grows with what is held. So if each unit keeps its lim
 *all* asks of a batch granted, then every ask is safe in any order, and one pass over
 arrays shows it. Only where a unit or an entry's showings would go past a limit are the
 asks concerned decided one after another, in the order given, by the rules themselves.
+So are all asks for fields that relation rules look at: a cosine may fall with one ask and
+rise with the next, so that no order stands for all.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dispatcher import keys
 from dispatcher.ledger import refusals
 from dispatcher.ledger.decision import Held, facts, refuse, stopped, trust, units_of
 from dispatcher.ledger.refusals import Refusal
+from dispatcher.ledger.relations import Visit, around, findings, visit_of
 from dispatcher.ledger.standing import InForce
 from dispatcher.ledger.units import Rows, over_limit
 from dispatcher.model import record_unit, subject_unit
@@ -78,6 +81,7 @@ class Batch:
         )
         self.ask_adversary = place[self.ask_account]
         self.trusted = [trust(tx, force, int(a)) for a in self.adversaries]
+        self.visits: dict[int, list[Visit]] = defaultdict(list)  # granted, by adversary
         self._read_showings()
 
     def _read_entries(self) -> None:
@@ -208,6 +212,8 @@ class Batch:
         entry = self.ask_entry[at]
         added = np.bincount(entry, minlength=len(self.ids))
         mine = (count[inverse] > 1) | (self.shown + added > self.limit)[entry]
+        linked = [n for n, field in self.force.fields.items() if field.links]
+        mine |= np.isin(self.field[entry], np.array(linked, np.int64))
         known = self._known_holdings(at)
         self.holdings = known
         for subject in (False, True):
@@ -310,20 +316,31 @@ class Batch:
             if entry.subject_id is None
             else held[adversary, subject_unit(entry.subject_id)]
         )
-        findings = judge_ask(
+        found = judge_ask(
             self.force.rules,
             facts(entry, field),
             held[adversary, record_unit(entry.record_id)],
             subject,
             self.trusted[adversary],
         )
-        return next((finding for finding in findings if finding.refused), None)
+        found += self._links(adversary, entry)
+        return next((finding for finding in found if finding.refused), None)
+
+    def _links(self, adversary: int, entry: EntryRow) -> tuple[Finding, ...]:
+        """What the relation rules say, with all that was granted so far."""
+        who = int(self.adversaries[adversary])
+        seen = around(
+            self.tx, self.force, entry, who, held=False, more=self.visits[who]
+        )
+        return findings(seen, self.trusted[adversary])
 
     def _add(
         self, held: dict[tuple[int, int], Held], adversary: int, entry: EntryRow
     ) -> None:
         field = self.force.fields[entry.field_id]
         time = (entry.time or 0) if field.timed else 0
+        who = int(self.adversaries[adversary])
+        self.visits[who] += visit_of(self.tx, field, entry, who)
         for unit in units_of(entry):
             mine = held[adversary, unit]
             key = field.name, time if unit & 1 else 0

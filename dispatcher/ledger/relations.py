@@ -8,9 +8,10 @@ neither before nor after it: a cosine can fall, and what was seen stays seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.model import link_unit
@@ -22,6 +23,9 @@ from policies.document.links import Vector
 from policies.relations import LinkRule, value, vectors, with_visit
 
 Seen = list[tuple[int, str, str, int]]
+Visit = tuple[int, int, int, str, int]
+"""Adversary, subject, field, place and visits: a row of the summary."""
+
 EMPTY: Vector = {}
 
 
@@ -64,11 +68,18 @@ class Around:
 
 
 def around(
-    tx: Tx, force: InForce, entry: EntryRow, adversary_id: int, *, held: bool
+    tx: Tx,
+    force: InForce,
+    entry: EntryRow,
+    adversary_id: int,
+    *,
+    held: bool,
+    more: Sequence[Visit] = (),
 ) -> list[Around]:
     """Read what the relation rules that look at an entry need to judge it.
 
-    ``held`` says that the adversary holds the entry: then it adds nothing.
+    ``held`` says that the adversary holds the entry: then it adds nothing. ``more`` are
+    visits of the adversary that are granted, and not in the summary yet.
     """
     field = force.fields[entry.field_id]
     if not field.links or entry.subject_id is None:
@@ -80,7 +91,9 @@ def around(
     for rule in field.links:
         if rule.relation not in of_relation:
             others = rows.friends(tx, rule.relation, person)
-            told = rows.visits(tx, adversary_id, sorted({person, *others}))
+            near = {person, *others}
+            told = [*rows.visits(tx, adversary_id, sorted(near))]
+            told += [visit[1:] for visit in more if visit[1] in near]
             of_relation[rule.relation] = others, list(named(force, told))
         others, seen = of_relation[rule.relation]
         of = vectors(seen, rule.fields)
@@ -91,7 +104,7 @@ def around(
 
 
 def named(
-    force: InForce, told: Iterator[tuple[int, ...]] | list[tuple[int, ...]]
+    force: InForce, told: Iterable[tuple[Any, ...]]
 ) -> Iterator[tuple[int, str, str, int]]:
     """Rows (person, field, place, visits) with the field's name, of this version."""
     names = force.numbered
@@ -107,7 +120,7 @@ def findings(seen: list[Around], trusted: frozenset[str]) -> tuple[Finding, ...]
 
 def visit_of(
     tx: Tx, field: FieldStanding, entry: EntryRow, adversary_id: int
-) -> list[tuple[int, int, int, str, int]]:
+) -> list[Visit]:
     """What one showing adds to the summary of visits."""
     if not field.links or entry.subject_id is None:
         return []
