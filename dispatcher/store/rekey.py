@@ -70,8 +70,7 @@ def remaining(tx: Tx) -> dict[str, int]:
     found = {}
     for one in TABLES:
         text = (
-            f"SELECT count(*) FROM {one.table} x"
-            f" WHERE x.key_id IS NULL AND {one.some}"
+            f"SELECT count(*) FROM {one.table} x WHERE x.key_id IS NULL AND {one.some}"
         )
         found[one.table] = int(tx.value(text))
     return found
