@@ -30,11 +30,14 @@ def versions(tx: Tx) -> list[VersionRow]:
     }
     return [
         VersionRow(
-            *row,
-            accepted=told.get(row[0], {}).get("accepted", 0),
-            reason=told.get(row[0], {}).get("reason", ""),
+            version=int(version),
+            name=name,
+            sha256=sha256,
+            applied_at=int(at),
+            accepted=told.get(version, {}).get("accepted", 0),
+            reason=told.get(version, {}).get("reason", ""),
         )
-        for row in tx.rows(
+        for version, name, sha256, at in tx.rows(
             "SELECT version, name, sha256, applied_at FROM policy ORDER BY version"
         )
     ]

@@ -75,7 +75,13 @@ class Work:
     made: Translation
 
 
-def read_work(tx: Tx, force: InForce, before: int, now: int) -> Work:
+def read_work(
+    tx: Tx,
+    force: InForce,
+    before: int,
+    now: int,
+    feeds: frozenset[str] = frozenset(),
+) -> Work:
     """Read the work to come.
 
     Parameters
@@ -87,10 +93,12 @@ def read_work(tx: Tx, force: InForce, before: int, now: int) -> Work:
     before : int
         The version whose plan is in force now; 0 is none.
     now : int
+    feeds : frozenset of str
+        Names of the connectors that are feeds.
     """
     left = rows.left_of_plans(tx, before) if before else []
     refused = _refused(tx, force, left)
-    made = translate(tx, force, backlogs.read(tx, force), now)
+    made = translate(tx, force, backlogs.read(tx, force, feeds), now, feeds)
     return Work(sum(len(row.entries) // 8 for row in left), refused, made)
 
 

@@ -106,6 +106,7 @@ def plan(
     that, not for the search for a plan.
     """
     from dispatcher.ledger.standing import version_of
+    from dispatcher.plugins import feeds_of
     from dispatcher.stages.planning import Planning
     from dispatcher.stages.planning.foreseeing import foresee, read_work
     from dispatcher.store import ledger as rows
@@ -121,7 +122,8 @@ def plan(
             before = rows.version_in_force(tx)
             applied = _put(tx, path, terms, links)
             force = version_of(tx, applied.version)
-            work = read_work(tx, force, before, wall_clock())
+            feeds = feeds_of(context.config.connectors)
+            work = read_work(tx, force, before, wall_clock(), feeds)
             past = rehearsal.findings(tx, applied.accepted)
     seen = foresee(work, seed=context.config.seed or 0, limits=limits)
     if not applied.changed:
