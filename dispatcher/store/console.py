@@ -108,10 +108,12 @@ _STATES = (
     " count(e.id) AS fields,"
     " sum(CASE WHEN s.state = 'answered' THEN 1 ELSE 0 END) AS answered,"
     " sum(CASE WHEN s.state = 'conflict' THEN 1 ELSE 0 END) AS conflict"
-    " FROM record r LEFT JOIN entry e ON e.record_id = r.id"
-    " LEFT JOIN result s ON s.entry_id = e.id WHERE r.id > ?"
+    " FROM (SELECT id, pseudonym, run_id FROM record WHERE id > ?"
+    " ORDER BY id LIMIT ?) r LEFT JOIN entry e ON e.record_id = r.id"
+    " LEFT JOIN result s ON s.entry_id = e.id"
     " GROUP BY r.id, r.pseudonym, r.run_id"
 )
+_ALL = 2**62
 _STATE = (
     "CASE WHEN conflict > 0 THEN 'conflict'"
     " WHEN answered < fields THEN 'open' ELSE 'answered' END"
@@ -123,7 +125,7 @@ def record_states(tx: Tx) -> dict[str, int]:
     found = tx.rows(
         f"SELECT state, count(*) FROM (SELECT {_STATE} AS state FROM ({_STATES}) c) d"
         " GROUP BY state ORDER BY state",
-        [0],
+        [0, _ALL],
     )
     return {state: int(count) for state, count in found}
 
@@ -135,7 +137,7 @@ def records(tx: Tx, after: int, state: str | None, limit: int) -> list[RecordRow
         f" FROM (SELECT c.*, {_STATE} AS state FROM ({_STATES}) c) d"
         " JOIN run u ON u.id = d.run_id"
         " WHERE CAST(? AS TEXT) IS NULL OR d.state = ? ORDER BY d.id LIMIT ?",
-        [after, state, state, limit],
+        [after, limit if state is None else _ALL, state, state, limit],
     )
     return [
         RecordRow(int(number), pseudonym, run, *(int(n) for n in counts))

@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 from dispatcher.errors import StoreLocked
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
-from dispatcher.surfaces.taskpage import PageSettings, invite_link, task_app
 from dispatcher.surfaces.pace import Rate
+from dispatcher.surfaces.taskpage import PageSettings, invite_link, task_app
 from tests.integration.serving_house import House, png
 
 SAME = {"sec-fetch-site": "same-origin"}
