@@ -46,7 +46,7 @@ class Unsealing:
             return bytes(value)
         try:
             return open_text(self._data[key_id], f"{column}:{row_id}", bytes(value))
-        except InvalidTag:
+        except (InvalidTag, ValueError):  # changed, or too short to be one
             return b"(does not open)"
 
     def setting(self, name: str, value: bytes) -> bytes:
