@@ -9,6 +9,7 @@ message, which may hold a value.
 from __future__ import annotations
 
 import logging
+import resource
 import sys
 import threading
 import traceback
@@ -85,7 +86,13 @@ def configure_command() -> None:
 
 
 def guard_uncaught() -> None:
-    """Log what nobody catches, in any thread, by place and type instead of in full."""
+    """Log what nobody catches, in any thread, by place and type instead of in full.
+
+    And leave no picture of the memory on the disk, should the process break.
+    """
+    resource.setrlimit(
+        resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
+    )
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread
     sys.unraisablehook = _unraisable

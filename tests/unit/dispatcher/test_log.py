@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import logging
+import resource
 import sys
 import threading
 
@@ -53,6 +54,15 @@ def test_an_error_is_told_by_type_and_place_without_its_message(stream):
     assert "ValueError" in text
     assert "test_log.py:" in text
     assert "Canary" not in text
+
+
+def test_a_process_that_breaks_leaves_no_picture_of_its_memory(stream):
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    try:
+        log.guard_uncaught()
+        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
 
 
 def test_debug_lines_are_left_out(stream):
