@@ -44,6 +44,8 @@ class Foreign:
     ) -> Solution:
         """Solve, and judge."""
         try:
+            if not self.solver.supports(problem):
+                return self._unknown(problem, "does not take problems like this")
             found: object = self.solver(problem, rng, limits)
         except Exception as error:  # noqa: BLE001
             # somebody else's code: whatever it raises, there is no plan, and no leak

@@ -99,6 +99,16 @@ def test_drawn_problems_are_of_both_kinds():
     assert sum(top is not None for top in tops) > 4
 
 
+def test_what_a_solver_does_not_support_it_is_not_given():
+    class Shy(Crasher):
+        def supports(self, problem):
+            return False
+
+    told = Foreign(Shy(), "shy")(drawn(0), np.random.default_rng(1), Limits())
+    assert told.verdict is Verdict.UNKNOWN
+    assert "does not take" in told.tried[0]
+
+
 def install(monkeypatch, *points):
     found = EntryPoints(
         EntryPoint(name, f"{__name__}:{target}", strategies.SOLVERS)

@@ -22,7 +22,6 @@ import numpy.typing as npt
 from dispatcher.errors import Conflict, NotFound
 from dispatcher.ledger.standing import InForce, current_policy, no_policy
 from dispatcher.log import get_logger
-from dispatcher.strategies import find_solver
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.choosing import check_algorithm
 from dispatcher.stages.planning.telling import Summary, refusal, summary, told
@@ -32,6 +31,7 @@ from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.planning import LeftRow, PlanRow
+from dispatcher.strategies import find_solver
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from policies.solvers.slots import evenly
 

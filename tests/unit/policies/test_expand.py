@@ -319,7 +319,7 @@ def test_rules_that_cannot_be_planned_are_named_and_refused():
     both = policy(link, mine, STEP)
     assert [text.split(":")[0] for text in unsupported(both)] == ["link", "mine"]
     with pytest.raises(
-        ValueError, match="mine: plugin rules are judged by their user.s function"
+        ValueError, match=r"mine: plugin rules are judged by their user.s function"
     ):
         expand(both, table())
     assert unsupported(policy(STEP, BY_ENTRY)) == ()
