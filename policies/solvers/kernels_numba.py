@@ -66,7 +66,9 @@ def jitted(
     njit: Callable[..., Any], function: FunctionType, *, cache: bool
 ) -> Callable[..., Any]:
     """Compile one function; without a cache where none can be written."""
-    how = {"nogil": True, "error_model": "numpy"}
+    how: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    if not cache:  # seen by kernels alone: Python needs no way in
+        how |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     try:
         return cast(Callable[..., Any], njit(cache=cache, **how)(function))
     except RuntimeError:  # numba found no directory that it may write to
