@@ -37,6 +37,15 @@ def states(tx: Tx, table: str) -> dict[str, int]:
     return {state: int(count) for state, count in tx.rows(text)}
 
 
+def fields(tx: Tx) -> dict[str, int]:
+    """How many entries have a result in each state, or lie at a feed (published)."""
+    found = states(tx, "result")
+    at_feeds = tx.value(
+        "SELECT count(DISTINCT entry_id) FROM task WHERE state = 'published'"
+    )
+    return found | ({"published": int(at_feeds)} if at_feeds else {})
+
+
 def oldest_waiting(tx: Tx) -> int | None:
     """When the oldest message that waits or is being sent was written."""
     found = tx.value(

@@ -75,6 +75,7 @@ def test_every_value_lies_in_one_cloud_and_no_cloud_can_link(
         for person in people:
             mine = {field for field, text in pairs if text.split()[0] == person}
             assert not any(together <= mine for together in APART)
+    assert "72 published   (0 answers)" in program.run("status").stdout
     program.run("audit", "export", str(tmp_path / "evidence"))
     assert verify([str(tmp_path / "evidence")]) == 0
 

@@ -68,7 +68,7 @@ def collect(store: Store, now: int) -> dict[str, Any]:
             "counts": rows.counts(tx),
             "tasks": rows.states(tx, "task"),
             "outbox": rows.states(tx, "outbox"),
-            "results": rows.states(tx, "result"),
+            "results": rows.fields(tx),
             "oldest_waiting_minutes": (now - oldest) // MINUTE if oldest else 0,
             "sealed_minutes_ago": (now - seal[1]) // MINUTE if seal else None,
             "paused": pauses.paused(tx),
