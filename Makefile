@@ -6,13 +6,17 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST ?= -n 2
 
-.PHONY: demo test torture lint bench bench-paper format system-packages clean
+.PHONY: demo test test-markets torture lint bench bench-paper format system-packages clean
 
 demo: $(VENV)/.demo
 	$(BIN)/dispatcher demo --dir build/demo
 
 test: $(VENV)/.lint system-packages
 	$(BIN)/python -m pytest $(PYTEST) --durations=10
+
+# Against real market servers, each installed once into an environment under build/.
+test-markets: $(VENV)/.lint
+	$(BIN)/python -m pytest tests/markets -m markets --durations=10
 
 # The long forms of test_killed, test_daemon_races and test_random_walk, on each database.
 # The kills go in rounds and can be broken off: build/torture-*.json says how far they are,

@@ -1,0 +1,220 @@
+"""Turkle as a notice board: one project a worker, one content-free batch an offer.
+
+The order of calls is the safety: the project's permissions come first (the preview of a
+task asks the project and never the batch), the batch is made inactive, its permissions
+are set and read back, and only then is it switched on.
+"""
+
+from __future__ import annotations
+
+import hmac
+import html
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+from connectors.base import (
+    Arrival,
+    Binding,
+    Collected,
+    Content,
+    Handle,
+    Idempotency,
+    Identity,
+    Limits,
+    Manifest,
+    Misconfigured,
+    Offer,
+    Preview,
+    Rejected,
+    Role,
+    Settings,
+    Visit,
+)
+from connectors.http import Http
+from connectors.inhouse.tokens import MIN_KEY, read
+from connectors.turkle.api import Api
+
+MANIFEST = Manifest(
+    name="turkle",
+    role=Role.MARKET,
+    binding=Binding.ASSIGNED,
+    identity=Identity.SIGNED,
+    content=Content.OURS,
+    preview=Preview.CONTENTLESS,
+    idempotency=Idempotency.SEARCH,
+    limits=Limits(items=1000, per_minute=60, account_bytes=150),
+    tested_against="a real Turkle server",
+)
+
+_ALLOTTED_HOURS: Final = 24
+_PAGE: Final = (
+    "<p>There is work for you. It opens on a page of its own; your personal link lets "
+    'you in.</p><p><a href="{link}" target="_blank" rel="noopener noreferrer">Open the '
+    "task page</a></p><p>When it says that nothing is left, submit here.</p>"
+    '<input type="hidden" name="offer" value="${{offer}}">'
+    '<input type="submit" value="Done">'
+)
+
+
+class Turkle:
+    """One Turkle server.
+
+    Parameters
+    ----------
+    api : Api
+    key : bytes
+        Signs the personal links and hides who a project is for; at least 32 bytes.
+    """
+
+    def __init__(self, api: Api, key: bytes) -> None:
+        if len(key) < MIN_KEY:
+            raise Misconfigured(
+                f"the signing key has {len(key)} bytes, {MIN_KEY} are needed",
+                fix="write 32 random bytes in hex into the second line of secret_file",
+            )
+        self._api = api
+        self._key = key
+
+    @property
+    def manifest(self) -> Manifest:
+        """Assigned to one account, content ours."""
+        return MANIFEST
+
+    def publish(self, offer: Offer) -> Handle:
+        """Make a batch that says "there is work", for one worker's eyes.
+
+        A batch of this key that is there already (a first try broke off, or it was
+        withdrawn) is never made again; one that stayed inactive is not switched on by
+        asking `find`, so a repeat of `publish` finishes it unless it was withdrawn.
+        """
+        MANIFEST.check(offer)
+        if urlsplit(offer.link).scheme not in ("http", "https"):
+            raise Rejected(
+                "the offer names no task page",
+                fix="set worker_url under [surfaces]",
+            )
+        user = self._api.user(offer.account)
+        name = self._name(offer.key)
+        found = self._api.batch(name) or self._api.batch(_withdrawn(name))
+        if found is None:
+            project = self._project(offer.account, offer.link, user)
+            found = self._api.create("batches", {
+                "name": name,
+                "project": project,
+                "filename": "offer.csv",
+                "csv_text": f"offer\r\n{name}\r\n",
+                "active": False,
+                "published": True,
+                "login_required": True,
+                "assignments_per_task": 1,
+                "allotted_assignment_time": _ALLOTTED_HOURS,
+            })  # fmt: skip
+        number = int(found["id"])
+        if found["name"] == name and not found["active"]:
+            self._api.permit("projects", int(found["project"]), user)
+            self._api.permit("batches", number, user)
+            self._api.change("batches", number, active=True)
+        return Handle(offer.key, str(number))
+
+    def _project(self, account: str, link: str, user: int) -> int:
+        """Find or make the project of one worker; permitted before it has a batch."""
+        name = f"work-{self._opaque('project', account, link)}"
+        found = self._api.project(name) or self._api.create("projects", {
+            "name": name,
+            "filename": "work.html",
+            "html_template": _PAGE.format(link=html.escape(_plain(link))),
+            "login_required": True,
+            "assignments_per_task": 1,
+            "allotted_assignment_time": _ALLOTTED_HOURS,
+        })  # fmt: skip
+        self._api.permit("projects", int(found["id"]), user)
+        return int(found["id"])
+
+    def find(self, key: str) -> Handle | None:
+        """Ask for the batch of this key; one that was left inactive is not there yet."""
+        name = self._name(key)
+        found = self._api.batch(_withdrawn(name)) or self._api.batch(name)
+        if found is None or (found["name"] == name and not found["active"]):
+            return None
+        return Handle(key, str(found["id"]))
+
+    def withdraw(self, handle: Handle) -> None:
+        """Close the batch and mark it closed by us; gone already is no error."""
+        name = _withdrawn(self._name(handle.key))
+        number = int(handle.reference)
+        self._api.change("batches", number, active=False, name=name)
+
+    def arrive(self, visit: Visit, now: datetime) -> Arrival:
+        """Check the personal link's token; nothing that Turkle holds lets anybody in.
+
+        Raises
+        ------
+        Rejected
+            No token, or one that is forged, damaged or expired.
+        """
+        token = visit.parameters.get("token", "")
+        if not token:
+            raise Rejected(
+                "there is no token",
+                why="what Turkle says of a visitor is not signed",
+                fix="open your personal link once, then come from Turkle",
+            )
+        ticket = read(self._key, token, now)
+        return Arrival(
+            account=ticket.account,
+            identity=Identity.SIGNED,
+            ticket=ticket.id,
+            expires=ticket.expires,
+        )
+
+    def collect(self, cursor: str) -> Collected:
+        """Answers are given on our own page: none lie at Turkle."""
+        return Collected(cursor)
+
+    def close(self) -> None:
+        """Close the connections that are kept open."""
+        self._api.close()
+
+    def _name(self, key: str) -> str:
+        return f"offer-{self._opaque('offer', key)}"
+
+    def _opaque(self, *parts: str) -> str:
+        told = "\0".join(parts).encode()
+        return hmac.digest(self._key, told, "sha256").hex()[:32]
+
+
+def _withdrawn(name: str) -> str:
+    return f"{name}-closed"
+
+
+def _plain(link: str) -> str:
+    """Keep Turkle from reading a column's name out of an address."""
+    return link.replace("$", "%24").replace("{", "%7B").replace("}", "%7D")
+
+
+def open_turkle(settings: Settings) -> Turkle:
+    """Open the server that the settings name."""
+    values = settings.values
+    unknown = sorted(set(values) - {"url", "allow_private"})
+    if unknown or "url" not in values:
+        raise Misconfigured(
+            f"settings of turkle: {', '.join(unknown) or 'url is missing'}",
+            fix="it takes url and allow_private",
+        )
+    token, key = _secrets(settings.secret)
+    http = Http(private=values.get("allow_private", "").split(","))
+    return Turkle(Api(values["url"], token, http), key)
+
+
+def _secrets(secret: bytes) -> tuple[str, bytes]:
+    lines = secret.decode("ascii", "replace").split()
+    try:
+        token, key = lines
+        return token, bytes.fromhex(key)
+    except ValueError:
+        raise Misconfigured(
+            "the secret of turkle is not two lines",
+            why="the first is the API token, the second the signing key in hex",
+            fix='make a key: python -c "import secrets; print(secrets.token_hex(32))"',
+        ) from None
