@@ -82,7 +82,7 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "expired": frozenset({"shown", "answered"}),  # the same worker, late
         "returned": frozenset({"shown", "answered"}),
         "dead": frozenset(
-            {"sent", "published", "answered"}
+            {"booked", "sent", "published", "answered"}
         ),  # it may have arrived after all
         "published": frozenset(),  # a feed has it; no answer comes of it
         "answered": frozenset(),

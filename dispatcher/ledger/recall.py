@@ -18,6 +18,7 @@ from dispatcher.ledger.past import past_units
 from dispatcher.ledger.standing import InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import membership as rows
+from dispatcher.store import queue
 from dispatcher.store.membership import OpenTask
 from dispatcher.store.transaction import Tx
 
@@ -109,6 +110,34 @@ def foresee(
         if _unsafe(force, task, past[task.adversary_id]):
             sorted_[_place(task, withdrawing)].append(task)
     return Recall(**{place: tuple(found) for place, found in sorted_.items()})
+
+
+def revive(
+    tx: Tx, force: InForce | None, outbox_ids: Sequence[int], now: int
+) -> tuple[int, int]:
+    """Let dead messages wait again, but for what became unsafe since they were written.
+
+    Parameters
+    ----------
+    tx : Tx
+    force : InForce or None
+        The version in force.
+    outbox_ids : Sequence of int
+    now : int
+        Microseconds UTC.
+
+    Returns
+    -------
+    messages, kept_back : int
+        Messages that wait, and tasks of them that the gate would not allow now: their
+        half of a set stays here.
+    """
+    messages = queue.revive(tx, outbox_ids, now)
+    mine = set(outbox_ids)
+    found = foresee(tx, force, (), rows.adversaries_of_messages(tx, outbox_ids))
+    every = found.unsent + found.shown + found.outside + found.lost
+    unsafe = [task.id for task in every if task.outbox_id in mine]
+    return messages, rows.take_back(tx, unsafe)
 
 
 def take_back(tx: Tx, found: Recall, how: InFlight, *, at: int) -> Recalled:

@@ -121,6 +121,22 @@ def open_tasks(tx: Tx, adversary_ids: Sequence[int] | None = None) -> list[OpenT
     return [OpenTask(*row) for row in tx.rows(text, [list(adversary_ids)])]
 
 
+def adversaries_of_messages(tx: Tx, outbox_ids: Sequence[int]) -> list[int]:
+    """Whom some messages are for."""
+    return sorted(
+        {
+            int(row[0])
+            for part in parts(sorted(set(outbox_ids)))
+            for row in tx.rows(
+                "SELECT a.adversary_id FROM outbox o JOIN account a"
+                " ON a.id = o.account_id WHERE o.id = ANY(?)"
+                " AND a.adversary_id IS NOT NULL",
+                [part],
+            )
+        }
+    )
+
+
 def tasks_of_messages(tx: Tx, outbox_ids: Sequence[int]) -> list[int]:
     """Tasks under way that left with some messages."""
     live = ", ".join(f"'{state}'" for state in LIVE_TASK_STATES)

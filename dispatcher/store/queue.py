@@ -33,7 +33,15 @@ def dead(tx: Tx, ids: Sequence[int], connector: str | None) -> list[int]:
 
 
 def revive(tx: Tx, ids: Sequence[int], now: int) -> int:
-    """Let dead messages wait again, with all their tries; return how many."""
+    """Let dead messages wait again, with all their tries; return how many.
+
+    Their tasks are under way again, so that a change that makes one unsafe finds it.
+    """
+    tx.execute(
+        "UPDATE task SET state = 'booked' WHERE state = 'dead' AND outbox_id IN"
+        " (SELECT id FROM outbox WHERE state = 'dead' AND id = ANY(?))",
+        [ids],
+    )
     return tx.execute(
         "UPDATE outbox SET state = 'ready', due = ?, attempts = 0"
         " WHERE state = 'dead' AND id = ANY(?)",

@@ -12,6 +12,8 @@ from dispatcher.errors import Conflict, NotFound, PastLimit, Refused, Usage
 from dispatcher.ledger.book import Pull
 from dispatcher.ledger.flight import InFlight
 from dispatcher.ledger.members import add_accounts, merge
+from dispatcher.ledger.recall import revive
+from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.store import open_store
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -52,6 +54,36 @@ def states(case):
 
 def verdict(case, folder, clock):
     return verify(export(case.store, folder, clock=clock).folder)
+
+
+def give_up(case):
+    """All messages end among the dead letters."""
+    with case.store.write() as tx:
+        tx.execute("UPDATE outbox SET state = 'dead', attempts = 12, error = 'e'", [])
+        tx.execute("UPDATE task SET state = 'dead'", [])
+        return [row[0] for row in tx.rows("SELECT id FROM outbox ORDER BY id")]
+
+
+def retry(case, ids):
+    with case.store.write() as tx:
+        return revive(tx, current_policy(tx), ids, case.tick())
+
+
+def test_what_was_given_up_does_not_go_out_after_a_merge_that_makes_it_unsafe(case):
+    """r1.a and r1.b complete a set together: both stay; r1.c and r2.a may go."""
+    two_halves(case)
+    dead = give_up(case)
+    assert join(case, "x/ann x/bob", accept=1).joined == 1
+    assert retry(case, dead) == (2, 2)
+    assert states(case) == {"booked": 2, "returned": 2}
+
+
+def test_what_waits_again_is_recalled_by_a_merge_that_makes_it_unsafe(case):
+    two_halves(case)
+    assert retry(case, give_up(case)) == (2, 0)
+    assert states(case) == {"booked": 4}
+    assert join(case, "x/ann x/bob", accept=1).recall.unsafe == 2
+    assert states(case) == {"booked": 2, "returned": 2}
 
 
 def test_a_merge_that_completes_nothing_needs_no_acceptance(case, tmp_path, clock):

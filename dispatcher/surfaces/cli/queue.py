@@ -169,9 +169,11 @@ def retry(
 ) -> None:
     """Send dead messages once more.
 
-    What they show was booked when they were written and counts as seen, so that the
-    gate has nothing to decide again.
+    What they show was booked when they were written and counts as seen. A field that a
+    merge or a new version made unsafe since then stays here all the same.
     """
+    from dispatcher.ledger.recall import revive
+    from dispatcher.ledger.standing import current_policy
     from dispatcher.store import queue as rows
 
     context: CliContext = ctx.obj
@@ -196,9 +198,13 @@ def retry(
         if found and not ids:
             context.confirm(f"send {len(found)} dead messages again?")
         with store.write() as tx:
-            count = rows.revive(tx, found, wall_clock())
+            force = current_policy(tx)
+            count, kept = revive(tx, force, found, wall_clock())
+    told = f"{count} wait again"
+    if kept:
+        told += f"; {kept} of their fields stay here: past a limit by now"
     context.show(
-        {"schema": "dispatcher.queue/1", "retried": count}, f"{count} wait again"
+        {"schema": "dispatcher.queue/1", "retried": count, "kept_back": kept}, told
     )
 
 
