@@ -177,6 +177,7 @@ def fits(forms: dict[str, Check], x: Json) -> bool:
 ENCODE = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False
 ).encode
+SCAN = json.JSONDecoder().raw_decode  # of what is known to be JSON
 # Nearly every line is an exposure or a key whose texts need no escapes. These are their
 # canonical forms, member by member; what does not match takes the long way.
 TEXT, INT, HASH = r'([^"\\\x00-\x1f]+)', "([1-9][0-9]{,17})", "([0-9a-f]{64})"
@@ -208,13 +209,30 @@ def raw_lines(folder: Path, name: str) -> Iterator[tuple[int, bytes]]:
     need(not rest, "the line is not ended by LF", number + 1, name)
 
 
+def marked_lines(folder: Path, name: str, mark: bytes) -> Iterator[tuple[int, bytes]]:
+    """Stream the ended lines that have a mark; no other line is even cut out."""
+    number, rest = 1, b""
+    with (folder / name).open("rb") as file:
+        while block := file.read(1 << 20):
+            need(len(rest) < LONGEST, "the line is too long", number, name)
+            whole, ended, rest = (rest + block).rpartition(b"\n")
+            whole, place = whole + ended, 0
+            while (found := whole.find(mark, place)) >= 0:
+                start = whole.rfind(b"\n", place, found) + 1 or place
+                number += whole.count(b"\n", place, start)
+                place = whole.index(b"\n", found) + 1
+                yield number, whole[start : place - 1]
+                number += 1
+            number += whole.count(b"\n", place)
+
+
 def parse(raw: bytes, number: int, name: str = LEDGER) -> Json:
     """Read a line of JSON: canonical, and of its form (in the ledger: by its kind)."""
     try:
         text = raw.decode()
-        line = json.loads(text)
         if name == "keys.jsonl" and ENTRY.fullmatch(text):
-            return line
+            return SCAN(text)[0]
+        line = json.loads(text)
         right = type(line) is dict and ENCODE(line) == text
         need(right, "the line is not an object in canonical form", number, name)
         shape = name
@@ -232,18 +250,19 @@ class Spool:
     """Rows in parts on disk: those with the same first item are in one part."""
 
     def __init__(self, file: IO[bytes], parts: int) -> None:
-        self.file = file
+        self.file, self.most = file, ROWS // parts if parts > 1 else inf
         self.rows: list[list[Row]] = [[] for _ in range(parts)]
         self.places: list[list[tuple[int, int]]] = [[] for _ in range(parts)]
 
     def add(self, row: Row) -> None:
         """Add a row; rows that wait for their part are written together."""
         part = hash(row[0]) % len(self.rows)
-        self.rows[part].append(row)
-        if len(self.rows[part]) * len(self.rows) > ROWS:
-            place, raw = self.file.seek(0, 2), marshal.dumps(self.rows[part])
+        rows = self.rows[part]
+        rows.append(row)
+        if len(rows) > self.most:
+            place, raw = self.file.seek(0, 2), marshal.dumps(rows)
             self.places[part].append((place, self.file.write(raw)))
-            self.rows[part] = []
+            rows.clear()
 
     def parts(self) -> Iterator[dict[Any, list[Row]]]:
         """Give part after part, by the first item of its rows, in order of adding."""
@@ -252,8 +271,10 @@ class Spool:
             for place, size in places:
                 self.file.seek(place)
                 rows += marshal.loads(self.file.read(size))  # noqa: S302 - our own
+            rows += self.rows[part]
+            self.rows[part] = []
             found: dict[Any, list[Row]] = defaultdict(list)
-            for row in rows + self.rows[part]:
+            for row in rows:
                 found[row[0]].append(row)
             yield found
 
@@ -332,6 +353,7 @@ class Rule:
         groups = source.get("workers", {}).get("groups", {})
         self.trusted = {g for g in groups if name in groups[g].get("trusted", [])}
         self.f_of: dict[int, list[int]] = {}  # f of each set, by tally
+        self.worst: dict[int, int] = {}  # the largest of them, by tally
         self.top, self.place = 0, ("", 0)  # the largest f judged, and where
 
     def hold(self, state: State, entry: Entry) -> State:
@@ -389,7 +411,13 @@ class Rule:
 
     def past(self, held: State, chain: str, seq: int) -> bool:
         """Tell whether a unit is past its limit; remember the largest f judged."""
-        f = max(self.fs(held, held), default=0)
+        f = self.worst.get(held) if type(held) is int else None
+        if f is None:
+            f = max(self.fs(held, held), default=0)
+            if type(held) is int:
+                self.worst[held] = f
+        if not f:
+            return False
         if f >= self.top and (f > self.top or (chain, seq) < self.place):
             self.top, self.place = f, (chain, seq)
         return self.tau is not None and f >= self.limit
@@ -463,7 +491,8 @@ class Policy:
         found = []
         for rule in self.over.get(key, ()):
             if rule.version > after:
-                state = held[rule][unit] = rule.hold(held[rule].get(unit), entry)
+                states = held[rule]
+                state = states[unit] = rule.hold(states.get(unit), entry)
                 found.append((rule, state))
         return found
 
@@ -532,17 +561,15 @@ class Audit:
             sum(f.stat().st_size for f in folder.glob("*.jsonl")),
             folder,
         )
-        spools = (Spool(file, 1 + size // PART) for _ in range(6))
-        self.keys, self.shown, self.records, self.subjects, self.ends, self.links = (
-            spools
-        )
+        spools = (Spool(file, 1 + size // PART) for _ in range(5))
+        self.keys, self.shown, self.units, self.ends, self.links = spools
         self.policies = [Policy({}, {})]
         self.chains: dict[str, Chain] = defaultdict(Chain)
         self.loads: list[tuple[int, Json]] = []  # version in force, the line
         self.unburnt = Counter[str]()  # showings, by entry
         self.accounts: dict[str, Row] = {}  # chain and seq of its first line; groups
         self.joins: list[Json] = []
-        self.scopes: dict[str, set[str]] = defaultdict(set)  # of rules, by field
+        self.scopes: dict[str, set[str]] = defaultdict(set)  # of units, by field
         self.wanted: dict[str, set[str]] = defaultdict(set)  # members, by field
         self.counts = Counter[str](accepted=0, exposures=0, entries=0, links=0, seals=0)
         self.violations: list[Row] = []
@@ -556,8 +583,9 @@ class Audit:
     def system_lines(self) -> Iterator[tuple[int, Json]]:
         """Stream the lines of the system, each with the version in force after it."""
         version = 0
-        for number, raw in raw_lines(self.folder, LEDGER):
-            line = parse(raw, number) if b'"chain":"system"' in raw else {}
+        need((self.folder / LEDGER).is_file(), "missing, or not a file")
+        for number, raw in marked_lines(self.folder, LEDGER, b'"chain":"system"'):
+            line = parse(raw, number)
             if line.get("chain") == "system":
                 version += line["kind"] == "policy"
                 yield version, line
@@ -744,14 +772,17 @@ class Audit:
         """Bring every entry together with its exposures, then to its units."""
         for rule in (rule for policy in self.policies for rule in policy.rules):
             for field in rule.fields:
-                self.scopes[field].add(rule.scope)
+                scope = "record" if rule.scope == "record" else "subject"
+                self.scopes[field].add(scope)  # links are made of subjects
                 self.wanted[field] |= rule.needs - {"subject"}
         for version, line in self.load("keys.jsonl"):
             self.keys.add((line["entry"], version, line))
         for version, line in self.load("relations.jsonl"):
             self.counts["links"] += 1
             for end in line["ends"]:
-                self.ends.add((end, line["relation"], *line["ends"], version))
+                self.ends.add(
+                    (("subject", end), line["relation"], *line["ends"], version)
+                )
         for keys, shown in zip(self.keys.parts(), self.shown.parts(), strict=True):
             self.counts["entries"] += len(keys)
             for entry, lines in keys.items():
@@ -761,70 +792,56 @@ class Audit:
 
     def read_entry(self, entry: str, lines: list[Row], shown: list[Row]) -> None:
         """Merge the lines of an entry, see who came to hold it, and pass it on."""
-        facts = [lines[0][1:]]  # what comes later holds from the next version on
-        for _, version, line in lines[1:]:
-            known = facts[-1][1]
-            for member in line.keys() & known.keys():
-                old, new = known[member], line[member]
-                both = (old | new, new | old) if type(new) is dict else (old, new)
-                need(both[0] == both[1], "a line changes an entry", file="keys.jsonl")
-                line[member] = both[0]
-            facts.append((version + 1, known | line))
+        facts = merged(lines)
         one = Entry(entry, facts[0][1]["field"], facts, {})
+        held, begun = one.since, facts[0][0]
         for _, name, seq, at, version, account in shown:
             home, by, _ = self.accounts.get(account, ("", 0, ()))
             here = (home == name and by < seq) or self.is_here(home, by, name, seq)
-            if not here or version < facts[0][0]:
+            if not here or version < begun:
                 need(False, f"line {seq} of {name}: its entry or account is not here")
-            one.since[name] = min(one.since.get(name, (seq, at)), (seq, at))
+            if name not in held or seq < held[name][0]:
+                held[name] = seq, at
             for on, by in self.chains[name].path:
-                one.since[on] = min(one.since.get(on, (by, None)), (by, None))
-        showings = [
-            (version, at, name, seq)
-            for _, name, seq, at, version, _ in shown
-            if one.since[name][0] == seq
-        ]
-        self.judge_showings(one, sorted(showings))
+                if on not in held or by < held[on][0]:
+                    held[on] = by, None
+        showings = [row for row in shown if held[row[1]][0] == row[2]]
+        self.judge_showings(one, showings)
         if shown or self.policies[-1].averaging:
             known, wanted = facts[-1][1], self.wanted[one.field]
             told = [
                 (v, {m: f[m] for m in wanted & f.keys()}) for v, f in facts if wanted
             ]
-            if "record" in self.scopes[one.field]:
-                self.records.add((known["record"], one.field, told, one.since))
-            if "subject" in known and self.scopes[one.field] - {"record"}:
-                self.subjects.add((known["subject"], one.field, told, one.since))
+            for scope in self.scopes[one.field]:
+                if scope in known:
+                    self.units.add(((scope, known[scope]), one.field, told, held))
 
-    def judge_showings(self, one: Entry, showings: list[Row]) -> None:
+    def judge_showings(self, one: Entry, shown: list[Row]) -> None:
         """Judge t, what is never sent, and whether rules have the members they need."""
-        extra = self.unburnt.pop(one.of, 0)
-        for version in {showing[0] for showing in showings}:
-            until = [showing for showing in showings if showing[0] <= version]
-            if len(until) > self.policies[version].t.get(one.field, inf) + extra:
-                _, at, chain, seq = until[-1]
-                self.violate(at, chain, seq, chain, "budget.t")
-        for version, at, chain, seq in showings:
-            if one.field not in self.policies[version].t:
+        extra, field = self.unburnt.pop(one.of, 0), one.field
+        showings = sorted([(row[4], row[3], row[1], row[2]) for row in shown])
+        for number, (version, at, chain, seq) in enumerate(showings, 1):
+            t = self.policies[version].t.get(field)
+            if t is None:
                 self.violate(at, chain, seq, chain, "fields.send")
+            elif number > t + extra:
+                after = showings[number][0] if number < len(showings) else inf
+                if version < after:  # the last one under the version is named
+                    self.violate(at, chain, seq, chain, "budget.t")
         first = showings[0][0] if showings else len(self.policies)
         for version, policy in enumerate(self.policies[first:], first):
             lacks = policy.needs.get(one.field, set()) - one.known(version).keys()
             need(not lacks, f"an entry lacks its {sorted(lacks)}", file="keys.jsonl")
 
     def judge_units(self) -> None:
-        """Judge all records, then subjects, then links, part after part."""
-        for records in self.records.parts():
-            self.judge_part(("record", (of,), 0, rows) for of, rows in records.items())
-        both = zip(self.subjects.parts(), self.ends.parts(), strict=True)
-        for subjects, ends in both:
-            self.judge_part(
-                ("subject", (of,), 0, rows) for of, rows in subjects.items()
-            )
+        """Judge all records and subjects, then links, part after part."""
+        for units, ends in zip(self.units.parts(), self.ends.parts(), strict=True):
+            self.judge_part((of[0], of[1:], 0, rows) for of, rows in units.items())
             for subject, links in ends.items():
                 right = len({link[1:4] for link in links}) == len(links)
                 need(right, "a pair stands twice", file="relations.jsonl")
-                for _, relation, *pair, after in links if subject in subjects else ():
-                    self.links.add(((relation, *pair), after, subjects[subject]))
+                for _, relation, *pair, after in links if subject in units else ():
+                    self.links.add(((relation, *pair), after, units[subject]))
         for linked in self.links.parts():
             self.judge_part(
                 (f"relation {relation}", tuple(pair), ends[0][1], met(*ends))
@@ -838,11 +855,11 @@ class Audit:
         whole, accepted, last = Held(dict), dict[str, set[Row]](), self.policies[-1]
         for scope, unit, after, rows in units:
             for entry in map(Entry._make, rows):
-                key = scope, entry.field
+                row = (scope, entry.field), unit, after, entry
                 for name, (seq, at) in entry.since.items():
-                    arrivals[name].append((seq, at, key, unit, after, entry))
+                    arrivals[name].append((seq, at, row))
                 if last.averaging:
-                    last.hold(whole, key, unit, after, entry)
+                    last.hold(whole, *row)
         for rule, states in whole.items():
             for state in states.values():
                 self.sets[rule] += sum(f > 0 for f in rule.fs(state, state))
@@ -859,13 +876,16 @@ class Audit:
 
         Of what it accepts, the items are given as well: they count for whom it joins.
         """
-        chain, first = self.chains[name], min(arrivals, key=itemgetter(0))[0]
+        arrivals.sort(key=itemgetter(0))
+        chain, first = self.chains[name], arrivals[0][0]
         later = bisect_left(chain.points, (first,))
         judged = chain.points[later - 1].judged if later else ()
         policy, here = self.policies[chain.version(first)], list[Any]()
         held, accepted = Held(dict), set[Row]()
-        steps: list[Row] = [*arrivals, *chain.points[later:]]
-        for step in sorted(steps, key=itemgetter(0)):
+        steps: list[Row] = arrivals
+        if later < len(chain.points):
+            steps = sorted([*arrivals, *chain.points[later:]], key=itemgetter(0))
+        for step in steps:
             if isinstance(step, Point):
                 if step.barrier:
                     policy, held = self.policies[step.barrier], Held(dict)
@@ -876,7 +896,7 @@ class Audit:
                 self.judge_point(name, step, held, accepted)
                 judged = step.judged
             else:
-                seq, at, *row = step
+                seq, at, row = step
                 here.append(row)
                 for rule, state in policy.hold(held, *row):
                     counts = at is not None and rule in judged
@@ -979,6 +999,20 @@ class Audit:
             "not_checked": sorted(unchecked),
             "worst": worst,
         }
+
+
+def merged(lines: list[Row]) -> list[tuple[int, Json]]:
+    """Merge the lines of an entry: all its members, from each version on."""
+    facts: list[tuple[int, Json]] = [lines[0][1:]]
+    for _, version, line in lines[1:]:
+        known = facts[-1][1]
+        for member in line.keys() & known.keys():
+            old, new = known[member], line[member]
+            both = (old | new, new | old) if type(new) is dict else (old, new)
+            need(both[0] == both[1], "a line changes an entry", file="keys.jsonl")
+            line[member] = both[0]
+        facts.append((version + 1, known | line))  # from the next version on
+    return facts
 
 
 def met(one: Row, two: Row) -> list[Row]:

@@ -1013,3 +1013,16 @@ def test_rules_that_are_not_checked_are_named(ask):
     assert word == "VERIFIED"
     assert 'NOT CHECKED "odd"' in rest
     assert 'NOT CHECKED "budget.average"' in rest
+
+
+def test_marked_lines_are_found_wherever_blocks_of_the_file_end(tmp_path):
+    """Three MiB of lines of many lengths, a mark in each seventh: the same as reading all."""
+    lines = [
+        b"x" * (number * 37 % 5_000) + (b"MARK" if number % 7 == 0 else b"") + b"y"
+        for number in range(1_300)
+    ]
+    (tmp_path / "f").write_bytes(b"".join(line + b"\n" for line in lines))
+    found = list(verifier.marked_lines(tmp_path, "f", b"MARK"))
+    every = verifier.raw_lines(tmp_path, "f")
+    assert found == [(number, raw) for number, raw in every if b"MARK" in raw]
+    assert len(found) == 186
