@@ -23,7 +23,8 @@ TINY = Sizes(records=8, workers=20, waves=2)
 
 DAMAGES = {
     "DELETE FROM answer WHERE task_id = (SELECT max(task_id) FROM answer)": "lost",
-    "UPDATE answer SET raw = X'78' WHERE task_id = 9": "nobody gave the answer of",
+    "UPDATE answer SET raw = X'78' WHERE task_id ="
+    " (SELECT min(task_id) FROM answer)": "nobody gave the answer of",
     "UPDATE task SET account_id = account_id + 1 WHERE id = 9": "another's task",
     "DELETE FROM ledger_line WHERE chain_id = 3 AND seq ="
     " (SELECT max(seq) FROM ledger_line WHERE chain_id = 3)": "without one",
