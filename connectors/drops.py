@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import hashlib
 import io
@@ -80,11 +79,8 @@ def written(items: Sequence[Item], form: str, *, guarded: bool) -> bytes:
 
 
 def _row(item: Item) -> tuple[str, ...]:
-    content = item.content or b""
-    if item.media_type.startswith("text/"):
-        shown = (content.decode("utf-8"), "")
-    else:
-        shown = ("", base64.b64encode(content).decode("ascii"))
+    spelt = item.spelt()
+    shown = (spelt.get("text", ""), spelt.get("base64", ""))
     return (item.token, item.label, item.media_type, *shown)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -115,6 +116,13 @@ class Item:
             self.media_type,
             "type/subtype",
         )
+
+    def spelt(self) -> dict[str, str]:
+        """Content as JSON can hold it: ``text``, or ``base64`` of what is no text."""
+        content = self.content or b""
+        if self.media_type.startswith("text/"):
+            return {"text": content.decode("utf-8")}
+        return {"base64": base64.b64encode(content).decode("ascii")}
 
 
 @dataclass(frozen=True)

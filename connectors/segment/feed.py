@@ -125,12 +125,7 @@ class SegmentFeed:
 
 def event(key: str, item: Item, name: str, at: datetime) -> dict[str, Any]:
     """Tell of one field, with the members of the official SDK in its order."""
-    content = item.content or b""
-    properties = {"field": item.label, "media_type": item.media_type}
-    if item.media_type.startswith("text/"):
-        properties["text"] = content.decode("utf-8")
-    else:
-        properties["base64"] = base64.b64encode(content).decode("ascii")
+    properties = {"field": item.label, "media_type": item.media_type} | item.spelt()
     return {
         "integrations": {},
         "anonymousId": item.token,

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from standardwebhooks import Webhook
 
@@ -125,18 +125,9 @@ def payload(items: Sequence[Item]) -> bytes:
     return json.dumps(told, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
-def _told(item: Item) -> dict[str, Any]:
-    content = item.content or b""
-    told: dict[str, Any] = {
-        "token": item.token,
-        "field": item.label,
-        "media_type": item.media_type,
-    }
-    if item.media_type.startswith("text/"):
-        told["text"] = content.decode("utf-8")
-    else:
-        told["base64"] = base64.b64encode(content).decode("ascii")
-    return told
+def _told(item: Item) -> dict[str, str]:
+    said = {"token": item.token, "field": item.label, "media_type": item.media_type}
+    return said | item.spelt()
 
 
 def _signer(secret: str) -> Webhook:
