@@ -17,7 +17,7 @@ The promises, proved for every connector by :mod:`connectors.contract`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -163,6 +163,33 @@ class Settings:
     values: Mapping[str, str] = field(default_factory=dict)
     secret: bytes = field(default=b"", repr=False)
     directory: Path = field(default_factory=Path)
+
+    @property
+    def private(self) -> frozenset[str]:
+        """Hosts of the own network in ``allow_private``, in lower case."""
+        listed = self.values.get("allow_private", "").split(",")
+        return frozenset(host.strip().lower() for host in listed) - {""}
+
+    def of(
+        self, kind: str, known: Sequence[str], required: Sequence[str] = ()
+    ) -> Mapping[str, str]:
+        """Give the values, if a connector of this kind takes them.
+
+        Raises
+        ------
+        Misconfigured
+            One that it does not know, or a required one is missing.
+        """
+        unknown = sorted(set(self.values) - set(known))
+        missing = [name for name in required if name not in self.values]
+        if unknown or missing:
+            verb = "is" if len(missing) == 1 else "are"
+            lacks = f"{' and '.join(missing)} {verb} missing"
+            raise Misconfigured(
+                f"settings of {kind}: {', '.join(unknown) or lacks}",
+                fix=f"it takes {', '.join(known)}",
+            )
+        return self.values
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,9 @@ MANIFEST = Manifest(
 _DENIED: Final = (401, 403)
 _TAKEN: Final = 412
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_SETTINGS: Final = frozenset(
-    ["bucket", "prefix", "format", "guard", "endpoint", "region", "allow_private"]
-)
+_SETTINGS: Final = (
+    "bucket", "prefix", "format", "guard", "endpoint", "region", "allow_private",
+)  # fmt: skip
 
 
 class Objects(Protocol):
@@ -150,13 +150,7 @@ def _status(error: Exception) -> int | None:
 
 def open_s3(settings: Settings) -> S3Feed:
     """Open the bucket that the settings name; touches no network."""
-    values = settings.values
-    unknown = sorted(set(values) - _SETTINGS)
-    if unknown or "bucket" not in values:
-        raise Misconfigured(
-            f"settings of s3: {', '.join(unknown) or 'bucket is missing'}",
-            fix=f"it takes {', '.join(sorted(_SETTINGS))}",
-        )
+    values = settings.of("s3", _SETTINGS, ("bucket",))
     form, guarded = values.get("format", "csv"), values.get("guard", "yes")
     check_format(form, guarded)
     bucket, prefix = values["bucket"], values.get("prefix", "")
@@ -179,8 +173,7 @@ def _client(settings: Settings) -> Objects:
         )
     endpoint = settings.values.get("endpoint")
     if endpoint:
-        private = settings.values.get("allow_private", "").split(",")
-        Http(private=private).check(endpoint)
+        Http(private=settings.private).check(endpoint)
     try:
         import boto3  # noqa: PLC0415 (an extra)
         from botocore.config import Config  # noqa: PLC0415

@@ -168,14 +168,8 @@ def batches(told: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 def open_segment(settings: Settings) -> SegmentFeed:
     """Open the source that the settings name."""
-    values = settings.values
-    unknown = sorted(set(values) - {"url", "event", "allow_private"})
-    if unknown or "url" not in values:
-        raise Misconfigured(
-            f"settings of segment: {', '.join(unknown) or 'url is missing'}",
-            fix="it takes url, event and allow_private",
-        )
-    http = Http(private=values.get("allow_private", "").split(","))
+    values = settings.of("segment", ("url", "event", "allow_private"), ("url",))
+    http = Http(private=settings.private)
     key = settings.secret.decode("ascii", "replace").strip()
     event_name = values.get("event", "Field Shared")
     return SegmentFeed(values["url"], key, http, time.time, event_name)  # noqa: TID251

@@ -39,18 +39,9 @@ MANIFEST = Manifest(
     tested_against="a real OpenSSH server",
 )
 
-_SETTINGS: Final = frozenset(
-    [
-        "host",
-        "port",
-        "user",
-        "host_key",
-        "directory",
-        "format",
-        "guard",
-        "allow_private",
-    ]
-)
+_SETTINGS: Final = (
+    "host", "port", "user", "host_key", "directory", "format", "guard", "allow_private",
+)  # fmt: skip
 
 
 class SftpFeed:
@@ -132,24 +123,13 @@ def _drop(sftp: paramiko.SFTPClient, name: str, body: bytes) -> None:
 
 def open_sftp(settings: Settings) -> SftpFeed:
     """Open the directory that the settings name; touches no network."""
-    values = settings.values
-    unknown = sorted(set(values) - _SETTINGS)
-    missing = sorted({"host", "user", "host_key"} - set(values))
-    if unknown or missing:
-        raise Misconfigured(
-            f"settings of sftp: {', '.join(unknown) or ' and '.join(missing)}"
-            f"{'' if unknown else ' missing'}",
-            fix=f"it takes {', '.join(sorted(_SETTINGS))}",
-        )
+    values = settings.of("sftp", _SETTINGS, ("host", "user", "host_key"))
     form, guarded = values.get("format", "csv"), values.get("guard", "yes")
     check_format(form, guarded)
     port = values.get("port", "22")
     if not port.isascii() or not port.isdigit() or not 0 < int(port[:6]) < 65_536:
         raise Misconfigured(f"port is {port[:20]!r}", fix="write 1 to 65535")
     host = values["host"].strip().lower()
-    listed = {
-        name.strip().lower() for name in values.get("allow_private", "").split(",")
-    }
     library()
     text = settings.secret.decode("ascii", "replace") + "\n"
     read_key(text)
@@ -158,7 +138,7 @@ def open_sftp(settings: Settings) -> SftpFeed:
         port=int(port),
         user=values["user"],
         host_key=check_host_key(values["host_key"]),
-        private=host in listed,
+        private=host in settings.private,
         key=text,
     )
     directory = values.get("directory", ".")

@@ -195,15 +195,9 @@ def _plain(link: str) -> str:
 
 def open_turkle(settings: Settings) -> Turkle:
     """Open the server that the settings name."""
-    values = settings.values
-    unknown = sorted(set(values) - {"url", "allow_private"})
-    if unknown or "url" not in values:
-        raise Misconfigured(
-            f"settings of turkle: {', '.join(unknown) or 'url is missing'}",
-            fix="it takes url and allow_private",
-        )
+    values = settings.of("turkle", ("url", "allow_private"), ("url",))
     token, key = _secrets(settings.secret)
-    http = Http(private=values.get("allow_private", "").split(","))
+    http = Http(private=settings.private)
     return Turkle(Api(values["url"], token, http), key)
 
 

@@ -147,13 +147,7 @@ def _signer(secret: str) -> Webhook:
 
 def open_webhook(settings: Settings) -> WebhookFeed:
     """Open the receiver that the settings name."""
-    values = settings.values
-    unknown = sorted(set(values) - {"url", "allow_private"})
-    if unknown or "url" not in values:
-        raise Misconfigured(
-            f"settings of webhook: {', '.join(unknown) or 'url is missing'}",
-            fix="it takes url and allow_private",
-        )
-    http = Http(private=values.get("allow_private", "").split(","))
+    values = settings.of("webhook", ("url", "allow_private"), ("url",))
+    http = Http(private=settings.private)
     secrets = settings.secret.decode("ascii", "replace").split()
     return WebhookFeed(values["url"], secrets, http, time.time)  # noqa: TID251
