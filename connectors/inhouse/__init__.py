@@ -2,7 +2,7 @@
 
 from connectors.base import Plugin
 from connectors.inhouse.market import MANIFEST, Inhouse, open_inhouse
-from connectors.inhouse.tokens import Ticket, sign
+from connectors.tickets import Ticket, sign
 
 __all__ = ["CONNECTOR", "Inhouse", "Ticket", "sign"]
 

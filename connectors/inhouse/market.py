@@ -16,12 +16,11 @@ from connectors.base import (
     Misconfigured,
     Offer,
     Preview,
-    Rejected,
     Role,
     Settings,
     Visit,
 )
-from connectors.inhouse.tokens import MIN_KEY, read
+from connectors.tickets import arrival, check_key
 
 MANIFEST = Manifest(
     name="inhouse",
@@ -45,12 +44,9 @@ class Inhouse:
     """
 
     def __init__(self, key: bytes) -> None:
-        if len(key) < MIN_KEY:
-            raise Misconfigured(
-                f"the signing key has {len(key)} bytes, {MIN_KEY} are needed",
-                fix="let the dispatcher make a key, or give 32 random bytes",
-            )
-        self._key = key
+        self._key = check_key(
+            key, "let the dispatcher make a key, or give 32 random bytes"
+        )
 
     @property
     def manifest(self) -> Manifest:
@@ -79,19 +75,12 @@ class Inhouse:
         Rejected
             No token, or one that is forged, damaged or expired.
         """
-        token = visit.parameters.get("token", "")
-        if not token:
-            raise Rejected(
-                "there is no token",
-                why="the task page is opened by a personal link",
-                fix="use the link of the invitation",
-            )
-        ticket = read(self._key, token, now)
-        return Arrival(
-            account=ticket.account,
-            identity=Identity.SIGNED,
-            ticket=ticket.id,
-            expires=ticket.expires,
+        return arrival(
+            self._key,
+            visit,
+            now,
+            why="the task page is opened by a personal link",
+            fix="use the link of the invitation",
         )
 
     def collect(self, cursor: str) -> Collected:

@@ -32,7 +32,7 @@ from connectors.base import (
     Visit,
 )
 from connectors.http import Http
-from connectors.inhouse.tokens import MIN_KEY, read
+from connectors.tickets import arrival, check_key
 from connectors.turkle.api import Api
 
 MANIFEST = Manifest(
@@ -68,13 +68,10 @@ class Turkle:
     """
 
     def __init__(self, api: Api, key: bytes) -> None:
-        if len(key) < MIN_KEY:
-            raise Misconfigured(
-                f"the signing key has {len(key)} bytes, {MIN_KEY} are needed",
-                fix="write 32 random bytes in hex into the second line of secret_file",
-            )
         self._api = api
-        self._key = key
+        self._key = check_key(
+            key, "write 32 random bytes in hex into the second line of secret_file"
+        )
 
     @property
     def manifest(self) -> Manifest:
@@ -153,19 +150,12 @@ class Turkle:
         Rejected
             No token, or one that is forged, damaged or expired.
         """
-        token = visit.parameters.get("token", "")
-        if not token:
-            raise Rejected(
-                "there is no token",
-                why="what Turkle says of a visitor is not signed",
-                fix="open your personal link once, then come from Turkle",
-            )
-        ticket = read(self._key, token, now)
-        return Arrival(
-            account=ticket.account,
-            identity=Identity.SIGNED,
-            ticket=ticket.id,
-            expires=ticket.expires,
+        return arrival(
+            self._key,
+            visit,
+            now,
+            why="what Turkle says of a visitor is not signed",
+            fix="open your personal link once, then come from Turkle",
         )
 
     def collect(self, cursor: str) -> Collected:

@@ -259,7 +259,7 @@ def _links(
 
 def _link(context: CliContext, store: Store, account: Account, days: int) -> str:
     """The link opens the page for whoever has it: it is the worker's key."""
-    from connectors.inhouse.tokens import Ticket, sign
+    from connectors.tickets import Ticket, sign
 
     expires = datetime.fromtimestamp(wall_clock() // 10**6, UTC) + timedelta(days=days)
     ticket = Ticket(account.name, str(account.invite), expires)

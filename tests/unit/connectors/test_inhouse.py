@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connectors.base import Misconfigured, Rejected, Settings, Visit
 from connectors.inhouse import CONNECTOR, Inhouse, Ticket, sign
-from connectors.inhouse.tokens import read
+from connectors.tickets import read
 
 KEY = b"k" * 32
 NOW = datetime(2026, 5, 6, 7, 8, 9, tzinfo=UTC)

@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from connectors.base import Rejected
+from connectors.base import Arrival, Identity, Misconfigured, Rejected, Visit
 
 MIN_KEY = 32
 MAX_TOKEN = 4096
@@ -96,6 +96,48 @@ def read(key: bytes, token: str, now: datetime) -> Ticket:
             fix="ask for a new invitation",
         )
     return ticket
+
+
+def check_key(key: bytes, fix: str) -> bytes:
+    """Return a signing key that is long enough; `fix` says how to come by one.
+
+    Raises
+    ------
+    Misconfigured
+    """
+    if len(key) < MIN_KEY:
+        raise Misconfigured(
+            f"the signing key has {len(key)} bytes, {MIN_KEY} are needed", fix=fix
+        )
+    return key
+
+
+def arrival(key: bytes, visit: Visit, now: datetime, *, why: str, fix: str) -> Arrival:
+    """Resolve a visitor by the signed token in parameter ``token``.
+
+    Parameters
+    ----------
+    key : bytes
+    visit : Visit
+    now : datetime
+    why, fix : str
+        Told to who comes without a token.
+
+    Raises
+    ------
+    Rejected
+        No token, or one that is forged, damaged or expired.
+    """
+    token = visit.parameters.get("token", "")
+    if not token:
+        raise Rejected("there is no token", why=why, fix=fix)
+    ticket = read(key, token, now)
+    return Arrival(
+        account=ticket.account,
+        identity=Identity.SIGNED,
+        ticket=ticket.id,
+        expires=ticket.expires,
+    )
 
 
 def _ticket(body: str) -> Ticket:
