@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.resources import files
 from typing import Any, Final
 
 import numpy as np
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from connectors.base import Market
 from dispatcher.errors import DispatcherError
-from dispatcher.log import get_logger
 from dispatcher.stages.serving import Serving, Terms
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.guard import Guard
+from dispatcher.surfaces.replies import robots, static, told, unable
 from dispatcher.surfaces.taskpage.arriving import Door
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.sessions import Seals
@@ -30,7 +27,6 @@ _STATIC: Final = {
     "task.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-_log = get_logger("taskpage")
 
 
 def task_app(
@@ -80,12 +76,22 @@ def task_app(
             Route(f"{task}/return", table.give_back, methods=["POST"]),
             Route(f"{task}/known", table.known, methods=["POST"]),
             Route("/crop/{crop_id}", table.crop, methods=["GET"]),
-            Route("/static/{name}", _static, methods=["GET"]),
-            Route("/robots.txt", _robots, methods=["GET"]),
+            Route(
+                "/static/{name}",
+                static("dispatcher.surfaces.taskpage", _STATIC),
+                methods=["GET"],
+            ),
+            Route("/robots.txt", robots, methods=["GET"]),
         ],
         exception_handlers={
-            HTTPException: _told(pages),
-            DispatcherError: _unable(pages),
+            HTTPException: told(pages, _WORDS),
+            DispatcherError: unable(
+                pages,
+                "taskpage",
+                "One moment",
+                "The work can not be reached right now. Nothing was lost: try again in "
+                "a moment.",
+            ),
         },
     )
     return Guard(app, "taskpage", https=settings.https)
@@ -105,18 +111,6 @@ def invite_link(base: str, token: str) -> str:
     return f"{base.rstrip('/')}/#k={token}"
 
 
-async def _static(request: Request) -> Response:
-    name = request.path_params["name"]
-    if name not in _STATIC:
-        raise HTTPException(404)
-    body = files("dispatcher.surfaces.taskpage").joinpath("static", name).read_bytes()
-    return Response(body, media_type=_STATIC[name])
-
-
-async def _robots(_: Request) -> Response:
-    return PlainTextResponse("User-agent: *\nDisallow: /\n")
-
-
 _WORDS: Final = {
     400: ("That did not work", "The form was not complete. Go back and try again."),
     403: ("That did not work", "The form came from another page. Open this page anew."),
@@ -125,32 +119,3 @@ _WORDS: Final = {
     413: ("Too much", "That is more than an answer can hold."),
     429: ("One moment", "That was very quick. Wait a few seconds, then go on."),
 }
-
-
-def _told(pages: Pages) -> Callable[[Request, Exception], Response]:
-    def tell(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        heading, text = _WORDS.get(error.status_code, _WORDS[400])
-        response = pages.message(request, error.status_code, heading, text)
-        for name, value in (error.headers or {}).items():
-            response.headers[name] = value
-        return response
-
-    return tell
-
-
-def _unable(pages: Pages) -> Callable[[Request, Exception], Response]:
-    def tell(request: Request, error: Exception) -> Response:
-        assert isinstance(error, DispatcherError)
-        _log.warning("taskpage.unable", code=error.code)
-        response = pages.message(
-            request,
-            503,
-            "One moment",
-            "The work can not be reached right now. Nothing was lost: try again in a "
-            "moment.",
-        )
-        response.headers["retry-after"] = "5"
-        return response
-
-    return tell

@@ -1,0 +1,79 @@
+"""Replies that every page of ours gives alike: its own files, robots, what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.resources import files
+from typing import Protocol
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from dispatcher.errors import DispatcherError
+from dispatcher.log import get_logger
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+Handler = Callable[[Request, Exception], Response]
+
+
+class Speaking(Protocol):
+    """Pages that can say one thing."""
+
+    def message(
+        self, request: Request, status: int, heading: str, text: str
+    ) -> Response:
+        """Say one thing, with the way back."""
+
+
+def static(package: str, types: Mapping[str, str]) -> Endpoint:
+    """Serve files of a package's folder ``static``.
+
+    Parameters
+    ----------
+    package : str
+    types : Mapping[str, str]
+        Media type by name; nothing else is served.
+    """
+
+    async def serve(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in types:
+            raise HTTPException(404)
+        body = files(package).joinpath("static", name).read_bytes()
+        return Response(body, media_type=types[name])
+
+    return serve
+
+
+async def robots(_: Request) -> Response:
+    """Ask robots to keep away."""
+    return PlainTextResponse("User-agent: *\nDisallow: /\n")
+
+
+def told(pages: Speaking, words: Mapping[int, tuple[str, str]]) -> Handler:
+    """Say what a status means: heading and text by status, 400 for all others."""
+
+    def tell(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        heading, text = words.get(error.status_code, words[400])
+        response = pages.message(request, error.status_code, heading, text)
+        for name, value in (error.headers or {}).items():
+            response.headers[name] = value
+        return response
+
+    return tell
+
+
+def unable(pages: Speaking, surface: str, heading: str, text: str) -> Handler:
+    """Say that the store can not be reached now; ``{code}`` in the text is the error's."""
+    log, event = get_logger(surface), f"{surface}.unable"
+
+    def tell(request: Request, error: Exception) -> Response:
+        assert isinstance(error, DispatcherError)
+        log.warning(event, code=error.code)
+        response = pages.message(request, 503, heading, text.format(code=error.code))
+        response.headers["retry-after"] = "5"
+        return response
+
+    return tell
