@@ -21,6 +21,7 @@ from dispatcher.custody.sealed_file import (
 from dispatcher.errors import BackupBroken, Conflict, NotFound, NotShipped
 from dispatcher.ledger.shipping import store_id
 from dispatcher.ledger.shipping.checking import Checked, check_store
+from dispatcher.ledger.shipping.segments import sync_folder
 from dispatcher.store import Clock, Store
 from dispatcher.store.dumping import Lines, broken, dumped, extent, rebuilt
 
@@ -112,7 +113,7 @@ def create(
             file.flush()
             os.fsync(file.fileno())
         partial.rename(path)
-        _sync(folder)
+        sync_folder(folder)
     except OSError as error:
         raise NotShipped(
             f"the backup can not be written to {folder}",
@@ -225,7 +226,7 @@ def prune(folder: Path, *, keep: int, dry_run: bool = False) -> list[Backup]:
         for backup in gone:
             backup.path.unlink(missing_ok=True)
         if gone:
-            _sync(folder)
+            sync_folder(folder)
     return gone
 
 
@@ -238,11 +239,3 @@ def _open(path: Path) -> BinaryIO:
             why="The backup can not be read.",
             fix="See which there are: dispatcher backup list",
         ) from None
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

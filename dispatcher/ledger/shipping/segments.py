@@ -164,7 +164,7 @@ class Segments:
         """Take away a file whose very first line was cut off."""
         self.close()
         path.unlink()
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
         self._refresh()
 
     def _begin(self) -> None:
@@ -179,7 +179,7 @@ class Segments:
         try:
             _write(file, text, 0)
             os.fsync(file)
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
         except OSError:
             os.close(file)
             with suppress(OSError):
@@ -307,7 +307,8 @@ def _write(file: int, text: bytes, offset: int) -> None:
         view, offset = view[done:], offset + done
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Let names in a folder outlast a power failure."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-from dispatcher.errors import Usage
+from dispatcher.errors import Invalid, Usage
 from dispatcher.surfaces.cli.plain import plain
 
 if TYPE_CHECKING:  # the store loads SQLAlchemy: not for --help
@@ -192,6 +192,24 @@ def _is_same(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except (OSError, ValueError):  # one of them is not there: so they are two
         return False
+
+
+def read_file(path: Path) -> bytes:
+    """Read a file whole.
+
+    Raises
+    ------
+    Invalid
+        It can not be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Invalid(
+            f"{path}: {error.strerror}",
+            why="the file can not be read",
+            fix="check the path and its permissions",
+        ) from None
 
 
 def table(rows: Sequence[Sequence[object]], header: Sequence[str]) -> str:

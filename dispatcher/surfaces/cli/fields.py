@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ import typer
 from dispatcher.errors import Usage
 from dispatcher.surfaces.cli import rehearsal
 from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
+from dispatcher.surfaces.cli.record_list import State
 
 if TYPE_CHECKING:
     from dispatcher.ledger.burnt import Shown
@@ -21,14 +21,6 @@ app = typer.Typer(
     help="How often fields were shown; more showings for those that need them.",
     no_args_is_help=True,
 )
-
-
-class State(StrEnum):
-    """States of a field's answers."""
-
-    OPEN = "open"
-    CONFLICT = "conflict"
-    ANSWERED = "answered"
 
 
 @app.command("list")

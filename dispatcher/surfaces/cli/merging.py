@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import EXIT_PARTLY, Invalid, PastLimit, Usage
+from dispatcher.errors import EXIT_PARTLY, PastLimit, Usage
 from dispatcher.surfaces.cli import rehearsal
-from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
+from dispatcher.surfaces.cli.context import (
+    CliContext,
+    leave,
+    read_file,
+    table,
+    wall_clock,
+)
 
 if TYPE_CHECKING:
     from dispatcher.ledger.exposure import Near
@@ -87,14 +93,7 @@ def groups(
             why="the reason is a line of the ledger that auditors read",
             fix='--because "list of the agency, 2026-11"',
         )
-    try:
-        found = read_groups(file.read_bytes())
-    except OSError as error:
-        raise Invalid(
-            f"{file}: {error.strerror}",
-            why="the file can not be read",
-            fix="check the path and its permissions",
-        ) from None
+    found = read_groups(read_file(file))
     for line, reason in found.rejected:
         context.say(f"{file}:{line}: {reason}")
     if found.parts:

@@ -12,7 +12,7 @@ from dispatcher.surfaces.cli.context import CliContext, table
 
 
 class State(StrEnum):
-    """How far a record is: its answers, all fields together."""
+    """How far a field is: its answers; or a record: all its fields together."""
 
     OPEN = "open"
     CONFLICT = "conflict"

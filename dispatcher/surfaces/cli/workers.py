@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dispatcher.errors import EXIT_PARTLY, Conflict, Invalid, Usage
+from dispatcher.errors import EXIT_PARTLY, Conflict, Usage
 from dispatcher.surfaces.cli import merging
-from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
+from dispatcher.surfaces.cli.context import (
+    CliContext,
+    leave,
+    read_file,
+    table,
+    wall_clock,
+)
 from dispatcher.surfaces.cli.merging import AcceptPast
 from dispatcher.surfaces.cli.rehearsal import DRY_RUN, count, rehearsal
 
@@ -76,14 +82,7 @@ def import_workers(
     from dispatcher.identity import read_accounts
 
     context: CliContext = ctx.obj
-    try:
-        found = read_accounts(file.read_bytes())
-    except OSError as error:
-        raise Invalid(
-            f"{file}: {error.strerror}",
-            why="the file can not be read",
-            fix="check the path and its permissions",
-        ) from None
+    found = read_accounts(read_file(file))
     names = [name for name in found.names if name[0] in context.config.connectors]
     strange = [name for name in found.names if name[0] not in context.config.connectors]
     for line, reason in found.rejected:
