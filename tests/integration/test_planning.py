@@ -510,3 +510,18 @@ def test_the_cheapest_field_to_withhold_is_named(case):
     with pytest.raises(Infeasible) as error:
         stage.draft()
     assert "withhold b in each (the cheapest)" in error.value.fix
+
+
+def test_what_lies_at_a_feed_is_no_answer_once_somebody_is_asked(case):
+    """b was published; a later version asks it: its answer is still missing."""
+    case.apply(policy(PAIR, fields=PUBLISHED))
+    case.add("x/ann", "x/bob", "f/acme")
+    planning = Planning(case.store, case.tick, rest=0.0, feeds=frozenset({"f"}))
+    case.load(("r1", "p", None, "b"))
+    planning.apply(planning.draft(seed=1).plan_id)
+    assert book_all(case) == {("f/acme", "r1.b")}
+    with case.store.write() as tx:
+        tx.execute("UPDATE task SET state = 'published'", [])
+    asked = PUBLISHED.replace("b = {}", 'b = { ask = "transcribe" }')
+    case.apply(policy(PAIR, fields=asked, name="two"))
+    assert planning.draft(seed=1).summary["pairs"] == 1

@@ -231,13 +231,17 @@ def _wanted(
             asked[number] = min(field.answers, MOST)
     base = asked[table["field"]]
     wanted = base.copy()
-    place, result = _spread(ids, _columns(rows.results(tx), 3))
-    wanted[place] = np.maximum(wanted[place], result[:, 1])
-    for found in (rows.answered(tx), rows.live(tx), rows.published(tx)):
+    judged, result = _spread(ids, _columns(rows.results(tx), 3))
+    wanted[judged] = np.maximum(wanted[judged], result[:, 1])
+    for found in (rows.answered(tx), rows.live(tx)):
         place, counted = _spread(ids, _columns(found, 2))
         wanted[place] -= counted[:, 1]
-    place, result = _spread(ids, _columns(rows.results(tx), 3))
-    wanted[place[result[:, 2] == 1]] = 0
+    if feeds:  # what lies at one is a copy of what is published, and no answer
+        place, counted = _spread(ids, _columns(rows.published(tx), 2))
+        wanted[place] -= np.where(
+            _unasked(force)[table["field"][place]], counted[:, 1], 0
+        )
+    wanted[judged[result[:, 2] == 1]] = 0
     wanted[base == 0] = 0
     place, _ = _spread(ids, _columns(rows.cancelled(tx), 1))
     wanted[place] = 0
