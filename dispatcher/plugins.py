@@ -9,7 +9,7 @@ has every verb of its role and declares what the plugin declared.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Final
@@ -66,13 +66,7 @@ def load_plugin(kind: str) -> Plugin:
             why="it is neither built in nor brought by an installed package",
             fix=f"use one of: {', '.join(available())}; or install its package",
         )
-    if len({point.value for point in points}) > 1:
-        raise Invalid(
-            f"two packages bring a connector of kind {kind!r}",
-            why=", ".join(sorted(_origin(point) for point in points)),
-            fix="uninstall one of them",
-        )
-    return _checked(kind, load_point(points[0]))
+    return _checked(kind, load_point(_only(points, "connector of kind", kind)))
 
 
 def only_point(group: str, what: str, name: str) -> EntryPoint:
@@ -92,6 +86,11 @@ def only_point(group: str, what: str, name: str) -> EntryPoint:
             why="no installed package brings it",
             fix=f"install its package; installed: {known}",
         )
+    return _only(points, what, name)
+
+
+def _only(points: Sequence[EntryPoint], what: str, name: str) -> EntryPoint:
+    """Return the one of them; several names of one target are one."""
     if len({point.value for point in points}) > 1:
         raise Invalid(
             f"two packages bring a {what} {name!r}",
