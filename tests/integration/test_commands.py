@@ -6,14 +6,13 @@ import os
 import stat
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
 from dispatcher.errors import NotFound
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli import status as status_command
-from dispatcher.surfaces.cli.start import hoist, main
+from dispatcher.surfaces.cli.start import hoist
 
 POLICY = """
 version = 1
@@ -55,24 +54,6 @@ NINE = [
     "explain",
     "demo",
 ]
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run a command in a directory of its own; (status, stdout, stderr)."""
-    for name in [n for n in os.environ if n.startswith("DISPATCHER_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("DISPATCHER_ALLOW_ROOT", "1")
-    monkeypatch.chdir(tmp_path)
-
-    def command(*words):
-        code = main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        assert "Canary" not in out + err
-        assert "Secret" not in out + err
-        return SimpleNamespace(code=code, out=out, err=err)
-
-    return command
 
 
 @pytest.fixture

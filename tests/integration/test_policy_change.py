@@ -1,14 +1,11 @@
 """From one version to the next, and who is one worker: as an operator types it."""
 
 import json
-import os
-from types import SimpleNamespace
 
 import pytest
 
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.store import open_store
-from dispatcher.surfaces.cli.start import main
 
 POLICY = """
 version = 1
@@ -29,23 +26,6 @@ FORMS = "rx_id,patient_name,disease,drug\n" + "".join(
     f"f{i},Canary {i},Secret {i},Secret pill {i}\n" for i in (1, 2)
 )
 FOUR = ("folder/ann", "folder/bob", "inhouse/cat", "inhouse/dan")
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Run a command in a directory of its own; no value is ever printed."""
-    for name in [n for n in os.environ if n.startswith("DISPATCHER_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-
-    def command(*words):
-        code = main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        assert "Canary" not in out + err
-        assert "Secret" not in out + err
-        return SimpleNamespace(code=code, out=out, err=err)
-
-    return command
 
 
 @pytest.fixture

@@ -1,0 +1,29 @@
+"""Commands as an operator types them, for the tests of this folder."""
+
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from dispatcher.surfaces.cli.start import main
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run a command in a directory of its own; (code, out, err).
+
+    Values are written with the words "Canary" and "Secret": none is ever printed.
+    """
+    for name in [n for n in os.environ if n.startswith("DISPATCHER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("DISPATCHER_ALLOW_ROOT", "1")
+    monkeypatch.chdir(tmp_path)
+
+    def command(*words):
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert "Canary" not in out + err
+        assert "Secret" not in out + err
+        return SimpleNamespace(code=code, out=out, err=err)
+
+    return command
