@@ -14,9 +14,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from benchmarks.paper_data import sets_of
 from policies.document.policy import Objective
 from policies.problem import Goal, Problem
-from policies.sets import NO_CAP, Measure, SetSystem
+from policies.sets import Measure
 from policies.solvers import SOLVERS, Limits
 from policies.utility import Weights
 
@@ -45,22 +46,8 @@ def generated(
     whole = np.rint(w / k * STEPS).astype(np.int64)
     top = int(np.sort(whole, axis=1)[:, k - min(t, k) :].sum())
     member = rng.random((m, n)) < 0.3
-    size = member.sum(axis=1)
-    start = np.concatenate([[0], np.cumsum(size)])
-    sets = SetSystem(
-        n_entries=n,
-        properties=tuple(f"p{i}" for i in range(m)),
-        measures=(measure,) * m,
-        owner=np.arange(m),
-        start=start,
-        entry=np.nonzero(member)[1],
-        amount=np.ones(int(start[-1]), np.int64),
-        cap=np.full(m, NO_CAP),
-        full=np.maximum(size, 1),
-        classes=np.zeros(m, np.bool_),
-    )
     return Problem(
-        sets=sets,
+        sets=sets_of(member, measure),
         lo=np.ones(n, np.int64),
         hi=np.full(n, t),
         weights=Weights(np.arange(n), np.ones(n, np.int64), whole.T, Fraction(1, top)),

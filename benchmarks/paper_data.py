@@ -42,6 +42,24 @@ def weights_of(real: npt.NDArray[np.float64], t: int) -> Weights:
     )
 
 
+def sets_of(member: npt.NDArray[np.bool_], measure: Measure) -> SetSystem:
+    """One property a row of the table (properties, entries); a_dp = 1 / |D_p|."""
+    m, n = member.shape
+    size = member.sum(axis=1)
+    return SetSystem(
+        n_entries=n,
+        properties=tuple(f"p{i}" for i in range(m)),
+        measures=(measure,) * m,
+        owner=np.arange(m),
+        start=np.concatenate([[0], np.cumsum(size)]),
+        entry=np.nonzero(member)[1],
+        amount=np.ones(int(size.sum()), np.int64),
+        cap=np.full(m, NO_CAP),
+        full=np.maximum(size, 1),
+        classes=np.zeros(m, np.bool_),
+    )
+
+
 def synthetic(
     seed: int,
     n: int,
@@ -58,21 +76,8 @@ def synthetic(
     high = rng.random((n, k)) < 0.4
     w = np.where(high, rng.uniform(0.8, 1.0, (n, k)), u_min) / k
     member = rng.random((m, n)) < 0.3
-    size = member.sum(axis=1)
-    sets = SetSystem(
-        n_entries=n,
-        properties=tuple(f"p{i}" for i in range(m)),
-        measures=(measure,) * m,
-        owner=np.arange(m),
-        start=np.concatenate([[0], np.cumsum(size)]),
-        entry=np.nonzero(member)[1],
-        amount=np.ones(int(size.sum()), np.int64),
-        cap=np.full(m, NO_CAP),
-        full=np.maximum(size, 1),
-        classes=np.zeros(m, np.bool_),
-    )
     return Problem(
-        sets=sets,
+        sets=sets_of(member, measure),
         lo=np.ones(n, np.int64),
         hi=np.full(n, min(t, k)),
         weights=weights_of(w, t),

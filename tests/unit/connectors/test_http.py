@@ -9,13 +9,6 @@ import pytest
 
 from connectors.errors import Misconfigured, Rejected, TryLater
 from connectors.http import Answered, Http, TooLong, expect_done, is_public, retry_after
-from tests.contract.receiver import receiving
-
-
-@pytest.fixture
-def outside():
-    with receiving() as receiver:
-        yield receiver
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from connectors.base import Item, Misconfigured, Offer, Rejected, Settings, TryL
 from connectors.http import Http
 from connectors.segment import CONNECTOR, SegmentFeed
 from connectors.segment.feed import BATCH_BYTES, EVENT_BYTES
-from tests.contract.receiver import receiving
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 OFFER = Offer(
@@ -25,12 +24,6 @@ OFFER = Offer(
         Item("t2", content=b"\x89PNG\x00", media_type="image/png", label="photo"),
     ),
 )
-
-
-@pytest.fixture
-def outside():
-    with receiving() as receiver:
-        yield receiver
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from connectors.base import Item, Misconfigured, Offer, Settings, TryLater
 from connectors.http import Http
 from connectors.webhook import CONNECTOR, WebhookFeed
-from tests.contract.receiver import receiving
 
 OLD = "whsec_" + base64.b64encode(b"o" * 32).decode()
 NEW = "whsec_" + base64.b64encode(b"n" * 32).decode()
@@ -25,12 +24,6 @@ OFFER = Offer(
         Item("t2", content=b"\x89PNG\x00", media_type="image/png", label="photo"),
     ),
 )
-
-
-@pytest.fixture
-def outside():
-    with receiving() as receiver:
-        yield receiver
 
 
 @pytest.fixture
