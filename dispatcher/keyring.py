@@ -7,11 +7,12 @@ that was cut short or mistyped is told at once. The file is 0600.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -149,15 +150,52 @@ def make_keyring(path: Path, entropy: Callable[[int], bytes]) -> Keyring:
         The file is there already: it is never overwritten.
     """
     ring = Keyring(path, (WrappingKey(entropy(KEY_BYTES)),))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        _write(path, ring)
+        temporary.unlink(missing_ok=True)
+        _write(temporary, ring)
+        path.hardlink_to(temporary)  # whole, or not at all; never over another one
+        _sync(path.parent)
     except FileExistsError:
         raise Conflict(
             f"there is a key file {path} already",
             why="a key that is overwritten takes every value under it along",
             fix="move it away yourself, if no store needs it",
         ) from None
+    finally:
+        temporary.unlink(missing_ok=True)
     return ring
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[None]:
+    """Keep others on this machine from changing a key file meanwhile.
+
+    Raises
+    ------
+    Conflict
+        Another process is at it.
+    WrongKey
+        The file's folder can not be written.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        lock = os.open(path.with_name(f".{path.name}.lock"), flags, 0o600)
+    except OSError as error:
+        raise _unchangeable(path, error) from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(
+                f"the key file {path} is being changed by another command",
+                why="of two new keys one would be lost, and every value under it",
+                fix="wait until the other `dispatcher db rekey` has ended; a second "
+                "new key is hardly needed then",
+            ) from None
+        yield
+    finally:
+        os.close(lock)
 
 
 def add_key(ring: Keyring, entropy: Callable[[int], bytes]) -> Keyring:
@@ -172,6 +210,20 @@ def keep_keys(ring: Keyring, ids: Collection[str]) -> Keyring:
     )
 
 
+def drop_key(ring: Keyring, key_id: str) -> Keyring:
+    """Take a key out of the file that nothing was wrapped under."""
+    return _replaced(ring, tuple(key for key in ring.keys if key.id != key_id))
+
+
+def _unchangeable(path: Path, error: OSError) -> WrongKey:
+    return WrongKey(
+        f"the key file {path} can not be changed",
+        why=error.strerror or type(error).__name__,
+        fix="change it where it is made (a systemd credential is read-only): put a"
+        " line of a new key before the others",
+    )
+
+
 def _replaced(ring: Keyring, keys: tuple[WrappingKey, ...]) -> Keyring:
     changed = Keyring(ring.path, keys)
     temporary = ring.path.with_name(f".{ring.path.name}.new")
@@ -183,12 +235,7 @@ def _replaced(ring: Keyring, keys: tuple[WrappingKey, ...]) -> Keyring:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
-        raise WrongKey(
-            f"the key file {ring.path} can not be changed",
-            why=error.strerror or type(error).__name__,
-            fix="change it where it is made (a systemd credential is read-only): put a"
-            " line of a new key before the others",
-        ) from None
+        raise _unchangeable(ring.path, error) from None
     return changed
 
 

@@ -7,6 +7,7 @@ holds when it is broken off; the next run does the rest.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -76,44 +77,79 @@ def rekey_store(
     Conflict
         Values in clear keep coming: a daemon of an older program runs.
     """
+    store.vault.file = key_file
+    # A credential is changed by nobody here; else one changes the file, no two.
+    held = nullcontext() if key_file.credential else keyring.changing(key_file.path)
+    with held:
+        done = Rekeyed(key=_begin(store, key_file, new_key=new_key))
+        _seal_rest(store, done, progress)
+        _rewrap_all(store, done, progress)
+        if forget_old:
+            done.forgotten = _forget(store)
+    if done.sealed:
+        store.scrub()
+    return done
+
+
+def _begin(store: Store, key_file: KeyFile, *, new_key: bool) -> str:
+    """Choose the wrapping key, and let all that is new be wrapped under it."""
     vault = store.vault
-    vault.file = key_file
     with store.read() as tx:
-        sealed_under = rekey.sealed_under(tx)
-    if sealed_under is None:  # else a missing file is no reason to make another
+        before = rekey.sealed_under(tx)
+    if before is None:  # else a missing file is no reason to make another
         ensure_keyring(key_file, vault.entropy)
     ring = vault.ring(again=True)
-    if sealed_under is not None:
-        vault.check(sealed_under)
+    if before is not None:
+        vault.check(before)
     if new_key:
         keyring.add_key(ring, vault.entropy)
         ring = vault.ring(again=True)
-    done = Rekeyed(key=ring.current.id)
     with store.write() as tx:
-        start_sealing(tx)
+        if rekey.hold_sealing(tx) == before:
+            start_sealing(tx, ring.current.id)
+            return ring.current.id
+    if new_key:
+        keyring.drop_key(ring, ring.current.id)
+        vault.ring(again=True)
+    raise Conflict(
+        "another command changed the store's key meanwhile",
+        why="it runs on another machine, with a key file of its own",
+        fix="put its new line into this machine's key file, before the others; see"
+        " docs/howto/operators/encryption.md",
+    )
+
+
+def _seal_rest(
+    store: Store, done: Rekeyed, progress: Callable[[Rekeyed], None] | None
+) -> None:
+    """Seal what is in clear until nothing is.
+
+    Raises
+    ------
+    Conflict
+    """
     for _ in range(PASSES):
         _seal_all(store, done, progress)
         with store.read() as tx:
             left = sum(rekey.remaining(tx).values())
         if not left:
-            break
-    else:
-        raise Conflict(
-            f"{left} values are in clear still",
-            why="they keep coming: an older program writes into this store",
-            fix="stop it, then run: dispatcher db rekey",
-            facts={"left": left},
-        )
-    _rewrap_all(store, done, progress)
-    if forget_old:
-        with store.read() as tx:
-            used = set(rekey.wrapping_keys(tx))
-        kept = keyring.keep_keys(ring, used)
-        done.forgotten = len(ring.keys) - len(kept.keys)
-        vault.ring(again=True)
-    if done.sealed:
-        store.scrub()
-    return done
+            return
+    raise Conflict(
+        f"{left} values are in clear still",
+        why="they keep coming: an older program writes into this store",
+        fix="stop it, then run: dispatcher db rekey",
+        facts={"left": left},
+    )
+
+
+def _forget(store: Store) -> int:
+    """Take keys out of the file that the store needs no more; return how many."""
+    ring = store.vault.ring()
+    with store.read() as tx:
+        used = set(rekey.wrapping_keys(tx))
+    kept = keyring.keep_keys(ring, used)
+    store.vault.ring(again=True)
+    return len(ring.keys) - len(kept.keys)
 
 
 def _seal_all(
@@ -136,7 +172,7 @@ def _rewrap_all(
     after: int | None = -1
     while after is not None:
         with store.write() as tx:
-            count, after = rekey.rewrap_piece(tx, after, PIECE)
+            count, after = rekey.rewrap_piece(tx, done.key, after, PIECE)
         done.rewrapped += count
         if count and progress is not None:
             progress(done)

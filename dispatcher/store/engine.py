@@ -391,7 +391,7 @@ def open_store(
             with store.write() as tx:
                 make_keys(tx, entropy)
                 if key_file is not None:
-                    start_sealing(tx)
+                    start_sealing(tx, store.vault.ring().current.id)
         else:
             schema.check_version(version, store.place)
         store.load_keys()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from dispatcher.keys import place_of
-from dispatcher.store.settings import setting
+from dispatcher.store.settings import KEYS, setting
 from dispatcher.store.transaction import Row, Tx
 from dispatcher.store.vault import SEALING
 
@@ -63,6 +63,13 @@ def sealed_under(tx: Tx) -> str | None:
     """Id of the wrapping key that the store seals under; None: it is in clear."""
     found = setting(tx, SEALING)
     return None if found is None else found.decode("ascii", "replace")
+
+
+def hold_sealing(tx: Tx) -> str | None:
+    """Return the same, and let nobody change it, or make data keys, meanwhile."""
+    tx.value("SELECT 1 FROM setting WHERE name = ? FOR UPDATE", [KEYS[0]])
+    tx.value("SELECT 1 FROM setting WHERE name = ? FOR UPDATE", [SEALING])
+    return sealed_under(tx)
 
 
 def remaining(tx: Tx) -> dict[str, int]:
@@ -148,20 +155,20 @@ def _sealed(tx: Tx, plain: Plain, row: Row, key_id: int) -> list[bytes | None]:
     ]
 
 
-def rewrap_piece(tx: Tx, after: int, limit: int) -> tuple[int, int | None]:
-    """Wrap some data keys under the current wrapping key; returns as the above."""
+def rewrap_piece(tx: Tx, kek: str, after: int, limit: int) -> tuple[int, int | None]:
+    """Wrap some data keys under a wrapping key; returns as the above."""
     found = tx.rows(
         "SELECT id, kek, wrapped FROM value_key WHERE id > ? AND kek <> ?"
         " ORDER BY id LIMIT ? FOR UPDATE",
-        [after, tx.vault.ring().current.id, limit],
+        [after, kek, limit],
     )
     if not found:
         return 0, None
     changed = []
-    for number, kek, wrapped in found:
+    for number, old, wrapped in found:
         place = place_of("value_key", number)
-        secret = tx.vault.unwrap(place, kek, bytes(wrapped))
-        changed.append((number, *tx.vault.wrap(place, secret)))
+        secret = tx.vault.unwrap(place, old, bytes(wrapped))
+        changed.append((number, kek, tx.vault.wrap(kek, place, secret)))
     tx.update_many("value_key", ["id"], ["kek", "wrapped"], changed)
     return len(changed), found[-1][0]
 

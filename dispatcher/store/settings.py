@@ -65,15 +65,15 @@ def read_keys(tx: Tx) -> dict[str, bytes]:
     return {name: _opened(tx, name, bytes(value)) for name, value in found}
 
 
-def start_sealing(tx: Tx) -> None:
-    """Seal the store's keys under the current wrapping key, and new values from now on.
+def start_sealing(tx: Tx, kek: str) -> None:
+    """Seal the store's keys under a wrapping key, and new values from now on.
 
     Also what follows a new wrapping key: what was sealed under another is sealed anew.
     """
     for name, key in read_keys(tx).items():
-        kek, wrapped = tx.vault.wrap(place_of(f"setting.{name}", 0), key)
+        wrapped = tx.vault.wrap(kek, place_of(f"setting.{name}", 0), key)
         set_setting(tx, name, kek.encode() + wrapped)
-    set_setting(tx, SEALING, tx.vault.ring().current.id.encode())
+    set_setting(tx, SEALING, kek.encode())
 
 
 def _opened(tx: Tx, name: str, value: bytes) -> bytes:

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dispatcher.store.backend import Backend
 from dispatcher.store.bulk import BulkWriter, Rows
 from dispatcher.store.journal import Piece
 from dispatcher.store.sql import Value
 from dispatcher.store.vault import Vault
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 Row = tuple[Any, ...]
 
@@ -37,6 +40,9 @@ class Tx:
         wants them.
     ticket : int or None
         Of its commit in the journal.
+    made : dict of int to AESGCM
+        Data keys that this transaction made. Only it knows them: were it rolled back,
+        another process might give their ids to other keys.
     """
 
     __slots__ = (
@@ -51,6 +57,7 @@ class Tx:
         "_streams",
         "dialect",
         "grown",
+        "made",
         "ticket",
         "vault",
     )
@@ -74,6 +81,7 @@ class Tx:
         self.vault = vault
         self.grown: list[Piece] | None = None
         self.ticket: int | None = None
+        self.made: dict[int, AESGCM] = {}
 
     def execute(self, statement: str, parameters: Sequence[Value] = ()) -> int:
         """Run a statement; return how many rows it touched."""

@@ -126,11 +126,15 @@ class Vault:
             " its old key back into the file",
         )
 
-    def wrap(self, place: bytes, secret: bytes) -> tuple[str, bytes]:
-        """Wrap a secret under the current key: the key's id, and the wrapped bytes."""
-        kek = self.ring().current.id
-        sealed = seal(self._wrapper(kek), place, secret, self.entropy(NONCE_BYTES))
-        return kek, sealed
+    def wrap(self, kek: str, place: bytes, secret: bytes) -> bytes:
+        """Wrap a secret under the key of an id.
+
+        Raises
+        ------
+        WrongKey
+            The file does not hold the key.
+        """
+        return seal(self._wrapper(kek), place, secret, self.entropy(NONCE_BYTES))
 
     def unwrap(self, place: bytes, kek: str, wrapped: bytes) -> bytes:
         """Open a wrapped secret.
@@ -149,23 +153,29 @@ class Vault:
 
     # -- data keys -------------------------------------------------------------------
 
-    def seals(self, tx: Tx) -> bool:
-        """Whether new values are sealed."""
-        text = "SELECT 1 FROM setting WHERE name = ?"
-        return tx.value(text, [SEALING]) is not None
+    def sealing(self, tx: Tx) -> str | None:
+        """Id of the key that wraps what is new; None: values stay in clear.
 
-    def make(self, tx: Tx, count: int) -> list[int]:
-        """Make data keys; return their ids."""
-        if not count:
-            return []
+        Held until the transaction ends, so that no data key is wrapped under a key
+        that a rekeying has done with: it may be forgotten next.
+        """
+        text = "SELECT value FROM setting WHERE name = ? FOR SHARE"
+        found = tx.value(text, [SEALING])
+        return None if found is None else bytes(found).decode("ascii", "replace")
+
+    def make(self, tx: Tx, count: int) -> list[int | None]:
+        """Make data keys; return their ids, None for each in a store in clear."""
+        kek = self.sealing(tx) if count else None
+        if kek is None:
+            return [None] * count
         first = tx.reserve("value_key", count)
         secrets = self.entropy(KEY_BYTES * count)
         rows = []
         for number in range(first, first + count):
             at = (number - first) * KEY_BYTES
             secret = secrets[at : at + KEY_BYTES]
-            kek, wrapped = self.wrap(place_of("value_key", number), secret)
-            self._keep(number, data_cipher(secret))
+            wrapped = self.wrap(kek, place_of("value_key", number), secret)
+            tx.made[number] = data_cipher(secret)
             rows.append((number, kek, bytearray(wrapped)))
         tx.insert_many("value_key", ("id", "kek", "wrapped"), rows)
         return list(range(first, first + count))
@@ -173,7 +183,11 @@ class Vault:
     def prepare(self, tx: Tx, ids: Iterable[int | None]) -> None:
         """Look up many data keys in one statement."""
         missing = sorted(
-            {number for number in ids if number is not None and number not in self}
+            {
+                number
+                for number in ids
+                if number is not None and number not in self and number not in tx.made
+            }
         )
         if not missing:
             return
@@ -198,7 +212,7 @@ class Vault:
                 self._ciphers.popitem(last=False)
 
     def _cipher(self, tx: Tx, key_id: int) -> AESGCM:
-        found = self._ciphers.get(key_id)
+        found = tx.made.get(key_id) or self._ciphers.get(key_id)
         if found is None:
             self.prepare(tx, [key_id])
             found = self._ciphers.get(key_id)
