@@ -1,7 +1,9 @@
 """Proofs without a search: that a plan exists, and that serving never gets stuck.
 
 ``certify``: the Lovasz local lemma in its cluster-expansion form, over the uniform
-choice of each entry's copies; hypotheses are checked, numbers are exact rationals.
+choice of each entry's copies, or fewer than one crossing expected in all; hypotheses are
+checked, numbers are exact rationals. In the second case :func:`policies.chances.drawn`
+makes the plan as well.
 ``safe_number``: with so many active adversaries every open entry always has one who may
 get it, in any order and after any choices (liveness of the gate).
 
@@ -21,6 +23,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from policies.chances import Draw
 from policies.disclosure import alone
 from policies.problem import Problem
 from policies.sets import NO_CAP, Ints
@@ -28,8 +31,6 @@ from policies.sets import NO_CAP, Ints
 Floats = npt.NDArray[np.float64]
 
 _ROUNDS = 60  # of the fixed-point iteration
-_LARGEST = 200_000  # members x adversaries above which nothing is certified
-_LOADS = 4_000  # different loads of one set above which its chance counts as 1
 _GRAIN = 10**6  # witnesses are fractions of this
 
 
@@ -40,20 +41,27 @@ class Certificate:
     Attributes
     ----------
     chance : tuple of Fraction
-        For each set: at most this is the chance that somebody crosses it when all
-        copies are drawn uniformly.
-    witness : tuple of Fraction
+        For each set: at most this is the chance that somebody, or a coalition, crosses
+        it when all copies are drawn uniformly.
+    witness : tuple of Fraction, or None
         mu of each set, >= 0: chance <= mu / (mu + prod over its entries d of
-        (1 + sum of the other sets' mu at d)).
+        (1 + sum of the other sets' mu at d)). None: the chances add up to less than 1,
+        and that is the proof.
     """
 
     chance: tuple[Fraction, ...]
-    witness: tuple[Fraction, ...]
+    witness: tuple[Fraction, ...] | None
 
     @property
     def resamples(self) -> Fraction:
-        """Expected resampling steps until such a plan is found."""
-        return sum(self.witness, Fraction(0))
+        """Expected resampling steps until such a plan is found.
+
+        With a witness those of one set at a time, else redraws of everything.
+        """
+        if self.witness is not None:
+            return sum(self.witness, Fraction(0))
+        crossed = sum(self.chance, Fraction(0))
+        return crossed / (1 - crossed)
 
 
 def certify(problem: Problem) -> Certificate | None:
@@ -62,118 +70,35 @@ def certify(problem: Problem) -> Certificate | None:
     Parameters
     ----------
     problem : Problem
-        Without capacities and caps on means: the lemma says nothing about those.
+        Without capacities, caps on means and cosines below a limit: a uniform choice
+        says nothing about those. Entries get ``lo`` copies each.
 
     Returns
     -------
     Certificate or None
         None proves nothing.
     """
-    sets, k = problem.sets, problem.n_adversaries
-    if problem.capacity is not None or problem.averages or k == 0:
+    draw = Draw.of(problem)
+    if draw is None:
         return None
-    if len(sets.entry) * k > _LARGEST:
+    chance = draw.chances()
+    witness = _witness(problem, chance)
+    if witness is None and sum(chance, Fraction(0)) >= 1:
         return None
-    barred = np.bincount(problem.forbidden.entry, minlength=problem.n_entries)
-    if (problem.lo > k - barred).any():
-        return None
-    chance = _chances(problem, k - barred)
+    return Certificate(chance, witness)
+
+
+def _witness(
+    problem: Problem, chance: tuple[Fraction, ...]
+) -> tuple[Fraction, ...] | None:
+    """Return mu of each set with which the lemma holds; None where none was found."""
     mu = _fixed_point(problem, np.array([float(p) for p in chance]))
     if mu is None:
         return None
     witness = tuple(
         Fraction(int(np.ceil(m * _GRAIN)) + (m > 0), _GRAIN) for m in mu.tolist()
     )
-    if not _holds(problem, chance, witness):
-        return None
-    return Certificate(tuple(chance), witness)
-
-
-def _chances(problem: Problem, allowed: Ints) -> list[Fraction]:
-    """Bound, set by set, the chance that some adversary crosses it."""
-    sets, k = problem.sets, problem.n_adversaries
-    barred = set(
-        zip(problem.forbidden.entry.tolist(), problem.forbidden.adversary.tolist(),
-            strict=True)
-    )  # fmt: skip
-    before = set(
-        zip(problem.history.entry.tolist(), problem.history.adversary.tolist(),
-            strict=True)
-    )  # fmt: skip
-    special = {a for _, a in barred} | {a for _, a in before}
-    out = []
-    for one in range(sets.n_sets):
-        trusted: set[int] = set()
-        if problem.trusted is not None:
-            row = problem.trusted[int(sets.owner[one])]
-            trusted = set(np.flatnonzero(row).tolist())
-        named = sorted(special - trusted)
-        total = sum(
-            (_chance(problem, one, a, allowed, barred, before) for a in named),
-            Fraction(0),
-        )
-        plain = next((a for a in range(k) if a not in special | trusted), None)
-        if plain is not None:
-            count = k - len(special | trusted)
-            total += count * _chance(problem, one, plain, allowed, barred, before)
-        out.append(min(total, Fraction(1)))
-    return out
-
-
-def _chance(
-    problem: Problem,
-    one: int,
-    a: int,
-    allowed: Ints,
-    barred: set[tuple[int, int]],
-    before: set[tuple[int, int]],
-) -> Fraction:
-    """Chance that this adversary is past the cap of the set, or adds to it if it is."""
-    sets = problem.sets
-    rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
-    members = list(
-        zip(sets.entry[rows].tolist(), sets.amount[rows].tolist(), strict=True)
-    )
-    cap = int(sets.cap[one])
-    if cap == NO_CAP:
-        return Fraction(0)
-    draw = {
-        d: Fraction(0)
-        if (d, a) in barred or not problem.lo[d]
-        else Fraction(int(problem.lo[d]), int(allowed[d]))
-        for d, _ in members
-    }
-    held = [(d, w) for d, w in members if (d, a) in before]
-    classed = bool(sets.classes[one])
-    base = len({w for _, w in held}) if classed else sum(w for _, w in held)
-    if base > cap:
-        return 1 - prod((1 - p for p in draw.values()), start=Fraction(1))
-    if classed:
-        have = {w for _, w in held}
-        miss: dict[int, Fraction] = {}
-        for d, w in members:
-            if w not in have:
-                miss[w] = miss.get(w, Fraction(1)) * (1 - draw[d])
-        return _past([(1, 1 - m) for m in miss.values()], cap - base)
-    return _past([(w, draw[d]) for d, w in members if (d, a) not in before], cap - base)
-
-
-def _past(terms: list[tuple[int, Fraction]], room: int) -> Fraction:
-    """Chance that independent weights add up to more than ``room``."""
-    below: dict[int, Fraction] = {0: Fraction(1)}
-    for weight, p in terms:
-        if not p or not weight:
-            continue
-        after: dict[int, Fraction] = {}
-        for load, q in below.items():
-            after[load] = after.get(load, Fraction(0)) + q * (1 - p)
-            if load + weight <= room:
-                more = load + weight
-                after[more] = after.get(more, Fraction(0)) + q * p
-        below = after
-        if len(below) > _LOADS:
-            return Fraction(1)
-    return 1 - sum(below.values(), Fraction(0))
+    return witness if _holds(problem, chance, witness) else None
 
 
 def _fixed_point(problem: Problem, chance: Floats) -> Floats | None:
@@ -199,7 +124,7 @@ def _fixed_point(problem: Problem, chance: Floats) -> Floats | None:
 
 
 def _holds(
-    problem: Problem, chance: list[Fraction], witness: tuple[Fraction, ...]
+    problem: Problem, chance: tuple[Fraction, ...], witness: tuple[Fraction, ...]
 ) -> bool:
     """Check the condition of the lemma, exactly.
 

@@ -29,6 +29,7 @@ from policies.solvers.hands import Hands
 from policies.solvers.minimum import explain, feasible
 from policies.solvers.portfolio import portfolio
 from policies.solvers.role import Clash, Core, Limits, Solution, Verdict
+from policies.solvers.settled import settled
 from policies.solvers.slots import Template, place
 from policies.solvers.tradeoff import sweep
 
@@ -54,8 +55,10 @@ class Auto:
             from policies.solvers import SOLVERS
 
             if problem.utilities is not None:
-                return diminishing(SOLVERS, self, problem, rng, limits)
-            return portfolio(SOLVERS, problem, rng, limits)
+                found = diminishing(SOLVERS, self, problem, rng, limits)
+            else:
+                found = portfolio(SOLVERS, problem, rng, limits)
+            return settled(problem, found)
         if problem.goal.objective is Objective.TRADEOFF:
             return sweep(self, problem, rng, limits)
         run = _Run(problem, rng, limits)
@@ -258,7 +261,7 @@ class _Run:
             utility=False,
         )
         if answer.verdict is Verdict.SOLVED:
-            if not _given(hands, local, answer.plan):
+            if not hands.give_all(local, answer.plan):
                 self._undecided(component, "no plan found within the caps on means")
         elif answer.verdict is Verdict.INFEASIBLE:
             self._why(alone, component)
@@ -376,19 +379,6 @@ class _Run:
             ],
             np.int64,
         )
-
-
-def _given(hands: Hands, local: list[int], plan: Plan) -> bool:
-    """Give a component its plan; or nothing, where a cap on a mean forbids a pair."""
-    done: list[tuple[int, int]] = []
-    for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
-        if a in hands.exhausted(local[d]):
-            for pair in done:
-                hands.take(*pair)
-            return False
-        hands.give(local[d], a)
-        done.append((local[d], a))
-    return True
 
 
 def _worth(problem: Problem, template: Template) -> npt.NDArray[np.float64]:

@@ -284,6 +284,21 @@ class Hands:
         load = len(set(held)) if self._classed[one] else sum(held)
         return load > self._cap[one]
 
+    def give_all(self, entries: list[int], plan: Plan) -> bool:
+        """Give the plan of these entries; nothing where a cap on a mean forbids a pair.
+
+        Entry i of the plan is ``entries[i]``. Returns whether it was given.
+        """
+        done: list[tuple[int, int]] = []
+        for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
+            if a in self.exhausted(entries[d]):
+                for pair in done:
+                    self.take(*pair)
+                return False
+            self.give(entries[d], a)
+            done.append((entries[d], a))
+        return True
+
     def plan(self) -> Plan:
         """Return the plan so far."""
         size = [len(h) for h in self.holders]

@@ -1,0 +1,31 @@
+"""What a search left open, settled by counting where that is possible.
+
+Expected crossings below 1 give a plan without a search, and the local lemma proves that
+there is one. Neither was needed where the search found a plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from policies.certificates import certify
+from policies.chances import drawn
+from policies.problem import Problem
+from policies.solvers.role import Solution, Verdict, answer
+
+
+def settled(problem: Problem, found: Solution) -> Solution:
+    """Return SOLVED or CERTIFIED in place of UNKNOWN, or what was found."""
+    if found.verdict is not Verdict.UNKNOWN:
+        return found
+    tried = (*found.tried, "copies where they disclose least in expectation")
+    plan = drawn(problem)
+    if plan is not None:
+        made = answer(
+            problem, plan, bound=found.bound, tried=tried, stopped=found.stopped
+        )
+        if made.verdict is Verdict.SOLVED:
+            return made
+    if certify(problem) is None:
+        return found
+    return replace(found, verdict=Verdict.CERTIFIED)
