@@ -254,6 +254,8 @@ class Record(SQLModel, table=True):
 
     ``erased_at`` is set when its values were erased (on request, or by age): the row
     stays, so that the record is known again and its entries keep their history.
+    ``lost_at`` is set besides when they were not erased, but went down with a store:
+    only its ledger is left, and the record may be loaded again.
     """
 
     __tablename__ = "record"
@@ -268,6 +270,18 @@ class Record(SQLModel, table=True):
     subject_id: int | None = Field(default=None, sa_column=_big(null=True))
     loaded_at: int | None = Field(default=None, sa_column=_big(null=True))
     erased_at: int | None = Field(default=None, sa_column=_big(null=True))
+    lost_at: int | None = Field(default=None, sa_column=_big(null=True))
+
+
+class Suppression(SQLModel, table=True):
+    """The key of an erased person or record, however it is spelled: a keyed hash.
+
+    Of the key without case, spaces and leading zeros: what differs from it in spelling
+    only is not taken in as somebody new.
+    """
+
+    __tablename__ = "suppression"
+    name: str = Field(sa_column=Column(String(64), primary_key=True))
 
 
 class Entry(SQLModel, table=True):

@@ -150,11 +150,18 @@ def _records() -> None:
         _big("subject_id", null=True),
         _big("loaded_at", null=True),
         _big("erased_at", null=True),
+        _big("lost_at", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_record"),
         sa.UniqueConstraint("pseudonym", name="uq_record_pseudonym"),
     )
     op.create_index("ix_record_run_id", "record", ["run_id"])
     op.create_index("ix_record_subject_id", "record", ["subject_id"])
+
+    op.create_table(
+        "suppression",
+        _text("name", 64),
+        sa.PrimaryKeyConstraint("name", name="pk_suppression"),
+    )
 
     op.create_table(
         "entry",
