@@ -69,6 +69,7 @@ __all__ = [
     "Handle",
     "Idempotency",
     "Identity",
+    "Inviting",
     "Item",
     "Limits",
     "Manifest",
@@ -143,6 +144,21 @@ class Forgetting(Protocol):
 
         Returns places (no values) where something of them is left. Raises TryLater,
         Rejected, Misconfigured.
+        """
+
+
+@runtime_checkable
+class Inviting(Protocol):
+    """A market whose workers open our task page by a personal link.
+
+    Optional: workers of other markets are known by what the market says of them.
+    """
+
+    def invite(self, account: str, ticket: str, expires: datetime) -> str:
+        """Make the code of a link, which ``arrive`` takes as parameter ``token``.
+
+        It is signed by a key of this connector alone, so that no link of another
+        connector opens a page here; it has no ``~`` in it, and touches no network.
         """
 
 

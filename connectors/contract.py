@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -35,6 +35,7 @@ from connectors.base import (
     Form,
     Handle,
     Idempotency,
+    Inviting,
     Item,
     Manifest,
     Market,
@@ -347,6 +348,21 @@ class MarketContract(_Contract):
         visit = bench.visit("ann", NOW)
         with pytest.raises(Rejected):
             self.market(bench).arrive(visit, NOW.replace(year=NOW.year + 5))
+
+    @pytest.mark.parametrize("account", ACCOUNTS)
+    def test_an_invitation_lets_its_account_in_until_it_lapses(
+        self, bench: Bench, account: str
+    ) -> None:
+        market = self.market(bench)
+        if not isinstance(market, Inviting):
+            pytest.skip("its workers have no personal links")
+        code = market.invite(account, "7", NOW + timedelta(hours=1))
+        assert "~" not in code
+        visit = Visit({"token": code})
+        arrival = self.market(bench).arrive(visit, NOW)
+        assert (arrival.account, arrival.ticket) == (account, "7")
+        with pytest.raises(Rejected):
+            self.market(bench).arrive(visit, NOW + timedelta(hours=2))
 
     def test_a_forged_visit_is_rejected(self, bench: Bench) -> None:
         for visit in (*bench.forged, Visit()):

@@ -24,6 +24,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "s3": "connectors.s3:CONNECTOR",
     "segment": "connectors.segment:CONNECTOR",
     "sftp": "connectors.sftp:CONNECTOR",
+    "turkle": "connectors.turkle:CONNECTOR",
     "webhook": "connectors.webhook:CONNECTOR",
 }
 _VERBS: Final = {

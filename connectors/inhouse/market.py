@@ -20,7 +20,7 @@ from connectors.base import (
     Settings,
     Visit,
 )
-from connectors.tickets import arrival, check_key
+from connectors.tickets import Ticket, arrival, check_key, sign
 
 MANIFEST = Manifest(
     name="inhouse",
@@ -82,6 +82,10 @@ class Inhouse:
             why="the task page is opened by a personal link",
             fix="use the link of the invitation",
         )
+
+    def invite(self, account: str, ticket: str, expires: datetime) -> str:
+        """Sign the code of a personal link."""
+        return sign(self._key, Ticket(account, ticket, expires))
 
     def collect(self, cursor: str) -> Collected:
         """Answers given on our page are written by the page itself: none lie here."""

@@ -32,7 +32,7 @@ from connectors.base import (
     Visit,
 )
 from connectors.http import Http
-from connectors.tickets import arrival, check_key
+from connectors.tickets import Ticket, arrival, check_key, sign
 from connectors.turkle.api import Api
 
 MANIFEST = Manifest(
@@ -157,6 +157,10 @@ class Turkle:
             why="what Turkle says of a visitor is not signed",
             fix="open your personal link once, then come from Turkle",
         )
+
+    def invite(self, account: str, ticket: str, expires: datetime) -> str:
+        """Sign the code of a personal link; it never goes to Turkle."""
+        return sign(self._key, Ticket(account, ticket, expires))
 
     def collect(self, cursor: str) -> Collected:
         """Answers are given on our own page: none lie at Turkle."""

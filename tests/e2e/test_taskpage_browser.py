@@ -10,7 +10,8 @@ from playwright.sync_api import Page, Request, expect
 
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
-from dispatcher.surfaces.taskpage import PageSettings, invite_link, task_app
+from dispatcher.surfaces.invitations import invite_link
+from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests.e2e.browsing import Served
 from tests.integration.serving_house import House, png
 

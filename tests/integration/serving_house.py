@@ -7,7 +7,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from PIL import Image
 
+from connectors.http import Http
 from connectors.inhouse import Inhouse, Ticket, sign
+from connectors.turkle import Turkle
+from connectors.turkle.api import Api
 from dispatcher import keys
 from dispatcher.ledger import chains
 from dispatcher.stages.serving import Present, Serving, Terms
@@ -153,6 +156,13 @@ class House:
 
     def market(self) -> Inhouse:
         return Inhouse(INVITE_KEY)
+
+    def turkle(self) -> Turkle:
+        """The market of other workers; no server is called."""
+        return Turkle(Api("https://turkle.example.org", "word", Http()), b"t" * 32)
+
+    def soon(self) -> datetime:
+        return datetime.fromtimestamp(self.clock() / 1_000_000, UTC) + timedelta(days=1)
 
     def token(self, task_id: int) -> str:
         return keys.task_token(self.store.key("task-key"), task_id)

@@ -6,12 +6,16 @@ import os
 import stat
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from connectors.base import Rejected
+from connectors.tickets import read
 from dispatcher.errors import NotFound
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli import status as status_command
+from dispatcher.surfaces.cli.context import wall_clock
 from dispatcher.surfaces.cli.start import hoist
 
 POLICY = """
@@ -387,6 +391,47 @@ def test_workers_add_says_what_it_did_and_invites(house):
     found = document(house("--json", "workers", "add", "inhouse/dan"), "workers")
     assert found["added"] == ["inhouse/dan"]
     assert found["invites"] == {}
+
+
+TURKLE = """
+[connectors.inhouse]
+
+[connectors.turkle]
+url = "https://turkle.example.org"
+secret_file = "turkle.secret"
+
+[connectors.second]
+kind = "inhouse"
+"""
+
+
+def test_each_connector_signs_its_links_with_a_key_of_its_own(house, tmp_path):
+    (tmp_path / "turkle.secret").write_text(f"word\n{'6b' * 32}\n")
+    with (tmp_path / "dispatcher.toml").open("a") as settings:
+        settings.write(TURKLE)
+    names = ["turkle/ann", "second/ann", "inhouse/cat"]
+    done = house("workers", "add", *names, "--invite")
+    assert done.code == 0, done.err
+    rows = done.out.splitlines()
+    codes = [row.partition("#k=")[2] for row in rows]
+    assert [code.rpartition("~")[0] for code in codes] == ["turkle", "second", ""]
+    bodies = [code.rpartition("~")[2] for code in codes]
+    later = datetime.fromtimestamp(wall_clock() / 10**6, UTC) + timedelta(hours=1)
+    assert read(b"k" * 32, bodies[0], later).account == "ann"
+    with open_store(str(tmp_path / "dispatcher.db")) as store:
+        plain = store.key("token-key")
+    assert read(plain, bodies[2], later).account == "cat"
+    for code in bodies[:2]:
+        with pytest.raises(Rejected):
+            read(plain, code, later)
+
+
+def test_links_that_can_not_be_made_are_told_before_anybody_is_added(house, tmp_path):
+    with (tmp_path / "dispatcher.toml").open("a") as settings:
+        settings.write(TURKLE)  # its secret is missing
+    fails(house("workers", "add", "turkle/eve", "--invite"), 5, "E003")
+    assert "eve" not in house("workers", "list").out
+    assert house("workers", "add", "turkle/eve").code == 0
 
 
 @pytest.mark.parametrize("name", ["ann", "/ann", "inhouse/", "nowhere/ann", "in/a\tb"])

@@ -9,8 +9,9 @@ from starlette.testclient import TestClient
 from dispatcher.errors import StoreLocked
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
+from dispatcher.surfaces.invitations import invite_link
 from dispatcher.surfaces.pace import Rate
-from dispatcher.surfaces.taskpage import PageSettings, invite_link, task_app
+from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests.integration.serving_house import House, png
 
 SAME = {"sec-fetch-site": "same-origin"}
@@ -29,7 +30,7 @@ def make_app(house, rng):
         page = PageSettings(**{"neutral": 0, **settings})
         return task_app(
             house.store,
-            {"inhouse": house.market()},
+            {"inhouse": house.market(), "turkle": house.turkle()},
             clock=house.clock,
             rng=rng,
             terms=terms,
@@ -147,6 +148,31 @@ def test_an_invite_opens_no_account_of_another_connector(app, house):
     client.headers.update(SAME)
     page = client.post("/arrive", data={"invite": house.invite("ann")})
     assert page.status_code == 403
+
+
+def knocked(app, code: str):
+    client = browser(app)
+    client.headers.update(SAME)
+    return client.post("/arrive", data={"invite": code})
+
+
+def test_the_door_asks_the_connector_that_the_link_names(app, house):
+    house.account("ann", connector="turkle")
+    code = house.turkle().invite("ann", "1", house.soon())
+    link = invite_link("http://127.0.0.1:8421", code, "turkle")
+    assert link == f"http://127.0.0.1:8421/#k=turkle~{code}"
+    assert page_of(knocked(app, link)) == "ready"
+    assert page_of(knocked(app, f"turkle~{code}")) == "ready"
+
+
+def test_a_key_of_one_connector_opens_no_account_of_another(app, house):
+    """Both have an ann: neither gets in by the other's code, whatever name it bears."""
+    house.account("ann")
+    house.account("ann", connector="turkle")
+    ours, theirs = house.invite("ann"), house.turkle().invite("ann", "1", house.soon())
+    for code in (theirs, f"inhouse~{theirs}", f"turkle~{ours}", f"other~{ours}",
+                 f"inhouse~turkle~{theirs}", "~", "turkle~"):  # fmt: skip
+        assert knocked(app, code).status_code == 403
 
 
 @pytest.mark.parametrize("case", ["forged", "expired", "revoked", "blocked", "unknown"])

@@ -88,8 +88,11 @@ def test(
 
     context: CliContext = ctx.obj
     values = _values(context, name)
-    secret = _inhouse_key(context) if values.get("kind", name) == "inhouse" else b""
-    opened = open_connector(name, values, directory=context.directory, secret=secret)
+    if values.get("kind", name) == "inhouse":  # it alone needs a key of the store
+        with context.open_store() as store:
+            opened = context.open_connectors(store, [name])[name]
+    else:
+        opened = open_connector(name, values, directory=context.directory)
     lines = ["ok    the settings and the secret are well formed"]
     state, why = _probe(opened)
     lines.append(f"{state:<5} {why}")
@@ -130,11 +133,6 @@ def _values(context: CliContext, name: str) -> dict[str, str]:
             fix=f"add [connectors.{name}] to dispatcher.toml",
         )
     return dict(configured[name])
-
-
-def _inhouse_key(context: CliContext) -> bytes:
-    with context.open_store() as store:
-        return store.key("token-key")
 
 
 def _declared(manifest: Manifest) -> dict[str, Any]:

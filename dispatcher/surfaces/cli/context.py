@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 import json as json_module
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from dispatcher.errors import Invalid, Usage
 from dispatcher.surfaces.cli.plain import plain
 
 if TYPE_CHECKING:  # the store loads SQLAlchemy: not for --help
+    from connectors.base import Feed, Market
     from dispatcher.config import Config
     from dispatcher.store import Store
     from dispatcher.store.vault import KeyFile
@@ -85,6 +87,31 @@ class CliContext:
         )
         self.ship(store)
         return store
+
+    def open_connectors(
+        self, store: Store, names: Iterable[str] | None = None
+    ) -> dict[str, Market | Feed]:
+        """Open connectors of the settings, all or those named; none is called.
+
+        A task page of our own (kind ``inhouse``) signs with a key of the store, each by
+        another one.
+        """
+        from dispatcher.plugins import open_connectors
+        from dispatcher.surfaces.invitations import HOME
+
+        configured = self.config.connectors
+        if names is not None:
+            configured = {name: configured[name] for name in names}
+        key = store.key("token-key")
+        return open_connectors(
+            configured,
+            directory=self.directory,
+            secrets={
+                name: key if name == HOME else hmac.digest(key, name.encode(), "sha256")
+                for name, values in configured.items()
+                if values.get("kind", name) == HOME
+            },
+        )
 
     @property
     def shipped(self) -> Path | None:

@@ -60,7 +60,6 @@ def up(
     """
     from dispatcher import log
     from dispatcher.custody.erasure import erase_again
-    from dispatcher.plugins import open_connectors
     from dispatcher.surfaces.cli.leading import refuse_root, stand_by
     from dispatcher.surfaces.cli.subject import means
     from dispatcher.surfaces.systemd import Notifier
@@ -71,13 +70,8 @@ def up(
     log.guard_uncaught()
     notifier = Notifier(os.environ, time.monotonic)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
-    config = context.config
     with context.open_store() as store:
-        connectors = open_connectors(
-            config.connectors,
-            directory=context.directory,
-            secrets={"inhouse": store.key("token-key")},
-        )
+        connectors = context.open_connectors(store)
         while True:
             daemon = _daemon(store, connectors, context)
             if not standby:

@@ -225,16 +225,9 @@ def _queue(store: Store) -> Findings:
 
 
 def _connectors(context: CliContext, store: Store) -> Findings:
-    from dispatcher.plugins import open_connectors
-
     for number, name in enumerate(sorted(context.config.connectors), start=1):
-        one = {name: context.config.connectors[name]}
         try:
-            open_connectors(
-                one,
-                directory=context.directory,
-                secrets={"inhouse": store.key("token-key")},
-            )
+            context.open_connectors(store, [name])
         except DispatcherError as error:
             yield Finding(
                 Part.CONNECTORS,

@@ -31,18 +31,13 @@ def means(
 ) -> Means:
     """Gather what an erasure works with; connectors are opened if none are given."""
     from dispatcher.custody.erasure import Means
-    from dispatcher.plugins import open_connectors
     from dispatcher.stages.assembly import reassemble
 
     def rewrite(run: str, path: Path) -> None:
         reassemble(store, run, path)
 
     if connectors is None:
-        connectors = open_connectors(
-            context.config.connectors,
-            directory=context.directory,
-            secrets={"inhouse": store.key("token-key")},
-        )
+        connectors = context.open_connectors(store)
     return Means(store, connectors, wall_clock, rewrite, context.directory)
 
 

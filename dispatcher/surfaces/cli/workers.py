@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,12 +23,10 @@ from dispatcher.surfaces.cli.merging import AcceptPast
 from dispatcher.surfaces.cli.rehearsal import DRY_RUN, count, rehearsal
 
 if TYPE_CHECKING:
+    from connectors.base import Inviting
     from dispatcher.ledger.members import Added
     from dispatcher.store import Store, Tx
     from dispatcher.store.accounts import Account
-
-PAGE: Final = "inhouse"
-"""The connector whose workers are invited to our own task page."""
 
 app = typer.Typer(
     help="Add workers, list them, invite them, block them, merge them.",
@@ -62,9 +61,10 @@ def add(
     for name in names:
         _check_connector(context, name)
     with context.open_store() as store:
+        doors = _doors(context, store, accounts) if invite else {}
         with store.write() as tx:
             added = _add(tx, names, accept_past)
-        _show(context, store, added, names if invite else [], days)
+        _show(context, store, added, names if invite else [], days, doors)
 
 
 @app.command("import")
@@ -89,7 +89,9 @@ def import_workers(
         context.say(f"{file}:{line}: {reason}")
     for connector, name in strange:
         context.say(f"{connector}/{name}: no connector {connector} is set up")
+    invited = names if invite and not dry_run else []
     with context.open_store() as store:
+        doors = _doors(context, store, (connector for connector, _ in invited))
         if dry_run:
             with rehearsal(store) as tx:
                 added = _add(tx, names, None)
@@ -97,7 +99,7 @@ def import_workers(
         else:
             with store.write() as tx:
                 added = _add(tx, names, accept_past)
-        _show(context, store, added, names if invite and not dry_run else [], days)
+        _show(context, store, added, invited, days, doors)
     if found.rejected or strange:
         leave(EXIT_PARTLY)
 
@@ -128,7 +130,7 @@ def list_workers(
 @app.command()
 def invite(
     ctx: typer.Context,
-    accounts: Annotated[list[str], typer.Argument(help="inhouse/NAME ...")],
+    accounts: Annotated[list[str], typer.Argument(help="CONNECTOR/NAME ...")],
     days: Days = 90,
 ) -> None:
     """Print new invite links; earlier ones of these workers end."""
@@ -136,6 +138,7 @@ def invite(
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
+        doors = _doors(context, store, accounts)
         with store.write() as tx:
             for text in accounts:
                 account = identity.find(tx, text)
@@ -145,14 +148,14 @@ def invite(
                         why="a blocked worker is shown nothing",
                         fix=f"first: dispatcher workers unblock {text}",
                     )
-                if account.connector != PAGE:
+                if account.connector not in doors:
                     raise Conflict(
                         f"{text} can not be invited to the task page",
-                        why=f"only workers of connector {PAGE} work there",
+                        why=f"connector {account.connector} has no personal links",
                         fix="its tasks reach it through its own connector",
                     )
                 identity.revoke_invites(tx, text)
-        links = _links(context, store, accounts, days)
+        links = _links(context, store, accounts, days, doors)
     context.show(
         {"schema": "dispatcher.invites/1", "invites": links},
         table(list(links.items()), ("worker", "link")),
@@ -207,6 +210,7 @@ def _show(
     added: Added,
     invited: list[tuple[str, str]],
     days: int,
+    doors: Mapping[str, Inviting],
 ) -> None:
     """Tell what was added; invite those who work at the task page."""
     for text in added.known:
@@ -219,12 +223,12 @@ def _show(
     if added.accepted:
         past = count(len(added.accepted), "set is", "sets are")
         context.say(f"{past} past a limit by it: --accept-past {len(added.accepted)}")
-    page = [f"{connector}/{name}" for connector, name in invited if connector == PAGE]
-    links = _links(context, store, page, days)
+    page = [f"{connector}/{name}" for connector, name in invited if connector in doors]
+    links = _links(context, store, page, days, doors)
     if len(page) < len(invited):
         context.say(
-            f"{len(invited) - len(page)} get no link: only workers of {PAGE} do; "
-            "the others get tasks through their connector"
+            f"{len(invited) - len(page)} get no link: they get tasks through their "
+            "connector"
         )
     context.show(
         {
@@ -239,8 +243,23 @@ def _show(
     )
 
 
+def _doors(
+    context: CliContext, store: Store, accounts: Iterable[str]
+) -> dict[str, Inviting]:
+    """Connectors of accounts whose workers come to our page by personal links."""
+    from connectors.base import Inviting
+
+    wanted = {text.partition("/")[0] for text in accounts}
+    opened = context.open_connectors(store, wanted & set(context.config.connectors))
+    return {n: market for n, market in opened.items() if isinstance(market, Inviting)}
+
+
 def _links(
-    context: CliContext, store: Store, accounts: list[str], days: int
+    context: CliContext,
+    store: Store,
+    accounts: list[str],
+    days: int,
+    doors: Mapping[str, Inviting],
 ) -> dict[str, str]:
     from dispatcher import identity
 
@@ -250,18 +269,18 @@ def _links(
         if account.state != "active":
             context.say(f"{account.text} is {account.state}: it gets no link")
     return {
-        account.text: _link(context, store, account, days)
+        account.text: _link(context, doors[account.connector], account, days)
         for account in found
         if account.state == "active"
     }
 
 
-def _link(context: CliContext, store: Store, account: Account, days: int) -> str:
+def _link(context: CliContext, door: Inviting, account: Account, days: int) -> str:
     """The link opens the page for whoever has it: it is the worker's key."""
-    from connectors.tickets import Ticket, sign
+    from dispatcher.surfaces.invitations import invite_link
 
     expires = datetime.fromtimestamp(wall_clock() // 10**6, UTC) + timedelta(days=days)
-    ticket = Ticket(account.name, str(account.invite), expires)
+    code = door.invite(account.name, str(account.invite), expires)
     page = context.config.surfaces.worker_url
     page = page or f"http://{context.config.surfaces.workers}"
-    return f"{page.rstrip('/')}/#k={sign(store.key('token-key'), ticket)}"
+    return invite_link(page, code, account.connector)

@@ -24,11 +24,12 @@ header comes. The element with ``data-page`` tells the page: ``arrive``, ``ready
 ``task``, ``nothing`` or ``message``. On a task page ``form#task`` has ``data-token``,
 the image is ``img#crop`` and a text ``#text``; a wrong answer is told in ``#error``.
 
-An invite link is ``BASE/#k=CODE``: what stands after ``#`` never reaches a server's log
+An invite link is ``BASE/#k=CODE``, for workers of another connector than ``inhouse``
+``BASE/#k=CONNECTOR~CODE`` (:mod:`dispatcher.surfaces.invitations`): what stands after ``#`` never reaches a server's log
 or another site, the page posts it once and takes it out of the address bar.
 """
 
-from dispatcher.surfaces.taskpage.app import invite_link, task_app
+from dispatcher.surfaces.taskpage.app import task_app
 from dispatcher.surfaces.taskpage.settings import PageSettings
 
-__all__ = ["PageSettings", "invite_link", "task_app"]
+__all__ = ["PageSettings", "task_app"]

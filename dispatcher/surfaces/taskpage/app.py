@@ -97,20 +97,6 @@ def task_app(
     return Guard(app, "taskpage", https=settings.https)
 
 
-def invite_link(base: str, token: str) -> str:
-    """Link of an invitation.
-
-    Parameters
-    ----------
-    base : str
-        Where workers reach the page: ``https://tasks.example.org``.
-    token : str
-        As the connector's ``arrive`` reads it (:func:`connectors.inhouse.sign` with the
-        store's ``token-key``); its ticket's id is the account's invite number.
-    """
-    return f"{base.rstrip('/')}/#k={token}"
-
-
 _WORDS: Final = {
     400: ("That did not work", "The form was not complete. Go back and try again."),
     403: ("That did not work", "The form came from another page. Open this page anew."),

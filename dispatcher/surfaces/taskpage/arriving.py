@@ -16,6 +16,7 @@ from connectors.base import Arrival, ConnectorError, Market, Visit
 from dispatcher.stages.serving import Present, Serving
 from dispatcher.store import Clock
 from dispatcher.surfaces.forms import own_page, read_form
+from dispatcher.surfaces.invitations import read_code
 from dispatcher.surfaces.pace import Pace
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.sessions import ANONYMOUS, Seals, Session
@@ -174,9 +175,8 @@ class Door:
         self, request: Request, form: Mapping[str, str]
     ) -> tuple[str, Arrival] | None:
         """Find out who comes: by what the market says of its link or parameters."""
-        # Without a script the whole link is pasted; the code stands behind its "#".
-        token = form.get("invite", "").strip().rpartition("#k=")[2]
-        connector = form.get("market", "inhouse")
+        connector, token = read_code(form.get("invite", ""))
+        connector = form.get("market", connector)
         market = self._markets.get(connector)
         if market is None:
             return None
