@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from policies.document.policy import Kind, Policy, Property, Scope
 from policies.levels import LevelRule, Levels
-from policies.relations import LinkRule, place_columns
+from policies.relations import LinkRule
 from policies.rules import Held, Rule, by_field
 
 Counts = Mapping[str, int]
@@ -213,21 +213,9 @@ def unsupported(
     tuple of str
         ``"NAME: reason"``; empty if the whole policy can be planned and booked.
     """
-    props = policy.properties
-    columns = place_columns(props)
     told = levels or {}
-    reasons = (
-        (p.name, _reason(p, told) or _elsewhere(p, columns)) for p in props.values()
-    )
+    reasons = ((p.name, _reason(p, told)) for p in policy.properties.values())
     return tuple(f"{name}: {reason}" for name, reason in reasons if reason)
-
-
-def _elsewhere(prop: Property, columns: tuple[str, str | None] | None) -> str | None:
-    """Reason against a relation rule that reads places from columns of its own."""
-    shape = prop.disclosure
-    if prop.scope is not Scope.RELATION or columns == (shape.vector, shape.count):
-        return None
-    return "all relation rules of a policy must name one `vector` and one `count`"
 
 
 def _reason(prop: Property, levels: Mapping[str, Levels]) -> str | None:

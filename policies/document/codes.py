@@ -225,6 +225,17 @@ CODES: Final[Mapping[str, Code]] = {
         'of = ["topic", "email"]',
         'topic = { ask = "choose", choices = ["a"] }\n…\nof = ["topic", "email"]',
     ),
+    "POL213": Code(
+        "relation rules that read places from different columns",
+        "A record is at one place, so many times. That is stored with its entries when "
+        "they are loaded, and is what the evidence proves, once for all relation rules: "
+        "they must name the same `vector` and the same `count`. Each may have a relation, "
+        "fields, a kind and a limit of its own.",
+        'disclosure = { kind = "common", vector = "place_id" }\n…\n'
+        'disclosure = { kind = "cosine", vector = "city" }',
+        'disclosure = { kind = "common", vector = "place_id" }\n…\n'
+        'disclosure = { kind = "cosine", vector = "place_id" }',
+    ),
     "POL301": Code(
         "a policy without rules",
         "Without [property.NAME] every worker may be shown every field, apart from t and "

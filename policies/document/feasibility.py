@@ -13,6 +13,7 @@ from policies.document.reading import Findings, Reader
 
 Rules = Mapping[str, tuple[Property, Reader]]
 POPULATION: Final = "2,935"
+_PLACE: Final = {"vector": "place", "count": "visits"}
 
 
 def check_budget(policy: Policy, root: Reader) -> None:
@@ -58,6 +59,33 @@ def check_rules(policy: Policy, rules: Rules, root: Reader) -> None:
             _check_zero(prop, reader, root)
         elif known and prop.tau is not None and prop.scope is not Scope.RELATION:
             _check_single(policy, prop, reader)
+    _check_places(rules)
+
+
+def _check_places(rules: Rules) -> None:
+    """All relation rules read the place and the visits from the same columns."""
+    places = [
+        (prop, reader)
+        for prop, reader in rules.values()
+        if prop.scope is Scope.RELATION and prop.disclosure.vector is not None
+    ]
+    for prop, reader in places[1:]:
+        shape, first = prop.disclosure, places[0][0].disclosure
+        for key in ("vector", "count"):
+            one, other = getattr(first, key), getattr(shape, key)
+            if one == other:
+                continue
+            at = ("disclosure", key) if other is not None else ("disclosure", "vector")
+            reader.findings.error(
+                "POL213",
+                reader.value_span(*at),
+                f"`{shown(prop.name)}` takes the {_PLACE[key]} from another column than "
+                f"`{shown(places[0][0].name)}`",
+                "a record is at one place, so many times: that is stored and proven once "
+                "for all relation rules",
+                f'write {key} = "{shown(one)}"' if one else f"leave {key} out",
+            )
+            break
 
 
 def _check_kind(prop: Property, reader: Reader) -> None:

@@ -469,6 +469,33 @@ def test_a_cosine_below_its_limit_is_planned_where_none_can_be_zero(case):
     assert len(pairs(case)) == 4
 
 
+def test_several_cosines_are_planned_below_the_lowest_of_their_limits(case):
+    """f of friends is 1/82 or more with one worker; of kin 9/sqrt(82 * 82)."""
+    records = (
+        ("r1", "p1", 0, "ab", "cafe", 1),
+        ("r2", "p2", 0, "ab", "cafe", 1),
+        ("r3", "p1", 0, "ab", "gym", 9),
+        ("r4", "p2", 0, "ab", "park", 9),
+    )
+    kin = LINKED.replace("friend", "kin").replace("tie", "blood").replace("0.3", "TAU")
+    kin = kin.replace('"a"]', '"b"]').replace("KIND", "cosine")
+    kin = kin.replace('vector = "place"', 'vector = "place", count = "n"')
+    rules = LINKED.replace("KIND", "cosine").replace(
+        'vector = "place"', 'vector = "place", count = "n"'
+    )
+    kinds = {"friend": [("p1", "p2")], "kin": [("p2", "p1")]}
+    case.apply(policy(rules + kin.replace("TAU", "0.2"), ONCE), **kinds)
+    case.add("x/0")
+    case.load(*records)
+    stage = Planning(case.store, case.tick, rest=0.0)
+    stage.apply(stage.draft().plan_id)
+    assert len(pairs(case)) == 8
+    case.apply(policy(rules + kin.replace("TAU", "0.01"), ONCE), **kinds)
+    case.load(("r5", "p1", 0, "ab", "cafe", 1), ("r6", "p2", 0, "ab", "park", 9))
+    with pytest.raises(Unfinished, match="no proof"):
+        stage.draft()  # 2/sqrt(85 * 163) is not below 1/100, though it is below 0.3
+
+
 def test_a_cosine_that_can_not_be_kept_low_has_no_proof(case):
     stage = linked(case, "cosine", 1, CAFE[:2])
     with pytest.raises(Unfinished, match="no proof"):

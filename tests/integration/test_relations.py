@@ -174,6 +174,31 @@ def test_evidence_of_links_verifies(case, rules, tmp_path):
     assert worst["share"] == ("0" if rules == COMMON else "1/2")
 
 
+def test_rules_over_different_relations_are_judged_and_proven_each(case, tmp_path):
+    """Common places of friends and cosines of kin, over other fields, in one policy."""
+    kin = COSINE.replace("friend", "kin").replace('["a", "b"]', '["c"]')
+    met = COMMON.replace('vector = "place"', 'vector = "place", count = "visits"')
+    rules = met + kin
+    case.apply(policy(rules), friend=[("ann", "bob")], kin=[("ann", "dan")])
+    case.add("x/1", "x/2")
+    case.load(
+        ("r1", "ann", 0, "abc", "cafe", 3),
+        ("r2", "bob", 0, "ac", "cafe", 1),
+        ("r3", "dan", 0, "ac", "cafe", 1),
+        ("r4", "dan", 0, "ac", "park", 2),
+    )
+    assert allowed(case, "r1.a", "r1.c") == [True, True]
+    assert allowed(case, "r2.a", "r2.c") == [False, True]  # friends, and no kin
+    assert allowed(case, "r3.a", "r3.c") == [True, False]  # kin, and no friends
+    assert allowed(case, "r4.c", "r3.c") == [True, True]  # then f = 1 / sqrt 5
+    with case.store.read() as tx:
+        assert differences(tx) == 0
+    told = exported(case, tmp_path / "bundle")
+    assert told["counts"]["links"] == 2
+    assert told["worst"]["met"]["share"] == "0"
+    assert told["worst"]["alike"]["share"] == "5/9"  # 1/5 over 9/25
+
+
 def test_a_version_that_first_reads_places_needs_records_that_brought_them(case):
     case.apply(policy('[property.p]\nof = ["a", "b"]'))
     case.load(("r1", "ann", 0, "ab"))

@@ -15,18 +15,17 @@ import numpy.typing as npt
 from dispatcher.ledger.standing import InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.stages.planning.backlog import Backlog
+from dispatcher.stages.planning.cosines import loosened
 from dispatcher.store import booking
 from dispatcher.store import planning as rows
 from dispatcher.store.accounts import Account, all_accounts
 from dispatcher.store.transaction import Tx
 from policies.disclosure import reachable
 from policies.document.policy import Kind, Policy, UtilityRow
-from policies.encounters import spread
 from policies.expand import EntryTable, Expansion, expand
-from policies.links import Links, Relation
 from policies.problem import Average, Goal, Pairs, Problem
 from policies.relations import LinkRule
-from policies.sets import NO_CAP, InvalidProblem
+from policies.sets import NO_CAP
 from policies.utility import Weights
 
 Ints = npt.NDArray[np.int64]
@@ -94,8 +93,7 @@ class Translation:
     kind : int64 array, shape (n,)
         Index into ``fields`` of each entry.
     loose : Problem or None
-        The same with the cosine itself in place of the sets that keep it at 0: for
-        where ``problem`` has no plan. None where that is not to be had.
+        See :func:`dispatcher.stages.planning.cosines.loosened`.
     """
 
     problem: Problem
@@ -189,48 +187,10 @@ def translate(
         averages=tuple(_averages(force.policy, expansion)),
     )
     made = Translation(problem, expansion, backlog, people, fields, kind)
-    return replace(made, loose=_loose(made))
-
-
-def _loose(made: Translation) -> Problem | None:
-    """Put the one cosine rule into the problem as it is, if all are judged by it."""
-    problem, rules = made.problem, made.expansion.rules
-    if len(made.stricter) != 1:
-        return None
-    (number,) = made.stricter
-    rule = rules[number]
-    assert isinstance(rule, LinkRule)
-    trusted = problem.trusted is not None and problem.trusted[number].any()
-    if rule.tau is None or trusted:
-        return None
-    backlog, pairs = made.backlog, made.backlog.links[rule.relation]
-    mine = np.array([name in rule.fields for name in made.fields], np.bool_)[made.kind]
-    at = np.flatnonzero(mine & (backlog.place >= 0))
-    link, entry, side = [], [], []
-    for end, column in enumerate((pairs.one, pairs.other)):
-        order = np.argsort(backlog.subject[at], kind="stable")
-        mates = backlog.subject[at][order]
-        first = np.searchsorted(mates, column)
-        count = np.searchsorted(mates, column, side="right") - first
-        entry.append(at[order][spread(first, count)])
-        link.append(np.repeat(np.arange(len(column)), count))
-        side.append(np.full(int(count.sum()), end))
-    try:
-        links = Links(
-            Relation.COSINE,
-            place=np.maximum(backlog.place, 0),
-            count=np.where(mine, backlog.visits, 0),
-            link=np.concatenate(link),
-            entry=np.concatenate(entry),
-            side=np.concatenate(side),
-            n_links=len(pairs.link),
-            tau=rule.tau,
-        )
-    except InvalidProblem:  # somebody has several entries at a place
-        return None
-    kept = np.flatnonzero(problem.sets.owner != number)
-    every = np.arange(problem.n_entries)
-    return replace(problem, sets=problem.sets.select(every, kept), links=links)
+    cosines = [expansion.rules[number] for number in sorted(made.stricter)]
+    rules = [rule for rule in cosines if isinstance(rule, LinkRule)]
+    names = np.array(fields)[kind] if len(kind) else np.empty(0, np.str_)
+    return replace(made, loose=loosened(problem, expansion, rules, backlog, names))
 
 
 def _capacity(people: Workforce) -> Ints | None:

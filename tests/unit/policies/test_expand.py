@@ -314,7 +314,7 @@ def test_a_table_that_does_not_fit_is_refused(fields, lengths):
 
 
 def test_rules_that_cannot_be_planned_are_named_and_refused():
-    link = rule("link", scope=Scope.RELATION, disclosure=Disclosure(Kind.COMMON))
+    link = rule("link", scope=Scope.RELATION, disclosure=Disclosure(Kind.POSTERIOR))
     mine = rule("mine", disclosure=Disclosure(Kind.PLUGIN, plugin="x"))
     both = policy(link, mine, STEP)
     assert [text.split(":")[0] for text in unsupported(both)] == ["link", "mine"]

@@ -1,0 +1,96 @@
+"""Cosines below their limits, for where no plan keeps all of them at 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+
+from dispatcher.stages.planning.backlog import Backlog
+from policies.encounters import spread
+from policies.expand import Expansion
+from policies.links import Links, Relation
+from policies.problem import Problem
+from policies.relations import LinkRule
+from policies.sets import InvalidProblem
+
+Ints = npt.NDArray[np.int64]
+
+
+def loosened(
+    problem: Problem,
+    expansion: Expansion,
+    rules: Sequence[LinkRule],
+    backlog: Backlog,
+    fields: npt.NDArray[np.str_],
+) -> Problem | None:
+    """Put the cosines themselves in place of the sets that keep them at 0.
+
+    Parameters
+    ----------
+    problem : Problem
+    expansion : Expansion
+    rules : sequence of LinkRule
+        The cosine rules. All are kept below the lowest of their limits.
+    backlog : Backlog
+        Its entries are those of the problem.
+    fields : str array, shape (n,)
+        Name of each entry's field.
+
+    Returns
+    -------
+    Problem or None
+        None where that is not to be had: without such rules, where one has no limit or
+        somebody is trusted with it, and where a person has two entries at one place.
+    """
+    limits = [rule.tau for rule in rules if rule.tau is not None]
+    numbers = [expansion.rules.index(rule) for rule in rules]
+    trusted = problem.trusted is not None and problem.trusted[numbers].any()
+    if not rules or len(limits) < len(rules) or trusted:
+        return None
+    parts = [_members(rule, backlog, fields) for rule in rules]
+    sizes = [len(backlog.links[rule.relation].link) for rule in rules]
+    first = [0, *accumulate(sizes)]
+    every = np.concatenate([entry for _, entry, _ in parts])
+    counted = np.zeros(len(backlog), np.bool_)
+    counted[every] = True
+    try:
+        links = Links(
+            Relation.COSINE,
+            place=np.maximum(backlog.place, 0),
+            count=np.where(counted, backlog.visits, 0),
+            link=np.concatenate(
+                [link + at for (link, _, _), at in zip(parts, first, strict=False)]
+            ),
+            entry=every,
+            side=np.concatenate([side for _, _, side in parts]),
+            n_links=first[-1],
+            tau=min(limits),
+        )
+    except InvalidProblem:  # somebody has several entries at a place
+        return None
+    kept = np.flatnonzero(~np.isin(problem.sets.owner, numbers))
+    entries = np.arange(problem.n_entries)
+    return replace(problem, sets=problem.sets.select(entries, kept), links=links)
+
+
+def _members(
+    rule: LinkRule, backlog: Backlog, fields: npt.NDArray[np.str_]
+) -> tuple[Ints, Ints, Ints]:
+    """Link, entry and side of all entries that the rule looks at."""
+    pairs = backlog.links[rule.relation]
+    mine = np.isin(fields, sorted(rule.fields))
+    at = np.flatnonzero(mine & (backlog.place >= 0))
+    order = at[np.argsort(backlog.subject[at], kind="stable")]
+    mates = backlog.subject[order]
+    link, entry, side = [], [], []
+    for end, column in enumerate((pairs.one, pairs.other)):
+        first = np.searchsorted(mates, column)
+        count = np.searchsorted(mates, column, side="right") - first
+        entry.append(order[spread(first, count)])
+        link.append(np.repeat(np.arange(len(column)), count))
+        side.append(np.full(int(count.sum()), end))
+    return np.concatenate(link), np.concatenate(entry), np.concatenate(side)
