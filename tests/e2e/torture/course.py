@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 
 import numpy as np
 
 from tests.e2e.torture import raw
 from tests.e2e.torture.checks import Findings, check, check_whole
+from tests.e2e.torture.cradle import kill_group
 from tests.e2e.torture.flags import PEOPLE
-from tests.e2e.torture.scene import ROOT, Process, Scene, start_people, start_up
+from tests.e2e.torture.scene import Process, Scene, start_people, start_up
 
 ANY, STARTING = "any", "starting"
 PLANNED = (
@@ -33,7 +30,7 @@ MOMENTS = (
     "collect-files", "collecting/write", "collecting/commit",
     "assembly/write", "assembly/commit", "serving/write", "leading/commit", "sealing/write",
 )  # fmt: skip
-PATIENCE = 6.0  # seconds for which a moment is waited for
+PATIENCE = 3.0  # seconds for which a moment is waited for
 STALLED = 60.0  # seconds without an answer after which the end will not come
 
 
@@ -96,7 +93,7 @@ class Course:
         up: Process | None = None
         try:
             for number, moment in enumerate(self._moments(), start=1):
-                up = start_up(self._scene)
+                up = start_up(self._scene, anew=moment == STARTING)
                 self._live(up, people, moment, number)
                 self._say(self._progress(number, moment))
                 if self._waves and number >= self._due_for_wave():
@@ -139,12 +136,12 @@ class Course:
             time.sleep(rng.uniform(0.05, 3.0))
         else:
             self._told.to_lead.append(up.wait_to_lead())
-            time.sleep(rng.uniform(0, 1.5))
+            time.sleep(rng.uniform(0, 0.5))
             if number % 4 == 1:
                 self._kill_database(up)
             wave = self._waves.pop(0) if moment in PLANNED and self._waves else None
-            load = None if wave is None else self._begin_load(wave)
-            self._await(moment, up, people, patience=PATIENCE + 6 * bool(load))
+            load = None if wave is None else self._scene.begin_load(wave)
+            self._await(moment, up, people, patience=PATIENCE + 3 * bool(load))
         assert up.alive(), f"up ended by itself: {up.process.returncode}"
         self._told.midst.update(up.kill() or ["nothing"])
         self._told.aimed[moment] += 1
@@ -160,17 +157,17 @@ class Course:
             return
         cluster.kill()
         self._told.databases_killed += 1
-        time.sleep(self._rng.uniform(0, 2))
+        time.sleep(self._rng.uniform(0, 1))
         assert up.alive(), "it did not outlive its database"
         cluster.start()
-        time.sleep(self._rng.uniform(0, 2))
+        time.sleep(self._rng.uniform(0, 1))
         assert up.alive(), "it did not outlive its database's start"
 
     def _await(
         self, moment: str, up: Process, people: Process, *, patience: float
     ) -> None:
         if moment == ANY:
-            time.sleep(self._rng.uniform(0, 4))
+            time.sleep(self._rng.uniform(0, 3))
             return
         watched = people if moment in PEOPLE else up
         come = watched.wait_for(moment, time.monotonic() + patience)
@@ -182,20 +179,13 @@ class Course:
         """Load the next wave; now and then the loading itself is killed, and repeated."""
         wave = self._waves.pop(0)
         if self._rng.random() < 0.5:
-            load = self._begin_load(wave)
-            time.sleep(self._rng.uniform(0.3, 3.0))
+            load = self._scene.begin_load(wave)
+            time.sleep(self._rng.uniform(0.02, 0.7))
             if load.poll() is None:
-                os.kill(load.pid, signal.SIGKILL)
+                kill_group(load.pid)
                 self._told.loads_killed += 1
             load.wait()
         self._scene.load(wave)
-
-    def _begin_load(self, wave: Path) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            self._scene.words("records", "load", str(wave)),
-            env=self._scene.environment, cwd=ROOT,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
 
     def _progress(self, number: int, moment: str) -> str:
         with raw.opened(self._scene.directory, self._scene.store) as store:

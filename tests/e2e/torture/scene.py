@@ -18,6 +18,7 @@ import numpy as np
 from dispatcher.surfaces.demo.forms import Written, invent, write_forms
 from dispatcher.surfaces.demo.show import SETTINGS, free_ports
 from tests.conftest import Cluster
+from tests.e2e.torture.cradle import Born, kill_group
 from tests.e2e.torture.flags import PEOPLE, PROGRAM, Flags
 from tests.e2e.torture.victim import VARIABLE
 
@@ -100,6 +101,17 @@ class Scene:
         assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stderr}"
         return done.stdout
 
+    def begin(self, *words: str) -> Born:
+        """Begin a command whose output nobody waits for."""
+        line = ["--dir", str(self.directory), *words]
+        log = self.logs / "commands.log"
+        return Born("dispatcher", line, environment=self.environment, log=log)
+
+    def do(self, *words: str) -> None:
+        """Run a command that must succeed, without its output."""
+        status = self.begin(*words).wait()
+        assert status == 0, f"{words}: {status}, see {self.logs / 'commands.log'}"
+
     def prepare(self) -> None:
         """Draw the forms, make store, policy and workers; nothing is loaded yet."""
         self.directory.mkdir(parents=True)
@@ -109,13 +121,13 @@ class Scene:
         self.known = write_forms(prescriptions, self.directory, rng)
         self.truth = {one.rx_id: one.truth for one in prescriptions}
         self._cut_waves()
-        self.command("init", "--template", "prescriptions")
+        self.do("init", "--template", "prescriptions")
         self.write_settings("dispatcher.toml")
-        self.command("policy", "apply")
+        self.do("policy", "apply")
         by_folder = max(1, self.sizes.workers // 5)
         folder = [f"folder/agency-{i + 1}" for i in range(by_folder)]
         page = [f"inhouse/w{i + 1:02d}" for i in range(self.sizes.workers - by_folder)]
-        self.command("workers", "add", *folder)
+        self.do("workers", "add", *folder)
         listed = self.command("--json", "workers", "add", *page, "--invite")
         self.setting.write_text(
             json.dumps(
@@ -150,35 +162,44 @@ class Scene:
                 csv.writer(file).writerows([header, *(rows[j] for j in part)])
             self.waves.append(path)
 
+    def begin_load(self, wave: Path) -> Born:
+        return self.begin("records", "load", str(wave))
+
     def load(self, wave: Path) -> None:
-        self.command("records", "load", str(wave))
+        self.do("records", "load", str(wave))
 
 
 class Process:
-    """A process in a group of its own, with its flags."""
+    """A process in a group of its own, with its flags.
+
+    ``anew``: by an interpreter of its own, which reads the program first, and not of
+    the cradle.
+    """
 
     def __init__(
         self,
+        module: str,
         words: Sequence[str],
         scene: Scene,
         *,
-        flags: Path,
+        name: str,
         names: tuple[str, ...],
-        log: Path,
+        anew: bool = False,
     ) -> None:
+        flags, log = scene.directory / f"{name}.flags", scene.logs / f"{name}.log"
+        environment = {**scene.environment, VARIABLE: str(flags)}
         self.flags = Flags(flags, names)
         self.flags.clear()
         self.began = time.monotonic()
-        with log.open("ab") as file:
-            self.process = subprocess.Popen(
-                words,
-                stdout=file, stderr=file, stdin=subprocess.DEVNULL, cwd=ROOT,
-                env={**scene.environment, VARIABLE: str(flags)}, start_new_session=True,
-            )  # fmt: skip
+        self.process = (
+            _interpreter(module, words, environment, log)
+            if anew
+            else Born(module, words, environment=environment, log=log)
+        )
 
     def kill(self) -> list[str]:
         """SIGKILL the whole group; return what it was in the midst of."""
-        os.killpg(self.process.pid, signal.SIGKILL)
+        kill_group(self.process.pid)
         self.process.wait()
         return self.flags.all_up()
 
@@ -206,28 +227,31 @@ class Process:
         return time.monotonic() - self.began
 
 
+def _interpreter(
+    module: str, words: Sequence[str], environment: Mapping[str, str], log: Path
+) -> subprocess.Popen[bytes]:
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *words], env=environment, cwd=ROOT,
+            stdout=file, stderr=file, stdin=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+
+
 def start_up(
-    scene: Scene, *words: str, name: str = "up", plain: bool = False
+    scene: Scene, *words: str, name: str = "up", plain: bool = False, anew: bool = False
 ) -> Process:
     """Start ``dispatcher up``, with flags or plainly as it is."""
-    line = scene.words(*words, "up", "--drain", "5")
-    if not plain:
-        line[2] = "tests.e2e.torture.victim"
     return Process(
-        line,
+        "dispatcher" if plain else "tests.e2e.torture.victim",
+        ["--dir", str(scene.directory), *words, "up", "--drain", "5"],
         scene,
-        flags=scene.directory / f"{name}.flags",
+        name=name,
         names=PROGRAM,
-        log=scene.logs / f"{name}.log",
+        anew=anew,
     )
 
 
 def start_people(scene: Scene) -> Process:
     """Start the simulated workers."""
-    return Process(
-        [sys.executable, "-m", "tests.e2e.torture.people", str(scene.setting)],
-        scene,
-        flags=scene.directory / "people.flags",
-        names=PEOPLE,
-        log=scene.logs / "people.log",
-    )
+    module, words = "tests.e2e.torture.people", [str(scene.setting)]
+    return Process(module, words, scene, name="people", names=PEOPLE)
