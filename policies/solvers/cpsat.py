@@ -79,6 +79,7 @@ def search(
     if done is not None:
         asked = limits.stopped
         limits = replace(limits, stopped=lambda: asked() or done())
+    began = limits.clock()
     best = problem.weights.best(problem.hi)
     bound = best * problem.weights.unit
     built = build(problem)
@@ -86,13 +87,14 @@ def search(
         return refuted(problem, "an entry has fewer possible adversaries than answers")
     if hint is not None:
         _start_from(built, hint)
-    plan, state, _ = _run(built, rng, limits)
+    plan, state, _ = _run(built, rng, _rest(limits, began))
     if state == "infeasible":
         return refuted(problem, "all assignments were searched")
     if plan is None:
         return Solution(Verdict.UNKNOWN, bound=bound, tried=("CP-SAT ran out of work",))
     if utility and best:
-        plan, bound = _maximise(problem, built, plan, rng, limits)
+        left = _rest(limits, began)
+        plan, bound = _maximise(problem, built, plan, rng, left)
     judged = judge(problem, plan)
     if not judged.feasible:  # a bug in the model, never a leak
         told = f"CP-SAT's plan was refused: {judged.violations[0]}"
@@ -100,6 +102,12 @@ def search(
     return Solution(
         Verdict.SOLVED, plan, value=judged.objective, bound=bound, judged=judged
     )
+
+
+def _rest(limits: Limits, began: float) -> Limits:
+    """Return what is left of the time: both phases share it."""
+    left = limits.seconds - (limits.clock() - began)
+    return replace(limits, seconds=max(left, 0.01))
 
 
 def refuted(problem: Problem, why: str) -> Solution:

@@ -3,8 +3,9 @@
 1. Counting proofs (:mod:`cores`) end hopeless problems at once, with the reason.
 2. If the best copies of every entry break no limit, that plan is the optimum.
 3. Without anything that couples them, components of the sets are solved one by one.
-4. What is left is searched: heuristics that fit the disclosure function give a start,
-   then CP-SAT and HiGHS prove, at once where there are threads.
+4. What is left is searched: a solver that proves this structure by itself has all the
+   time; else heuristics that fit the disclosure function give a start, then CP-SAT and
+   HiGHS prove, at once where there are threads.
 5. Where there is no plan, a smallest core is found.
 """
 
@@ -20,11 +21,12 @@ import numpy as np
 from policies.document.policy import Objective
 from policies.meetings import meetings
 from policies.problem import Goal, Pairs, Plan, Problem
-from policies.sets import Ints, Measure
+from policies.sets import Ints
 from policies.solvers.cliques import covered, pairs_only
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
 from policies.solvers.cpsat import CpSat, search
+from policies.solvers.leakless import leakless, whole
 from policies.solvers.milp import Milp, linear, solve
 from policies.solvers.neighbourhood import improve
 from policies.solvers.race import Task, merged, race, sure
@@ -37,19 +39,28 @@ from policies.solvers.role import (
     free_bound,
 )
 from policies.solvers.small_pairs import searched, small
-from policies.tables import able
+from policies.solvers.structure import free_plan, heavy, separable, shape
 
 HEURISTICS: Final = {
-    "mean": ("exchange", "annealing", "graspl"),
-    "worst": ("annealing", "exchange", "graspl"),
-    "sealed": ("hitting-set",),
+    "mean": ("exchange", "socp-rounding"),
+    "worst": ("annealing",),
+    "sealed": (),
+    "links": (),
+}
+"""Solvers that give a start and go on improving, by what f is; the first that fits."""
+
+GREEDY: Final = {
+    "mean": ("graspl",),
+    "worst": ("graspl",),
     "links": ("graspl", "greedy"),
 }
-"""Solvers that give a start, by what f is; those that are there and support it run."""
+"""Solvers that give a start where none of those fits."""
 
 _TINY: Final = 64  # pairs below which HiGHS alone is asked
 _WORK: Final = 1e4  # for heuristics under a clock: they count, so it is a number
 _FIRST: Final = 0.2  # of the time, for a start
+_SOLE: Final = 0.7  # of the time, for a solver that proves this structure
+_USED: Final = 0.95  # of the time; what is left over is for judging and telling
 
 
 def portfolio(
@@ -74,6 +85,7 @@ class _Portfolio:
 
     def __post_init__(self) -> None:
         self.began = self.limits.clock()
+        self.limits = replace(self.limits, seconds=self.limits.seconds * _USED)
         self.over = self.limits.deadline()
 
     def left(self, share: float = 1.0) -> Limits:
@@ -102,7 +114,7 @@ class _Portfolio:
             return self._linked(free)
         if separable(problem):
             return self._components()
-        found = self._search(problem, self.left(0.85))
+        found = self._search(problem, self.left())
         if found.verdict is Verdict.INFEASIBLE:
             return infeasible(problem, self.rng, self.left(0.9), found.tried)
         return found
@@ -221,37 +233,65 @@ class _Portfolio:
         if problem.n_entries * problem.n_adversaries <= _TINY:
             return self._told([solve(problem, limits, seed=self._seed())])
         began = limits.clock()
-        found = list(self._starts(problem, _part(limits, _FIRST)))
+
+        def rest(share: float = 1.0) -> Limits:
+            left = max(limits.seconds - (limits.clock() - began), 0.02)
+            return _part(replace(limits, seconds=left), share)
+
+        found = list(self._structured(problem, rest(_SOLE)))
+        if not any(sure(one) for one in found):
+            if not found and heavy(problem):
+                return self._told(race(self._runners(problem), rest()))
+            found += self._starts(problem, rest(_FIRST))
         if any(sure(one) for one in found):
             return self._told(found)
         best = _best(found)
         start = None if best is None else best.plan
-        spent = limits.clock() - began
-        rest = replace(limits, seconds=max(limits.seconds - spent, 0.02))
         tasks = list(self._provers(problem, start))
         if not tasks:
             return self._told(found) if found else self._beyond(problem)
-        return self._told([*found, *race(tasks, rest)])
+        return self._told([*found, *race(tasks, rest())])
+
+    def _structured(self, problem: Problem, limits: Limits) -> Iterator[Solution]:
+        """What a special structure proves, often all there is to prove."""
+        sole = self.solvers.get("hitting-set")
+        if sole is not None and sole.supports(problem):
+            yield sole(problem, self.rng, replace(limits, work=_few(limits.work)))
+        elif whole(problem):
+            yield leakless(
+                problem,
+                lambda p: _Portfolio(self.solvers, p, self.rng, limits).solve(),
+            )
+
+    def _runners(self, problem: Problem) -> list[Task]:
+        """The heuristic that fits, once, or twice from different draws at once."""
+        solver = self._fitting(problem)[0]
+        rngs = self.rng.spawn(2 if self.limits.threads > 1 else 1)
+        return [_running(solver, problem, rng) for rng in rngs]
 
     def _starts(self, problem: Problem, limits: Limits) -> Iterator[Solution]:
         """Plans from solvers that fit; the first sure answer ends it."""
-        over = limits.deadline()
-        for solver in self._fitting(problem):
+        over, kind = limits.deadline(), shape(problem)
+        for solver in self._fitting(problem) or self._named(
+            problem, GREEDY.get(kind, ())
+        ):
             if over():
                 return
-            bounded = replace(limits, prove=True, work=min(limits.work, _WORK))
+            bounded = replace(limits, prove=True, work=_few(limits.work))
             found = solver(problem, self.rng, bounded)
             yield found
             if sure(found):
                 return
-        if shape(problem) == "sealed" and CpSat().supports(problem):
+        if kind == "sealed" and CpSat().supports(problem):
             yield search(problem, self.rng, limits, utility=False)
 
-    def _fitting(self, problem: Problem, among: int = 9) -> list[Solver]:
-        """Return the first two of the heuristics that fit the disclosure function."""
-        names = HEURISTICS[shape(problem)][:among]
+    def _fitting(self, problem: Problem) -> list[Solver]:
+        """Return the heuristic that fits the disclosure function, if one does."""
+        return self._named(problem, HEURISTICS[shape(problem)])[:1]
+
+    def _named(self, problem: Problem, names: Sequence[str]) -> list[Solver]:
         named = (self.solvers.get(name) for name in names)
-        return [s for s in named if s is not None and s.supports(problem)][:2]
+        return [s for s in named if s is not None and s.supports(problem)]
 
     def _provers(self, problem: Problem, start: Pairs | None) -> Iterator[Task]:
         """Solvers that prove, the one that fits best first."""
@@ -277,9 +317,8 @@ class _Portfolio:
         tight = problem.n_adversaries <= 3 and int(problem.hi.max(initial=0)) <= 1
         if exact and (tight or not tasks):
             tasks.insert(0, cpsat)
-        elif tasks and shape(problem) != "sealed" and self._fitting(problem, 2):
-            runner = self._fitting(problem, 2)[0]
-            tasks.append(_running(runner, problem, rng))
+        elif tasks and self._fitting(problem):
+            tasks.append(_running(self._fitting(problem)[0], problem, rng))
         elif tasks and start is not None:
             tasks.append(around)
         yield from tasks
@@ -334,12 +373,16 @@ def _running(solver: Solver, problem: Problem, rng: np.random.Generator) -> Task
         ends = replace(
             limits,
             stopped=lambda: asked() or done(),
-            work=min(limits.work, _WORK),
+            work=_few(limits.work),
             prove=True,
         )
         return solver(problem, rng, ends)
 
     return run
+
+
+def _few(work: float) -> float:
+    return min(work, _WORK)
 
 
 def _part(limits: Limits, share: float) -> Limits:
@@ -350,35 +393,3 @@ def _part(limits: Limits, share: float) -> Limits:
 def _best(found: Sequence[Solution]) -> Solution | None:
     plans = [one for one in found if one.verdict is Verdict.SOLVED]
     return max(plans, key=lambda one: one.value, default=None)
-
-
-def shape(problem: Problem) -> str:
-    """What f is: the key of ``HEURISTICS``."""
-    if not linear(problem):
-        return "links"
-    budget = problem.goal.objective is Objective.DISC_BUDGET
-    steps = all(m is Measure.STEP for m in problem.sets.measures)
-    if budget and steps and not problem.averages:
-        return "sealed"
-    mean = problem.goal.average if not budget else bool(problem.averages)
-    return "mean" if mean else "worst"
-
-
-def separable(problem: Problem) -> bool:
-    """Whether components of the sets have nothing to do with each other."""
-    budget = problem.goal.objective is Objective.DISC_BUDGET
-    return budget and problem.capacity is None and not problem.averages
-
-
-def free_plan(problem: Problem) -> Plan:
-    """Return the best copies of every entry that are possible one by one."""
-    may = able(problem)
-    n, k = may.shape
-    if not n:
-        return Plan()
-    weights = problem.weights
-    worth = weights.base[:, None] * weights.factor.T[weights.kind]
-    order = np.argsort(np.where(may, -worth, 1), axis=1, kind="stable")
-    taken = np.arange(k) < np.minimum(problem.hi, may.sum(axis=1))[:, None]
-    entry, column = np.nonzero(taken)
-    return Plan(entry.astype(np.int64), order[entry, column].astype(np.int64))

@@ -1,0 +1,56 @@
+"""What a problem is, as far as the choice of solvers goes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from policies.document.policy import Objective
+from policies.problem import Plan, Problem
+from policies.sets import Measure
+from policies.solvers.loads import plain
+from policies.solvers.milp import linear
+from policies.tables import able
+
+LARGE: Final = 12_000
+"""Members x hands from which HiGHS proves no tradeoff over loads."""
+
+
+def shape(problem: Problem) -> str:
+    """What f is: the key of ``HEURISTICS``."""
+    if not linear(problem):
+        return "links"
+    budget = problem.goal.objective is Objective.DISC_BUDGET
+    steps = all(m is Measure.STEP for m in problem.sets.measures)
+    if budget and steps and not problem.averages:
+        return "sealed"
+    mean = problem.goal.average if not budget else bool(problem.averages)
+    return "mean" if mean else "worst"
+
+
+def heavy(problem: Problem) -> bool:
+    """Whether this is a tradeoff over loads that is too large for HiGHS to prove."""
+    measures, average = (Measure.LINEAR, Measure.QUADRATIC), problem.goal.average
+    size = len(problem.sets.entry) * problem.n_adversaries
+    return size >= LARGE and plain(problem, measures, average=average)
+
+
+def separable(problem: Problem) -> bool:
+    """Whether components of the sets have nothing to do with each other."""
+    budget = problem.goal.objective is Objective.DISC_BUDGET
+    return budget and problem.capacity is None and not problem.averages
+
+
+def free_plan(problem: Problem) -> Plan:
+    """Return the best copies of every entry that are possible one by one."""
+    may = able(problem)
+    n, k = may.shape
+    if not n:
+        return Plan()
+    weights = problem.weights
+    worth = weights.base[:, None] * weights.factor.T[weights.kind]
+    order = np.argsort(np.where(may, -worth, 1), axis=1, kind="stable")
+    taken = np.arange(k) < np.minimum(problem.hi, may.sum(axis=1))[:, None]
+    entry, column = np.nonzero(taken)
+    return Plan(entry.astype(np.int64), order[entry, column].astype(np.int64))
