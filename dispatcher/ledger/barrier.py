@@ -24,21 +24,36 @@ def hold(tx: Tx) -> InForce:
     Conflict
         No policy is in force.
     """
-    if tx.dialect == "sqlite":  # a writer there is alone
-        return _in_force(tx, rows.hold_barrier(tx))
     # Looked at before it is locked: two that share the barrier and both want it alone
     # would wait for each other.
-    seen = _in_force(tx, rows.version_in_force(tx))
-    version = rows.close_barrier(tx) if seen.averages else rows.hold_barrier(tx)
-    if version == seen.version:
-        return seen
-    force = _in_force(tx, version)
+    seen = in_force(tx, *rows.in_force(tx))
+    lock = "FOR UPDATE" if seen.averages else "FOR SHARE"
+    return held(tx, seen, *rows.in_force(tx, lock=lock))
+
+
+def held(tx: Tx, seen: InForce, version: int, sha256: str | None) -> InForce:
+    """Return the version in force, now that the barrier is held as ``seen`` asks."""
+    force = in_force(tx, version, sha256)
     if force.averages and not seen.averages:
         rows.close_barrier(tx)
     return force
 
 
-def _in_force(tx: Tx, version: int) -> InForce:
+def in_force(tx: Tx, version: int, sha256: str | None) -> InForce:
+    """Return the version in force; what was read of it before is not read again.
+
+    Raises
+    ------
+    Conflict
+        There is none: the version is 0.
+    """
     if not version:
         raise no_policy()
-    return version_of(tx, version)
+    known = tx.lasting.get("in force")
+    if isinstance(known, InForce) and (known.version, known.sha256) == (
+        version,
+        sha256,
+    ):
+        return known
+    tx.lasting["in force"] = force = version_of(tx, version)
+    return force

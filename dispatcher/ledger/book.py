@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
-from typing import Final
 
 import numpy as np
 
 from dispatcher import keys
-from dispatcher.errors import StoreLocked
-from dispatcher.ledger import averages, barrier, chains, refusals, relations
+from dispatcher.ledger import averages, barrier, chains, relations
 from dispatcher.ledger.bulk import Batch, Verdicts, runs
-from dispatcher.ledger.decision import Decision, decide
+from dispatcher.ledger.decision import Decision, decide, judge
 from dispatcher.ledger.held import holdings_added, holdings_of
+from dispatcher.ledger.locking import Locked, lock_adversaries, lock_ask
 from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.standing import InForce
 from dispatcher.store import handing, holdings, lease
@@ -28,12 +27,6 @@ from dispatcher.store import relations as visits
 from dispatcher.store.ledger import AccountRow, ChainRow
 from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
-
-SHARD: Final = 0
-"""All adversaries are of one shard."""
-
-ATTEMPTS: Final = 5
-"""Times that accounts may change hands while their adversaries are being locked."""
 
 
 @dataclass(frozen=True)
@@ -141,49 +134,26 @@ def book(
     StaleLease
         The epoch is not the one of the daemon that leads.
     """
-    if epoch is not None:
-        lease.check_epoch(tx, SHARD, epoch)
-    force = barrier.hold(tx)
     asks = [ask for ask in asks if len(ask.entry_ids)]
+    if sum(len(ask.entry_ids) for ask in asks) == 1:
+        one = asks[0]
+        locked = lock_ask(tx, int(one.entry_ids[0]), one.account_id, epoch)
+        heads = {locked.head.id: locked.head}
+        booking = _Booking(tx, locked.force, heads, delivery, at, cause)
+        return booking.single(locked, skip_refused=skip_refused)
+    if epoch is not None:
+        lease.check_epoch(tx, lease.SHARD, epoch)
+    force = barrier.hold(tx)
     if not asks:
         return Booked(tasks=range(0))
-    accounts, heads = _lock_adversaries(tx, [ask.account_id for ask in asks])
+    accounts, heads = lock_adversaries(tx, [ask.account_id for ask in asks])
     entry_ids = np.concatenate([np.asarray(a.entry_ids, np.int64) for a in asks])
     rows.lock_entries(tx, np.unique(entry_ids).tolist())
     booking = _Booking(tx, force, heads, delivery, at, cause)
-    if len(entry_ids) == 1:
-        account = accounts[asks[0].account_id]
-        return booking.single(account, int(entry_ids[0]), skip_refused=skip_refused)
     every = [(accounts[ask.account_id], ask.entry_ids) for ask in asks]
     if force.averages:
         return booking.one_by_one(every, skip_refused=skip_refused)
     return booking.bulk(every, skip_refused=skip_refused)
-
-
-def _lock_adversaries(
-    tx: Tx, account_ids: Sequence[int]
-) -> tuple[dict[int, AccountRow], dict[int, ChainRow]]:
-    """Lock the adversaries of some accounts; what is read afterwards holds."""
-    wanted = sorted(set(account_ids))
-    for _ in range(ATTEMPTS):
-        before = _accounts(tx, wanted)
-        heads = chains.lock(tx, {row.adversary_id for row in before.values()})
-        accounts = _accounts(tx, wanted)
-        if all(row.adversary_id in heads for row in accounts.values()):
-            return accounts, heads
-    raise StoreLocked(
-        "the accounts keep changing hands",
-        why="Accounts are being joined at this moment.",
-        fix="Try again; nothing was booked.",
-    )
-
-
-def _accounts(tx: Tx, ids: list[int]) -> dict[int, AccountRow]:
-    found = rows.accounts(tx, ids)
-    for number in ids:
-        if number not in found:
-            raise refusals.unknown("account", number)
-    return found
 
 
 @dataclass
@@ -197,18 +167,18 @@ class _Booking:
     at: int
     cause: str
 
-    def single(
-        self, account: AccountRow, entry_id: int, *, skip_refused: bool
-    ) -> Booked:
+    def single(self, locked: Locked, *, skip_refused: bool) -> Booked:
         """Book one ask."""
         averages.refresh(self.tx, self.force)
-        decision = decide(self.tx, self.force, entry_id, account.id)
+        decision = judge(self.tx, self.force, locked.ask, locked.known)
         if decision.refusal is not None:
             if skip_refused:
                 return Booked(tasks=range(0), refused=[decision.refusal])
             raise decision.refusal.error()
-        new = self._grant(account, decision)
-        tasks, messages = self._deliver([(account, [entry_id])])
+        account = locked.ask.account
+        with self.tx.journey():
+            new = self._grant(account, decision)
+            tasks, messages = self._deliver([(account, [decision.entry.id])])
         return Booked(tasks, messages, new)
 
     def one_by_one(

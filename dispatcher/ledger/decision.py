@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from dispatcher import keys
+from dispatcher.errors import NotFound
 from dispatcher.ledger import averages, refusals, relations
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import Refusal
@@ -62,8 +63,7 @@ def decide(
 ) -> Decision:
     """Decide one ask; nothing is written.
 
-    A booking calls this after it has locked the barrier, the adversary and the entry;
-    without locks the answer is good for looking only.
+    Without locks the answer is good for looking only; with them, :func:`judge` is.
 
     Parameters
     ----------
@@ -78,14 +78,34 @@ def decide(
     NotFound
         There is no such entry or account.
     """
-    ask = decisions.ask(tx, entry_id, account_id)
-    if ask is None:
-        if decisions.account_exists(tx, account_id):
-            raise refusals.unknown("entry", entry_id)
-        raise refusals.unknown("account", account_id)
+    row = tx.one(*decisions.ask_question(entry_id, account_id))
+    if row is None:
+        raise missing(tx, entry_id, account_id)
+    ask = decisions.ask(row)
+    entry, who = ask.entry, ask.account.adversary_id
+    question = decisions.known_question(
+        entry_id, who, entry.record_id, entry.subject_id
+    )
+    return judge(tx, force, ask, decisions.known(tx.rows(*question)), told=told)
+
+
+def missing(tx: Tx, entry_id: int, account_id: int) -> NotFound:
+    """Error for an ask whose entry or account is not there."""
+    if decisions.account_exists(tx, account_id):
+        return refusals.unknown("entry", entry_id)
+    return refusals.unknown("account", account_id)
+
+
+def judge(
+    tx: Tx, force: InForce, ask: AskRow, found: Known, *, told: bool = False
+) -> Decision:
+    """Decide one ask by what was found of it; parameters as of :func:`decide`.
+
+    A booking calls this with what it read after it had locked the barrier, the
+    adversary and the entry.
+    """
     account, entry = ask.account, ask.entry
     field = force.fields.get(entry.field_id)
-    found = _known(tx, ask)
     held, showings, limit = _showings(tx, ask, field, found.shown)
     known = (entry, account, held, showings, limit)
     if field is None or not field.sent:
@@ -109,15 +129,6 @@ def decide(
         if refusal is None and force.averages:
             refusal, sums = averages.judge(tx, force, entry, account, trusted, around)
     return Decision(*known, findings, refusal, sums)
-
-
-def _known(tx: Tx, ask: AskRow) -> Known:
-    """What the ledger knows of the entry, its record and its subject."""
-    entry = ask.entry
-    one, other = record_unit(entry.record_id), -1
-    if entry.subject_id is not None:
-        other = subject_unit(entry.subject_id)
-    return decisions.known(tx, entry.id, ask.account.adversary_id, one, other)
 
 
 def _showings(

@@ -1,6 +1,7 @@
 """What the two databases have in common, as a :class:`Store` sees them."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,6 +39,9 @@ class Backend(Protocol):
 
     def streaming_cursor(self, connection: Any) -> Any:  # noqa: ANN401
         """Open a cursor for more rows than fit in memory."""
+
+    def journey(self, connection: Any) -> AbstractContextManager[None]:  # noqa: ANN401
+        """Let statements go together; what they come to is known at the end."""
 
     def statement(
         self, statement: str, parameters: Sequence[Value]

@@ -113,7 +113,7 @@ class BulkWriter:
             PostgreSQL and half written on SQLite: let the error end it.
         """
         column_types(table, tuple(columns))
-        insert = _insert(table, columns)
+        insert = _insert(table, tuple(columns))
         if self._backend.one_writer:
             return self._many(insert, rows)
         head, rest = _split(rows)
@@ -216,12 +216,12 @@ class BulkWriter:
         listed = ", ".join(quoted(name) for name in keys)
         conflict = f" ON CONFLICT ({listed}) {action}"
         if self._backend.one_writer:
-            return self._many(_insert(table, columns) + conflict, rows)
+            return self._many(_insert(table, tuple(columns)) + conflict, rows)
         head, rest = _split(rows)
         if not rest:
             places = [list(columns).index(name) for name in keys]
             head.sort(key=lambda row: tuple(row[place] for place in places))
-            return self._many(_insert(table, columns) + conflict, head)
+            return self._many(_insert(table, tuple(columns)) + conflict, head)
         source = self._loaded(table, columns, itertools.chain(head, rest))
         names = ", ".join(quoted(name) for name in columns)
         taken, grouped = names, ""
@@ -237,7 +237,12 @@ class BulkWriter:
     def _many(self, statement: str, rows: Rows) -> int:
         text, _ = self._backend.statement(statement, ())
         with self._watch():
-            self._cursor.executemany(text, rows)
+            if isinstance(rows, list) and len(rows) < 2:
+                if not rows:  # the driver would ask the server all the same
+                    return 0
+                self._cursor.execute(text, rows[0])
+            else:
+                self._cursor.executemany(text, rows)
         return max(0, int(self._cursor.rowcount))
 
     def _copy(
@@ -274,7 +279,8 @@ class BulkWriter:
             self._cursor.execute(text, prepare=False)
 
 
-def _insert(table: str, columns: Sequence[str]) -> str:
+@lru_cache(maxsize=256)
+def _insert(table: str, columns: tuple[str, ...]) -> str:
     names = ", ".join(quoted(name) for name in columns)
     marks = ", ".join("?" for _ in columns)
     return f"INSERT INTO {quoted(table)} ({names}) VALUES ({marks})"

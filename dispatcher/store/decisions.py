@@ -1,11 +1,13 @@
-"""What one decision looks up: two statements, by primary key or from indexes alone."""
+"""What one decision looks up and locks, by primary key or from indexes alone."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from dispatcher.store.ledger import AccountRow, EntryRow
-from dispatcher.store.transaction import Tx
+from dispatcher.model import record_unit, subject_unit
+from dispatcher.store.ledger import AccountRow, ChainRow, EntryRow
+from dispatcher.store.transaction import Question, Row, Tx
 
 
 class AskRow(NamedTuple):
@@ -30,11 +32,13 @@ _ASK = (
 )
 
 
-def ask(tx: Tx, entry_id: int, account_id: int) -> AskRow | None:
-    """One account and one entry; None unless both are there."""
-    row = tx.one(_ASK, (account_id, entry_id))
-    if row is None:
-        return None
+def ask_question(entry_id: int, account_id: int) -> Question:
+    """Ask for one account and one entry: one row, if both are there."""
+    return _ASK, (account_id, entry_id)
+
+
+def ask(row: Row) -> AskRow:
+    """Read the row that :func:`ask_question` asks for."""
     account_row, entry_row = AccountRow._make(row[:5]), EntryRow._make(row[5:12])
     return AskRow(account_row, entry_row, *row[12:])
 
@@ -70,16 +74,72 @@ class Known(NamedTuple):
     held: list[tuple[int, int, int, int]]
 
 
-def known(tx: Tx, entry_id: int, adversary_id: int, one: int, other: int) -> Known:
-    """Return the lines about an entry, and what an adversary holds of two units.
+def known_question(
+    entry_id: int, adversary_id: int, record_id: int, subject_id: int | None
+) -> Question:
+    """Ask for the lines about an entry, and what an adversary holds of its units.
 
-    One statement, from the indexes alone. The units differ; -1 is none.
+    One statement, from the indexes alone.
     """
+    one = record_unit(record_id)
+    other = -1 if subject_id is None else subject_unit(subject_id)
+    return _KNOWN, (entry_id, adversary_id, one, adversary_id, other)
+
+
+def known(rows: Iterable[Row]) -> Known:
+    """Read the rows that :func:`known_question` asks for."""
     shown: list[tuple[int, int | None]] = []
     held: list[tuple[int, int, int, int]] = []
-    for row in tx.rows(_KNOWN, (entry_id, adversary_id, one, adversary_id, other)):
+    for row in rows:
         if row[3] is None:
             shown.append(row[:2])
         else:
             held.append(row)
     return Known(shown, held)
+
+
+_VERSION = (
+    "b.policy_version, (SELECT sha256 FROM policy WHERE version = b.policy_version)"
+)
+
+
+class LookRow(NamedTuple):
+    """What there is to lock for one ask, and which version was in force."""
+
+    version: int
+    sha256: str
+    adversary_id: int
+    record_id: int
+    subject_id: int | None
+
+
+def look(tx: Tx, entry_id: int, account_id: int) -> LookRow | None:
+    """Look what one ask has to lock; None unless account and entry are there."""
+    row = tx.one(
+        f"SELECT {_VERSION}, a.adversary_id, e.record_id, e.subject_id"
+        " FROM barrier b, account a, entry e WHERE b.id = 1 AND a.id = ? AND e.id = ?",
+        (account_id, entry_id),
+    )
+    return LookRow._make(row) if row else None
+
+
+def lock_question(entry_id: int, adversary_id: int, *, alone: bool) -> Question:
+    """Lock the barrier, a chain and an entry, in this order.
+
+    The row has the version in force and its hash, which is None if the version came
+    while the lock was waited for, and then the chain's head.
+
+    Parameters
+    ----------
+    entry_id, adversary_id : int
+    alone : bool
+        Hold the barrier alone instead of sharing it with other bookings.
+    """
+    chain = ", ".join(f"c.{name}" for name in ChainRow._fields)
+    text = (
+        f"SELECT {_VERSION}, {chain} FROM barrier b, chain c, entry e"
+        " WHERE b.id = 1 AND c.id = ? AND e.id = ?"
+        f" FOR {'UPDATE' if alone else 'SHARE'} OF b"
+        " FOR NO KEY UPDATE OF c FOR NO KEY UPDATE OF e"
+    )
+    return text, (adversary_id, entry_id)

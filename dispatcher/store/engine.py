@@ -123,6 +123,7 @@ class Store:
         self._turn = Turn() if backend.one_writer else None
         self._ids = IdBlocks(None if backend.one_writer else self._aside)
         self._thread = threading.local()
+        self._lasting: dict[str, Any] = {}
         self._keys: dict[str, bytes] = {}
         self.vault = vault or Vault()
         self._journal: Journal | None = None
@@ -187,8 +188,7 @@ class Store:
         """Leave nothing of deleted rows in the store's files, as far as it can.
 
         SQLite: the file is written anew and the log cut to nothing. PostgreSQL: the
-        dead rows are freed; what their pages hold is written over in time (see
-        docs/howto/operators/erasure.md for more).
+        dead rows are freed, their pages in time (docs/howto/operators/erasure.md).
 
         Raises
         ------
@@ -256,9 +256,8 @@ class Store:
         except errors as error:
             raise self._backend.fault(error) or error from None
         journal = self._journal
-        tx = Tx(self._backend, connection, self._ids, self.vault)
-        if journal is not None:
-            tx.grown = []
+        tx = Tx(self._backend, connection, self._ids, self.vault, self._lasting)
+        tx.grown = None if journal is None else []
         try:
             yield tx
             tx.finish()

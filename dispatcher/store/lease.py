@@ -8,11 +8,12 @@ it from renewing: a gate write holds the row's key (``KEY SHARE``), a renewal ch
 key and goes beside it, a taker wants the whole row (``FOR UPDATE``) and waits for both.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from dispatcher.errors import StaleLease
-from dispatcher.store.transaction import Tx
+from dispatcher.store.transaction import Row, Tx
 
 SHARD: Final = 0
 """The one shard there is."""
@@ -147,6 +148,10 @@ def release(tx: Tx, shard: int, epoch: int) -> bool:
     return renew(tx, shard, epoch, 0)
 
 
+EPOCH: Final = "SELECT epoch FROM lease WHERE shard = ? FOR KEY SHARE"
+"""A shard's epoch; its key is locked against whoever takes the lease."""
+
+
 def check_epoch(tx: Tx, shard: int, epoch: int) -> None:
     """Refuse to go on under a lease that was taken over.
 
@@ -158,7 +163,17 @@ def check_epoch(tx: Tx, shard: int, epoch: int) -> None:
     StaleLease
         The shard has another epoch by now.
     """
-    found = tx.value("SELECT epoch FROM lease WHERE shard = ? FOR KEY SHARE", [shard])
+    compare_epoch(tx.rows(EPOCH, [shard]), shard, epoch)
+
+
+def compare_epoch(rows: Sequence[Row], shard: int, epoch: int) -> None:
+    """Refuse an epoch that is over; ``rows`` is what :data:`EPOCH` gave.
+
+    Raises
+    ------
+    StaleLease
+    """
+    found = rows[0][0] if rows else None
     if found != epoch:
         raise StaleLease(
             "the lease of this daemon was taken over",

@@ -92,6 +92,25 @@ class FactsRow(NamedTuple):
 # -- the barrier and the policy ------------------------------------------------
 
 
+def in_force(tx: Tx, *, lock: str = "") -> tuple[int, str | None]:
+    """Version in force, 0 before the first, and the hash of its file.
+
+    The hash is None too if the version came while the lock was waited for.
+
+    Parameters
+    ----------
+    tx : Tx
+    lock : str
+        ``FOR SHARE``, ``FOR UPDATE``, or nothing.
+    """
+    row = tx.one(
+        "SELECT b.policy_version,"
+        " (SELECT sha256 FROM policy WHERE version = b.policy_version)"
+        f" FROM barrier b WHERE b.id = 1 {lock}"
+    )
+    return (row[0], row[1]) if row else (0, None)
+
+
 def hold_barrier(tx: Tx) -> int:
     """Hold the barrier shared, as a booking does; return the version in force."""
     row = tx.one("SELECT policy_version FROM barrier WHERE id = 1 FOR SHARE")

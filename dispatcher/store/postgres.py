@@ -2,8 +2,8 @@
 
 import itertools
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -263,6 +263,21 @@ class PostgresBackend:
         cursor = connection.cursor(name=f"stream_{next(self._names)}", binary=True)
         cursor.itersize = 10_000
         return cursor
+
+    @contextmanager
+    def journey(self, connection: Any) -> Iterator[None]:  # noqa: ANN401
+        """Send statements without waiting for each one's answer (pipeline mode)."""
+        pipeline = connection.pipeline()
+        pipeline.__enter__()
+        try:
+            yield
+        except BaseException:
+            # The first error is the one to tell; the driver would log the others, and
+            # the server's words can hold values.
+            with suppress(self.driver.Error):
+                pipeline.__exit__(None, None, None)
+            raise
+        pipeline.__exit__(None, None, None)
 
     def statement(
         self, statement: str, parameters: Sequence[Value]

@@ -62,6 +62,7 @@ def postgres_statement(
     return postgres_text(statement), parameters
 
 
+@lru_cache(maxsize=1024)
 def quoted(name: str) -> str:
     """Return a table's or column's name, quoted where it needs to be.
 

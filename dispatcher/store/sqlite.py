@@ -9,6 +9,7 @@ import importlib
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -252,6 +253,10 @@ class SqliteBackend:
     def streaming_cursor(self, connection: Any) -> Any:  # noqa: ANN401
         """Open a cursor whose rows come as they are read."""
         return connection.cursor()
+
+    def journey(self, connection: Any) -> AbstractContextManager[None]:  # noqa: ANN401, ARG002
+        """Nothing to save: the store is in this process."""
+        return nullcontext()
 
     # The function itself: a call more would show in what a decision costs.
     statement = staticmethod(sqlite_statement)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 Row = tuple[Any, ...]
+Question = tuple[str, Sequence[Value]]
+"""A statement and its parameters."""
 
 
 class Reserver(Protocol):
@@ -40,6 +42,8 @@ class Tx:
         wants them.
     ticket : int or None
         Of its commit in the journal.
+    lasting : dict
+        What this process knows of the store that no transaction changes any more.
     made : dict of int to AESGCM
         Data keys that this transaction made. Only it knows them: were it rolled back,
         another process might give their ids to other keys.
@@ -57,6 +61,7 @@ class Tx:
         "_streams",
         "dialect",
         "grown",
+        "lasting",
         "made",
         "ticket",
         "vault",
@@ -68,6 +73,7 @@ class Tx:
         connection: Any,  # noqa: ANN401
         ids: Reserver,
         vault: Vault,
+        lasting: dict[str, Any],
     ) -> None:
         self.dialect = backend.name
         self._backend = backend
@@ -79,6 +85,7 @@ class Tx:
         self._streams: list[Any] = []
         self._ids = ids
         self.vault = vault
+        self.lasting = lasting
         self.grown: list[Piece] | None = None
         self.ticket: int | None = None
         self.made: dict[int, AESGCM] = {}
@@ -108,6 +115,35 @@ class Tx:
         """First column of the first row, or None."""
         row = self.one(statement, parameters)
         return None if row is None else row[0]
+
+    def answers(self, questions: Sequence[Question]) -> list[list[Row]]:
+        """All rows of several queries, run in order, for one journey to the server.
+
+        Each sees what was committed when it began, so a query after one that waited
+        for a lock sees what the lock's last holder wrote.
+        """
+        if self._backend.one_writer:
+            return [self.rows(*question) for question in questions]
+        self._check_free()
+        cursors = []
+        with self.journey():
+            for statement, parameters in questions:
+                cursors.append(cursor := self._backend.cursor(self._connection))
+                cursor.execute(*self._backend.statement(statement, parameters))
+            return [cursor.fetchall() for cursor in cursors]
+
+    @contextmanager
+    def journey(self) -> Iterator[None]:
+        """Let the statements of the block go to the server together.
+
+        For writes that nothing in the block asks after: how many rows they touched is
+        not known, and the error of any of them may come at the end only.
+        """
+        try:
+            with self._backend.journey(self._connection):
+                yield
+        except self._errors as error:
+            raise self._fault(error) from None
 
     def stream(self, statement: str, parameters: Sequence[Value] = ()) -> Iterator[Row]:
         """Rows of a query of any size, in constant memory.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ from dispatcher.ledger.lines import NO_HASH, canonical
 SEGMENT_BYTES: Final = 16 * 2**20
 """A file that has grown to this size is followed by the next one."""
 
-_PATTERN: Final = "ledger-*.jsonl"
+_NAME: Final = re.compile(r"ledger-([0-9]+)\.jsonl")
 _START: Final = (0, NO_HASH)
 
 
@@ -321,5 +322,9 @@ def _path(folder: Path, number: int) -> Path:
 
 
 def _last_number(folder: Path) -> int:
-    found = (path.stem.partition("-")[2] for path in folder.glob(_PATTERN))
-    return max((int(n) for n in found if n.isdigit()), default=0)
+    """Number of the last file; asked before every append."""
+    try:
+        found = map(_NAME.fullmatch, os.listdir(folder))  # noqa: PTH208 - a Path each
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return 0
+    return max((int(name[1]) for name in found if name), default=0)
