@@ -1,4 +1,4 @@
-"""Solvers and disclosure functions that installed packages bring, all checked.
+"""Solvers, disclosures and utilities that installed packages bring, all checked.
 
 Only what a policy or an operator names is ever loaded. What a solver answers is judged
 before it counts (:mod:`policies.solvers.foreign`), and what a function says is checked
@@ -12,13 +12,14 @@ from typing import Final, cast
 
 from dispatcher.errors import Invalid, Usage
 from dispatcher.plugins import load_point, only_point
-from policies.functions import FieldFunction
+from policies.functions import FieldFunction, UserUtility
 from policies.solvers import SOLVERS as BUILT_IN
 from policies.solvers import Solver
 from policies.solvers.foreign import Foreign
 
 FUNCTIONS: Final = "sparsi_dispatcher.functions"
 SOLVERS: Final = "sparsi_dispatcher.solvers"
+UTILITIES: Final = "sparsi_dispatcher.utilities"
 
 
 def load_function(name: str) -> FieldFunction:
@@ -36,6 +37,25 @@ def load_function(name: str) -> FieldFunction:
             why=f"it is a {type(loaded).__name__}, expected "
             "policies.functions.FieldFunction",
             fix="tell the author: the entry point must name a FieldFunction",
+        )
+    return loaded
+
+
+def load_utility(name: str) -> UserUtility:
+    """Load the utility that a policy or an instance file names.
+
+    Raises
+    ------
+    Invalid
+        There is none of that name, or two, or what is there is no utility.
+    """
+    loaded = load_point(only_point(UTILITIES, "utility", name))
+    if not isinstance(loaded, UserUtility):
+        raise Invalid(
+            f"what is installed as utility {name!r} is none",
+            why=f"it is a {type(loaded).__name__}, expected "
+            "policies.functions.UserUtility",
+            fix="tell the author: the entry point must name a UserUtility",
         )
     return loaded
 

@@ -105,7 +105,7 @@ shown utility?:amount send?:flag free?:flag redact?:[text] image?:text answers?:
 asked ask?:transcribe|choose|number|date|yes_no|spans|table question?:any help?:any
 field +shown +asked choices?:(text) columns?:(text) min?:any max?:any
 record key:text subject?:text time?:text retain?:span layout?:{any} fields:{field}
-budget objective?:disc-budget|tradeoff tau?:default average?:share t?:whole lambda?:amount
+budget objective?:disc-budget|tradeoff tau?:default average?:share t?:whole lambda?:amount utility?:text
 limits tau?:tau average?:share window?:span disclosure?:any note?:any
 rule +limits of?:(text) any_of?:((text)) scope?:record|subject|relation relation?:text
 relation source:text ends:(text)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 Held = frozenset[int]
-Function = Callable[[Held], float]
+Function = Callable[[Held], Any]
 
 SAMPLES: Final = 200
 SLACK: Final = 1e-9
@@ -44,6 +44,27 @@ class FieldFunction:
     name: str
     f: Callable[[frozenset[str]], object]
     monotone: bool = True
+
+
+@dataclass(frozen=True)
+class UserUtility:
+    """A utility that someone else wrote, as a package brings it.
+
+    Attributes
+    ----------
+    name : str
+        As a policy (``[budget] utility = "plugin:NAME"``) or an instance file names it.
+    u : callable
+        What one adversary's part is worth, a finite number >= 0 that never falls as more
+        is held. A policy asks for the fields of one record that it gets, an instance
+        file for the entries (numbers from 0).
+    submodular : bool
+        Whether an entry more is worth the less the more is held.
+    """
+
+    name: str
+    u: Callable[[frozenset[Any]], object]
+    submodular: bool = True
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from policies.instance_fields import (
     number,
     table,
 )
-from policies.instance_utility import with_utility
+from policies.instance_utility import Loader, with_utility
 from policies.links import Links, Relation
 from policies.meetings import meetings
 from policies.problem import Average, Goal, Pairs, Problem
@@ -61,16 +61,21 @@ class Instance:
         Disclosure function: step, linear, quadratic, cosine or common.
     asked : str
         tradeoff, discbudget, zero_step or zero_cosine.
+    notes : tuple of str
+        What is to be told with any verdict.
     """
 
     problem: Problem
     name: str
     kind: str
     asked: str
+    notes: tuple[str, ...] = ()
 
 
-def read_instance(document: object) -> Instance:
+def read_instance(document: object, load: Loader | None = None) -> Instance:
     """Read a parsed JSON document.
+
+    ``load`` loads a user's utility by name; without it a file that names one is refused.
 
     Raises
     ------
@@ -111,13 +116,14 @@ def read_instance(document: object) -> Instance:
             problem = _linked(root, given, n, RELATIONS[kind], ask, base)
         else:
             problem = _measured(given, n, MEASURES[kind], ask, base)
-        problem = with_utility(problem, root)
+        problem, notes = with_utility(problem, root, load)
     except InvalidProblem as error:
         raise InvalidInstance(
             str(error), "the document", "Correct the field that is named."
         ) from error
     name = root.get("name")
-    return Instance(problem, name if isinstance(name, str) else "", kind, asked)
+    title = name if isinstance(name, str) else ""
+    return Instance(problem, title, kind, asked, notes)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,14 @@ Without it u is the sum of ``weights``. With it u = sum over adversaries of
 
 - ``concave``: a ``curve`` (root, log, or cap with a ``cap``) of the sum of the weights;
 - ``coverage``: ``touches`` gives the topics of each entry, ``topics`` what each is worth;
-- ``facility``: ``serves`` gives, client by client, what each entry is worth to it.
+- ``facility``: ``serves`` gives, client by client, what each entry is worth to it;
+- ``plugin``: the function ``name`` of an installed package, sampled before it counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -18,12 +20,14 @@ from typing import Any
 import numpy as np
 
 from policies.exact import fraction
+from policies.functions import InvalidFunction, UserUtility, check_utility
 from policies.instance_fields import (
     InvalidInstance,
     choice,
     indices,
     listed,
     mapped,
+    named,
     number,
     table,
 )
@@ -37,11 +41,30 @@ from policies.utility_functions import (
     Utility,
 )
 
-KINDS = ("concave", "coverage", "facility")
+KINDS = ("concave", "coverage", "facility", "plugin")
+
+Loader = Callable[[str], UserUtility]
+"""From the name of a user's utility to it; raises where there is none."""
 
 
-def with_utility(problem: Problem, root: Mapping[str, Any]) -> Problem:
+def with_utility(
+    problem: Problem, root: Mapping[str, Any], load: Loader | None = None
+) -> tuple[Problem, tuple[str, ...]]:
     """Return the problem with the utilities of the file; as it is where it names none.
+
+    Parameters
+    ----------
+    problem : Problem
+    root : Mapping
+        The file.
+    load : callable, optional
+        Loads a user's utility; None: files that name one are refused.
+
+    Returns
+    -------
+    Problem
+    tuple of str
+        What is to be told with any verdict.
 
     Raises
     ------
@@ -49,7 +72,7 @@ def with_utility(problem: Problem, root: Mapping[str, Any]) -> Problem:
         With what is wrong, where it is, and how to mend it.
     """
     if root.get("utility") is None:
-        return problem
+        return problem, ()
     given = mapped(root["utility"], "utility")
     kind = choice(given.get("kind"), "utility.kind", KINDS)
     n, k = problem.n_entries, problem.n_adversaries
@@ -60,7 +83,11 @@ def with_utility(problem: Problem, root: Mapping[str, Any]) -> Problem:
             fraction(number(w, f"utility.scale[{a}]", 0.0)) for a, w in enumerate(rows)
         ]
     functions: tuple[Utility, ...]
-    if kind == "concave":
+    notes: tuple[str, ...] = ()
+    if kind == "plugin":
+        function, note = _plugin(given, n, load)
+        functions, notes = (function,) * k, (note,)
+    elif kind == "concave":
         functions = _concave(root, given, n, k)
     elif kind == "coverage":
         functions = (_coverage(given, n),) * k
@@ -79,7 +106,55 @@ def with_utility(problem: Problem, root: Mapping[str, Any]) -> Problem:
                 "Write the best u without limits, or 1.",
             )
     made = replace(made, scale=tuple(w / (top or 1) for w in scale))
-    return replace(problem, utilities=made, weights=Weights.flat(n, k))
+    return replace(problem, utilities=made, weights=Weights.flat(n, k)), notes
+
+
+def _plugin(
+    given: Mapping[str, Any], n: int, load: Loader | None
+) -> tuple[Utility, str]:
+    """Load a user's utility and sample it; say what the samples showed."""
+    name = given.get("name")
+    if not isinstance(name, str) or not name:
+        raise InvalidInstance(
+            f"found {named(name)}, expected the name of a utility",
+            "utility.name",
+            "Write the name that its package gives it.",
+        )
+    if load is None:
+        raise InvalidInstance(
+            "utilities of packages are not loaded here",
+            "utility.kind",
+            "Solve the file by: dispatcher solve.",
+        )
+    utility = load(name)
+
+    def u(held: frozenset[int]) -> float:
+        try:
+            worth = float(utility.u(held))  # type: ignore[arg-type]  # checked here
+        except Exception as error:
+            # somebody else's code: whatever it raises, nothing can be planned by it
+            raise InvalidFunction(
+                f"it gives no number for {len(held)} entries ({type(error).__name__})"
+            ) from error
+        if not math.isfinite(worth):
+            raise InvalidFunction(f"it gives {worth} for {len(held)} entries")
+        return worth
+
+    try:
+        found = check_utility(
+            u, n, np.random.default_rng(0), submodular=utility.submodular
+        )
+    except InvalidFunction as error:
+        raise InvalidInstance(
+            f"utility {name[:40]!r} is none to plan by: {error}",
+            "utility.name",
+            "Tell its author, or name another utility.",
+        ) from None
+    word = "never falls" + (" and its gains shrink" if found.submodular else "")
+    note = (
+        f"utility plugin:{name}: {word}, in {found.samples} samples; that is no proof"
+    )
+    return u, note
 
 
 def _concave(

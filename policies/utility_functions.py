@@ -179,8 +179,57 @@ class FacilityLocation:
         return np.asarray(self.serves, np.float64)
 
 
-KNOWN: Final = (Additive, ConcaveOverModular, Coverage, FacilityLocation)
-"""Functions that are monotone and submodular by what they are."""
+@dataclass(frozen=True, eq=False)
+class ByRecord:
+    """What the held fields of each record are worth, added up over the records.
+
+    Attributes
+    ----------
+    record : int64 array, shape (n,)
+        Number of each entry's record, from 0.
+    bit : int64 array, shape (n,)
+        Place of each entry's field; a record has one entry of it.
+    worth : float64 array, shape (2^fields,)
+        Of every set of fields, as a mask; nondecreasing.
+    diminishing : bool
+        Whether it is submodular, checked for all sets.
+    """
+
+    record: Ints
+    bit: Ints
+    worth: Floats
+    diminishing: bool = True
+
+    def __call__(self, held: Held) -> float:
+        """Return u."""
+        mine = np.zeros(len(self.record), np.bool_)
+        mine[list(held)] = True
+        return float(self.worth[self._masks(mine)].sum() - self._nothing)
+
+    def gains(self, held: Bools) -> Floats:
+        """What each entry would add to the held ones, shape (n,)."""
+        now = self._masks(held)[self.record]
+        more = now | (np.int64(1) << self.bit)
+        return np.asarray(self.worth[more] - self.worth[now])
+
+    def _masks(self, held: Bools) -> Ints:
+        """Fields that are held of each record, shape (records,)."""
+        masks = np.zeros(self._records, np.int64)
+        np.bitwise_or.at(masks, self.record[held], np.int64(1) << self.bit[held])
+        return masks
+
+    @cached_property
+    def _records(self) -> int:
+        return int(self.record.max(initial=-1)) + 1
+
+    @cached_property
+    def _nothing(self) -> float:
+        """What empty hands are worth: no more than 0, so that u of nothing is 0."""
+        return float(self.worth[0]) * self._records
+
+
+KNOWN: Final = (Additive, ConcaveOverModular, Coverage, FacilityLocation, ByRecord)
+"""Functions that say all gains at once, and are monotone by what they are."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +272,10 @@ class Utilities:
     @property
     def known(self) -> bool:
         """Whether all are monotone and submodular by what they are, not by samples."""
-        return all(isinstance(f, KNOWN) for f in self.functions)
+        return all(
+            isinstance(f, KNOWN) and getattr(f, "diminishing", True)
+            for f in self.functions
+        )
 
     def total(self, held: Sequence[Held]) -> Fraction:
         """Return u, given what each adversary holds: the functions' floats, exactly.

@@ -15,6 +15,7 @@ from dispatcher.store.transaction import Tx
 from policies.asks import Rules, compile_rules
 from policies.document import parse
 from policies.document.policy import Policy, Scope
+from policies.field_utility import NAME as UTILITY
 from policies.groups import trusted_rules
 from policies.levels import Levels
 from policies.relations import LinkRule
@@ -72,6 +73,8 @@ class InForce:
         Whether any group is trusted with a rule.
     levels : Mapping[str, Levels]
         F by fields held, of rules that name a table or a user's function.
+    worth : Levels or None
+        What the sent fields of a record are worth together, by a user's utility.
     """
 
     version: int
@@ -83,6 +86,7 @@ class InForce:
     averages: bool
     trusting: bool
     levels: Mapping[str, Levels] = field(default_factory=dict)
+    worth: Levels | None = None
     _trust: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
 
     def trusted(self, groups: Iterable[str]) -> frozenset[str]:
@@ -123,9 +127,12 @@ def compile_version(
 ) -> InForce:
     """Make a parsed policy ready for the gate.
 
-    ``levels`` has f by fields held, of rules that name a table or a user's function.
+    ``levels`` has f by fields held, of rules that name a table or a user's function, and
+    what a user's utility said under its own name.
     """
-    rules = compile_rules(policy, levels)
+    told = dict(levels or {})
+    worth = told.pop(UTILITY, None)
+    rules = compile_rules(policy, told)
     fields = {}
     for name, entry_field in policy.entity.fields.items():
         touching = rules.of_field(name)
@@ -152,7 +159,8 @@ def compile_version(
         field_ids=dict(field_ids),
         averages=averages,
         trusting=any(group.trusted for group in policy.groups.values()),
-        levels=dict(levels or {}),
+        levels=told,
+        worth=worth,
     )
 
 

@@ -29,6 +29,7 @@ from dispatcher.store.transaction import Tx
 from policies.asks import unsupported
 from policies.document import parse, run_tests
 from policies.document.policy import Policy
+from policies.field_utility import NAME as UTILITY
 from policies.levels import Levels
 
 
@@ -124,6 +125,12 @@ def check_policy(source: bytes, levels: Mapping[str, Levels] | None = None) -> P
             f"the gate can not judge {len(refused)} rules of the policy",
             why="; ".join(refused),
             fix="Take these rules out, or write them as step, linear or quadratic.",
+        )
+    if result.policy.budget.utility is not None and UTILITY not in (levels or {}):
+        raise Invalid(
+            f"what utility plugin:{result.policy.budget.utility} says is missing",
+            why="Plans are made by it, and it was not asked.",
+            fix="Install its package where this runs, then: dispatcher policy apply",
         )
     return result.policy
 

@@ -61,7 +61,7 @@ CODES: Final[Mapping[str, Code]] = {
         "errors, an integer fits 64 bits, a decimal has at most 30 digits and an exponent "
         "within +-30. Lists of names are not empty and name each thing once. A glob is "
         "not empty and closes its `[`. A file has exactly one entity. Names in verdicts "
-        "(budget.t, budget.average, fields.send) are no names of rules.",
+        "(budget.t, budget.average, budget.utility, fields.send) are no names of rules.",
         "answers = 0",
         "answers = 1",
     ),

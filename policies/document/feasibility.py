@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 from policies.document.diagnostic import Span, decimal, listed, shown
+from policies.document.limits import check_worth
 from policies.document.policy import Kind, Objective, Policy, Property, Scope
 from policies.document.properties import SUMS
 from policies.document.reading import Findings, Reader
@@ -17,7 +18,9 @@ _PLACE: Final = {"vector": "place", "count": "visits"}
 
 
 def check_budget(policy: Policy, root: Reader) -> None:
-    """Answers against showings: POL204, POL310."""
+    """Answers against showings: POL204, POL310; a user's utility beside ours: POL205."""
+    if policy.budget.utility is not None:
+        check_worth(policy, root)
     t = policy.budget.t
     if t is None:
         return

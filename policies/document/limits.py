@@ -14,12 +14,14 @@ from policies.document.policy import (
     Entity,
     Group,
     Objective,
+    Policy,
     Relation,
     UtilityRow,
 )
 from policies.document.reading import Reader, exact_number, meant, names_known, unclosed
 
-BUDGET_KEYS: Final = ("objective", "tau", "average", "t", "lambda")
+BUDGET_KEYS: Final = ("objective", "tau", "average", "t", "lambda", "utility")
+PLUGIN: Final = "plugin:"
 CAPACITY_KEYS: Final = ("total", "open", "per_day", "per_hour")
 FACT_NAMES: Final = ("subject", "vector", "count", "time")
 
@@ -47,7 +49,19 @@ def read_budget(root: Reader) -> Budget:
         average=reader.share("average"),
         t=reader.integer("t"),
         lambda_=Fraction(1) if weight is None else weight,
+        utility=_plugin(reader),
     )
+
+
+def _plugin(reader: Reader) -> str | None:
+    """Name of the user's utility."""
+    word = reader.text("utility")
+    if word is None:
+        return None
+    if not word.startswith(PLUGIN) or word == PLUGIN:
+        reader.wrong("utility", '"plugin:NAME", a utility of an installed package')
+        return None
+    return word.removeprefix(PLUGIN)
 
 
 def read_tau(reader: Reader, objective: Objective) -> Fraction | None:
@@ -178,6 +192,28 @@ def unknown_field(
         f"known fields: {listed(fields)}",
         meant(name, fields, "`") or "name one of them, or add the field",
     )
+
+
+def check_worth(policy: Policy, root: Reader) -> None:
+    """A user's utility says itself what fields are worth: only workers are weighed."""
+    path = ("entity", policy.entity.name, "fields")
+    spots: list[tuple[str, *tuple[str | int, ...]]] = [
+        (*path, field.name, "utility")
+        for field in policy.entity.fields.values()
+        if field.utility != 1
+    ]
+    for number, row in enumerate(policy.utilities):
+        told = {"field": row.fields, "where": row.where}
+        spots += [("utility", number, key) for key, value in told.items() if value]
+    for spot in spots:
+        root.findings.error(
+            "POL205",
+            root.value_span(spot[0], *spot[1:]),
+            f"`{spot[-1]}` has no effect here",
+            "budget.utility says what the fields of a record are worth; rows of "
+            "[[utility]] only weigh workers",
+            "delete it, or delete budget.utility",
+        )
 
 
 def read_utilities(root: Reader, entity: Entity) -> tuple[UtilityRow, ...]:

@@ -180,6 +180,7 @@ class Budget:
     average: Fraction | None = None
     t: int | None = None
     lambda_: Fraction = Fraction(1)
+    utility: str | None = None  # name of a user's function, in place of a sum
 
 
 @dataclass(frozen=True)

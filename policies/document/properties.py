@@ -37,7 +37,12 @@ PROPERTY_KEYS: Final = (
     "average",
     "window",
 )
-RESERVED_NAMES: Final = ("budget.t", "budget.average", "fields.send")
+RESERVED_NAMES: Final = (
+    "budget.t",
+    "budget.average",
+    "budget.utility",
+    "fields.send",
+)
 SUMS: Final = (Kind.LINEAR, Kind.QUADRATIC)
 PAIRS: Final = (Kind.COMMON, Kind.COSINE)
 TABLES: Final = (Kind.POSTERIOR, Kind.INFORMATION_GAIN)

@@ -99,6 +99,11 @@ def _budget() -> Schema:
             "t": COUNT
             | {"description": "a field is ever shown to at most t adversaries"},
             "lambda": WORTH | {"description": "weight of the tradeoff"},
+            "utility": {
+                "type": "string",
+                "pattern": "^plugin:.+$",
+                "description": "what a worker's part of a record is worth, by a package",
+            },
         }
     )
 

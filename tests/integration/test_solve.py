@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
 
+from dispatcher import plugins, strategies
 from dispatcher.surfaces.cli.start import main
+from policies.functions import UserUtility
 
 SAMPLES = Path(__file__).parents[1] / "data" / "instances"
 KEYS = {
@@ -167,6 +170,79 @@ def hard(n=300, m=30, k=5):
         "disclosure": {"kind": "linear", "aggregation": "worst"},
         "problem": "tradeoff",
     }
+
+
+PAIRED = UserUtility("paired", lambda held: min(len(held), 2))
+GROWING = UserUtility("growing", lambda held: len(held) ** 2)
+DECLARED = UserUtility("declared", lambda held: len(held) ** 2, submodular=False)
+FALLING = UserUtility("falling", lambda held: 4 - len(held))
+NAN = UserUtility("nan", lambda held: float("nan") if len(held) > 1 else 1.0)
+RAISING = UserUtility("raising", lambda held: {}[held])
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """The utilities of this module are those of a package."""
+    names = ("PAIRED", "GROWING", "DECLARED", "FALLING", "NAN", "RAISING")
+    points = EntryPoints(
+        EntryPoint(name.lower(), f"{__name__}:{name}", strategies.UTILITIES)
+        for name in names
+    )
+    monkeypatch.setattr(
+        plugins, "entry_points", lambda *, group: points.select(group=group)
+    )
+
+
+def valued(tmp_path, name, **more):
+    """Four entries, two adversaries, a utility of a package."""
+    document = {
+        "schema": "sparsi-instance/1",
+        "n_entries": 4,
+        "n_adversaries": 2,
+        "t": 1,
+        "weights": [[1.0, 1.0]] * 4,
+        "utility": {"kind": "plugin", "name": name, **more},
+        "utility_norm": 1.0,
+        "properties": [{"entries": [0, 1]}, {"entries": [2, 3]}],
+        "disclosure": {"kind": "step", "aggregation": "worst"},
+        "problem": "zero_step",
+    }
+    path = tmp_path / "valued.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_users_utility_is_sampled_planned_by_and_told(capsys, tmp_path):
+    """min(entries, 2): two each are worth 4; what samples showed stands in the answer."""
+    status, out, _ = run(capsys, valued(tmp_path, "paired", scale=[1, 0.5]))
+    told = json.loads(out)
+    assert (status, told["objective"], told["complete_sets"]) == (0, 3.0, 0)
+    assert told["tried"][0].startswith("utility plugin:paired: never falls and its")
+    assert "200 samples; that is no proof" in told["tried"][0]
+    status, out, _ = run(capsys, valued(tmp_path, "declared"))
+    assert (status, json.loads(out)["complete_sets"]) == (0, 0)
+    assert "gains shrink" not in json.loads(out)["tried"][0]
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("missing", "there is no utility 'missing'"),
+        ("growing", "declare u as not submodular"),
+        ("falling", "u falls from"),
+        ("nan", "it gives nan for"),
+        ("raising", "KeyError"),
+        (7, "expected the name of a utility"),
+    ],
+)
+def test_what_is_no_utility_is_five(capsys, tmp_path, name, told):
+    """Missing, falling, growing, no number, an exception: said, and no traceback."""
+    status, out, err = run(capsys, valued(tmp_path, name))
+    assert (status, out) == (5, "")
+    assert told in err
+    assert "fix:" in err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -13,7 +13,7 @@ from dispatcher.ledger.summaries import differences
 from dispatcher.stages.intake.linking import read_links
 from dispatcher.stages.planning import Planning
 from policies.document import parse
-from policies.functions import FieldFunction
+from policies.functions import FieldFunction, UserUtility
 from tests.integration.ledger_cases import Case, policy
 
 TABLE = """a,b,secret,weight
@@ -42,12 +42,16 @@ def mine(held):
 
 
 FUNCTION = FieldFunction("mine", mine)
+VARIETY = UserUtility("variety", lambda held: min(len(held), 2))
 FALLING = FieldFunction("mine", lambda held: int(len(held) == 1))
 NOTHING = FieldFunction("mine", lambda held: 0.5)
 ABOVE = FieldFunction("mine", len)
 WORDS = FieldFunction("mine", lambda held: str(len(held)))
 COUNTING = iter(range(1, 10**6))
 FICKLE = FieldFunction("mine", lambda held: bool(held) and 1 / (1 + next(COUNTING)))
+FALLING_WORTH = UserUtility("variety", lambda held: len(held) % 3)
+GROWING_WORTH = UserUtility("variety", lambda held: len(held) ** 2)
+BROKEN_WORTH = UserUtility("variety", lambda held: {}[held])
 BROKEN = FieldFunction("mine", lambda held: {}[held])
 
 
@@ -135,6 +139,51 @@ def test_a_plan_keeps_what_tells_too_much_apart_and_the_evidence_names_it(
     assert told["not_checked"] == ["budget.average", "illness", "mine"]
     assert told["worst"] == {}
     assert "illness" in verdict.text
+
+
+def test_a_plan_is_made_by_a_users_utility_and_names_it(case, tmp_path, install):
+    """u = min(fields, 2) a record: 3 fields of r1 to two workers, a pair and a single.
+
+    A sum would be content with anything; all three fields with one worker give 2.
+    """
+    install("variety", "VARIETY", strategies.UTILITIES)
+    budget = 'utility = "plugin:variety"'
+    rows = '[[utility]]\nworker = "x/3"\nweight = 0.5'
+    ready(case, "", tmp_path, budget=budget, groups=rows)
+    stage = Planning(case.store, case.tick, rest=0.0)
+    drafted = stage.draft()
+    assert drafted.summary["utility"] == "5"  # 2 + 1 of r1, 2 of r2
+    assert drafted.summary["utility_by"] == "plugin:variety"
+    install("other", "VARIETY", strategies.UTILITIES)  # the package is needed no more
+    assert stage.draft(dry_run=True).summary["utility"] == "5"
+    bundle = export(case.store, tmp_path / "bundle", clock=case.tick)
+    assert verify(bundle.folder, [bundle.root]).status == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("FALLING_WORTH", "to a, b, c, expected it to rise"),
+        ("GROWING_WORTH", "declare the utility as not submodular"),
+        ("FUNCTION", "expected policies.functions.UserUtility"),
+        ("BROKEN_WORTH", "the function raised KeyError"),
+    ],
+)
+def test_what_is_no_utility_is_not_applied(case, tmp_path, install, target, told):
+    install("variety", target, strategies.UTILITIES)
+    with pytest.raises(Invalid) as refused:
+        ready(case, "", tmp_path, budget='utility = "plugin:variety"')
+    assert told in refused.value.why
+
+
+def test_a_utility_that_is_not_installed_is_named(case, tmp_path, install):
+    install("other", "VARIETY", strategies.UTILITIES)
+    source = policy("", budget='utility = "plugin:variety"')
+    with pytest.raises(Invalid, match="there is no utility 'variety'") as refused:
+        beside(case, source, tmp_path)
+    assert "installed: other" in refused.value.fix
+    with pytest.raises(Invalid, match="plugin:variety says is missing"):
+        case.apply(source)
 
 
 def test_a_changed_table_is_a_new_version_and_judges_the_past(case, tmp_path):

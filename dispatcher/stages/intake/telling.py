@@ -11,16 +11,18 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
 from dispatcher.errors import Invalid
 from dispatcher.ledger.links import Told
-from dispatcher.strategies import load_function
+from dispatcher.strategies import load_function, load_utility
 from policies.belief import Beliefs, World
 from policies.document.policy import Kind, Policy, Property
+from policies.field_utility import NAME as UTILITY
+from policies.field_utility import levels_of_utility
 from policies.functions import InvalidFunction
 from policies.levels import TOLD, Levels, levels_of_beliefs, levels_of_function
 from policies.sets import InvalidProblem
@@ -33,6 +35,8 @@ DIGITS: Final = 40  # of a chance
 
 def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
     """Work out f of every set of fields, for each rule that does not say it itself.
+
+    And u of every set, where the policy names a user's utility: under its reserved name.
 
     Raises
     ------
@@ -52,34 +56,57 @@ def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
                 why=str(error),
                 fix="mend the table, or tell the author of the function",
             ) from None
+    if policy.budget.utility is not None:
+        found[UTILITY] = _worth(policy, policy.budget.utility)
     return found
+
+
+def _worth(policy: Policy, name: str) -> Told:
+    """Ask a user's utility for every set of the fields that are sent."""
+    sent = [f.name for f in policy.entity.fields.values() if f.send]
+    utility = load_utility(name)
+    try:
+        levels = _guarded(lambda: levels_of_utility(utility, sent))
+    except InvalidFunction as error:
+        raise Invalid(
+            f"utility plugin:{name} can not be planned by",
+            why=str(error),
+            fix="tell the author of the function, or leave budget.utility out",
+        ) from None
+    return _said(f"plugin:{name}", levels)
 
 
 def _told(prop: Property, folder: Path) -> Told:
     shape = prop.disclosure
     if shape.kind is Kind.PLUGIN:
         function = load_function(shape.plugin or "")
-        levels = _asked(prop.fields, function.f, monotone=function.monotone)
-        said = json.dumps(sorted((sorted(h), str(f)) for h, f in levels.items()))
-        source, raw = f"plugin:{function.name}", said.encode()
-    else:
-        path = folder / (shape.table or "")
-        raw = _bytes(path)
-        fields = sorted(prop.fields)
-        beliefs = Beliefs(tuple(_worlds(path, raw, fields, shape.prior or CHANCE)))
-        levels = levels_of_beliefs(shape.kind, beliefs, fields)
-        source = shape.table or ""
-    return Told(source, hashlib.sha256(raw).hexdigest(), levels)
+        levels = _guarded(
+            lambda: levels_of_function(
+                function.f, prop.fields, monotone=function.monotone
+            )
+        )
+        return _said(f"plugin:{function.name}", levels)
+    path = folder / (shape.table or "")
+    raw = _bytes(path)
+    fields = sorted(prop.fields)
+    beliefs = Beliefs(tuple(_worlds(path, raw, fields, shape.prior or CHANCE)))
+    levels = levels_of_beliefs(shape.kind, beliefs, fields)
+    return Told(shape.table or "", hashlib.sha256(raw).hexdigest(), levels)
 
 
-def _asked(fields: frozenset[str], f: object, *, monotone: bool) -> Levels:
-    assert callable(f)
+def _said(source: str, levels: Levels) -> Told:
+    """What a function said of every set, and its hash."""
+    said = json.dumps(sorted((sorted(held), str(f)) for held, f in levels.items()))
+    return Told(source, hashlib.sha256(said.encode()).hexdigest(), levels)
+
+
+def _guarded(ask: Callable[[], Levels]) -> Levels:
     try:
-        return levels_of_function(f, fields, monotone=monotone)
+        return ask()
     except InvalidFunction:
         raise
     except Exception as error:
-        # somebody else's code: whatever it raises, its rule can not be judged
+        # somebody else's code: whatever it raises, it can not be judged or planned by
         raise InvalidFunction(f"the function raised {type(error).__name__}") from error
 
 

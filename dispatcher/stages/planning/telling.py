@@ -37,7 +37,8 @@ def summary(made: Translation, solution: Solution) -> Summary:
         ``safe_with``: active adversaries with whom no order of showings gets stuck;
         ``pairs`` planned; ``held`` and ``burnt`` fields; ``spare`` showings that t keeps
         in reserve for answers that do not come, and fields with ``no_spare``;
-        ``utility`` and ``best``: of the plan, and without any limit; ``worst``: the
+        ``utility`` and ``best``: of the plan, and without any limit; ``utility_by`` the
+        user's function that says it; ``worst``: the
         rule nearest to its limit, with f and the limit as exact fractions and ``share``
         as a number; ``complete`` sets; ``cores`` and ``tried`` where something has no
         plan.
@@ -58,6 +59,7 @@ def summary(made: Translation, solution: Solution) -> Summary:
         "spare": int(spare[open_].sum()),
         "no_spare": int((spare[open_] == 0).sum()),
         "utility": str(solution.value),
+        "utility_by": made.utility and f"plugin:{made.utility}",
         "best": str(solution.bound),
         "worst": worst(made, judged.by_property) if judged else None,
         "complete": judged.complete if judged else 0,

@@ -23,10 +23,12 @@ from dispatcher.store.transaction import Tx
 from policies.disclosure import reachable
 from policies.document.policy import Kind, Policy, UtilityRow
 from policies.expand import EntryTable, Expansion, expand
+from policies.field_utility import by_record
 from policies.problem import Average, Goal, Pairs, Problem
 from policies.relations import LinkRule
 from policies.sets import NO_CAP
 from policies.utility import Weights
+from policies.utility_functions import ByRecord, Utilities
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -94,6 +96,8 @@ class Translation:
         Index into ``fields`` of each entry.
     loose : Problem or None
         See :func:`dispatcher.stages.planning.cosines.loosened`.
+    utility : str or None
+        Name of the user's function that u is worked out by.
     """
 
     problem: Problem
@@ -103,6 +107,7 @@ class Translation:
     fields: tuple[str, ...]
     kind: Ints
     loose: Problem | None = None
+    utility: str | None = None
 
     @property
     def stricter(self) -> frozenset[int]:
@@ -186,11 +191,18 @@ def translate(
         goal=_goal(force.policy),
         averages=tuple(_averages(force.policy, expansion)),
     )
+    if force.worth is not None:
+        worth = by_record(force.worth, fields, backlog.record, kind)
+        problem = _valued(problem, worth, force.policy, people)
     made = Translation(problem, expansion, backlog, people, fields, kind)
     cosines = [expansion.rules[number] for number in sorted(made.stricter)]
     rules = [rule for rule in cosines if isinstance(rule, LinkRule)]
     names = np.array(fields)[kind] if len(kind) else np.empty(0, np.str_)
-    return replace(made, loose=loosened(problem, expansion, rules, backlog, names))
+    return replace(
+        made,
+        loose=loosened(problem, expansion, rules, backlog, names),
+        utility=force.policy.budget.utility,
+    )
 
 
 def _capacity(people: Workforce) -> Ints | None:
@@ -307,6 +319,19 @@ def _weights(
         factor,
         steps=STEPS,
     )
+
+
+def _valued(
+    problem: Problem, worth: ByRecord, policy: Policy, people: Workforce
+) -> Problem:
+    """Put the user's utility in place of the weights; rows weigh the workers."""
+    scale = tuple(
+        Fraction(round(_mean_factor(policy.utilities, accounts, "") * STEPS), STEPS)
+        for accounts in people.accounts
+    )
+    flat = Weights.flat(problem.n_entries, problem.n_adversaries)
+    made = Utilities((worth,) * len(people), scale)
+    return replace(problem, weights=flat, utilities=made)
 
 
 def _mean_factor(

@@ -219,6 +219,7 @@ def numbers_of(numbers: dict[str, Any]) -> str:
     """Lay the numbers of a plan out for people."""
     best = Fraction(numbers["best"])
     share = float(Fraction(numbers["utility"]) / best) if best else 1.0
+    by = f", by {numbers['utility_by']}" if numbers.get("utility_by") else ""
     worst = numbers["worst"]
     nearest = (
         f"{worst['share']:.2f} of a limit ({worst['rule']}: f = {worst['f']}, "
@@ -236,7 +237,7 @@ def numbers_of(numbers: dict[str, Any]) -> str:
             f"  planned      {count(numbers['pairs'], 'showing')} · "
             f"{count(numbers['held'], 'field')} held back",
             *_reserve(numbers),
-            f"  utility      {share:.3f} of the best without limits",
+            f"  utility      {share:.3f} of the best without limits{by}",
             f"  worst share  {nearest}   complete sets: {numbers['complete']}",
         ]
     )

@@ -250,14 +250,15 @@ def _search(
     """Read the instance and solve it."""
     import numpy as np
 
-    from dispatcher.strategies import find_solver
+    from dispatcher.strategies import find_solver, load_utility
+    from policies.functions import InvalidFunction
     from policies.instance import read_instance
     from policies.instance_fields import InvalidInstance
     from policies.solvers import Limits
 
     solver = find_solver(algorithm)
     try:
-        found = read_instance(document)
+        found = read_instance(document, load_utility)
     except InvalidInstance as error:
         raise _invalid(where, error) from None
     if not solver.supports(found.problem):
@@ -267,7 +268,14 @@ def _search(
             fix="leave --algorithm out: auto picks by structure",
         )
     rng = np.random.default_rng(seed)
-    return found, solver(found.problem, rng, Limits(**limits))
+    try:
+        return found, solver(found.problem, rng, Limits(**limits))
+    except InvalidFunction as error:
+        raise Invalid(
+            f"{where}: its utility failed while it was planned by",
+            why=str(error),
+            fix="tell the author of the function, or name another utility",
+        ) from None
 
 
 def _withheld(
@@ -340,7 +348,7 @@ def report(
             "exact": core.exact,
             "available": core.available,
         },
-        "tried": list(solution.tried),
+        "tried": [*found.notes, *solution.tried],
     }
 
 
