@@ -64,6 +64,7 @@ __all__ = [
     "ConnectorError",
     "Content",
     "Feed",
+    "Finishing",
     "Forgetting",
     "Form",
     "Handle",
@@ -160,6 +161,17 @@ class Inviting(Protocol):
         It is signed by a key of this connector alone, so that no link of another
         connector opens a page here; it has no ``~`` in it, and touches no network.
         """
+
+
+@runtime_checkable
+class Finishing(Protocol):
+    """A market whose workers tell it, by a link, that they are done.
+
+    Optional: elsewhere nothing has to be told.
+    """
+
+    def finish(self, account: str) -> str:
+        """Make the link, the same for the same account; it touches no network."""
 
 
 @dataclass(frozen=True)

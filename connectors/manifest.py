@@ -60,6 +60,8 @@ class Limits:
         Most bytes of content in one item, >= 0.
     per_minute : int or None
         Most calls of publish or send in a minute.
+    poll_seconds : int
+        Least seconds between two looks for answers, >= 0.
     account_bytes : int
         Longest account in bytes of UTF-8.
     """
@@ -67,11 +69,13 @@ class Limits:
     items: int = 1000
     content_bytes: int = 32 << 20
     per_minute: int | None = None
+    poll_seconds: int = 0
     account_bytes: int = 1024
 
     def __post_init__(self) -> None:
         expect(self.items >= 1, "items", self.items, ">= 1")
         expect(self.content_bytes >= 0, "content_bytes", self.content_bytes, ">= 0")
+        expect(self.poll_seconds >= 0, "poll_seconds", self.poll_seconds, ">= 0")
         expect(self.account_bytes >= 1, "account_bytes", self.account_bytes, ">= 1")
         if self.per_minute is not None:
             expect(self.per_minute >= 1, "per_minute", self.per_minute, ">= 1")

@@ -112,6 +112,25 @@ def check_key(key: bytes, fix: str) -> bytes:
     return key
 
 
+def token_and_key(secret: bytes, kind: str) -> tuple[str, bytes]:
+    """Read a secret of two lines: the outside's token, and a key of ours in hex.
+
+    Raises
+    ------
+    Misconfigured
+        It has another shape; nothing of it is told.
+    """
+    try:
+        token, key = secret.decode("ascii").split()
+        return token, bytes.fromhex(key)
+    except ValueError:
+        raise Misconfigured(
+            f"the secret of {kind} is not two lines",
+            why="the first is the API token, the second the signing key in hex",
+            fix='make a key: python -c "import secrets; print(secrets.token_hex(32))"',
+        ) from None
+
+
 def arrival(key: bytes, visit: Visit, now: datetime, *, why: str, fix: str) -> Arrival:
     """Resolve a visitor by the signed token in parameter ``token``.
 

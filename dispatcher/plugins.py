@@ -21,6 +21,7 @@ GROUP: Final = "sparsi_dispatcher.connectors"
 BUILT_IN: Final[Mapping[str, str]] = {
     "folder": "connectors.folder:CONNECTOR",
     "inhouse": "connectors.inhouse:CONNECTOR",
+    "prolific": "connectors.prolific:CONNECTOR",
     "s3": "connectors.s3:CONNECTOR",
     "segment": "connectors.segment:CONNECTOR",
     "sftp": "connectors.sftp:CONNECTOR",

@@ -70,5 +70,6 @@ def test_the_limits_are_those_that_the_text_names():
         "items",
         "content_bytes",
         "per_minute",
+        "poll_seconds",
         "account_bytes",
     ]

@@ -59,7 +59,16 @@ def test_the_connectors_of_the_settings_are_listed_with_what_they_declare(run):
 def test_all_kinds_that_could_be_set_up_are_listed(run):
     told = json.loads(run("list", "--available", "--json").out)["connectors"]
     kinds = {row["kind"] for row in told}
-    assert kinds >= {"folder", "inhouse", "s3", "segment", "sftp", "turkle", "webhook"}
+    assert kinds >= {
+        "folder",
+        "inhouse",
+        "prolific",
+        "s3",
+        "segment",
+        "sftp",
+        "turkle",
+        "webhook",
+    }
 
 
 def test_capabilities_say_what_was_tested_against(run):

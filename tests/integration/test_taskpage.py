@@ -448,6 +448,7 @@ ROUTES = [
     ("GET", "/"),
     ("POST", "/arrive"),
     ("POST", "/leave"),
+    ("GET", "/from/inhouse"),
     ("POST", "/start"),
     ("GET", "/task/{token}"),
     ("POST", "/task/{token}/answer"),
@@ -470,6 +471,7 @@ def test_the_walk_knows_every_route(app):
     walked = {path for _, path in ROUTES}
     for route in app._app.routes:
         path = route.path.replace("{crop_id}", "{crop}")
+        path = path.replace("{connector}", "inhouse")
         assert path.replace("{name}", "task.css") in walked
 
 

@@ -78,13 +78,24 @@ class Desk:
 
     # -- who ---------------------------------------------------------------------
 
-    def arrive(self, connector: str, arrival: Arrival) -> Present | None:
-        """Let a resolved visitor in, if the account is active and the invite valid."""
+    def arrive(
+        self, connector: str, arrival: Arrival, *, invited: bool = True
+    ) -> Present | None:
+        """Let a resolved visitor in, if the account is active.
+
+        Parameters
+        ----------
+        connector : str
+        arrival : Arrival
+        invited : bool
+            Whether the ticket is of a personal link of ours, which must be the valid
+            one; otherwise the market alone says who comes.
+        """
         with self._store.read() as tx:
             account = rows.account_named(tx, connector, arrival.account)
         if account is None or account.state != "active":
             return None
-        if arrival.ticket != str(account.invite):
+        if invited and arrival.ticket != str(account.invite):
             return None
         return Present(account.id, account.invite)
 
@@ -93,6 +104,12 @@ class Desk:
         with self._store.read() as tx:
             account = rows.account(tx, account_id)
         return None if _out(account, number) else Present(account_id, number)
+
+    def account(self, who: Present) -> tuple[str, str]:
+        """Connector and name of a worker's account."""
+        with self._store.read() as tx:
+            account = rows.account(tx, who.account_id)
+        return ("", "") if account is None else (account.connector, account.name)
 
     def has_task(self, who: Present) -> bool:
         """Whether the worker has a task in hand."""

@@ -67,6 +67,7 @@ def task_app(
         routes=[
             Route("/", door.home, methods=["GET"]),
             Route("/arrive", door.arrive, methods=["POST"]),
+            Route("/from/{connector}", door.bring, methods=["GET"]),
             Route("/leave", door.leave, methods=["POST"]),
             Route("/start", table.start, methods=["POST"]),
             Route(task, table.visit, methods=["GET"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from starlette.concurrency import run_in_threadpool
@@ -12,7 +13,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from connectors.base import Arrival, ConnectorError, Market, Visit
+from connectors.base import (
+    Arrival,
+    ConnectorError,
+    Finishing,
+    Inviting,
+    Market,
+    Visit,
+)
 from dispatcher.stages.serving import Present, Serving
 from dispatcher.store import Clock
 from dispatcher.surfaces.forms import own_page, read_form
@@ -23,6 +31,8 @@ from dispatcher.surfaces.taskpage.sessions import ANONYMOUS, Seals, Session
 from dispatcher.surfaces.taskpage.settings import PageSettings
 
 _SECOND: Final = 1_000_000
+_OURS: Final = ("form_token", "market", "invite")
+_BROUGHT: Final = 16_384  # characters that a market may send along
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,10 @@ class Door:
         if found is None:
             return self.closed(request, refused=True)
         connector, arrival = found
-        worker = await run_in_threadpool(self._serving.arrive, connector, arrival)
+        invited = isinstance(self._markets[connector], Inviting)
+        worker = await run_in_threadpool(
+            partial(self._serving.arrive, connector, arrival, invited=invited)
+        )
         if worker is None:
             return self.closed(request, refused=True)
         ends_at = self._clock() + round(self._settings.session * _SECOND)
@@ -126,6 +139,32 @@ class Door:
         response.delete_cookie(self._form_cookie, secure=self._settings.https)
         return response
 
+    async def bring(self, request: Request) -> Response:
+        """``GET /from/CONNECTOR``: carry on what a market sends along with a worker.
+
+        The parameters become a form that is posted once: a look at the address alone
+        (a preview, a prefetch) opens nothing, and they leave the address bar.
+        """
+        connector = request.path_params["connector"]
+        market = self._markets.get(connector)
+        brought = dict(request.query_params)
+        size = sum(len(name) + len(text) for name, text in brought.items())
+        if market is None or isinstance(market, Inviting) or size > _BROUGHT:
+            return self.closed(request, refused=True)
+        brought = {name: text for name, text in brought.items() if name not in _OURS}
+        session = self._doorstep(request)
+        response = self._pages.bring(
+            request, self.form_token(session), connector, brought
+        )
+        self._remember(response, self._form_cookie, session)
+        return response
+
+    def way_out(self, worker: Present) -> str:
+        """Link by which a worker tells the market of being done; mostly none."""
+        connector, account = self._serving.account(worker)
+        market: object = self._markets.get(connector)
+        return market.finish(account) if isinstance(market, Finishing) else ""
+
     async def leave(self, request: Request) -> Response:
         """``POST /leave``: the browser forgets the session."""
         form = await read_form(request)
@@ -136,16 +175,21 @@ class Door:
         return response
 
     def closed(self, request: Request, *, refused: bool) -> Response:
-        """Ask for an invitation, under a session that only guards this form."""
-        session = self._session(request, self._form_cookie)
-        if session is None:
-            ends_at = self._clock() + round(self._settings.session * _SECOND)
-            session = Session.open(ANONYMOUS, 0, ends_at)
+        """Ask for an invitation."""
+        session = self._doorstep(request)
         response = self._pages.arrive(
             request, self.form_token(session), refused=refused
         )
         self._remember(response, self._form_cookie, session)
         return response
+
+    def _doorstep(self, request: Request) -> Session:
+        """Session of somebody not let in yet: it only guards the form of arrival."""
+        session = self._session(request, self._form_cookie)
+        if session is not None:
+            return session
+        ends_at = self._clock() + round(self._settings.session * _SECOND)
+        return Session.open(ANONYMOUS, 0, ends_at)
 
     def _session(self, request: Request, cookie: str) -> Session | None:
         return self._seals.read(request.cookies.get(cookie, ""), self._clock())
@@ -180,8 +224,7 @@ class Door:
         market = self._markets.get(connector)
         if market is None:
             return None
-        ours = ("form_token", "market", "invite")
-        parameters = {name: text for name, text in form.items() if name not in ours}
+        parameters = {name: text for name, text in form.items() if name not in _OURS}
         visit = Visit({**parameters, "token": token}, dict(request.headers))
         now = datetime.fromtimestamp(self._clock() / _SECOND, UTC)
         try:

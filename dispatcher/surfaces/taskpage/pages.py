@@ -44,6 +44,22 @@ class Pages:
             request, "arrive.html", status, form_token=form_token, refused=refused
         )
 
+    def bring(
+        self,
+        request: Request,
+        form_token: str,
+        connector: str,
+        brought: Mapping[str, str],
+    ) -> HTMLResponse:
+        """Ask a worker whom a market sent to go on."""
+        return self._page(
+            request,
+            "bring.html",
+            form_token=form_token,
+            connector=connector,
+            brought=brought,
+        )
+
     def ready(
         self, request: Request, form_token: str, *, continues: bool, saved: str = ""
     ) -> HTMLResponse:
@@ -57,9 +73,20 @@ class Pages:
             minutes=in_words(self._lease),
         )
 
-    def nothing(self, request: Request, form_token: str) -> HTMLResponse:
-        """Say that there is nothing: the one page for every reason."""
-        return self._page(request, "nothing.html", form_token=form_token)
+    def nothing(
+        self, request: Request, form_token: str, way_out: str = ""
+    ) -> HTMLResponse:
+        """Say that there is nothing: the one page for every reason.
+
+        Parameters
+        ----------
+        form_token : str
+        way_out : str
+            Link by which the market is told that the worker is done; empty for none.
+        """
+        return self._page(
+            request, "nothing.html", form_token=form_token, way_out=way_out
+        )
 
     def task(
         self,

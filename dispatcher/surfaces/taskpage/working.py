@@ -196,11 +196,13 @@ class Table:
         )
 
     async def _nothing(self, request: Request, guest: Guest, began: float) -> Response:
+        way_out = await run_in_threadpool(self._door.way_out, guest.worker)
         if self._neutral > 0:
             passed = anyio.current_time() - began
             steps = max(1, math.ceil(passed / self._neutral))
             await anyio.sleep(steps * self._neutral - passed)
-        return self._pages.nothing(request, self._door.form_token(guest.session))
+        form_token = self._door.form_token(guest.session)
+        return self._pages.nothing(request, form_token, way_out)
 
     def _task(
         self, request: Request, guest: Guest, showing: Showing, error: str = ""

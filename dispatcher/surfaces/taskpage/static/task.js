@@ -19,6 +19,11 @@
     enter();
     return;
   }
+  if (page === "bring") { // what a market sent along leaves the address bar as well
+    history.replaceState(null, "", "/");
+    $("bring").submit();
+    return;
+  }
   if (location.pathname !== "/" || location.hash) history.replaceState(null, "", "/");
   if (page !== "task") return;
 

@@ -1,0 +1,122 @@
+"""What is asked of Prolific: studies, participant groups, submissions, signing keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from connectors.errors import Misconfigured
+from connectors.http import Http
+from connectors.rest import Rest
+
+_MOST_PAGES: Final = 10_000
+_PAGE: Final = 100
+
+
+class Api:
+    """Calls to Prolific.
+
+    Parameters
+    ----------
+    url : str
+        Where the interface begins: ``https://api.prolific.com``.
+    token : str
+        Of a researcher; sent in a header only.
+    project : str
+    workspace : str
+    http : Http
+
+    Raises
+    ------
+    Misconfigured
+        A URL that must not be called.
+    """
+
+    def __init__(
+        self, url: str, token: str, http: Http, *, project: str, workspace: str
+    ) -> None:
+        base = f"{url.rstrip('/')}/"
+        authorization = {"authorization": f"Token {token}"}
+        self._rest = Rest(f"{base}api/v1/", authorization, http, "Prolific")
+        self._keys = Rest(f"{base}.well-known/study/", {}, http, "Prolific")
+        self._project = project
+        self._workspace = workspace
+
+    def studies(self) -> Iterator[dict[str, Any]]:
+        """Give the project's studies, the newest first, short forms."""
+        path = f"projects/{quote(self._project, safe='')}/studies/"
+        return self._every(path, "ordering=-date_created")
+
+    def study(self, number: str) -> dict[str, Any] | None:
+        """Read one study whole; None for one that is gone."""
+        told = self._rest.ask("GET", f"studies/{quote(number, safe='')}/", missing=True)
+        return None if told is None else self._rest.thing(told)
+
+    def draft(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Make a study that nobody sees yet; asked again, Prolific makes a second."""
+        draft = {**told, "project": self._project}
+        return self._rest.thing(self._rest.ask("POST", "studies/", draft))
+
+    def move(self, number: str, action: str) -> None:
+        """Move a study on: ``PUBLISH``, ``STOP`` and so on; gone already is left gone."""
+        path = f"studies/{quote(number, safe='')}/transition/"
+        self._rest.ask("POST", path, {"action": action}, missing=True)
+
+    def group_of(self, participant: str, name: str) -> str:
+        """Make a group of one participant, and read back that it holds that one.
+
+        Raises
+        ------
+        Misconfigured
+            It does not: nothing may be offered to it.
+        """
+        made = self._rest.thing(self._rest.ask("POST", "participant-groups/", {
+            "workspace_id": self._workspace,
+            "name": name,
+            "participant_ids": [participant],
+        }))  # fmt: skip
+        group = str(made["id"])
+        path = f"participant-groups/{quote(group, safe='')}/participants/"
+        members = self._results(self._rest.ask("GET", path))
+        if [one.get("participant_id") for one in members] != [participant]:
+            raise Misconfigured(
+                "Prolific does not keep who a study is for",
+                why="the group read back holds other participants than were set",
+                fix="see who else changes participant groups of this workspace",
+            )
+        return group
+
+    def submissions(self, study: str) -> Iterator[dict[str, Any]]:
+        """Give the submissions of one study."""
+        return self._every("submissions/", f"study={quote(study, safe='')}")
+
+    def signing_keys(self) -> list[dict[str, Any]]:
+        """Fetch the public keys that sign study links."""
+        told = self._rest.thing(self._keys.ask("GET", "jwks.json"))
+        keys = told.get("keys")
+        if not isinstance(keys, list):
+            raise self._rest.strange()
+        return [key for key in keys if isinstance(key, dict)]
+
+    def close(self) -> None:
+        """Close what is kept open."""
+        self._rest.close()  # both speak through the same client
+
+    def _every(self, path: str, query: str) -> Iterator[dict[str, Any]]:
+        """Go through pages by the link to the next one: past the last stands a 404."""
+        asked = f"{query}&page=1&page_size={_PAGE}"
+        for _ in range(_MOST_PAGES):
+            told = self._rest.thing(self._rest.ask("GET", f"{path}?{asked}"))
+            yield from self._results(told)
+            following = (told.get("_links") or {}).get("next") or {}
+            # Only the query is taken over: the token goes to no other place.
+            asked = urlsplit(str(following.get("href") or "")).query
+            if not asked:
+                return
+
+    def _results(self, told: object) -> list[dict[str, Any]]:
+        results = self._rest.thing(told).get("results")
+        if not isinstance(results, list):
+            raise self._rest.strange()
+        return [self._rest.thing(one) for one in results]

@@ -1,0 +1,343 @@
+"""Prolific as a market: a content-free study for one participant, made in safe order.
+
+The group of one comes first and is read back, then the draft, which is read back too,
+and only then is it published: after that its filter can not be changed any more.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from connectors.base import (
+    Answer,
+    Arrival,
+    Binding,
+    Collected,
+    Content,
+    Handle,
+    Idempotency,
+    Identity,
+    Limits,
+    Manifest,
+    Misconfigured,
+    Offer,
+    Outcome,
+    Preview,
+    Rejected,
+    Role,
+    Settings,
+    Visit,
+)
+from connectors.http import Http
+from connectors.prolific.api import Api
+from connectors.prolific.proof import Keys, read
+from connectors.tickets import check_key, token_and_key
+
+MANIFEST: Final = Manifest(
+    name="prolific",
+    role=Role.MARKET,
+    binding=Binding.ASSIGNED,
+    identity=Identity.SIGNED,
+    content=Content.OURS,
+    preview=Preview.CONTENTLESS,
+    idempotency=Idempotency.SEARCH,
+    limits=Limits(items=200, per_minute=30, account_bytes=128, poll_seconds=30),
+    tested_against="own emulator: contract-true, not live",
+)
+URL: Final = "https://api.prolific.com"
+DONE: Final = "https://app.prolific.com/submissions/complete"
+
+_GONE: Final = ("RETURNED", "TIMED-OUT", "SCREENED OUT", "REJECTED")
+_OPEN: Final = ("RESERVED", "ACTIVE", "PROCESSING", "UNKNOWN")
+_NEVER_SHOWN: Final = ("UNPUBLISHED", "SCHEDULED")
+_ENDED: Final = ("COMPLETED", "AWAITING REVIEW")
+_PLACEHOLDERS: Final = (
+    "PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}"
+    "&SESSION_ID={{%SESSION_ID%}}"
+)
+_KNOWN: Final = ("workspace", "project", "page", "reward", "minutes", "title",
+                 "description", "review", "url", "allow_private")  # fmt: skip
+_REQUIRED: Final = _KNOWN[:5]
+_REVIEWS: Final = {"manual": "MANUALLY_REVIEW", "automatic": "AUTOMATICALLY_APPROVE"}
+
+
+class Prolific:
+    """One project at Prolific.
+
+    Parameters
+    ----------
+    api : Api
+    key : bytes
+        Hides who a study is for and makes completion codes; at least 32 bytes.
+    values : Mapping[str, str]
+        The settings, checked.
+    """
+
+    def __init__(self, api: Api, key: bytes, values: Mapping[str, str]) -> None:
+        self._api = api
+        self._key = check_key(
+            key, "write 32 random bytes in hex into the second line of secret_file"
+        )
+        self._values = values
+        self._page = values["page"].rstrip("/")
+        self._keys = Keys(api.signing_keys)
+
+    @property
+    def manifest(self) -> Manifest:
+        """Assigned to one participant, content ours."""
+        return MANIFEST
+
+    def publish(self, offer: Offer) -> Handle:
+        """Make a study for one participant, and publish it once it is safe.
+
+        A draft of this key that a first try left behind is finished; a study that was
+        published once is never made again, also when it was stopped.
+        """
+        MANIFEST.check(offer)
+        if _origin(offer.link) != _origin(self._page):
+            raise Misconfigured(
+                "page of this connector and worker_url lead to different places",
+                fix="set page to worker_url and /from/ and the connector's name",
+            )
+        name = self._name(offer.key)
+        found = self._study(name)
+        if found is None:
+            group = self._api.group_of(offer.account, name)
+            found = self._api.draft(self._told(offer, name, group))
+        number = str(found["id"])
+        if found.get("status") in _NEVER_SHOWN:
+            self._check(number, offer.account)
+            self._api.move(number, "PUBLISH")
+        return Handle(offer.key, number)
+
+    def _told(self, offer: Offer, name: str, group: str) -> dict[str, Any]:
+        """Spell a study out; nothing of a field or a record is in it."""
+        values = self._values
+        minutes = int(values["minutes"])
+        return {
+            "name": values.get("title", "Data entry"),
+            "internal_name": name,
+            "description": values.get(
+                "description",
+                "Short tasks on a page of ours: read what is shown, write it down.",
+            ),
+            "external_study_url": self._url(offer.account),
+            "is_external_study_url_secure": True,
+            "prolific_id_option": "url_parameters",
+            "completion_codes": [{
+                "code": self._code(offer.account),
+                "code_type": "COMPLETED",
+                "actions": [{"action": _REVIEWS[values.get("review", "manual")]}],
+            }],
+            "total_available_places": 1,
+            "estimated_completion_time": minutes,
+            "reward": int(values["reward"]),
+            "filters": [
+                {"filter_id": "participant_group_allowlist", "selected_values": [group]}
+            ],
+            "metadata": json.dumps([item.token for item in offer.items]),
+        }  # fmt: skip
+
+    def _url(self, account: str) -> str:
+        mark = urlencode({"k": self._opaque("study", account)})
+        return f"{self._page}?{_PLACEHOLDERS}&{mark}"
+
+    def _check(self, number: str, account: str) -> None:
+        """Read a draft back: it is for one group, one place, and its links are signed.
+
+        Raises
+        ------
+        Misconfigured
+            Prolific keeps something else; the draft is left unpublished.
+        """
+        kept = self._api.study(number) or {}
+        filters = kept.get("filters") or []
+        single = len(filters) == 1 and len(filters[0].get("selected_values") or ()) == 1
+        allows = single and filters[0].get("filter_id") == "participant_group_allowlist"
+        if not kept.get("is_external_study_url_secure"):
+            raise Misconfigured(
+                "this workspace does not sign study links",
+                why="a participant could write another one's id into the address bar",
+                fix="ask Prolific to turn on secure study URLs for the workspace",
+            )
+        placed = kept.get("total_available_places") == 1
+        if not (
+            allows and placed and kept.get("external_study_url") == self._url(account)
+        ):
+            raise Misconfigured(
+                "Prolific does not keep a study as it was drafted",
+                why="group, places or address read back differ from those set",
+                fix="see who else changes studies of this project",
+            )
+
+    def find(self, key: str) -> Handle | None:
+        """Ask for the study of this key; a draft that nobody has seen is not there."""
+        found = self._study(self._name(key))
+        if found is None or found.get("status") in _NEVER_SHOWN:
+            return None
+        return Handle(key, str(found["id"]))
+
+    def withdraw(self, handle: Handle) -> None:
+        """Stop the study; one that has ended or is gone is no error."""
+        study = self._api.study(handle.reference)
+        if study is not None and study.get("status") not in _ENDED:
+            self._api.move(handle.reference, "STOP")
+
+    def arrive(self, visit: Visit, now: datetime) -> Arrival:
+        """Read who comes from what Prolific signed, for a study made by us for them.
+
+        Raises
+        ------
+        Rejected
+            No token; a forged, foreign or old one; an address that says otherwise.
+        """
+        token = visit.parameters.get("prolific_token", "")
+        signed = read(token, self._keys, self._page, now)
+        account = signed.get("PROLIFIC_PID")
+        for name in ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"):
+            said = visit.parameters.get(name, signed.get(name))
+            if not isinstance(said, str) or not said or said != signed.get(name):
+                raise _edited()
+        mark = str(signed.get("k", ""))
+        own = hmac.compare_digest(
+            mark.encode(), self._opaque("study", str(account)).encode()
+        )
+        if not own or signed.get("workspace_id") != self._values["workspace"]:
+            raise _edited()
+        session = str(signed["SESSION_ID"])
+        return Arrival(str(account), Identity.SIGNED, ticket=session)
+
+    def finish(self, account: str) -> str:
+        """Where a participant says at Prolific that the work is done."""
+        return f"{DONE}?{urlencode({'cc': self._code(account)})}"
+
+    def collect(self, cursor: str) -> Collected:
+        """Tell which studies were handed back or timed out; answers lie on our page.
+
+        The cursor is the moment of the newest study before which all have ended: what
+        is told is told again until then, under the same ids.
+        """
+        answers: list[Answer] = []
+        ended_before = cursor
+        still_open = False
+        for study in reversed(list(self._since(cursor))):
+            told, ended = self._returned(study)
+            answers += told
+            still_open = still_open or not ended
+            if not still_open:
+                ended_before = max(ended_before, str(study.get("date_created", "")))
+        return Collected(ended_before, tuple(answers))
+
+    def _since(self, moment: str) -> Iterator[dict[str, Any]]:
+        for study in self._api.studies():
+            if moment and str(study.get("date_created", "")) < moment:
+                return
+            if str(study.get("internal_name") or "").startswith("offer-"):
+                yield study
+
+    def _returned(self, study: Mapping[str, Any]) -> tuple[list[Answer], bool]:
+        """Give a study's hand-backs, and whether nothing can follow.
+
+        A study that was handed back is stopped: its place would open again, and what
+        is planned anew comes in a study of its own.
+        """
+        ended = study.get("status") in _ENDED
+        if not study.get("number_of_submissions"):
+            return [], ended
+        number = str(study["id"])
+        submissions = list(self._api.submissions(number))
+        gone = [one for one in submissions if one.get("status") in _GONE]
+        working = any(one.get("status") in _OPEN for one in submissions)
+        if gone and not ended and not working:
+            self._api.move(number, "STOP")
+        answers = [told for one in gone for told in self._hand_backs(number, one)]
+        return answers, ended and not working
+
+    def _hand_backs(self, study: str, submission: Mapping[str, Any]) -> list[Answer]:
+        whole = self._api.study(study) or {}
+        account = str(submission.get("participant_id") or "")
+        return [
+            Answer(
+                id=f"{submission['id']}:{submission['status']}:{token}",
+                token=token,
+                account=account,
+                outcome=Outcome.RETURNED,
+            )
+            for token in _tokens(whole.get("metadata"))
+            if account
+        ]
+
+    def close(self) -> None:
+        """Close the connections that are kept open."""
+        self._api.close()
+
+    def _study(self, name: str) -> dict[str, Any] | None:
+        named = [one for one in self._api.studies() if one.get("internal_name") == name]
+        # Two drafts after a broken try: the one that was published counts.
+        named.sort(key=lambda one: one.get("status") in _NEVER_SHOWN)
+        return named[0] if named else None
+
+    def _name(self, key: str) -> str:
+        return f"offer-{self._opaque('offer', key)}"
+
+    def _code(self, account: str) -> str:
+        """Make the completion code of a participant: of nobody else, and no proof."""
+        digest = hmac.digest(self._key, f"code\0{account}".encode(), "sha256")
+        return base64.b32encode(digest)[:12].decode("ascii")
+
+    def _opaque(self, *parts: str) -> str:
+        told = "\0".join(parts).encode()
+        return hmac.digest(self._key, told, "sha256").hex()[:32]
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
+def _tokens(metadata: object) -> list[str]:
+    """Read the opaque tokens that we left with a study; nothing where they are gone."""
+    try:
+        told = json.loads(str(metadata))
+    except ValueError:
+        return []
+    return (
+        [token for token in told if isinstance(token, str) and token]
+        if isinstance(told, list)
+        else []
+    )
+
+
+def _edited() -> Rejected:
+    return Rejected(
+        "this is no study of ours for this participant",
+        why="what Prolific signed says something else than the address",
+        fix="open the study again from Prolific",
+    )
+
+
+def open_prolific(settings: Settings) -> Prolific:
+    """Open the project that the settings name."""
+    values = settings.of("prolific", _KNOWN, _REQUIRED)
+    for name in ("reward", "minutes"):
+        text = values[name]
+        if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) < 100_000):
+            raise Misconfigured(
+                f"{name} of prolific is not a whole number above 0",
+                fix="reward is in cents of the account's currency, minutes in minutes",
+            )
+    if values.get("review", "manual") not in _REVIEWS:
+        raise Misconfigured("review of prolific is neither manual nor automatic",
+                            fix="leave it out for manual")  # fmt: skip
+    token, key = token_and_key(settings.secret, "prolific")
+    http = Http(private=settings.private)
+    http.check(values["page"])
+    api = Api(values.get("url", URL), token, http, project=values["project"],
+              workspace=values["workspace"])  # fmt: skip
+    return Prolific(api, key, values)

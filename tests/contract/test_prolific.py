@@ -1,0 +1,368 @@
+"""The prolific connector against an emulator of our own, over real HTTP."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from urllib.parse import parse_qs, parse_qsl, urlsplit
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from connectors.base import (
+    Handle,
+    Identity,
+    Item,
+    Offer,
+    Outcome,
+    Rejected,
+    Settings,
+    TryLater,
+    Visit,
+)
+from connectors.contract import NOW, Bench, MarketContract, offer_for
+from connectors.errors import Misconfigured
+from connectors.prolific import CONNECTOR, Prolific
+from tests.contract.prolific_server import (
+    PROJECT,
+    TOKEN,
+    WORKSPACE,
+    new_key,
+    prolific_server,
+)
+from tests.contract.prolific_server import Prolific as Server
+
+PAGE = "https://tasks.example.test"
+ARRIVAL = f"{PAGE}/from/prolific"
+PID = "5f3e1c9d2b7a4e0011223344"
+SECRET = f"{TOKEN}\n{(b'k' * 32).hex()}\n".encode()
+OPENED: list[Prolific] = []
+ITEMS = (Item("task-1"), Item("task-2"))
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with prolific_server() as running:
+        yield running
+        while OPENED:
+            OPENED.pop().close()
+
+
+def values(server: Server, **more: str) -> dict[str, str]:
+    return {
+        "workspace": WORKSPACE, "project": PROJECT, "page": ARRIVAL, "reward": "120",
+        "minutes": "10", "url": server.url, "allow_private": "127.0.0.1", **more,
+    }  # fmt: skip
+
+
+def open_at(server: Server, secret: bytes = SECRET, **more: str) -> Prolific:
+    market = CONNECTOR.open(Settings(values(server, **more), secret=secret))
+    assert isinstance(market, Prolific)
+    OPENED.append(market)
+    return market
+
+
+def offer(key: str = "k1", account: str = PID) -> Offer:
+    return Offer(key, account=account, items=ITEMS, link=f"{PAGE}/")
+
+
+def visit_of(link: str) -> Visit:
+    return Visit(dict(parse_qsl(urlsplit(link).query)))
+
+
+def study_of(server: Server, handle: Handle) -> dict:
+    return server.studies[handle.reference]
+
+
+def forged(server: Server) -> list[Visit]:
+    """Visits that must be refused, each for one reason."""
+    market = open_at(server)
+    study = study_of(server, market.publish(offer("forged")))
+    session = server.take(PID, study)
+    link = server.link(session, NOW)
+    good = dict(parse_qsl(urlsplit(link).query))
+    token = good.pop("prolific_token")
+    aud, claims = ARRIVAL, {**good, "workspace_id": WORKSPACE}
+    server.keys["strange"] = new_key()
+
+    def signed(where: str = aud, sub: str = session, **said: str) -> str:
+        return server.sign({**claims, **said}, sub, where, NOW)
+
+    strange = server.sign(claims, session, aud, NOW, "strange")
+    del server.keys["strange"]
+    public = server.keys["k1"].public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.PKCS1
+    )  # fmt: skip
+    body = jwt.decode(token, options={"verify_signature": False})
+    head, _, tail = token.split(".")
+    tokens = {
+        "unknown kid": strange,
+        "no algorithm": jwt.encode(body, "", "none", headers={"kid": "k1"}),
+        "another algorithm": jwt.encode(
+            body, public[:60], "HS256", headers={"kid": "k1"}
+        ),
+        "no kid": jwt.encode(body, server.keys["k1"], "RS256"),
+        "cut": token[:-2],
+        "body of another": ".".join((head, signed().split(".")[1][:-3], tail)),
+        "another place": signed("https://evil.example.test/from/prolific"),
+        "another workspace": signed(workspace_id="ws2"),
+        "a study of others": signed(k="0" * 32),
+        "another participant": signed(PROLIFIC_PID="somebody-else"),
+        "another session": signed(sub="s999"),
+        "old": server.sign(claims, session, aud, NOW - timedelta(minutes=3)),
+        "of tomorrow": server.sign(claims, session, aud, NOW + timedelta(days=1)),
+        "text": "💥",
+        "long": "x" * 10_000,
+        "dots": "..",
+    }
+    edited = Visit({**good, "prolific_token": token, "PROLIFIC_PID": "me"})
+    return [Visit({**good, "prolific_token": one}) for one in tokens.values()] + [
+        edited,
+        Visit(good),
+    ]
+
+
+class TestProlific(MarketContract):
+    @pytest.fixture
+    def bench(self, server: Server) -> Bench:
+        numbers = itertools.count()
+
+        def visit(account, now):
+            offered = replace(offer(f"v{next(numbers)}"), account=account)
+            study = study_of(server, open_at(server).publish(offered))
+            return visit_of(server.link(server.take(account, study), now))
+
+        @contextmanager
+        def answer_lost():
+            """The study is published, and we never hear of it."""
+            respond = server.receiver.respond
+
+            def cut(request):
+                told = respond(request)
+                return None if request.path.endswith("/transition/") else told
+
+            server.receiver.respond = cut
+            try:
+                yield
+            finally:
+                server.receiver.respond = respond
+
+        return Bench(
+            open=lambda: open_at(server),
+            seen=lambda _: server.held(),
+            copies=lambda _: len(server.studies),
+            visit=visit,
+            crash_after_accept=answer_lost,
+        )
+
+
+def test_only_its_participant_sees_a_study_and_nothing_of_a_record_lies_in_it(server):
+    open_at(server).publish(offer())
+    assert len(server.visible(PID)) == 1
+    assert not server.visible("another")
+    (study,) = server.studies.values()
+    assert PID not in study["external_study_url"] + study["internal_name"]
+    assert study["total_available_places"] == 1
+
+
+def test_who_comes_is_whom_prolific_signed(server):
+    market = open_at(server)
+    session = server.take(PID, study_of(server, market.publish(offer())))
+    arrival = market.arrive(visit_of(server.link(session, NOW)), NOW)
+    assert (arrival.account, arrival.identity) == (PID, Identity.SIGNED)
+    assert arrival.ticket == session
+
+
+def test_every_forged_arrival_is_refused_in_the_same_words(server):
+    market = open_at(server)
+    told = set()
+    for visit in forged(server):
+        with pytest.raises(Rejected) as caught:
+            market.arrive(visit, NOW)
+        told.add(caught.value.what)
+        assert PID not in str(caught.value)
+    assert len(told) == 3, "one wording for forged, edited and expired each"
+
+
+def test_without_signed_links_nothing_is_published(server):
+    server.signs = False
+    with pytest.raises(Misconfigured, match="does not sign"):
+        open_at(server).publish(offer())
+    assert not server.visible(PID)
+    assert open_at(server).find("k1") is None
+
+
+def test_a_draft_that_a_first_try_left_is_finished_and_not_doubled(server):
+    respond = server.receiver.respond
+    server.receiver.respond = lambda request: (
+        (503, {}, b"") if "transition" in request.path else respond(request)
+    )
+    with pytest.raises(TryLater):
+        open_at(server).publish(offer())
+    assert open_at(server).find("k1") is None
+    server.receiver.respond = respond
+    open_at(server).publish(offer())
+    assert [study["status"] for study in server.studies.values()] == ["ACTIVE"]
+
+
+def test_a_study_is_found_on_any_page_of_many(server):
+    market = open_at(server)
+    handles = [market.publish(offer(f"k{n}")) for n in range(7)]
+    assert [market.find(f"k{n}") for n in range(7)] == handles
+
+
+@pytest.mark.parametrize("state", ["RETURNED", "TIMED-OUT", "SCREENED OUT", "REJECTED"])
+def test_a_study_handed_back_returns_its_tasks_and_recruits_nobody(server, state):
+    market = open_at(server)
+    study = study_of(server, market.publish(offer()))
+    session = server.take(PID, study)
+    assert not market.collect("").answers
+    server.end(session, state)
+    told = market.collect("")
+    assert [(a.token, a.account, a.outcome) for a in told.answers] == [
+        ("task-1", PID, Outcome.RETURNED),
+        ("task-2", PID, Outcome.RETURNED),
+    ]
+    assert study["status"] == "COMPLETED"
+    assert not server.visible(PID)
+    assert {a.id for a in market.collect("").answers} == {a.id for a in told.answers}
+
+
+@pytest.mark.parametrize("state", ["RESERVED", "ACTIVE", "PROCESSING", "BRAND NEW"])
+def test_a_state_that_is_open_or_unknown_takes_nothing_back(server, state):
+    market = open_at(server)
+    study = study_of(server, market.publish(offer()))
+    server.end(server.take(PID, study), state)
+    assert not market.collect("").answers
+    assert study["status"] == "ACTIVE"
+
+
+def test_the_cursor_passes_what_has_ended_and_waits_for_what_has_not(server):
+    market = open_at(server)
+    one, two, three = (
+        study_of(server, market.publish(offer(f"k{n}"))) for n in range(3)
+    )
+    for study in (one, three):
+        server.end(server.take(PID, study), "APPROVED")
+        study["status"] = "COMPLETED"
+    cursor = market.collect("").cursor
+    assert cursor == one["date_created"]
+    session = server.take(PID, two)
+    server.end(session, "RETURNED")
+    later = market.collect(cursor)
+    assert [a.token for a in later.answers] == ["task-1", "task-2"]
+    assert market.collect(later.cursor).cursor == three["date_created"]
+
+
+def test_studies_of_others_in_the_project_are_left_alone(server):
+    market = open_at(server)
+    study = study_of(server, market.publish(offer()))
+    server.studies["theirs"] = {
+        **study, "id": "theirs", "internal_name": "a survey", "filters": [],
+    }  # fmt: skip
+    server.end(server.take(PID, server.studies["theirs"]), "RETURNED")
+    assert not market.collect("").answers
+    assert server.studies["theirs"]["status"] == "ACTIVE"
+
+
+def test_a_completion_code_is_one_participants_and_the_study_knows_it(server):
+    market = open_at(server)
+    study = study_of(server, market.publish(offer()))
+    (code,) = parse_qs(urlsplit(market.finish(PID)).query)["cc"]
+    assert [one["code"] for one in study["completion_codes"]] == [code]
+    assert market.finish("another") != market.finish(PID)
+
+
+def test_a_new_signing_key_is_fetched_and_floods_of_unknown_ones_are_not(server):
+    market = open_at(server)
+    study = study_of(server, market.publish(offer()))
+    session = server.take(PID, study)
+    market.arrive(visit_of(server.link(session, NOW)), NOW)
+    server.keys["k2"] = new_key()
+    later = NOW + timedelta(minutes=2)
+    market.arrive(visit_of(server.link(session, later, "k2")), later)
+    fetched = [r for r in server.receiver.requests if "jwks" in r.path]
+    assert len(fetched) == 2
+    server.keys["k3"] = new_key()
+    link = server.link(session, later, "k3")
+    del server.keys["k3"]
+    for _ in range(20):
+        with pytest.raises(Rejected):
+            market.arrive(visit_of(link), later)
+    assert len([r for r in server.receiver.requests if "jwks" in r.path]) == 2
+
+
+def test_known_keys_serve_while_new_ones_can_not_be_fetched_but_not_for_ever(server):
+    market = open_at(server)
+    session = server.take(PID, study_of(server, market.publish(offer())))
+    market.arrive(visit_of(server.link(session, NOW)), NOW)
+    server.receiver.respond = lambda _: (503, {}, b"")
+    tomorrow = NOW + timedelta(hours=30)
+    assert market.arrive(visit_of(server.link(session, tomorrow)), tomorrow)
+    later = NOW + timedelta(days=3)
+    with pytest.raises(TryLater):
+        market.arrive(visit_of(server.link(session, later)), later)
+
+
+def test_a_wrong_token_is_told_as_a_secret_to_mend(server):
+    market = open_at(server, SECRET.replace(TOKEN.encode(), b"wrong"))
+    with pytest.raises(Misconfigured, match="401"):
+        market.publish(offer())
+
+
+def test_an_offer_for_another_page_is_refused(server):
+    elsewhere = replace(offer(), link="https://other.example.test/")
+    with pytest.raises(Misconfigured, match="different places"):
+        open_at(server).publish(elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"reward": "0"}, "reward"),
+        ({"reward": "1.5"}, "reward"),
+        ({"minutes": "-3"}, "minutes"),
+        ({"minutes": "9" * 40}, "minutes"),
+        ({"review": "never"}, "review"),
+        ({"page": "http://tasks.example.test"}, "https"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_bad_settings_are_told(server, wrong, said):
+    with pytest.raises(Misconfigured, match=said):
+        open_at(server, **wrong)
+
+
+@pytest.mark.parametrize("secret", [b"", b"one", b"a b c", b"t zz", "ü x".encode()])
+def test_a_bad_secret_is_told_without_telling_it(server, secret):
+    with pytest.raises(Misconfigured) as caught:
+        open_at(server, secret)
+    assert "zz" not in str(caught.value)
+
+
+def test_nothing_of_a_link_between_drafts_goes_to_another_host(server):
+    """The next page's address is the server's word: only its query is followed."""
+    market = open_at(server)
+    for n in range(3):
+        market.publish(offer(f"k{n}"))
+    real = server.respond
+
+    def elsewhere(request):
+        told = real(request)
+        if told is None:
+            return None
+        status, headers, body = told
+        evil = body.replace(server.url.encode(), b"https://evil.example.test")
+        return status, headers, evil
+
+    server.receiver.respond = elsewhere
+    assert market.find("k0") is not None
+
+
+def test_the_offer_of_the_suite_fits(server):
+    market = open_at(server)
+    assert market.publish(offer_for(market.manifest, "k9", PID)).key == "k9"

@@ -1,0 +1,165 @@
+"""Workers who come from a market with what it signed: in, at work, and back."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import UTC, datetime
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from starlette.testclient import TestClient
+
+from connectors.base import Item, Offer, Settings
+from connectors.prolific import CONNECTOR
+from dispatcher.stages.serving import Terms
+from dispatcher.surfaces.taskpage import PageSettings, task_app
+from tests.contract.prolific_server import PROJECT, TOKEN, WORKSPACE, prolific_server
+from tests.integration.serving_house import House
+
+PAGE = "https://tasks.example.test"
+PID = "5f3e1c9d2b7a4e0011223344"
+SAME = {"sec-fetch-site": "same-origin"}
+
+
+@pytest.fixture
+def server():
+    with prolific_server() as running:
+        yield running
+
+
+@pytest.fixture
+def market(server):
+    values = {
+        "workspace": WORKSPACE, "project": PROJECT, "page": f"{PAGE}/from/prolific",
+        "reward": "120",
+        "minutes": "10", "url": server.url, "allow_private": "127.0.0.1",
+    }  # fmt: skip
+    secret = f"{TOKEN}\n{(b'k' * 32).hex()}\n".encode()
+    opened = CONNECTOR.open(Settings(values, secret=secret))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def house(store, clock):
+    house = House(store, clock)
+    worker = house.account(PID, "prolific")
+    entries = house.record(1, name="Ada Lovelace")
+    house.plan((worker, list(entries.values())))
+    return house
+
+
+@pytest.fixture
+def app(house, market, rng):
+    return task_app(
+        house.store,
+        {"prolific": market, "inhouse": house.market()},
+        clock=house.clock,
+        rng=rng,
+        terms=Terms(lease=60, apart=0),
+        settings=PageSettings(neutral=0, https=True),
+    )
+
+
+@pytest.fixture
+def client(app):
+    return TestClient(app, base_url=PAGE, follow_redirects=True, headers=SAME)
+
+
+def link(server, market, clock, pid: str = PID, key: str = "k1") -> str:
+    """What the participant's browser is sent to."""
+    offer = Offer(key, account=pid, items=(Item("t1"),), link=PAGE)
+    study = server.studies[market.publish(offer).reference]
+    now = datetime.fromtimestamp(clock() / 1e6, UTC)
+    return server.link(server.take(pid, study), now)
+
+
+def form_of(page) -> dict[str, str]:
+    found = re.findall(r'name="([^"]+)" value="([^"]*)"', page.text)
+    return {name: html.unescape(value) for name, value in found}
+
+
+def page_of(response) -> str:
+    return re.search(r'data-page="(\w+)"', response.text)[1]
+
+
+def test_a_participant_comes_in_works_and_goes_back(client, server, market, clock):
+    brought = client.get(link(server, market, clock))
+    assert page_of(brought) == "bring"
+    ready = client.post("/arrive", data=form_of(brought))
+    assert page_of(ready) == "ready"
+    task = client.post("/start", data=form_of(ready))
+    assert "Ada Lovelace" in task.text
+    token = re.search(r'data-token="([^"]+)"', task.text)[1]
+    client.post(
+        f"/task/{token}/answer", data={**form_of(task), "answer": "Ada Lovelace"}
+    )
+    nothing = client.post("/start", data=form_of(client.get("/")))
+    assert page_of(nothing) == "nothing"
+    assert html.escape(market.finish(PID)) in nothing.text
+
+
+def test_a_look_at_the_link_opens_nothing(app, house, server, market, clock):
+    address = link(server, market, clock)
+    looked = TestClient(app, base_url=PAGE).get(address)
+    assert page_of(looked) == "bring"
+    assert "Ada" not in looked.text
+    assert page_of(TestClient(app, base_url=PAGE).get("/")) == "arrive"
+
+
+@pytest.mark.parametrize("name", ["PROLIFIC_PID", "STUDY_ID", "SESSION_ID", "k"])
+def test_an_edited_address_lets_nobody_in(client, server, market, clock, name):
+    form = form_of(client.get(link(server, market, clock)))
+    other = {"PROLIFIC_PID": "another", "k": form["k"]}.get(name, "x")
+    refused = client.post("/arrive", data={**form, name: other})
+    if name == "k":  # outside of what was signed it means nothing
+        assert page_of(refused) == "ready"
+    else:
+        assert (refused.status_code, page_of(refused)) == (403, "arrive")
+
+
+def test_a_stranger_with_a_good_signature_is_not_let_in(client, server, market, clock):
+    """Prolific knows them, the store does not."""
+    form = form_of(client.get(link(server, market, clock, "unknown-to-us", "k2")))
+    assert client.post("/arrive", data=form).status_code == 403
+
+
+def test_a_blocked_account_is_not_let_in(client, house, server, market, clock):
+    form = form_of(client.get(link(server, market, clock)))
+    with house.store.write() as tx:
+        tx.execute("UPDATE account SET state = 'blocked' WHERE name = ?", (PID,))
+    assert client.post("/arrive", data=form).status_code == 403
+
+
+def test_an_old_link_is_refused_when_it_is_pressed(client, server, market, clock):
+    form = form_of(client.get(link(server, market, clock)))
+    clock.now += 121 * 1_000_000
+    assert client.post("/arrive", data=form).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/from/inhouse?token=x", "/from/nobody?a=b", f"/from/prolific?x={'y' * 17_000}"],
+)
+def test_what_no_market_sends_is_the_door_as_ever(client, path):
+    refused = client.get(path)
+    assert (refused.status_code, page_of(refused)) == (403, "arrive")
+
+
+def test_what_is_brought_is_escaped_and_takes_no_name_of_ours(client):
+    query = urlencode({'"><script>': '"><script>', "form_token": "mine", "invite": "x"})
+    page = client.get(f"/from/prolific?{query}")
+    assert "<script>" not in page.text.replace("<script nonce", "")
+    form = form_of(page)
+    assert form["form_token"] != "mine"
+    assert form["market"] == "prolific"
+    assert "invite" not in form
+
+
+def test_the_code_goes_in_the_link_back_and_nowhere_else(client, server, market, clock):
+    (code,) = parse_qs(urlsplit(market.finish(PID)).query)["cc"]
+    ready = client.post(
+        "/arrive", data=form_of(client.get(link(server, market, clock)))
+    )
+    assert code not in ready.text
