@@ -152,7 +152,7 @@ class Annealer:
         levels = self.levels(load)
         ref = float(levels.max(initial=0.0))
         heat = np.exp(beta * (levels - ref))
-        state = (
+        state = kernel_anneal.State(
             chosen,
             chosen.sum(axis=1),
             chosen.sum(axis=0),
@@ -161,11 +161,12 @@ class Annealer:
             heat,
             np.array([heat.sum()]),
         )
-        fixed = (*self._rows, it.over if self.average else 0.0, ref)
-        rules = (it.may, it.lo, it.hi, it.room)
+        over = float(it.over) if self.average else 0.0
+        rules = (it.may, it.lo, it.hi, it.room, it.worth)
+        fixed = kernel_anneal.Fixed(*self._rows, over, ref, *rules)
         numbers = np.array([it.lambda_, beta, cool])
         draws = self.rng.random((steps, 5))
-        self._walk(state, fixed, rules, it.worth, numbers, draws)
+        self._walk(state, fixed, numbers, draws)
 
 
 class Annealing:

@@ -237,10 +237,10 @@ class Moves:
     on: Floats
 
     @property
-    def columns(self) -> tuple[Ints | Floats, ...]:
+    def columns(self) -> kernel_exchange.Columns:
         """What :mod:`policies.solvers.kernel_exchange` calls moves."""
         known = self.entry, self.gone, self.come, self.off, self.on
-        return *known, self.gain, self.paid
+        return kernel_exchange.Columns(*known, self.gain, self.paid)
 
     def make(self, chosen: Bools, rows: list[int]) -> None:
         """Make these moves."""
@@ -321,7 +321,7 @@ def _exchange(b: Balance, chosen: Bools, price: Floats) -> bool:
     if not len(some.entry):
         return False
     numbers = np.array([it.lambda_, top, slack, _TINY])
-    state = means, free, np.array([int(it.capped)])
+    state = kernel_exchange.State(means, free, np.array([int(it.capped)]))
     out, sizes = np.zeros(3, np.int64), np.array([pairs, triples])
     run = fast()["pick"] if quick else kernel_exchange.pick
     rows = out[: int(run(some.columns, state, numbers, sizes, out))].tolist()

@@ -7,98 +7,144 @@ every load. ``heat`` holds the terms of that sum, ``total[0]`` the sum.
 from __future__ import annotations
 
 from math import exp, log
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-NAMES: Final = ("turn", "walk", "change")
+from policies.sets import Bools, Ints
+from policies.tables import Floats
+
+NAMES: Final = ("turn", "warm", "walk", "change")
 DOORS: Final = ("walk",)
 
 
-def turn(state: Any, fixed: Any, beta: float, d: int, a: int, sign: int) -> None:  # noqa: ANN401
+class State(NamedTuple):
+    """What changes with the plan; n entries, k adversaries, m sets.
+
+    Attributes
+    ----------
+    chosen : bool array, shape (n, k)
+    degree, seats : int64 array, shape (n,), (k,)
+        Copies of each entry, pairs of each adversary.
+    load : float64 array, shape (m, k)
+    mean : float64 array, shape (k,)
+    heat : float64 array, shape (m, k) or (1, k)
+    total : float64 array, shape (1,)
+    """
+
+    chosen: Bools
+    degree: Ints
+    seats: Ints
+    load: Floats
+    mean: Floats
+    heat: Floats
+    total: Floats
+
+
+class Fixed(NamedTuple):
+    """What does not.
+
+    Attributes
+    ----------
+    start, unit, part
+        Sets of each entry, and its part of their loads (CSR).
+    square : bool array, shape (m,)
+        Whether f is the square of the load.
+    held : bool array, shape (n, k)
+    average : float
+        What a sum of f is divided by for its mean; 0 for the worst set.
+    ref : float
+        f that is subtracted below the exponential.
+    may, lo, hi, room
+        Which pairs, how many copies and pairs are allowed.
+    worth : float64 array, shape (n, k)
+    """
+
+    start: Ints
+    unit: Ints
+    part: Floats
+    square: Bools
+    held: Bools
+    average: float
+    ref: float
+    may: Bools
+    lo: Ints
+    hi: Ints
+    room: Ints
+    worth: Floats
+
+
+def turn(s: State, it: Fixed, beta: float, d: int, a: int, sign: int) -> None:
     """Give (sign 1) or take (-1) a pair: its loads, and the sum of exponentials."""
-    chosen, degree, seats, load, mean, heat, total = state
-    start, unit, part, square, held, average, ref = fixed
-    chosen[d, a] = sign > 0
-    degree[d] += sign
-    seats[a] += sign
-    if held[d, a]:
+    s.chosen[d, a] = sign > 0
+    s.degree[d] += sign
+    s.seats[a] += sign
+    if it.held[d, a]:
         return
-    for r in range(start[d], start[d + 1]):
-        q = unit[r]
-        old = load[q, a]
-        new = old + sign * part[r]
-        load[q, a] = new
-        f = new * new if square[q] else new
-        if average > 0:
-            mean[a] += (f - (old * old if square[q] else old)) / average
+    for r in range(it.start[d], it.start[d + 1]):
+        q = it.unit[r]
+        old = s.load[q, a]
+        new = old + sign * it.part[r]
+        s.load[q, a] = new
+        f = new * new if it.square[q] else new
+        if it.average > 0:
+            s.mean[a] += (f - (old * old if it.square[q] else old)) / it.average
         else:
-            fresh = exp(min(beta * (f - ref), 300.0))
-            total[0] += fresh - heat[q, a]
-            heat[q, a] = fresh
-    if average > 0:
-        fresh = exp(min(beta * (mean[a] - ref), 300.0))
-        total[0] += fresh - heat[0, a]
-        heat[0, a] = fresh
+            warm(s, q, a, beta * (f - it.ref))
+    if it.average > 0:
+        warm(s, 0, a, beta * (s.mean[a] - it.ref))
+
+
+def warm(s: State, q: int, a: int, power: float) -> None:
+    """Set a term of the sum of exponentials."""
+    fresh = exp(min(power, 300.0))
+    s.total[0] += fresh - s.heat[q, a]
+    s.heat[q, a] = fresh
 
 
 def change(
-    state: Any,  # noqa: ANN401
-    rules: Any,  # noqa: ANN401
-    d: int,
-    b: int,
-    one: float,
-    two: float,
+    s: State, it: Fixed, d: int, b: int, one: float, two: float
 ) -> tuple[int, int]:
     """Draw a change of entry d: who loses it and who gets it, -1 for nobody."""
-    chosen, degree, seats = state[0], state[1], state[2]
-    may, lo, hi, room = rules
-    if chosen[d, b]:
-        return (b if degree[d] > lo[d] else -1), -1
-    if not may[d, b] or seats[b] >= room[b]:
+    degree = s.degree[d]
+    if s.chosen[d, b]:
+        return (b if degree > it.lo[d] else -1), -1
+    if not it.may[d, b] or s.seats[b] >= it.room[b]:
         return -1, -1
-    if degree[d] < hi[d] and (one < 0.5 or degree[d] == 0):
+    if degree < it.hi[d] and (one < 0.5 or degree == 0):
         return -1, b
-    skip = int(two * degree[d])
-    for a in range(chosen.shape[1]):
-        if chosen[d, a]:
+    skip = int(two * degree)
+    for a in range(s.chosen.shape[1]):
+        if s.chosen[d, a]:
             if skip == 0:
                 return a, b
             skip -= 1
     return -1, -1
 
 
-def walk(
-    state: Any,  # noqa: ANN401
-    fixed: Any,  # noqa: ANN401
-    rules: Any,  # noqa: ANN401
-    worth: Any,  # noqa: ANN401
-    numbers: Any,  # noqa: ANN401
-    draws: Any,  # noqa: ANN401
-) -> None:
+def walk(s: State, it: Fixed, numbers: Floats, draws: Floats) -> None:
     """Make one step for each row of ``draws``, shape (steps, 5).
 
     ``numbers`` is lambda, beta and the temperature.
     """
     lambda_, beta, heat_of = numbers[0], numbers[1], numbers[2]
-    total = state[6]
-    n, k = worth.shape
-    for i in range(draws.shape[0]):
+    n, k = it.worth.shape
+    for i in range(len(draws)):
         d, b = int(draws[i, 0] * n), int(draws[i, 1] * k)
-        a, c = change(state, rules, d, b, draws[i, 2], draws[i, 3])
+        a, c = change(s, it, d, b, draws[i, 2], draws[i, 3])
         if a < 0 and c < 0:
             continue
-        before = total[0]
+        before = s.total[0]
         gain = 0.0
         if a >= 0:
-            gain -= worth[d, a]
-            turn(state, fixed, beta, d, a, -1)
+            gain -= it.worth[d, a]
+            turn(s, it, beta, d, a, -1)
         if c >= 0:
-            gain += worth[d, c]
-            turn(state, fixed, beta, d, c, 1)
-        after = max(total[0], 1e-300)
+            gain += it.worth[d, c]
+            turn(s, it, beta, d, c, 1)
+        after = max(s.total[0], 1e-300)
         gain -= lambda_ * (log(after) - log(max(before, 1e-300))) / beta
         if gain < heat_of * log(max(draws[i, 4], 1e-300)):
             if c >= 0:
-                turn(state, fixed, beta, d, c, -1)
+                turn(s, it, beta, d, c, -1)
             if a >= 0:
-                turn(state, fixed, beta, d, a, 1)
-            total[0] = before
+                turn(s, it, beta, d, a, 1)
+            s.total[0] = before

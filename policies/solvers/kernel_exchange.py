@@ -7,45 +7,74 @@ its pay and ``slack``, what the loads are out of balance by: that cuts the loops
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, NamedTuple
+
+from policies.sets import Ints
+from policies.tables import Floats
 
 NAMES: Final = ("shift", "peak", "pick", "two", "three", "third")
 DOORS: Final = ("pick",)
 
 
-def shift(moves: Any, state: Any, i: int, sign: int) -> None:  # noqa: ANN401
+class Columns(NamedTuple):
+    """Moves, one a row.
+
+    Attributes
+    ----------
+    entry, gone, come
+        The entry leaves ``gone`` and comes to ``come``; -1 for nobody.
+    off, on
+        What leaves the one's load and comes to the other's.
+    gain, paid
+        What u gains, as it is and at the prices.
+    """
+
+    entry: Ints
+    gone: Ints
+    come: Ints
+    off: Floats
+    on: Floats
+    gain: Floats
+    paid: Floats
+
+
+class State(NamedTuple):
+    """Loads, places that are free, and whether they count (one number)."""
+
+    load: Floats
+    free: Ints
+    capped: Ints
+
+
+def shift(moves: Columns, state: State, i: int, sign: int) -> None:
     """Make move i (sign 1) or take it back (-1)."""
-    _, gone, come, off, on, _, _ = moves
-    load, free, _ = state
-    a, c = gone[i], come[i]
+    a, c = moves.gone[i], moves.come[i]
     if a >= 0:
-        load[a] -= sign * off[i]
-        free[a] += sign
+        state.load[a] -= sign * moves.off[i]
+        state.free[a] += sign
     if c >= 0:
-        load[c] += sign * on[i]
-        free[c] -= sign
+        state.load[c] += sign * moves.on[i]
+        state.free[c] -= sign
 
 
-def peak(state: Any) -> float:  # noqa: ANN401
+def peak(state: State) -> float:
     """Highest load; infinite where an adversary has no room for what it was given."""
-    load, free, capped = state
-    top = load[0]
-    for a in range(load.shape[0]):
-        top = max(top, load[a])
-        if capped[0] and free[a] < 0:
+    top = state.load[0]
+    for a in range(len(state.load)):
+        top = max(top, state.load[a])
+        if state.capped[0] and state.free[a] < 0:
             return 1e300
     return float(top)
 
 
-def pick(moves: Any, state: Any, numbers: Any, sizes: Any, out: Any) -> int:  # noqa: ANN401
+def pick(moves: Columns, state: State, numbers: Floats, sizes: Ints, out: Ints) -> int:
     """Find the best move or pair of moves, or else the best three.
 
     Parameters
     ----------
-    moves : tuple
-        entry, gone, come, off, on (what leaves and what comes), gain (of u), paid.
-    state : tuple
-        load, free (room), capped; as they were when it ends.
+    moves : Columns
+    state : State
+        As it was when it ends.
     numbers : float64 array
         lambda, highest load, slack, least gain.
     sizes : int64 array
@@ -62,9 +91,9 @@ def pick(moves: Any, state: Any, numbers: Any, sizes: Any, out: Any) -> int:  # 
     return count if count else three(moves, state, numbers, sizes[1], out)
 
 
-def two(moves: Any, state: Any, numbers: Any, size: int, out: Any) -> int:  # noqa: ANN401
+def two(moves: Columns, state: State, numbers: Floats, size: int, out: Ints) -> int:
     """Find the best move or pair; return how many moves it is."""
-    entry, gain, paid = moves[0], moves[5], moves[6]
+    entry, gain, paid = moves.entry, moves.gain, moves.paid
     lambda_, top, slack, best = numbers[0], numbers[1], numbers[2], numbers[3]
     count, few = 0, min(len(entry), size)
     for i in range(few):
@@ -85,9 +114,9 @@ def two(moves: Any, state: Any, numbers: Any, size: int, out: Any) -> int:  # no
     return count
 
 
-def three(moves: Any, state: Any, numbers: Any, size: int, out: Any) -> int:  # noqa: ANN401
+def three(moves: Columns, state: State, numbers: Floats, size: int, out: Ints) -> int:
     """Find the best three moves; return 3, or 0 where none gain."""
-    entry, paid = moves[0], moves[6]
+    entry, paid = moves.entry, moves.paid
     slack, best = numbers[2], numbers[3]
     count, few = 0, min(len(entry), size)
     for i in range(few):
@@ -106,17 +135,17 @@ def three(moves: Any, state: Any, numbers: Any, size: int, out: Any) -> int:  # 
 
 
 def third(
-    moves: Any,  # noqa: ANN401
-    state: Any,  # noqa: ANN401
-    numbers: Any,  # noqa: ANN401
+    moves: Columns,
+    state: State,
+    numbers: Floats,
     few: int,
     i: int,
     j: int,
     best: float,
-    out: Any,  # noqa: ANN401
+    out: Ints,
 ) -> float:
     """Find the best third move to two; return what is gained, or ``best`` as it was."""
-    entry, gain, paid = moves[0], moves[5], moves[6]
+    entry, gain, paid = moves.entry, moves.gain, moves.paid
     lambda_, top, slack = numbers[0], numbers[1], numbers[2]
     for m in range(j + 1, few):
         if paid[i] + paid[j] + paid[m] + slack <= best:

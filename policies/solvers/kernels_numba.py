@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from types import FunctionType
 from typing import Any, Final, cast
@@ -14,14 +15,14 @@ FROM: Final = 10_000
 def compiled(
     spaces: tuple[dict[str, Any], ...], names: tuple[str, ...], doors: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Compile functions together, each when first called, and return them by name.
+    """Compile functions together, each door when first called, and return the doors.
 
     Parameters
     ----------
     spaces : tuple of dict
         Globals of the modules that hold the functions; later ones win.
     names : tuple of str
-        The functions. They are not changed: copies of them see each other compiled.
+        The functions, in the language of :mod:`policies.solvers.kernels_llvm`.
     doors : tuple of str
         Those that are called from outside: cached on disk with all that they call.
     """
@@ -30,22 +31,29 @@ def compiled(
     space: dict[str, Any] = {}
     for one in spaces:
         space |= one
-    plain = {name: space[name] for name in names}
-    mark = stamp(space, plain)
-    for name in names:
-        space[name] = jitted(numba.njit, _copy(plain[name], space, ""), cache=False)
-    outside = {
-        n: jitted(numba.njit, _copy(plain[n], space, mark), cache=True) for n in doors
+    mark = stamp(space, {name: space[name] for name in names})
+    return {
+        name: jitted(numba.njit, door(_kernel(space, name), f"{name}_{mark}"))
+        for name in doors
     }
-    return space | outside
 
 
-def stamp(space: dict[str, Any], functions: dict[str, FunctionType]) -> str:
+def stamp(space: Mapping[str, Any], functions: Mapping[str, FunctionType]) -> str:
     """Name the state of the code: numba's cache looks at the file of a door alone.
 
-    Changes with the code of any function and with any number among the globals.
+    Changes with the code of any function, with any number among the globals, and with
+    the way that kernels are translated.
     """
+    from policies.solvers import (
+        kernels_body,
+        kernels_expressions,
+        kernels_llvm,
+        kernels_values,
+    )
+
     digest = sha256()
+    for part in (kernels_body, kernels_expressions, kernels_llvm, kernels_values):
+        digest.update(inspect.getsource(part).encode())
     for name in sorted(space):
         if isinstance(space[name], int | float):
             digest.update(f"{name}={space[name]!r};".encode())
@@ -55,21 +63,87 @@ def stamp(space: dict[str, Any], functions: dict[str, FunctionType]) -> str:
     return digest.hexdigest()[:12]
 
 
-def _copy(function: FunctionType, space: dict[str, Any], mark: str) -> FunctionType:
-    copy = FunctionType(function.__code__, space, function.__name__)
-    copy.__module__ = function.__module__
-    copy.__qualname__ = f"{function.__name__}_{mark}"  # names the cache's files
-    return copy
+def door(kernel: Callable[..., Any], name: str) -> FunctionType:
+    """Return a function that does nothing but call the kernel; ``name``: of the cache."""
+
+    def enter(*given: Any) -> Any:  # noqa: ANN401 - as the kernel's
+        return kernel(given)
+
+    enter.__qualname__ = name
+    return cast(FunctionType, enter)
 
 
-def jitted(
-    njit: Callable[..., Any], function: FunctionType, *, cache: bool
-) -> Callable[..., Any]:
+def _kernel(space: Mapping[str, Any], name: str) -> Callable[..., Any]:
+    """Return the kernel as something that numba calls: typed, and emitted, on demand."""
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    from policies.solvers import kernels_values as values
+    from policies.solvers.kernels_llvm import Unit, source_of
+
+    known = {values.INT: types.int64, values.FLOAT: types.float64}
+    known[values.BOOL] = types.boolean
+    tree = source_of(space[name])
+    kinds = [known[kind] for kind in values.results(tree) or ()]
+
+    def typed(_: Any, given: Any) -> Any:  # noqa: ANN401 - numba's
+        """Type the kernel, and say how it is emitted."""
+
+        def emitted(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
+            parts = zip(
+                signature.args[0], cgutils.unpack_tuple(builder, args[0]), strict=True
+            )
+            made = [_value(context, builder, kind, part) for kind, part in parts]
+            found = Unit(builder.module, space).call(builder, name, made)
+            if len(found) == 1:
+                return found[0]
+            if not found:
+                return context.get_dummy_value()
+            return context.make_tuple(builder, signature.return_type, found)
+
+        several = types.Tuple(kinds) if kinds else types.none
+        return (kinds[0] if len(kinds) == 1 else several)(given), emitted
+
+    return cast(Callable[..., Any], intrinsic(typed))
+
+
+def _value(context: Any, builder: Any, kind: Any, value: Any) -> Any:  # noqa: ANN401
+    """Return an argument as kernels take it."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+
+    from policies.solvers.kernels_values import INT, Array, Record
+
+    if isinstance(kind, types.BaseTuple):
+        parts = zip(kind, cgutils.unpack_tuple(builder, value), strict=True)
+        made = [_value(context, builder, one, part) for one, part in parts]
+        return Record({str(i): part for i, part in enumerate(made)})
+    known = (types.int64, types.float64, types.boolean)
+    if isinstance(kind, types.Array) and kind.dtype in known:
+        array = context.make_array(kind)(context, builder, value)
+        shape = cgutils.unpack_tuple(builder, array.shape)
+        steps = [ir.Constant(INT, 1)]
+        if kind.layout == "C":
+            for length in reversed(shape[1:]):
+                steps.insert(0, builder.mul(steps[0], length))
+        else:
+            size = ir.Constant(INT, 1 if kind.dtype == types.boolean else 8)
+            strides = cgutils.unpack_tuple(builder, array.strides)
+            steps = [builder.sdiv(stride, size) for stride in strides]
+        return Array(array.data, tuple(shape), tuple(steps))
+    if isinstance(kind, types.Integer):
+        return context.cast(builder, value, kind, types.int64)
+    if kind not in known:
+        raise TypeError(f"a kernel was given {kind}: expected numbers of 64 bits")
+    return value
+
+
+def jitted(njit: Callable[..., Any], function: FunctionType) -> Callable[..., Any]:
     """Compile one function; without a cache where none can be written."""
-    how: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    if not cache:  # seen by kernels alone: Python needs no way in
-        how |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    how = {"nogil": True, "error_model": "numpy"}
     try:
-        return cast(Callable[..., Any], njit(cache=cache, **how)(function))
+        return cast(Callable[..., Any], njit(cache=True, **how)(function))
     except RuntimeError:  # numba found no directory that it may write to
         return cast(Callable[..., Any], njit(**how)(function))

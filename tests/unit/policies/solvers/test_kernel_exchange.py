@@ -21,12 +21,12 @@ def drawn(seed, *, capped):
     paid = gain - np.where(come >= 0, price[come] * on, 0)
     paid += np.where(gone >= 0, price[gone] * off, 0)
     order = np.argsort(-paid, kind="stable")
-    moves = tuple(c[order] for c in (entry, gone, come, off, on, gain, paid))
+    columns = (c[order] for c in (entry, gone, come, off, on, gain, paid))
     free = rng.integers(0, 2, 3) if capped else np.full(3, 9)
-    state = means, free, np.array([int(capped)])
+    state = kernel_exchange.State(means, free, np.array([int(capped)]))
     slack = float(price @ (means.max() - means))
     numbers = np.array([1.0, means.max(), slack, 1e-13])
-    return moves, state, numbers
+    return kernel_exchange.Columns(*columns), state, numbers
 
 
 def gain_of(moves, state, rows):
