@@ -176,11 +176,10 @@ def changing(path: Path) -> Iterator[None]:
     Conflict
         Another process is at it.
     WrongKey
-        The file's folder can not be written.
+        The file's folder can not be opened.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        lock = os.open(path.with_name(f".{path.name}.lock"), flags, 0o600)
+    try:  # the folder's own lock: no further file lies beside the key
+        lock = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise _unchangeable(path, error) from None
     try:

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import struct
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -28,6 +30,8 @@ KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 """Length of the random number before each sealed value."""
 
+_UNSEEN: Final = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
+_ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
 _TOKEN_CHARS: Final = 32
 _NAME_CHARS: Final = 24  # 96 bits: no collision to expect below 10^13 records
 
@@ -68,6 +72,28 @@ def pseudonyms(key: bytes, kind: str, values: Iterable[str | bytes]) -> list[str
         ]
         for v in values
     ]
+
+
+def folded(key: str) -> str:
+    """Return what a key has in common with its other spellings.
+
+    Without case, spaces, marks that can not be seen, and leading zeros of numbers; and
+    in one form of Unicode.
+
+    >>> folded(" RX-007") == folded("rx-7")
+    True
+    """
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", key).casefold())
+    seen = "".join(c for c in text if unicodedata.category(c) not in _UNSEEN)
+    return _ZEROS.sub("", seen)
+
+
+def spelled(key: bytes, kind: str, value: str) -> str:
+    """Keyed name that all spellings of a record's or subject's key have in common.
+
+    Begins with the kind in upper case; see :func:`pseudonym` and :func:`folded`.
+    """
+    return pseudonym(key, kind.upper(), folded(value))
 
 
 def entry_name(record: str, field_id: int) -> str:

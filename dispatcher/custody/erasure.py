@@ -11,32 +11,31 @@ Everything here may be repeated: a run that was broken off is ended by another o
 
 from __future__ import annotations
 
-import json
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from connectors.base import ConnectorError, Forgetting
+from connectors.base import Forgetting
 from dispatcher.custody import erasures
-from dispatcher.custody.traces import needles_of, search
+from dispatcher.custody.leftovers import sought
+from dispatcher.custody.means import Erased, Means, tokens
+from dispatcher.custody.outside import finish
 from dispatcher.errors import Conflict, DispatcherError, NotFound
-from dispatcher.keys import pseudonym, task_tokens
+from dispatcher.keys import pseudonym, spelled
 from dispatcher.log import get_logger
 from dispatcher.model import LIVE_TASK_STATES
-from dispatcher.store import Clock, Store, Tx
+from dispatcher.store import Store, Tx, outside
 from dispatcher.store import erasure as rows
+from dispatcher.store.repeating import committed
 from dispatcher.store.serving import add_event
-
-Connectors = Mapping[str, object]
-Rewrite = Callable[[str, Path], None]
-"""Writes the whole records of a run to a file anew."""
 
 TRIES: Final = 60
 PAUSE: Final = 0.5
 """How often, and how many seconds apart, to look whether a message has left."""
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -65,62 +64,6 @@ class Scope:
     open_tasks: Mapping[str, int]
     showings: rows.Showings
     erased_at: int | None
-
-
-@dataclass
-class Erased:
-    """What an erasure did, and what it could not do.
-
-    Attributes
-    ----------
-    deleted : Counter of str
-        Rows by kind.
-    recalled, beyond : Counter of str
-        Tasks by connector: open ones taken back, and content out of reach.
-    strange : int
-        Things in quarantine that told of them.
-    exports : list of str
-        Files of whole records that were written anew, or deleted.
-    left : list of str
-        Files that still hold something.
-    scrubbed : bool
-        Whether the store's files hold nothing of it any more (SQLite).
-    """
-
-    deleted: Counter[str] = field(default_factory=Counter)
-    recalled: Counter[str] = field(default_factory=Counter)
-    beyond: Counter[str] = field(default_factory=Counter)
-    strange: int = 0
-    exports: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-    scrubbed: bool = False
-
-
-@dataclass(frozen=True)
-class Means:
-    """What an erasure works with.
-
-    Attributes
-    ----------
-    store : Store
-    connectors : Mapping
-        By the operator's names.
-    clock : Clock
-    rewrite : Callable
-        Writes an export anew.
-    directory : Path or None
-        Where the list of erasures lies, and where to look for files that still hold
-        something.
-    wait : Callable
-        Waits for so many seconds.
-    """
-
-    store: Store
-    connectors: Connectors
-    clock: Clock
-    rewrite: Rewrite
-    directory: Path | None = None
-    wait: Callable[[float], None] = time.sleep
 
 
 def find(store: Store, key: str) -> list[Scope]:
@@ -188,53 +131,82 @@ def _records(tx: Tx, name: str) -> tuple[list[int], int | None]:
 def erase(means: Means, name: str) -> Erased:
     """Erase a person with all records, or one record, for good.
 
+    A commit of unknown outcome is asked for, and nothing is repeated blindly. When it
+    was broken off, the same once more, or the daemon, ends it.
+
     Raises
     ------
     NotFound
     Conflict
         A message with the values is being sent and does not end.
+    StoreUnreachable
+        The store broke off, and can not be asked what it kept.
     """
     found = scope(means.store, name)
+    traces = sought(means.store, found.id, found.record_ids, found.entry_ids)
     if means.directory is not None:
-        erasures.note(means.directory / erasures.NAME, name, means.clock())
+        path = means.directory / erasures.NAME
+        erasures.note(path, name, means.clock(), _spelled(means.store, found))
     done = Erased()
-    needles = _needles(means, found)
-    for last in (*[False] * (TRIES - 1), True):
-        try:
-            with means.store.write() as tx:
-                records, _ = _records(tx, name)
-                entries = rows.entries_of(tx, records)
-                erase_in(tx, means, records, entries, done, needles)
-                person = rows.subject(tx, name)
-                if person is not None:
-                    rows.blank_subject(tx, person, means.clock())
-                detail: dict[str, int | str] = {"id": name, **done.deleted}
-                add_event(tx, means.clock(), "operator", "subject.erased", detail)
-        except OnItsWay:
-            if last:
-                raise still_sending() from None
-            means.wait(PAUSE)
-        else:
-            break
+    erase_rows(means, name, done, traces.needles)
     finish(means, done)
     scrub(means.store, done)
     if means.directory is not None:
-        done.left += search(means.directory, needles, but=_own_files(means.store))
-    done.left = sorted(set(done.left))
+        done.left += traces.left_in(means.directory, but=_own_files(means.store))
+    done.tidy()
     return done
 
 
-class OnItsWay(Exception):
-    """A message with the values is being sent just now."""
+def erase_rows(
+    means: Means, name: str, done: Erased, needles: Sequence[bytes] = ()
+) -> None:
+    """Erase what the store holds of a person or record.
+
+    What lies outside of it is noted there, and left to :func:`.outside.finish`.
+
+    Raises
+    ------
+    NotFound, Conflict, StoreUnreachable
+    """
+
+    def work(tx: Tx) -> Erased:
+        records, _ = _records(tx, name)
+        entries = rows.entries_of(tx, records)
+        part = erase_in(tx, means, records, entries, needles)
+        person = rows.subject(tx, name)
+        if person is not None:
+            rows.blank_subject(tx, person, means.clock())
+        detail: dict[str, int | str] = {"id": name, **part.deleted}
+        add_event(tx, means.clock(), "operator", "subject.erased", detail)
+        return part
+
+    done.add(once_sent(means, work))
 
 
-def still_sending() -> Conflict:
-    """Error for a message that does not end."""
-    return Conflict(
+def once_sent(means: Means, work: Callable[[Tx], Result]) -> Result:
+    """Do work in one transaction, as soon as none of its messages is on its way.
+
+    Raises
+    ------
+    Conflict
+        One is, and does not end.
+    """
+    for last in (*[False] * (TRIES - 1), True):
+        try:
+            return committed(means.store, work)
+        except OnItsWay:
+            if last:
+                break
+            means.wait(PAUSE)
+    raise Conflict(
         "a message with these values is being sent and does not end",
         why="what leaves during an erasure would be left outside",
         fix="wait a little and repeat; or stop the daemon first",
     )
+
+
+class OnItsWay(Exception):
+    """A message with the values is being sent just now."""
 
 
 def erase_in(
@@ -242,20 +214,27 @@ def erase_in(
     means: Means,
     records: Sequence[int],
     entries: Sequence[int],
-    done: Erased,
-    needles: Sequence[bytes],
-) -> None:
-    """Delete what the store holds of records, in one transaction."""
+    needles: Sequence[bytes] = (),
+) -> Erased:
+    """Delete what the store holds of records, in one transaction that may be repeated.
+
+    Raises
+    ------
+    OnItsWay
+    """
     if rows.being_sent(tx, entries, means.clock()):
         raise OnItsWay
+    done = Erased()
     tasks = rows.tasks_of(tx, entries, lock=True)
-    done.deleted = Counter(rows.counts(tx, records, entries)) + done.deleted
+    done.deleted = Counter(rows.counts(tx, records, entries))
     _recall(tx, means, tasks, done)
-    tokens = _tokens(means.store, [task.id for task in tasks])
-    done.strange += rows.drop_strange(tx, [*needles, *(t.encode() for t in tokens)])
+    names = tokens(means.store, [task.id for task in tasks])
+    done.strange = rows.drop_strange(tx, [*needles, *(t.encode() for t in names)])
     rows.unplan(tx, entries)
+    rows.suppress(tx, _spelled_in(tx, means.store.key("pseudonym-key"), records))
     rows.blank(tx, records, entries, means.clock())
-    rows.add_pending(tx, records)
+    outside.add_pending(tx, records)
+    return done
 
 
 def _recall(tx: Tx, means: Means, tasks: Iterable[rows.TaskRow], done: Erased) -> None:
@@ -275,104 +254,24 @@ def _recall(tx: Tx, means: Means, tasks: Iterable[rows.TaskRow], done: Erased) -
         rows.end_tasks(tx, ids, state)
 
 
-def _tokens(store: Store, task_ids: Sequence[int]) -> list[str]:
-    return task_tokens(store.key("task-key"), task_ids) if task_ids else []
+def _spelled(store: Store, found: Scope) -> list[str]:
+    """Names that other spellings of the keys have, while the keys are there."""
+    with store.read() as tx:
+        return _spelled_in(tx, store.key("pseudonym-key"), found.record_ids, found.id)
 
 
-def _needles(means: Means, found: Scope) -> list[bytes]:
-    """Texts by which leftovers are known, before they are gone."""
-    with means.store.read() as tx:
-        keys, texts = [], []
-        for row in rows.records(tx, found.record_ids):
-            keys.append(row[1])
-            texts += [cell.encode() for cell in json.loads(row[3])]
-        texts += [row[3] for row in rows.said_of(tx, found.entry_ids)]
-        texts += list(rows.shown_of(tx, found.entry_ids))
-        if found.id.startswith("s"):
-            person = rows.subject(tx, found.id)
-            keys.append(b"" if person is None else rows.person_of(tx, person.id))
-    return needles_of(keys, texts)
-
-
-def finish(means: Means, done: Erased) -> bool:
-    """Delete what lies outside of the store (spools, exports) of all that was erased.
-
-    Which records those are stands in the store, so that a run that was broken off, or
-    met a connector that was away, is ended by the next one.
-
-    Returns
-    -------
-    bool
-        Whether there was anything to do.
-    """
-    with means.store.write() as tx:
-        records = rows.pending(tx)
-        if not records:
-            return False
-        tasks = rows.tasks_of(tx, rows.entries_of(tx, records))
-        exports = rows.exports_of(tx, records)
-    away = False
-    by_connector: dict[str, list[int]] = {}
-    for task in tasks:
-        by_connector.setdefault(task.connector, []).append(task.id)
-    for name, ids in by_connector.items():
-        connector = means.connectors.get(name)
-        if isinstance(connector, Forgetting):
-            try:
-                done.left += connector.forget(_tokens(means.store, ids))
-            except ConnectorError:
-                done.left.append(f"connector {name}: it could not be reached")
-                away = True
-    for export in exports:
-        _renew(means, export, done)
-    if not away:
-        with means.store.write() as tx:
-            rows.drop_pending(tx, records)
-    return True
-
-
-def _renew(means: Means, export: rows.ExportRow, done: Erased) -> None:
-    """Write an export anew without what is gone; one that can not be is deleted."""
-    path = Path(export.path)
-    if path.is_file():
-        try:
-            means.rewrite(export.run, path)
-        except DispatcherError:
-            try:
-                path.unlink(missing_ok=True)
-            except OSError:
-                done.left.append(str(path))
-                return
-        done.exports.append(str(path))
-    if not path.exists():
-        with means.store.write() as tx:
-            rows.drop_export(tx, export.id)
-
-
-def erase_again(means: Means) -> list[str]:
-    """Erase what was erased before and is back, since a backup was restored.
-
-    Returns
-    -------
-    list of str
-        Pseudonyms.
-    """
-    if means.directory is None:
-        return []
-    names = erasures.listed(means.directory / erasures.NAME)
-    with means.store.read() as tx:
-        back = rows.not_erased(tx, names) if names else []
-    for name in back:
-        erase(means, name)
-    if back:
-        get_logger("erasure").warning("erased-again", count=len(back))
-    return back
-
-
-def note_export(store: Store, run: str, path: Path, at: int) -> None:
-    """Note that the whole records of a run are about to be written to a file."""
-    with store.write() as tx:
-        rows.add_export(tx, run, str(path.absolute()), at)
+def _spelled_in(
+    tx: Tx, secret: bytes, records: Sequence[int], name: str = ""
+) -> list[str]:
+    kinds = [("r", bytes(row[1])) for row in rows.records(tx, records)]
+    person = rows.subject(tx, name) if name.startswith("s") else None
+    if person is not None:
+        kinds.append(("s", rows.person_of(tx, person.id)))
+    return [
+        spelled(secret, kind, key.decode("utf-8", "replace"))
+        for kind, key in kinds
+        if key
+    ]
 
 
 def scrub(store: Store, done: Erased) -> None:

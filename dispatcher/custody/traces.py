@@ -1,11 +1,23 @@
-"""Looking for what is left of erased values in files that are not ours to change."""
+"""Looking for what is left of erased values in files that are not ours to change.
+
+A text is a trace of somebody only if it belongs to nobody else, and where it stands as a
+whole: ``rx-3`` is not in ``rx-30``. It is looked for as it is, and as CSV, JSON, HTML and
+two older encodings would write it; also inside of gzip and zip (so Excel) files.
+"""
 
 from __future__ import annotations
 
+import gzip
+import html
+import json
 import os
+import re
+import zipfile
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 SHORT_KEY: Final = 4
 """Shorter keys stand everywhere and prove nothing."""
@@ -15,6 +27,11 @@ SHORT_TEXT: Final = 8
 
 BLOCK: Final = 1 << 20
 LARGEST: Final = 4 << 30
+
+_BEFORE: Final = rb"(?:(?<![0-9A-Za-z_\x80-\xff])|(?<=\\[nrt]))"
+_AFTER: Final = rb"(?![0-9A-Za-z_\x80-\xff])"
+_CLOSED: Final = (b"PAR1", b"\xd0\xcf\x11\xe0")  # Parquet, Excel before 2007
+_SETTINGS: Final = ".toml"
 
 
 def needles_of(keys: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes]:
@@ -38,7 +55,11 @@ def needles_of(keys: Iterable[bytes], texts: Iterable[bytes]) -> list[bytes]:
 
 
 def search(
-    directory: Path, needles: Sequence[bytes], *, but: Collection[Path] = ()
+    directory: Path,
+    needles: Sequence[bytes],
+    *,
+    but: Collection[Path] = (),
+    sources: Collection[str] = (),
 ) -> list[str]:
     """Files under a directory that hold one of some texts.
 
@@ -48,15 +69,69 @@ def search(
     needles : sequence of bytes
     but : collection of Path
         Files that are not looked into.
+    sources : collection of str
+        Names of files that held them once. One of that name that can not be looked
+        into is named.
     """
     if not needles:
         return []
     skipped = {path.resolve() for path in but}
+    every = _Pattern(needles)
+    # Settings and policies name keys in comments and examples, and hold no data.
+    long = _Pattern([text for text in needles if len(text) >= SHORT_TEXT])
     return sorted(
         str(path)
         for path in _files(directory)
-        if path.resolve() not in skipped and _holds(path, needles)
+        if path.resolve() not in skipped
+        and _holds(path, long if path.suffix == _SETTINGS else every, sources)
     )
+
+
+class Readable(Protocol):
+    """What bytes are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Read at most so many."""
+
+
+class _Pattern:
+    """Texts in all ways of writing them, looked for in one pass."""
+
+    def __init__(self, needles: Sequence[bytes]) -> None:
+        plain: dict[bytes, None] = {}
+        wide: dict[bytes, None] = {}
+        for needle in needles:
+            text = needle.decode("utf-8", "ignore")
+            ways = (text, text.replace('"', '""'), html.escape(text))
+            plain |= dict.fromkeys(way.encode() for way in (*ways, _json(text)))
+            if len(needle) >= SHORT_TEXT:
+                with suppress(UnicodeEncodeError):
+                    plain[text.encode("cp1252")] = None
+                wide[text.encode("utf-16-le")] = None
+        parts = [re.escape(text) for text in plain if text]
+        found = [_BEFORE + b"(?:" + b"|".join(parts) + b")" + _AFTER] if parts else []
+        self.some = bool(parts)
+        self._pattern = re.compile(b"|".join([*found, *map(re.escape, wide)]))
+        self._reach = max(map(len, (*plain, *wide)), default=0) + 4
+
+    def holds(self, file: Readable) -> bool:
+        """Whether one of the texts is in a file."""
+        tail = b""
+        seen = 0
+        while block := file.read(BLOCK):
+            seen += len(block)
+            if seen > LARGEST:
+                return False
+            text = tail + block
+            # What ends with the block may go on in the next one: it comes again.
+            if any(m.end() < len(text) for m in self._pattern.finditer(text)):
+                return True
+            tail = text[-self._reach :]
+        return self._pattern.search(tail) is not None
+
+
+def _json(text: str) -> str:
+    return json.dumps(text)[1:-1]
 
 
 def _files(directory: Path) -> Iterator[Path]:
@@ -67,18 +142,44 @@ def _files(directory: Path) -> Iterator[Path]:
                 yield path
 
 
-def _holds(path: Path, needles: Sequence[bytes]) -> bool:
-    overlap = max(len(needle) for needle in needles) - 1
-    tail = b""
+def _holds(path: Path, pattern: _Pattern, sources: Collection[str]) -> bool:
+    if not pattern.some:
+        return False
     try:
-        if path.stat().st_size > LARGEST:
-            return False
         with path.open("rb") as file:
-            while block := file.read(BLOCK):
-                text = tail + block
-                if any(needle in text for needle in needles):
-                    return True
-                tail = text[-overlap:]
+            head = file.read(4)
+            if path.name in sources and head.startswith(_CLOSED):
+                return True
+            file.seek(0)
+            if pattern.holds(file):
+                return True
+        return _packed(path, head, pattern)
     except OSError:
         return False  # closed to us: it is named by whoever may look
+
+
+def _packed(path: Path, head: bytes, pattern: _Pattern) -> bool:
+    """Whether a text is inside of a compressed file; a broken one holds none."""
+    try:
+        if head.startswith(b"\x1f\x8b"):
+            with gzip.open(path) as file:
+                return pattern.holds(file)
+        if head.startswith(b"PK"):
+            with zipfile.ZipFile(path) as archive:
+                return any(
+                    _in_member(archive, one, pattern) for one in archive.namelist()
+                )
+    except (
+        EOFError,
+        zlib.error,
+        zipfile.BadZipFile,
+        RuntimeError,
+        NotImplementedError,
+    ):
+        return False
     return False
+
+
+def _in_member(archive: zipfile.ZipFile, name: str, pattern: _Pattern) -> bool:
+    with archive.open(name) as file:
+        return pattern.holds(file)

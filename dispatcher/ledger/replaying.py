@@ -2,8 +2,8 @@
 
 What was shown was shown: the lines are taken as they are, each checked to go on from the
 one before, and afterwards the chains of the store are those of the files. Records that
-were loaded after the backup are gone; their entries come back without values, as erased
-ones, so that what was shown of them counts.
+were loaded after the backup are gone; their entries come back without values, so that
+what was shown of them counts. Loading the records again brings the values back.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class _Replay:
                 raise _broken(line, f"the {name} of the load are not with it")
         repeats = line["keys_count"] if again is not None else 0
         keylines.add(self.tx, line["seq"], raw, links, repeats)
-        self._lost([json.loads(text) for text in raw.splitlines()])
+        self._lost([json.loads(text) for text in raw.splitlines()], line["at"])
         version = ledger.version_in_force(self.tx) + 1  # they hold from the next one on
         pairs: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for text in links.splitlines():
@@ -241,14 +241,16 @@ class _Replay:
         for relation, ends in pairs.items():
             relations.add_links(self.tx, relation, ends, version)
 
-    def _lost(self, keys: list[Mapping[str, Any]]) -> None:
+    def _lost(self, keys: list[Mapping[str, Any]], loaded_at: int) -> None:
         """Write the entries of a load that were lost with their values."""
         there = rows.entries_of_names(self.tx, {str(key["record"]) for key in keys})
         for key in keys:
             number = int(str(key["entry"]).rpartition(".")[2])
             if (key["record"], number) not in there:
-                rows.add_lost_entry(self.tx, key, number, self.at)
+                rows.add_lost_entry(self.tx, key, number, loaded_at, self.at)
                 there.add((str(key["record"]), number))
+            else:
+                rows.add_facts(self.tx, key, number)
 
     def _seal_heads(self) -> None:
         """Note up to where each chain is sealed, as the last seals say."""

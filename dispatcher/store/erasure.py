@@ -6,9 +6,10 @@ pseudonym, and a record that is loaded again must be known.
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.store.transaction import Row, Tx
@@ -38,14 +39,6 @@ class Showings(NamedTuple):
     adversaries: int
     first_at: int | None
     last_at: int | None
-
-
-class ExportRow(NamedTuple):
-    """A file of whole records that was written."""
-
-    id: int
-    run: str
-    path: str
 
 
 def subject(tx: Tx, pseudonym: str, *, lock: bool = False) -> SubjectRow | None:
@@ -182,6 +175,25 @@ def records(tx: Tx, record_ids: Sequence[int]) -> list[Row]:
     return [tuple(row) for row in tx.vault.opened(tx, found, sealed, 4)]
 
 
+def cells_of_others(tx: Tx, record_ids: Sequence[int]) -> Iterator[bytes]:
+    """Cells of all other records, of each as one text."""
+    mine = frozenset(record_ids)
+    found = tx.stream("SELECT id, columns, key_id FROM record WHERE erased_at IS NULL")
+    for row in tx.vault.opened(tx, found, [(1, "record.columns")], 2):
+        if row[0] not in mine:
+            yield "\n".join(json.loads(row[1])).encode()
+
+
+def sources_of(tx: Tx, record_ids: Sequence[int]) -> list[str]:
+    """Names of the files that records were loaded from."""
+    found = tx.rows(
+        "SELECT DISTINCT l.source FROM load l JOIN record r ON r.load_id = l.id"
+        " WHERE r.id = ANY(?) ORDER BY l.source",
+        [list(record_ids)],
+    )
+    return [row[0] for row in found]
+
+
 def said_of(tx: Tx, entry_ids: Sequence[int]) -> list[Row]:
     """Answers: (task, entry, account, raw, moment)."""
     found = tx.rows(
@@ -237,8 +249,8 @@ def blank(
         ((number, b"", b"[]") for number in record_ids),
     )
     tx.execute(
-        "UPDATE record SET key_id = NULL, erased_at = COALESCE(erased_at, ?)"
-        " WHERE id = ANY(?)",
+        "UPDATE record SET key_id = NULL, lost_at = NULL,"
+        " erased_at = COALESCE(erased_at, ?) WHERE id = ANY(?)",
         [now, record_ids],
     )
     tx.update_many("entry", ["id"], ["shown"], ((number, b"") for number in entry_ids))
@@ -325,74 +337,36 @@ def drop_strange(tx: Tx, needles: Sequence[bytes]) -> int:
 
 
 def not_erased(tx: Tx, names: Sequence[str]) -> list[str]:
-    """Those people and records that are there with values."""
-    text = "SELECT pseudonym FROM {} WHERE pseudonym = ANY(?) AND erased_at IS NULL"
+    """Those people and records that are there with values, or might be loaded again."""
+    ask = {
+        "subject": "erased_at IS NULL",
+        "record": "(erased_at IS NULL OR lost_at IS NOT NULL)",
+    }
     found = [
         row[0]
-        for table in ("subject", "record")
-        for row in tx.rows(text.format(table), [list(names)])
+        for table, what in ask.items()
+        for row in tx.rows(
+            f"SELECT pseudonym FROM {table} WHERE pseudonym = ANY(?) AND {what}",
+            [list(names)],
+        )
     ]
     return sorted(found)
 
 
-# -- what is still to be deleted outside -------------------------------------------
+def suppress(tx: Tx, names: Iterable[str]) -> None:
+    """Keep out what has one of these names (:func:`dispatcher.keys.spelled`)."""
+    tx.insert_new("suppression", ["name"], ["name"], [(n,) for n in sorted(set(names))])
 
-_PENDING: Final = "erasing"
+
+def lost_before(tx: Tx, moment: int) -> bool:
+    """Whether a record that may be loaded again was first loaded before a moment."""
+    text = "SELECT 1 FROM record WHERE lost_at IS NOT NULL AND loaded_at < ? LIMIT 1"
+    return tx.value(text, [moment]) is not None
 
 
-def add_pending(tx: Tx, record_ids: Sequence[int]) -> None:
-    """Note that spools and exports may hold something of erased records."""
+def give_up_lost(tx: Tx, moment: int) -> None:
+    """Let those records never be loaded again: they were erased by age."""
     tx.execute(
-        "INSERT INTO setting (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
-        [_PENDING, b""],
+        "UPDATE record SET lost_at = NULL WHERE lost_at IS NOT NULL AND loaded_at < ?",
+        [moment],
     )
-    _keep_pending(tx, {*pending(tx), *record_ids})
-
-
-def pending(tx: Tx) -> list[int]:
-    """Records of which something may be left outside; locked."""
-    found = tx.value("SELECT value FROM setting WHERE name = ? FOR UPDATE", [_PENDING])
-    return list(array("q", bytes(found or b"")))
-
-
-def drop_pending(tx: Tx, record_ids: Sequence[int]) -> None:
-    """Note that nothing of the records is left outside."""
-    _keep_pending(tx, set(pending(tx)).difference(record_ids))
-
-
-def _keep_pending(tx: Tx, record_ids: Iterable[int]) -> None:
-    packed = array("q", sorted(record_ids)).tobytes()
-    tx.execute("UPDATE setting SET value = ? WHERE name = ?", [packed, _PENDING])
-
-
-# -- files -------------------------------------------------------------------------
-
-
-def add_export(tx: Tx, run: str, path: str, now: int) -> None:
-    """Note that a run's records were written to a file."""
-    tx.execute(
-        "DELETE FROM export_file WHERE path = ? AND run_id ="
-        " (SELECT id FROM run WHERE name = ?)",
-        [path, run],
-    )
-    tx.execute(
-        "INSERT INTO export_file (id, run_id, path, at)"
-        " SELECT CAST(? AS BIGINT), id, ?, CAST(? AS BIGINT) FROM run WHERE name = ?",
-        [tx.reserve("export_file"), path, now, run],
-    )
-
-
-def exports_of(tx: Tx, record_ids: Sequence[int]) -> list[ExportRow]:
-    """Files that may hold some of the records."""
-    rows = tx.rows(
-        "SELECT x.id, u.name, x.path FROM export_file x JOIN run u ON u.id = x.run_id"
-        " WHERE x.run_id IN (SELECT run_id FROM record WHERE id = ANY(?))"
-        " ORDER BY x.id",
-        [record_ids],
-    )
-    return [ExportRow(*row) for row in rows]
-
-
-def drop_export(tx: Tx, export_id: int) -> None:
-    """Forget a file that is no more."""
-    tx.execute("DELETE FROM export_file WHERE id = ?", [export_id])

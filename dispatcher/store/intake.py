@@ -35,6 +35,7 @@ class RecordRow(NamedTuple):
     load_id: int
     columns: bytes
     erased: bool
+    lost: bool
 
 
 class SubjectRow(NamedTuple):
@@ -110,12 +111,14 @@ def end_load(tx: Tx, load_id: int, rejected: int, now: int) -> None:
 def known_records(tx: Tx, pseudonyms: Sequence[str]) -> dict[str, RecordRow]:
     """Those of the records that are in the store, by pseudonym."""
     found = tx.rows(
-        "SELECT id, load_id, columns, key_id, erased_at, pseudonym FROM record"
+        "SELECT id, load_id, columns, key_id, erased_at, pseudonym, lost_at FROM record"
         " WHERE pseudonym = ANY(?)",
         [list(pseudonyms)],
     )
     return {
-        row[5]: RecordRow(row[0], row[1], row[2], row[4] is not None)
+        row[5]: RecordRow(
+            row[0], row[1], row[2], row[4] is not None, row[6] is not None
+        )
         for row in tx.vault.opened(tx, found, [(2, "record.columns")], 3)
     }
 
@@ -134,6 +137,25 @@ def erased_people(tx: Tx, pseudonyms: Sequence[str]) -> frozenset[str]:
         " AND erased_at IS NOT NULL",
         [list(pseudonyms)],
     )
+    return frozenset(row[0] for row in found)
+
+
+def known_people(tx: Tx, pseudonyms: Sequence[str]) -> frozenset[str]:
+    """Those of the subjects that are in the store, whatever became of their values."""
+    found = tx.rows(
+        "SELECT pseudonym FROM subject WHERE pseudonym = ANY(?)", [list(pseudonyms)]
+    )
+    return frozenset(row[0] for row in found)
+
+
+def suppresses(tx: Tx) -> bool:
+    """Whether the key of anything erased is known."""
+    return tx.value("SELECT 1 FROM suppression LIMIT 1") is not None
+
+
+def suppressed(tx: Tx, names: Iterable[str]) -> frozenset[str]:
+    """Those names (:func:`dispatcher.keys.spelled`) that something erased has."""
+    found = tx.rows("SELECT name FROM suppression WHERE name = ANY(?)", [list(names)])
     return frozenset(row[0] for row in found)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import intake
+from dispatcher.store import returning
 from dispatcher.store.transaction import Tx
 
 LOST_RUN: Final = "lost-with-the-store"
@@ -55,35 +55,77 @@ def holds(tx: Tx, adversary: int, entry: int) -> bool:
     return found is not None
 
 
-def add_lost_entry(tx: Tx, key: Mapping[str, Any], field_id: int, at: int) -> None:
+def add_lost_entry(
+    tx: Tx, key: Mapping[str, Any], field_id: int, loaded_at: int, at: int
+) -> None:
     """Write an entry whose value was lost with the store, from its key line.
 
-    Its record counts as erased: it has a history, and no value.
+    Its record counts as erased: it has a history, and no value, until it is loaded
+    again.
     """
     subject = _subject(tx, key.get("subject"))
-    vector, count = key.get("vector") or {}, key.get("count") or {}
-    number = tx.value("SELECT id FROM record WHERE pseudonym = ?", (key["record"],))
-    if number is None:
-        number = tx.reserve("record")
+    place, visits = _place(key)
+    row = tx.one("SELECT id, lost_at FROM record WHERE pseudonym = ?", (key["record"],))
+    number, lost_at = row or (tx.reserve("record"), at)
+    if row is None:
         tx.execute(
             "INSERT INTO record (id, run_id, load_id, pseudonym, key, columns,"
-            " subject_id, erased_at) VALUES (?, ?, 0, ?, ?, ?, ?, ?)",
-            (number, _run(tx, at), key["record"], b"", b"[]", subject, at),
-        )
+            " subject_id, loaded_at, erased_at, lost_at)"
+            " VALUES (?, ?, 0, ?, ?, ?, ?, ?, ?, ?)",
+            (number, _run(tx, at), key["record"], b"", b"[]", subject, loaded_at,
+             at, at),
+        )  # fmt: skip
+    entry = tx.reserve("entry")
     tx.execute(
         "INSERT INTO entry (id, record_id, field_id, subject_id, time, vector, visits,"
         " shown, media) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'text/plain')",
         (
-            tx.reserve("entry"),
+            entry,
             number,
             field_id,
             subject,
             key.get("time"),
-            next(iter(vector.values()), None),
-            next(iter(count.values()), None),
+            place,
+            1 if place is not None and visits is None else visits,
             b"",
         ),
     )
+    if lost_at is None:  # the record has its values: this one alone stays without
+        returning.leave_empty(tx, [entry], at)
+
+
+def add_facts(tx: Tx, key: Mapping[str, Any], field_id: int) -> None:
+    """Add to a lost entry what a later key line tells of it."""
+    subject = _subject(tx, key.get("subject"))
+    place, visits = _place(key)
+    tx.execute(
+        "UPDATE entry SET subject_id = COALESCE(subject_id, CAST(? AS BIGINT)),"
+        " time = COALESCE(time, CAST(? AS BIGINT)),"
+        " vector = COALESCE(vector, CAST(? AS VARCHAR)),"
+        " visits = COALESCE(CAST(? AS BIGINT), visits, CAST(? AS BIGINT))"
+        " WHERE field_id = ? AND record_id ="
+        " (SELECT id FROM record WHERE pseudonym = ? AND lost_at IS NOT NULL)",
+        (
+            subject,
+            key.get("time"),
+            place,
+            visits,
+            None if place is None else 1,
+            field_id,
+            key["record"],
+        ),
+    )
+    tx.execute(
+        "UPDATE record SET subject_id = COALESCE(subject_id, CAST(? AS BIGINT))"
+        " WHERE pseudonym = ? AND lost_at IS NOT NULL",
+        (subject, key["record"]),
+    )
+
+
+def _place(key: Mapping[str, Any]) -> tuple[str | None, int | None]:
+    """Place of a key line, and the visits where a rule counts them."""
+    vector, count = key.get("vector") or {}, key.get("count") or {}
+    return next(iter(vector.values()), None), next(iter(count.values()), None)
 
 
 def _subject(tx: Tx, pseudonym: str | None) -> int | None:
@@ -91,11 +133,10 @@ def _subject(tx: Tx, pseudonym: str | None) -> int | None:
         return None
     found = tx.value("SELECT id FROM subject WHERE pseudonym = ?", (pseudonym,))
     if found is None:
-        found = tx.reserve("subject")
-        key_id = intake.new_keys(tx, 1)[0]  # what is loaded of it later is sealed
+        found = tx.reserve("subject")  # gets value and data key when loaded again
         tx.execute(
-            "INSERT INTO subject (id, pseudonym, value, key_id) VALUES (?, ?, ?, ?)",
-            (found, pseudonym, b"", key_id),
+            "INSERT INTO subject (id, pseudonym, value) VALUES (?, ?, ?)",
+            (found, pseudonym, b""),
         )
     return int(found)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from connectors.folder.market import Folder
 from connectors.inhouse import Inhouse
 from dispatcher import keys
-from dispatcher.custody.erasure import Means, note_export
+from dispatcher.custody.means import Means
+from dispatcher.custody.outside import note_export
 from dispatcher.ledger.book import Pull, Push
 from dispatcher.stages.assembly import Assembly, reassemble
 from dispatcher.stages.collecting import Collecting

@@ -9,6 +9,7 @@ from connectors.base import TryLater
 from connectors.hostile import Memory
 from dispatcher.custody import erasure, retention
 from dispatcher.custody.audit import export, verify
+from dispatcher.custody.erased_again import erase_again
 from dispatcher.custody.rekeying import rekey_store
 from dispatcher.custody.subject_report import write_report
 from dispatcher.errors import Conflict, NotFound, Refused
@@ -16,7 +17,7 @@ from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences
 from dispatcher.model import metadata
 from dispatcher.stages.assembly import Assembly
-from dispatcher.store.erasure import pending
+from dispatcher.store.outside import pending
 from dispatcher.store.vault import KeyFile
 from tests.integration.clinic import PEOPLE, Clinic, canary
 
@@ -229,14 +230,14 @@ def test_what_a_restored_backup_brings_back_is_erased_again(clinic, tmp_path):
         name: [column.name for column in metadata.tables[name].columns] for name in kept
     }
     erasure.erase(clinic.means(), clinic.name("anna"))
-    assert erasure.erase_again(clinic.means()) == []
+    assert erase_again(clinic.means()) == []
     with store.write() as tx:  # the rows of before, as from a backup
         for name, found in kept.items():
             tx.execute(f"DELETE FROM {name}")
             tx.insert_many(name, columns[name], found)
         tx.execute("DELETE FROM result")
     assert len(erasure.find(store, canary("anna", "id"))) == 1
-    assert erasure.erase_again(clinic.means()) == [clinic.name("anna")]
+    assert erase_again(clinic.means()) == [clinic.name("anna")]
     assert clinic.in_rows("anna") == []
     assert clinic.load().counts.rejected == 1
 

@@ -76,7 +76,6 @@ def test_a_key_of_a_transaction_that_was_rolled_back_is_forgotten(
             assert daemon.vault.seal(tx, "subject.value", 1, made[0], b"x")
             raise Stop
         clinic.load(["carl"])
-        whole(daemon)
         with daemon.read() as tx:
             subject, key_id, sealed = tx.rows(
                 "SELECT id, key_id, value FROM subject ORDER BY id DESC LIMIT 1"

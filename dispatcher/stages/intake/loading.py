@@ -17,7 +17,7 @@ import msgspec
 from dispatcher.errors import Conflict, Invalid, StoreLocked
 from dispatcher.ledger.loads import register_keys
 from dispatcher.ledger.standing import InForce, current_policy, no_policy
-from dispatcher.stages.intake import writing
+from dispatcher.stages.intake import recognising, returning, writing
 from dispatcher.stages.intake.images import Pages
 from dispatcher.stages.intake.naming import check_run_name
 from dispatcher.stages.intake.opening import open_table
@@ -43,6 +43,8 @@ DEFAULT_RUN: Final = "default"
 DOUBLED: Final = "the key stands on an earlier line"
 CHANGED: Final = "the key is in the store already, with other cells"
 ERASED: Final = "its values were erased, and it is not taken in again"
+RESPELLED: Final = "its key is one that was erased, but for its spelling"
+OTHER: Final = "the ledger knows it with other fields, subject, time or place"
 ERASED_MEANWHILE: Final = "a person of this load was erased meanwhile"
 
 
@@ -222,15 +224,19 @@ class _Loading:
         key = self._force.policy.entity.key
         if not found:
             return found
-        known, erased = self._known(found)
-        if not known and not erased:
+        known, erased, respelled = self._known(found)
+        if not known and not erased and not respelled:
             return found
         fresh: list[Row] = []
         for row in found:
             record = known.get(row.pseudonym)
-            if row.person in erased or (record is not None and record.erased):
+            row.lost = record is not None and record.lost
+            gone = record is not None and record.erased and not record.lost
+            if row.person in erased or gone:
                 refused.append(Rejected(row.line, key, ERASED))
-            elif record is None:
+            elif row.pseudonym in respelled:
+                refused.append(Rejected(row.line, key, RESPELLED))
+            elif record is None or record.lost:
                 fresh.append(row)
             elif self._is_mine(record.id):
                 refused.append(Rejected(row.line, key, DOUBLED))
@@ -247,8 +253,8 @@ class _Loading:
 
     def _known(
         self, found: list[Row]
-    ) -> tuple[dict[str, rows.RecordRow], frozenset[str]]:
-        """Return which of the rows are records, and who of their people was erased."""
+    ) -> tuple[dict[str, rows.RecordRow], frozenset[str], frozenset[str]]:
+        """Return the records among the rows; erased people; rows of respelled keys."""
         people = sorted({row.person for row in found if row.person is not None})
         with self._store.read() as tx:
             known = rows.known_records(tx, [row.pseudonym for row in found])
@@ -256,7 +262,8 @@ class _Loading:
             loads = {record.load_id for record in known.values()}
             for number, columns in rows.columns_of_loads(tx, loads).items():
                 self._columns_of[number] = _names(columns)
-        return known, erased
+            respelled = recognising.respelled(tx, self._secret, found, known)
+        return known, erased, respelled
 
     def _same(self, row: Row, record: rows.RecordRow) -> bool:
         """Whether the record has the cells of the row, empty ones left out."""
@@ -270,7 +277,7 @@ class _Loading:
         """Write a chunk, less what another load brings meanwhile."""
         for last in (*[False] * (TRIES - 1), True):
             try:
-                self._write(chunk)
+                self._write(chunk, refused)
             except StoreLocked:  # also a deadlock with another load: nothing is lost
                 if last:
                     raise
@@ -302,33 +309,43 @@ class _Loading:
         if chunk:
             yield chunk
 
-    def _write(self, chunk: list[Shaped]) -> None:
+    def _write(self, chunk: list[Shaped], refused: list[Rejected]) -> None:
         """One transaction: records, subjects, entries, and their keys in the ledger."""
         now = self._clock()
-        people = {
-            shaped.row.person: shaped.row.subject.encode()
-            for shaped in chunk
-            if shaped.row.person is not None
-        }
-        entries = sum(len(shaped.shown) for shaped in chunk)
+        fresh = [shaped for shaped in chunk if not shaped.row.lost]
         with self._store.write() as tx:
             if hold_barrier(tx) != self._force.version:
                 raise _other_policy()
-            known = rows.subjects(tx, people)
+            back, others = returning.sorted_out(
+                tx, self._force, [shaped for shaped in chunk if shaped.row.lost]
+            )
+            brought = [*fresh, *(one.shaped for one in back)]
+            known = rows.subjects(tx, _people(brought))
             if any(person.erased for person in known.values()):
                 raise Clash(ERASED_MEANWHILE)
-            subject_ids = {name: person.id for name, person in known.items()}
-            keys = writing.value_keys(tx, chunk, known)
             of = writing.Bound(self._run_id, self.load_id, now)
-            first = writing.add_records(tx, of, chunk, subject_ids, keys)
-            if entries:
-                writing.add_entries(tx, chunk, first, subject_ids, keys)
-            register_keys(tx, writing.ledger_keys(chunk), at=now)
+            first = writing.add(tx, of, fresh, known)
+            told = [
+                *writing.ledger_keys(fresh),
+                *returning.bring_back(tx, of, back, known),
+            ]
+            register_keys(tx, told, at=now)
             columns = _json(self._shaper.columns)
-            rows.note_chunk(tx, self.load_id, columns, len(chunk))
-        insort(self._mine, (first, first + len(chunk)))
-        self.counts.records += len(chunk)
-        self.counts.entries += entries
+            rows.note_chunk(tx, self.load_id, columns, len(brought))
+        insort(self._mine, (first, first + len(fresh)))
+        key = self._force.policy.entity.key
+        refused += [Rejected(shaped.row.line, key, OTHER) for shaped in others]
+        self.counts.records += len(brought)
+        self.counts.returned += len(back)
+        self.counts.entries += sum(len(shaped.shown) for shaped in brought)
+
+
+def _people(chunk: Iterable[Shaped]) -> dict[str, bytes]:
+    return {
+        shaped.row.person: shaped.row.subject.encode()
+        for shaped in chunk
+        if shaped.row.person is not None
+    }
 
 
 def _json(columns: Sequence[str]) -> str:

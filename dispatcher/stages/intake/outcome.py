@@ -15,7 +15,9 @@ class Progress:
     Attributes
     ----------
     records, entries : int
-        New in the store.
+        New in the store, or back in it.
+    returned : int
+        Records that went down with a store, and are back.
     skipped : int
         In it already, with the same cells.
     rejected : int
@@ -29,6 +31,7 @@ class Progress:
     entries: int = 0
     skipped: int = 0
     rejected: int = 0
+    returned: int = 0
     position: int = 0
     size: int | None = None
 

@@ -47,6 +47,8 @@ class Row:
     time : int or None
     places : Mapping of str to (str, int)
         By the column of a vector: pseudonym of the place, and visits >= 1.
+    lost : bool
+        Whether it is a record already, whose values went down with a store.
     """
 
     line: int
@@ -57,6 +59,7 @@ class Row:
     person: str | None = None
     time: int | None = None
     places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    lost: bool = False
 
 
 @dataclass(slots=True)

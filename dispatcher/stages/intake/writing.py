@@ -21,6 +21,23 @@ class Bound(NamedTuple):
     at: int
 
 
+def add(
+    tx: Tx,
+    of: Bound,
+    chunk: Sequence[Shaped],
+    known: Mapping[str, rows.SubjectRow],
+) -> int:
+    """Write the records of a chunk with their entries; return the first record's id."""
+    if not chunk:
+        return 0
+    subject_ids = {name: person.id for name, person in known.items()}
+    keys = value_keys(tx, chunk, known)
+    first = add_records(tx, of, chunk, subject_ids, keys)
+    if any(shaped.shown for shaped in chunk):
+        add_entries(tx, chunk, range(first, first + len(chunk)), subject_ids, keys)
+    return first
+
+
 def value_keys(
     tx: Tx, chunk: Sequence[Shaped], known: Mapping[str, rows.SubjectRow]
 ) -> list[int | None]:
@@ -73,18 +90,18 @@ def add_records(
 def add_entries(
     tx: Tx,
     chunk: Sequence[Shaped],
-    first: int,
+    record_ids: Iterable[int],
     subject_ids: Mapping[str, int],
     keys: Sequence[int | None],
 ) -> None:
-    """Write the entries of a chunk whose records begin at the id ``first``."""
+    """Write the entries of a chunk, which has one at least, to its records."""
     number = tx.reserve("entry", sum(len(shaped.shown) for shaped in chunk)) - 1
     facts = [_facts(shaped.row, subject_ids) for shaped in chunk]
     for of, key_id in zip(facts, keys, strict=True):
         of["key_id"] = key_id
     names = [n for n in _FACTS if any(of.get(n) is not None for of in facts)]
     found: list[tuple[object, ...]] = []
-    for record, (shaped, of) in enumerate(zip(chunk, facts, strict=True), first):
+    for record, shaped, of in zip(record_ids, chunk, facts, strict=True):
         tail = [of.get(name) for name in names]
         for field_id, media, form in shaped.shown:
             number += 1

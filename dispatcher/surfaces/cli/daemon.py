@@ -59,7 +59,7 @@ def up(
     when that one is gone, and stands by again if it loses the lease.
     """
     from dispatcher import log
-    from dispatcher.custody.erasure import erase_again
+    from dispatcher.custody.erased_again import erase_again
     from dispatcher.surfaces.cli.leading import refuse_root, stand_by
     from dispatcher.surfaces.cli.subject import means
     from dispatcher.surfaces.systemd import Notifier

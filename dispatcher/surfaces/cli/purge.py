@@ -29,8 +29,8 @@ def purge(
 
     What the policy's `retain` says is done by the daemon; this is for more.
     """
-    from dispatcher.custody.retention import count_older
-    from dispatcher.custody.retention import purge as erase_older
+    from dispatcher.custody.purging import count_older
+    from dispatcher.custody.purging import purge as erase_older
 
     context: CliContext = ctx.obj
     moment = wall_clock() - _micros(older_than)

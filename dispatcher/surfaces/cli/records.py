@@ -190,7 +190,7 @@ def reassemble(
     ] = True,
 ) -> None:
     """Write records whole: the loaded columns, then answers, confidence and state."""
-    from dispatcher.custody.erasure import note_export
+    from dispatcher.custody.outside import note_export
     from dispatcher.stages.assembly import reassemble as write
     from dispatcher.stages.assembly import write_records
 

@@ -15,7 +15,8 @@ from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
 from dispatcher.surfaces.cli.rehearsal import DRY_RUN
 
 if TYPE_CHECKING:
-    from dispatcher.custody.erasure import Erased, Means, Scope
+    from dispatcher.custody.erasure import Scope
+    from dispatcher.custody.means import Erased, Means
     from dispatcher.store import Store
 
 app = typer.Typer(
@@ -30,7 +31,7 @@ def means(
     context: CliContext, store: Store, connectors: Mapping[str, object] | None = None
 ) -> Means:
     """Gather what an erasure works with; connectors are opened if none are given."""
-    from dispatcher.custody.erasure import Means
+    from dispatcher.custody.means import Means
     from dispatcher.stages.assembly import reassemble
 
     def rewrite(run: str, path: Path) -> None:

@@ -12,10 +12,10 @@ def path(tmp_path):
 
 
 def test_names_are_kept_in_order_and_once(path):
-    assert erasures.listed(path) == []
+    assert erasures.read(path).names == ()
     for name in ("s1", "r2", "s1"):
         erasures.note(path, name, 5)
-    assert erasures.listed(path) == ["s1", "r2"]
+    assert erasures.read(path).names == ("s1", "r2")
     assert path.read_text() == '{"at":5,"id":"s1"}\n{"at":5,"id":"r2"}\n'
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -24,16 +24,35 @@ def test_a_line_that_a_crash_cut_short_is_left_out(path):
     erasures.note(path, "s1", 5)
     with path.open("a") as file:
         file.write('{"at":6,"i')
-    assert erasures.listed(path) == ["s1"]
+    assert erasures.read(path).names == ("s1",)
 
 
 @pytest.mark.parametrize("line", ["nonsense", "[]", "{}", '"s1"'])
 def test_a_broken_line_is_told(path, line):
     path.write_text(f"{line}\n")
     with pytest.raises(Invalid, match="line 1"):
-        erasures.listed(path)
+        erasures.read(path)
 
 
 def test_where_the_list_can_not_be_written_nothing_is_erased(tmp_path):
     with pytest.raises(Invalid, match="can not be written"):
         erasures.note(tmp_path / "missing" / "erasures.jsonl", "s1", 5)
+
+
+def test_a_line_that_was_cut_short_does_not_spoil_the_next_one(path):
+    erasures.note(path, "s1", 5)
+    with path.open("a") as file:
+        file.write('{"at":6,"i')
+    erasures.note(path, "s2", 7)
+    assert erasures.read(path).names == ("s1", "s2")
+
+
+def test_other_spellings_and_purges_are_kept_beside(path):
+    erasures.note(path, "s1", 5, ["Sx"])
+    erasures.note(path, "s1", 6, ["Sx"])
+    erasures.note(path, "r1", 6)
+    erasures.note_purge(path, 100, 7)
+    erasures.note_purge(path, 90, 8)
+    found = erasures.read(path)
+    assert (found.names, found.spelled, found.before) == (("s1", "r1"), {"Sx"}, 100)
+    assert len(path.read_text().splitlines()) == 3

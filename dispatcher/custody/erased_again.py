@@ -1,0 +1,71 @@
+"""What was erased stays erased, whatever a backup brings back."""
+
+from __future__ import annotations
+
+from dispatcher.custody import erasures
+from dispatcher.custody.erasure import erase, erase_rows
+from dispatcher.custody.erasures import Listed
+from dispatcher.custody.means import Erased, Means
+from dispatcher.custody.purging import purge, purge_rows
+from dispatcher.log import get_logger
+from dispatcher.store import erasure as rows
+from dispatcher.store import intake
+
+
+def erase_again(means: Means) -> list[str]:
+    """Erase what was erased before and is back, since a backup was put back by hand.
+
+    Returns
+    -------
+    list of str
+        Pseudonyms.
+    """
+    if means.directory is None:
+        return []
+    listed = erasures.read(means.directory / erasures.NAME)
+    back = _back(means, listed)
+    for name in back:
+        erase(means, name)
+    if _settle(means, listed):
+        purge(means, listed.before)
+    if back:
+        get_logger("erasure").warning("erased-again", count=len(back))
+    return back
+
+
+def keep_erased(means: Means, listed: Listed) -> int:
+    """Erase in a restored store what was erased before, ere it takes its place.
+
+    Spools and exports are cleaned when the store is used.
+
+    Returns
+    -------
+    int
+        People and records of the list that were back.
+    """
+    back = _back(means, listed)
+    for name in back:
+        erase_rows(means, name, Erased())
+    if _settle(means, listed):
+        purge_rows(means, listed.before, Erased())
+    return len(back)
+
+
+def _back(means: Means, listed: Listed) -> list[str]:
+    if not listed.names:
+        return []
+    with means.store.read() as tx:
+        return rows.not_erased(tx, listed.names)
+
+
+def _settle(means: Means, listed: Listed) -> bool:
+    """Keep the other spellings out too; return whether records are back by age."""
+    with means.store.read() as tx:
+        known = intake.suppressed(tx, listed.spelled)
+        lost = rows.lost_before(tx, listed.before)
+        aged = rows.count_loaded_before(tx, listed.before)
+    if len(known) < len(listed.spelled) or lost:
+        with means.store.write() as tx:
+            rows.suppress(tx, listed.spelled)
+            rows.give_up_lost(tx, listed.before)
+    return aged > 0

@@ -1,0 +1,157 @@
+"""Loading again what went down with a store: the values return to their exposures.
+
+A replay of the shipped ledger knows these records by pseudonym and facts. The row of the
+file must be the one that was loaded, as far as the ledger can tell: the same fields with
+a value, the same subject, time and place. Then it takes its old place, and what was
+shown of it counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from dispatcher.ledger.loads import Needs, RecordKeys, needs
+from dispatcher.ledger.standing import InForce
+from dispatcher.stages.intake import writing
+from dispatcher.stages.intake.shaping import Shaped
+from dispatcher.stages.intake.writing import Bound
+from dispatcher.store import Clash, Tx
+from dispatcher.store import intake as rows
+from dispatcher.store import returning as lost_rows
+from dispatcher.store.returning import Back, BackEntry, LostEntry, LostRecord
+
+BACK_MEANWHILE: Final = "another load brought the record back meanwhile"
+
+
+class Returning(NamedTuple):
+    """A row of a file, and the record whose values it brings back."""
+
+    shaped: Shaped
+    record: LostRecord
+
+
+def sorted_out(
+    tx: Tx, force: InForce, chunk: Sequence[Shaped]
+) -> tuple[list[Returning], list[Shaped]]:
+    """Return which rows are the lost records they look like, and which are not.
+
+    Raises
+    ------
+    Clash
+        One of them is lost no more.
+    """
+    if not chunk:
+        return [], []
+    lost = lost_rows.lost(tx, [shaped.row.pseudonym for shaped in chunk])
+    if len(lost) < len(chunk):
+        raise Clash(BACK_MEANWHILE)
+    wanted = needs(force)
+    back, others = [], []
+    for shaped in chunk:
+        record = lost[shaped.row.pseudonym]
+        if _fits(shaped, record, wanted):
+            back.append(Returning(shaped, record))
+        else:
+            others.append(shaped)
+    return back, others
+
+
+def _fits(shaped: Shaped, record: LostRecord, wanted: Mapping[int, Needs]) -> bool:
+    row = shaped.row
+    filled = {number for number, _, _ in shaped.shown}
+    if any(n in wanted and n not in filled for n in record.entries):
+        return False
+    if record.subject not in (None, row.person):
+        return False
+    place = next(iter(row.places.values()), (None, None))
+    return all(
+        entry.subject in (None, row.person)
+        and entry.time in (None, row.time)
+        and _same_place(entry, *place, asked=_asks_place(wanted.get(number)))
+        for number, entry in record.entries.items()
+    )
+
+
+def _asks_place(need: Needs | None) -> bool:
+    return need is not None and need.vector is not None
+
+
+def _same_place(
+    entry: LostEntry, place: str | None, visits: int | None, *, asked: bool
+) -> bool:
+    if not asked:
+        return True  # no rule looks at it: what the ledger has stays
+    return entry.place == place and entry.visits in (None, visits)
+
+
+def bring_back(
+    tx: Tx,
+    of: Bound,
+    back: Sequence[Returning],
+    known: Mapping[str, rows.SubjectRow],
+) -> Iterator[RecordKeys]:
+    """Write the values of lost records; return what the ledger is to be told anew.
+
+    That is of fields which the row has by a later policy, or by another hand.
+    """
+    if not back:
+        return iter(())
+    keys = writing.value_keys(tx, [one.shaped for one in back], known)
+    ids = {name: person.id for name, person in known.items()}
+    keyed = list(zip(back, keys, strict=True))
+    records = [_record(one, of, ids, key_id) for one, key_id in keyed]
+    lost_rows.bring_back(tx, records, of.at)
+    entries = [entry for one, key_id in keyed for entry in _entries(one, ids, key_id)]
+    lost_rows.fill(tx, entries)
+    lost_rows.leave_empty(tx, [n for one in back for n in _empty(one)], of.at)
+    more = [(one.record.id, _new(one), key_id) for one, key_id in keyed]
+    more = [part for part in more if part[1].shown]
+    if more:
+        numbers, chunk, its_keys = zip(*more, strict=True)
+        writing.add_entries(tx, chunk, numbers, ids, its_keys)
+    return writing.ledger_keys(shaped for _, shaped, _ in more)
+
+
+def _record(
+    one: Returning, of: Bound, ids: Mapping[str, int], key_id: int | None
+) -> Back:
+    row = one.shaped.row
+    return Back(
+        one.record.id,
+        of.run_id,
+        of.load_id,
+        row.key.encode(),
+        one.shaped.content,
+        ids.get(row.person or ""),
+        key_id,
+    )
+
+
+def _entries(
+    one: Returning, ids: Mapping[str, int], key_id: int | None
+) -> Iterator[BackEntry]:
+    row = one.shaped.row
+    subject = ids.get(row.person or "")
+    for number, media, form in one.shaped.shown:
+        entry = one.record.entries.get(number)
+        if entry is not None:
+            place, visits = next(iter(row.places.values()), (None, None))
+            if entry.place is not None:
+                place, visits = entry.place, entry.visits
+            yield BackEntry(
+                entry.id, subject, row.time, place, visits, media, form, key_id
+            )
+
+
+def _empty(one: Returning) -> list[int]:
+    """Entries of fields that the policy has no more: they stay without a value."""
+    filled = {number for number, _, _ in one.shaped.shown}
+    return [e.id for number, e in one.record.entries.items() if number not in filled]
+
+
+def _new(one: Returning) -> Shaped:
+    """Return the row with only what the ledger does not know of it."""
+    shown = [form for form in one.shaped.shown if form[0] not in one.record.entries]
+    return replace(one.shaped, shown=shown)
