@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from dispatcher import meters
 from dispatcher.ledger import barrier, refusals
 from dispatcher.ledger.book import Asks, Booked, Push, book
 from dispatcher.ledger.standing import InForce, current_policy
@@ -102,14 +103,24 @@ class Booking:
         done = self._offer(epoch)
         for piece in self._pieces():
             began = self._clock()
-            booked = committed(self._store, partial(self._book, piece, epoch))
+            with meters.GATE_DURATION.timed():
+                booked = committed(self._store, partial(self._book, piece, epoch))
             self._keep_pace(piece, self._clock() - began)
             if booked is None:
                 break  # another policy came into force: its plan is the next turn's
-            for rule, count in Counter(r.rule for r in booked.refused).items():
-                self._log.warning("planned-pairs-refused", count=count, rule=rule)
-            done += len(booked.tasks)
+            self._tell(*booked)
+            done += len(booked[0].tasks)
         return done
+
+    def _tell(self, booked: Booked, asked: Counter[str]) -> None:
+        """Count what a piece came to, by connector, and log what was refused."""
+        for rule, count in Counter(r.rule for r in booked.refused).items():
+            self._log.warning("planned-pairs-refused", count=count, rule=rule)
+            meters.GATE_DECISIONS.add("deny", rule, count=count)
+        meters.GATE_DECISIONS.add(*meters.ALLOWED, count=len(booked.tasks))
+        refused = Counter(r.account.partition("/")[0] for r in booked.refused)
+        for connector, count in (asked - refused).items():
+            meters.TRANSITIONS.add(meters.NEW, "booked", connector, count=count)
 
     def _keep_pace(self, piece: Sequence[Parcel], took: int) -> None:
         """Choose the size of the next piece, so that it takes about ``BUSY``.
@@ -150,10 +161,12 @@ class Booking:
         if piece:
             yield piece
 
-    def _book(self, piece: Sequence[Parcel], epoch: int, tx: Tx) -> Booked | None:
+    def _book(
+        self, piece: Sequence[Parcel], epoch: int, tx: Tx
+    ) -> tuple[Booked, Counter[str]] | None:
         """Book a piece of the plan and take it out of the plan.
 
-        None if it was planned under a policy that is not in force any more.
+        Returns what was booked, and how many were asked for each connector; None if it was planned under a policy that is not in force any more.
         """
         lease.check_epoch(tx, lease.SHARD, epoch)
         force = barrier.hold(tx)
@@ -163,6 +176,7 @@ class Booking:
         used = _loads(tx, force, [parcel.row for parcel in piece], now)
         asked: list[tuple[Place, Ids]] = []
         left: dict[Place, Ids] = {}
+        by_connector: Counter[str] = Counter()
         for parcel in piece:
             row = parcel.row
             place = row.plan_id, row.account_id
@@ -172,6 +186,7 @@ class Booking:
             mine, left[place] = _taken(left[place], parcel, room)
             asked.append((place, mine))
             _use(used, row.account_id, len(mine))
+            by_connector[row.connector] += len(mine)
         booked = book(
             tx,
             [Asks(account_id, mine.tolist()) for (_, account_id), mine in asked],
@@ -182,7 +197,7 @@ class Booking:
             skip_refused=True,
         )
         rows.keep_planned(tx, _kept(asked, left, booked))
-        return booked
+        return booked, by_connector
 
     def _offer(self, epoch: int) -> int:
         since = self._clock() - OFFER_EVERY

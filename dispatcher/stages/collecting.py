@@ -29,7 +29,7 @@ from connectors.base import (
     Quarantined,
     TryLater,
 )
-from dispatcher import keys
+from dispatcher import keys, meters
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, Tx, lease
@@ -102,13 +102,12 @@ class Collecting:
 
     def _collect(self, name: str, market: Market, epoch: int) -> int:
         kept = 0
-        pause = market.manifest.limits.poll_seconds * MICRO
-        self._resting[name] = self._clock() + pause
         for _ in range(PAGES):
             with self._store.read() as tx:
                 cursor = rows.cursor(tx, name)
             try:
-                found = market.collect(cursor)
+                with meters.calling(name):
+                    found = market.collect(cursor)
             except TryLater as error:
                 wait = round(min(error.after, 86_400.0) * MICRO)
                 self._rest(name, wait, "try-later", error)
@@ -150,6 +149,7 @@ class Collecting:
                 _set_aside(name, strange, sorted_, now)
             self._write(tx, name, sorted_, now)
             rows.save_cursor(tx, name, found.cursor)
+        _count(name, sorted_, tasks)
         return len(sorted_.answers)
 
     def _sort(
@@ -205,6 +205,19 @@ class Collecting:
                 new=fresh,
                 of_other_workers=len(sorted_.refused),
             )
+
+
+def _count(name: str, sorted_: _Sorted, tasks: Mapping[int, TaskRow]) -> None:
+    """Count what was kept: what the tasks became, and how long they took."""
+    moves = [
+        (tasks[task_id].state, "returned", name)
+        for task_id in sorted_.returned - sorted_.answers.keys()
+    ]
+    for task_id, answer in sorted_.answers.items():
+        task = tasks[task_id]
+        moves.append((task.state, "answered", name))
+        meters.TURNAROUND.note((answer.at - task.created_at) / MICRO)
+    meters.count_moves(moves)
 
 
 def _misfit(

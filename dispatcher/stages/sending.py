@@ -32,7 +32,7 @@ from connectors.base import (
     TryLater,
 )
 from connectors.quoting import heard
-from dispatcher import keys
+from dispatcher import keys, meters
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, Tx, lease
@@ -198,8 +198,8 @@ class Sending:
                 continue
             parcel = self._pack(connector, message)
             barred += parcel.barred
-            outcomes.append(self._deliver(name, connector, parcel))
-        return self._settle(epoch, outcomes, barred, connector)
+            outcomes.append(self._deliver(name, parcel))
+        return self._settle(name, epoch, outcomes, barred)
 
     def _shows_to_others(self, tx: Tx, name: str) -> bool:
         """Whether accounts that were not booked could open what is sent there."""
@@ -212,25 +212,25 @@ class Sending:
         )
 
     def _settle(
-        self,
-        epoch: int,
-        outcomes: Sequence[Outcome],
-        barred: Sequence[int],
-        connector: Market | Feed,
+        self, name: str, epoch: int, outcomes: Sequence[Outcome], barred: Sequence[int]
     ) -> int:
         sent = [one.id for one in outcomes if one.state == "sent"]
         dead = [one.id for one in outcomes if one.state == "dead"]
-        feed = connector.manifest.role is Role.FEED
+        feed = self._connectors[name].manifest.role is Role.FEED
         arrived = "published" if feed else "sent"
 
-        def settle(tx: Tx) -> None:
+        def settle(tx: Tx) -> list[tuple[str, dict[str, int]]]:
             lease.check_epoch(tx, lease.SHARD, epoch)
             rows.settle(tx, epoch, outcomes)
-            rows.end_tasks(tx, barred)
-            rows.mark_tasks(tx, sent, arrived, barred)
-            rows.mark_tasks(tx, dead, "dead", barred)
+            return [
+                ("dead", rows.end_tasks(tx, barred)),
+                (arrived, rows.mark_tasks(tx, sent, arrived, barred)),
+                ("dead", rows.mark_tasks(tx, dead, "dead", barred)),
+            ]
 
-        committed(self._store, settle)
+        for state, moved in committed(self._store, settle):
+            for before, count in moved.items():
+                meters.TRANSITIONS.add(before, state, name, count=count)
         return len(sent)
 
     def _pack(self, connector: Market | Feed, message: MessageRow) -> _Parcel:
@@ -295,16 +295,16 @@ class Sending:
             link=self._terms.link if manifest.content is Content.OURS else "",
         )
 
-    def _deliver(self, name: str, connector: Market | Feed, parcel: _Parcel) -> Outcome:
+    def _deliver(self, name: str, parcel: _Parcel) -> Outcome:
         """Hand one message over."""
         message, now = parcel.message, self._clock()
         if parcel.idle:
             return Outcome(message.id, "ready", now + MENDING, 1, None, None)
         try:
-            handle = self._arrived(connector, parcel)
+            handle = self._arrived(name, parcel)
             if handle is None and parcel.refusal:
                 return self._dead(name, message, parcel.refusal)
-            handle = handle or self._hand_over(connector, parcel)
+            handle = handle or self._hand_over(name, parcel)
         except ConnectorError as error:
             return self._failed(name, parcel, error)
         except Exception as error:  # noqa: BLE001 - the outcome is unknown: ask later
@@ -328,19 +328,21 @@ class Sending:
             return self._again(name, message, until, told)
         return self._dead(name, message, told)
 
-    def _arrived(self, connector: Market | Feed, parcel: _Parcel) -> Handle | None:
+    def _arrived(self, name: str, parcel: _Parcel) -> Handle | None:
         """Ask whether an earlier try arrived: then it is outside, whatever holds now."""
         message = parcel.message
         tried = message.attempts > 1 or message.error is not None
         if message.kind == "withdraw" or not tried:
             return None
-        return connector.find(str(message.id))
+        with meters.calling(name):
+            return self._connectors[name].find(str(message.id))
 
-    def _hand_over(self, connector: Market | Feed, parcel: _Parcel) -> Handle:
-        offer = parcel.offer
+    def _hand_over(self, name: str, parcel: _Parcel) -> Handle:
+        offer, connector = parcel.offer, self._connectors[name]
         if parcel.withdraws is not None:
             if isinstance(connector, Market):
-                connector.withdraw(parcel.withdraws)
+                with meters.calling(name):
+                    connector.withdraw(parcel.withdraws)
             return parcel.withdraws
         assert offer is not None, "a parcel has an offer, a withdrawal or a refusal"
         again = parcel.message.attempts > 1
@@ -350,9 +352,10 @@ class Sending:
                 why="its manifest promises no idempotency",
                 fix="look there; then send it again: dispatcher queue retry",
             )
-        if isinstance(connector, Market):
-            return connector.publish(offer)
-        return connector.send(offer)
+        with meters.calling(name):
+            if isinstance(connector, Market):
+                return connector.publish(offer)
+            return connector.send(offer)
 
     def _again(self, name: str, message: MessageRow, due: int, told: str) -> Outcome:
         if message.attempts >= self._terms.attempts:

@@ -33,6 +33,7 @@ class TaskRow(NamedTuple):
     account_id: int
     connector: str
     state: str
+    created_at: int
     account: str  # the account's name at its connector
     field_id: int
     valid: int | None  # of the answer it has, if any
@@ -65,8 +66,8 @@ def save_cursor(tx: Tx, connector: str, value: str) -> None:
 def lock_tasks(tx: Tx, ids: Sequence[int]) -> dict[int, TaskRow]:
     """Tasks by id, locked in order of id."""
     rows = tx.rows(
-        "SELECT t.id, t.entry_id, t.account_id, t.connector, t.state, a.name,"
-        " e.field_id, x.valid, r.erased_at FROM task t"
+        "SELECT t.id, t.entry_id, t.account_id, t.connector, t.state,"
+        " t.created_at, a.name, e.field_id, x.valid, r.erased_at FROM task t"
         " JOIN account a ON a.id = t.account_id JOIN entry e ON e.id = t.entry_id"
         " JOIN record r ON r.id = e.record_id"
         " LEFT JOIN answer x ON x.task_id = t.id"

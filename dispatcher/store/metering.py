@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store.transaction import Tx
 
 
@@ -54,9 +53,9 @@ def answers(tx: Tx) -> list[tuple[str, str, int]]:
 
 
 def chain_lengths(tx: Tx) -> dict[int, int]:
-    """Length of every adversary's chain."""
-    text = "SELECT id, seq FROM chain WHERE id <> ?"
-    return {int(chain): int(seq) for chain, seq in tx.rows(text, [SYSTEM_CHAIN])}
+    """Length of every chain."""
+    text = "SELECT id, seq FROM chain"
+    return {int(chain): int(seq) for chain, seq in tx.rows(text)}
 
 
 def exposures_after(tx: Tx, chain_id: int, seq: int) -> list[tuple[str, int]]:
@@ -71,6 +70,34 @@ def exposures_after(tx: Tx, chain_id: int, seq: int) -> list[tuple[str, int]]:
             [chain_id, seq],
         )
     ]
+
+
+def accepted_after(tx: Tx, chain_id: int, seq: int) -> list[tuple[str, str]]:
+    """Lines of a chain after one that may accept what is past a limit: kind, body."""
+    text = (
+        "SELECT kind, body FROM ledger_line WHERE chain_id = ? AND seq > ?"
+        " AND kind IN ('member', 'join', 'policy') ORDER BY seq"
+    )
+    return [(kind, body) for kind, body in tx.rows(text, [chain_id, seq])]
+
+
+def agreement(tx: Tx) -> list[tuple[str, int, int]]:
+    """Fields by name: results in which answers agree, and those in conflict."""
+    text = (
+        "SELECT f.name, sum(CASE WHEN q.state = 'answered' THEN 1 ELSE 0 END),"
+        " sum(CASE WHEN q.state = 'conflict' THEN 1 ELSE 0 END)"
+        " FROM result q JOIN entry e ON e.id = q.entry_id"
+        " JOIN field f ON f.id = e.field_id"
+        " WHERE q.state IN ('answered', 'conflict') GROUP BY f.name"
+    )
+    return [(name, int(agreed), int(other)) for name, agreed, other in tx.rows(text)]
+
+
+def plan_summary(tx: Tx) -> str | None:
+    """Return the summary (JSON) of the plan in force."""
+    text = "SELECT summary FROM plan WHERE state = 'applied' ORDER BY id DESC LIMIT 1"
+    found = tx.value(text)
+    return None if found is None else str(found)
 
 
 def size(tx: Tx) -> int:

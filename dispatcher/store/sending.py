@@ -143,23 +143,33 @@ def settle(tx: Tx, epoch: int, outcomes: Sequence[Outcome]) -> int:
 
 def mark_tasks(
     tx: Tx, outbox_ids: Sequence[int], state: str, kept_back: Sequence[int]
-) -> None:
+) -> dict[str, int]:
     """Let the tasks of messages follow them: sent, published, or dead: nothing went.
 
-    ``kept_back`` are tasks that were not part of what was sent.
+    ``kept_back`` are tasks that were not part of what was sent. Returns how many
+    followed, by their state before.
     """
-    before = "('booked', 'sent')" if state == "dead" else "('booked', 'dead')"
-    tx.execute(
-        f"UPDATE task SET state = ? WHERE outbox_id = ANY(?)"
-        f" AND state IN {before} AND id <> ALL(?)",
-        [state, outbox_ids, kept_back],
-    )
+    if not outbox_ids:
+        return {}
+    before = ("booked", "sent") if state == "dead" else ("booked", "dead")
+    return {
+        old: tx.execute(
+            "UPDATE task SET state = ? WHERE outbox_id = ANY(?)"
+            " AND state = ? AND id <> ALL(?)",
+            [state, outbox_ids, old, kept_back],
+        )
+        for old in before
+    }
 
 
-def end_tasks(tx: Tx, task_ids: Sequence[int]) -> None:
-    """Give up tasks that must not be sent any more."""
-    tx.execute(
-        "UPDATE task SET state = 'dead' WHERE id = ANY(?)"
-        " AND state IN ('booked', 'sent')",
-        [task_ids],
-    )
+def end_tasks(tx: Tx, task_ids: Sequence[int]) -> dict[str, int]:
+    """Give up tasks that must not be sent any more; how many, by state before."""
+    if not task_ids:
+        return {}
+    return {
+        old: tx.execute(
+            "UPDATE task SET state = 'dead' WHERE id = ANY(?) AND state = ?",
+            [task_ids, old],
+        )
+        for old in ("booked", "sent")
+    }

@@ -14,8 +14,8 @@ from dispatcher.store.transaction import Row, Tx
 from dispatcher.store.values import put_answers
 
 _TASK: Final = (
-    "SELECT id, entry_id, account_id, adversary_id, state, created_at, leased_until,"
-    " draft, key_id FROM task"
+    "SELECT id, entry_id, account_id, adversary_id, connector, state, created_at,"
+    " leased_until, draft, key_id FROM task"
 )
 _ACCOUNT: Final = "SELECT id, adversary_id, connector, name, state, invite FROM account"
 _PLANNED: Final = "SELECT entries FROM assignment WHERE plan_id = ? AND account_id = ?"
@@ -39,6 +39,7 @@ class TaskRow(NamedTuple):
     entry_id: int
     account_id: int
     adversary_id: int
+    connector: str
     state: str
     created_at: int
     leased_until: int | None
@@ -344,13 +345,14 @@ def end_task(tx: Tx, task_id: int, state: str) -> None:
     )
 
 
-def expire_tasks(tx: Tx, now: int) -> int:
-    """End the leases that are over; the drafts go. Returns how many."""
-    return tx.execute(
+def expire_tasks(tx: Tx, now: int) -> list[str]:
+    """End the leases that are over; the drafts go. Returns each one's connector."""
+    rows = tx.rows(
         "UPDATE task SET state = 'expired', draft = NULL"
-        " WHERE state = 'shown' AND leased_until <= ?",
+        " WHERE state = 'shown' AND leased_until <= ? RETURNING connector",
         [now],
     )
+    return [row[0] for row in rows]
 
 
 class AnswerRow(NamedTuple):

@@ -7,13 +7,15 @@ for years and asks nobody who reads it.
 
 from __future__ import annotations
 
+import json
 import platform
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 from prometheus_client.core import (
@@ -27,10 +29,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dispatcher.errors import DispatcherError
 from dispatcher.ledger import burnt
+from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.nearness import Nearness
-from dispatcher.store import Clock, Store, lease, metering, moments
+from dispatcher.ledger.standing import current_policy
+from dispatcher.store import Clock, Store, erasure, lease, metering, moments
 from dispatcher.store import status as rows
 from dispatcher.store.transaction import Tx
+from dispatcher.surfaces.event_metrics import PREFIX, Events
 
 SECOND: Final = 1_000_000
 TIRED: Final = 3
@@ -39,7 +44,8 @@ TIRED: Final = 3
 REST: Final = 10.0
 """Seconds between two counts, and at least so many times the length of one."""
 
-PREFIX: Final = "dispatcher_"
+CAUSES: Final = {"member": "membership", "join": "merge", "policy": "policy"}
+"""Kinds of ledger lines that accept what they put past a limit, as people call them."""
 
 
 class Timing:
@@ -114,6 +120,8 @@ class Tables(Collector):
         Whether this process leads.
     reloaded : callable
         Whether the last reload of the settings went well.
+    connectors : sequence of str
+        Names of those that are set up: they are told of also when nothing waits.
     """
 
     def __init__(
@@ -124,17 +132,20 @@ class Tables(Collector):
         *,
         leads: Callable[[], bool],
         reloaded: Callable[[], bool],
+        connectors: Sequence[str] = (),
     ) -> None:
         self._store = store
         self._clock = clock
         self._nearness = nearness
         self._leads = leads
         self._reloaded = reloaded
+        self._connectors = connectors
         self._lock = threading.Lock()
         self._counted: list[Metric] = []
         self._again = 0.0
         self._lengths: dict[int, int] = {}
         self._exposures: Counter[str] = Counter()
+        self._crossings: Counter[tuple[str, str]] = Counter()
 
     def collect(self) -> Iterator[Metric]:
         """Give all metrics; those of the tables may be a few seconds old."""
@@ -166,6 +177,7 @@ class Tables(Collector):
             with self._store.read() as tx:
                 self._counted = [
                     *self._work(tx),
+                    *self._fields(tx),
                     *self._messages(tx),
                     *self._ledger(tx),
                     _gauge("store_up", "Whether the store answers.", 1),
@@ -184,6 +196,9 @@ class Tables(Collector):
         for *labels, count in metering.answers(tx):
             answers.add_metric([str(label) for label in labels], count)
         yield answers
+        yield _gauge("store_bytes", "Size of the store.", metering.size(tx))
+
+    def _fields(self, tx: Tx) -> Iterator[Metric]:
         held = sum(row.entries for row in rows.held_back(tx))
         yield _gauge(
             "plan_unassignable_fields", "Fields that the plan holds back.", held
@@ -194,15 +209,37 @@ class Tables(Collector):
         yield _gauge(
             "fields_burnt", "Fields shown t times without enough answers.", burnt_now
         )
-        yield _gauge("store_bytes", "Size of the store.", metering.size(tx))
+        yield _labelled(
+            "agreement_ratio",
+            "Share of the fields with enough answers whose answers agree.",
+            ("field",),
+            [(name, yes / (yes + no)) for name, yes, no in metering.agreement(tx)],
+        )
+        utility = _utility(metering.plan_summary(tx))
+        if utility is not None:
+            told = "Utility of the last plan, of the best without limits."
+            yield _gauge("plan_utility_ratio", told, utility)
+        yield _gauge(
+            "retention_overdue_records",
+            "Records with values that are older than the policy's retain.",
+            self._overdue(tx),
+        )
+
+    def _overdue(self, tx: Tx) -> int:
+        force = current_policy(tx)
+        retain = None if force is None else force.policy.entity.retain
+        if retain is None:
+            return 0
+        return erasure.count_loaded_before(tx, self._clock() - retain)
 
     def _messages(self, tx: Tx) -> Iterator[Metric]:
         waiting = metering.waiting(tx)
+        empty = dict.fromkeys(self._connectors, 0)
         yield _labelled(
             "outbox_messages",
             "Messages that wait to be sent.",
             ("connector",),
-            [(row.connector, row.messages) for row in waiting],
+            sorted((empty | {row.connector: row.messages for row in waiting}).items()),
         )
         yield _labelled(
             "outbox_oldest_message_timestamp_seconds",
@@ -216,11 +253,12 @@ class Tables(Collector):
             ("connector", "kind"),
             metering.dead(tx),
         )
+        up = dict.fromkeys(self._connectors, 1)
         yield _labelled(
             "connector_up",
             "0 where what waits has failed several times.",
             ("connector",),
-            [(row.connector, int(row.tries < TIRED)) for row in waiting],
+            sorted((up | {w.connector: int(w.tries < TIRED) for w in waiting}).items()),
         )
 
     def _ledger(self, tx: Tx) -> Iterator[Metric]:
@@ -239,12 +277,23 @@ class Tables(Collector):
             ("property",),
             sorted(near.items()),
         )
+        self._read_on(tx)
         exposures = CounterMetricFamily(
             PREFIX + "exposures", "Exposures booked.", labels=("connector",)
         )
-        for connector, count in sorted(self._shown(tx).items()):
+        for connector, count in sorted(self._exposures.items()):
             exposures.add_metric([connector], count)
         yield exposures
+        crossings = CounterMetricFamily(
+            PREFIX + "limit_crossings",
+            "Units that a change put past a limit, which an operator accepted.",
+            labels=("property", "cause"),
+        )
+        # All rules from 0 on: what was not there before has not increased for Prometheus.
+        none = {(rule, cause): 0 for rule in _rules(tx) for cause in CAUSES.values()}
+        for labels, count in sorted((none | self._crossings).items()):
+            crossings.add_metric(labels, count)
+        yield crossings
         for name, moment in (
             ("ledger_last_verified", moments.LEDGER_VERIFIED),
             ("backup_last_success", moments.BACKUP_MADE),
@@ -254,23 +303,47 @@ class Tables(Collector):
                 f"{name}_timestamp_seconds", "When it was last done; 0: never.", at
             )
 
-    def _shown(self, tx: Tx) -> Counter[str]:
-        """Count exposures: only the lines that came since the last time."""
+    def _read_on(self, tx: Tx) -> None:
+        """Count the ledger: only the lines that came since the last time."""
         for chain, seq in metering.chain_lengths(tx).items():
             before = self._lengths.get(chain, 0)
             if seq > before:
                 for connector, count in metering.exposures_after(tx, chain, before):
                     self._exposures[connector] += count
+                for kind, text in metering.accepted_after(tx, chain, before):
+                    for rule in _crossed(chain, json.loads(text)):
+                        self._crossings[rule, CAUSES[kind]] += 1
                 self._lengths[chain] = seq
-        return self._exposures
 
 
-def make_registry(tables: Tables) -> tuple[CollectorRegistry, Timing]:
+def make_registry(tables: Tables, events: Events) -> tuple[CollectorRegistry, Timing]:
     """Put the metrics of one process together, and make what times its requests."""
     registry = CollectorRegistry()
     registry.register(tables)
+    registry.register(events)
     ProcessCollector(registry=registry)
     return registry, Timing(registry)
+
+
+def _rules(tx: Tx) -> list[str]:
+    force = current_policy(tx)
+    return [] if force is None else list(force.policy.properties)
+
+
+def _crossed(chain: int, body: dict[str, Any]) -> list[str]:
+    """Properties of what a line accepts; all chains of a merge have the same line."""
+    if adversary_name(chain) != body.get("chains", [adversary_name(chain)])[0]:
+        return []
+    return [str(past["property"]) for past in body.get("accepted", ())]
+
+
+def _utility(text: str | None) -> float | None:
+    """Return the share of the best utility that a plan has; None without a plan."""
+    if text is None:
+        return None
+    numbers = json.loads(text)
+    best = Fraction(numbers["best"])
+    return float(Fraction(numbers["utility"]) / best) if best else 1.0
 
 
 def _gauge(name: str, told: str, value: float) -> Metric:

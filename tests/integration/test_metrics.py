@@ -1,16 +1,22 @@
 """``/metrics`` and ``/readyz``: counted from the tables, true, and about nobody."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
-from dispatcher import access
+from connectors.base import TryLater
+from dispatcher import access, meters
+from dispatcher.ledger.members import merge
 from dispatcher.ledger.nearness import Nearness
 from dispatcher.store import lease, metering, moments
 from dispatcher.surfaces import metrics
 from dispatcher.surfaces.console import console_app
+from dispatcher.surfaces.event_metrics import Events
 from dispatcher.surfaces.health import health_app
 from tests.integration.ledger_cases import Case, policy
 
@@ -22,6 +28,44 @@ disclosure = { kind = "linear", per = "entry", weight = 0.25 }
 tau = 0.75
 """
 SECOND = 1_000_000
+ALERTS = Path(__file__).parents[2] / "docs/howto/operators/prometheus/alerts.yml"
+
+NAMES = {
+    "build_info": ("gauge", {"version", "python"}),
+    "config_last_reload_successful": ("gauge", set()),
+    "leader": ("gauge", set()),
+    "lease_epoch": ("gauge", set()),
+    "lease_held": ("gauge", set()),
+    "store_up": ("gauge", set()),
+    "tasks": ("gauge", {"state", "connector"}),
+    "task_transitions_total": ("counter", {"from", "to", "connector"}),
+    "task_turnaround_seconds": ("histogram", set()),
+    "outbox_messages": ("gauge", {"connector"}),
+    "outbox_oldest_message_timestamp_seconds": ("gauge", {"connector"}),
+    "dead_letters": ("gauge", {"connector", "kind"}),
+    "gate_decisions_total": ("counter", {"decision", "property"}),
+    "gate_duration_seconds": ("histogram", set()),
+    "disclosure_max_ratio": ("gauge", {"property"}),
+    "exposures_total": ("counter", {"connector"}),
+    "fields": ("gauge", set()),
+    "fields_burnt": ("gauge", set()),
+    "limit_crossings_total": ("counter", {"property", "cause"}),
+    "plan_duration_seconds": ("histogram", {"algorithm"}),
+    "plan_utility_ratio": ("gauge", set()),
+    "plan_unassignable_fields": ("gauge", set()),
+    "connector_up": ("gauge", {"connector"}),
+    "connector_requests_total": ("counter", {"connector", "code"}),
+    "connector_request_duration_seconds": ("histogram", {"connector"}),
+    "webhook_deliveries_total": ("counter", {"outcome"}),
+    "http_request_duration_seconds": ("histogram", {"route", "method", "code"}),
+    "answers_total": ("counter", {"connector", "verdict"}),
+    "agreement_ratio": ("gauge", {"field"}),
+    "store_bytes": ("gauge", set()),
+    "backup_last_success_timestamp_seconds": ("gauge", set()),
+    "ledger_last_verified_timestamp_seconds": ("gauge", set()),
+    "retention_overdue_records": ("gauge", set()),
+}
+"""All that is served: type, and names of the labels."""
 
 
 class Leads:
@@ -39,9 +83,15 @@ class Seen:
     def __init__(self, store, clock) -> None:
         self.leads = Leads()
         self.tables = metrics.Tables(
-            store, clock, Nearness(), leads=self.leads.is_open, reloaded=lambda: True
+            store,
+            clock,
+            Nearness(),
+            leads=self.leads.is_open,
+            reloaded=lambda: True,
+            connectors=["w", "x"],
         )
-        self.registry, self.timing = metrics.make_registry(self.tables)
+        events = Events(frozenset({"x"}))
+        self.registry, self.timing = metrics.make_registry(self.tables, events)
         app = health_app(store, self.leads, clock, self.registry)
         self.client = TestClient(app)
 
@@ -108,6 +158,11 @@ def test_a_connector_whose_message_fails_again_and_again_is_down(case, seen):
     assert seen.value('dispatcher_dead_letters{connector="y",kind="publish"}') == 1
 
 
+def test_a_connector_for_which_nothing_waits_is_told_of_all_the_same(seen):
+    assert seen.value('dispatcher_connector_up{connector="w"}') == 1
+    assert seen.value('dispatcher_outbox_messages{connector="w"}') == 0
+
+
 def test_when_things_were_last_done_is_told(case, seen, clock):
     name = "dispatcher_ledger_last_verified_timestamp_seconds"
     assert seen.value(name) == 0
@@ -116,14 +171,133 @@ def test_when_things_were_last_done_is_told(case, seen, clock):
     assert seen.value(name) == clock() / SECOND
 
 
+@pytest.fixture
+def busy(case, seen):
+    """A store in which everything that is counted has happened."""
+    joined(case)
+    case.book(("x/canary-ann", "canary-2.a"), ("y/canary-bob", "canary-1.a"))
+    with case.store.write() as tx:
+        tx.execute("UPDATE outbox SET state = 'dead' WHERE connector = 'y'")
+        [(task, entry, account)] = tx.rows(
+            "SELECT id, entry_id, account_id FROM task ORDER BY id LIMIT 1"
+        )
+        tx.execute(
+            "INSERT INTO answer (task_id, entry_id, account_id, raw, valid, at, counted)"
+            " VALUES (?, ?, ?, ?, 1, 1, 1)",
+            [task, entry, account, b"canary"],
+        )
+        tx.execute(
+            "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
+            " VALUES (?, 1.0, 1, 1, 'answered', 1)",
+            [entry],
+        )
+        tx.execute(
+            "INSERT INTO plan (id, policy_version, state, verdict, algorithm, seed,"
+            " summary, created_at) VALUES (1, 1, 'applied', 'SOLVED', 'auto', 1, ?, 1)",
+            [json.dumps({"utility": "3/2", "best": "2"})],
+        )
+    meters.GATE_DECISIONS.add("deny", "history")
+    meters.TRANSITIONS.add("booked", "sent", "x")
+    for durations, labels in (
+        (meters.GATE_DURATION, ()),
+        (meters.TURNAROUND, ()),
+        (meters.PLAN_DURATION, ("auto",)),
+    ):
+        durations.note(0.02, *labels)
+    with meters.calling("x"):
+        pass
+    seen.timing.note("operators:/", "GET", 200, 0.01)
+    return seen
+
+
+def joined(case):
+    """Make one of two who hold halves of a set: two units are past the limit."""
+    case.book(("x/canary-ann", "canary-0.c canary-1.d"))
+    case.book(("y/canary-bob", "canary-0.d canary-2.c"))
+    with case.store.write() as tx:
+        parts = [["x/canary-ann", "y/canary-bob"]]
+        merge(tx, parts, because="same address", at=case.tick(), accept=1)
+
+
+def families(seen):
+    """Everything that is served, by name as the documents have it."""
+    found = {}
+    for family in text_string_to_metric_families(seen.text()):
+        name = family.name + {"counter": "_total"}.get(family.type, "")
+        labels = {n for s in family.samples for n in s.labels} - {"le"}
+        found[name] = family.type, labels, family
+    return found
+
+
+def test_every_metric_that_is_promised_is_served_and_nothing_beside(busy):
+    found = families(busy)
+    served = {
+        name.removeprefix("dispatcher_"): (kind, labels)
+        for name, (kind, labels, _) in found.items()
+        if name.startswith("dispatcher_") and not name.endswith("_created")
+    }
+    assert served == NAMES
+
+
+def test_every_metric_of_an_alert_is_served(busy):
+    expressions = re.findall(r"^ +expr: (.*)$", ALERTS.read_text(), re.MULTILINE)
+    asked = {n for text in expressions for n in re.findall(r"dispatcher_\w+", text)}
+    served = {
+        sample.name
+        for *_, family in families(busy).values()
+        for sample in family.samples
+    }
+    assert asked
+    assert asked <= served
+
+
+def test_limits_that_a_merge_crossed_are_counted_by_property_and_cause(case, seen):
+    name = 'dispatcher_limit_crossings_total{cause="merge",property="history"}'
+    assert seen.value(name) == 0
+    joined(case)
+    assert seen.value(name) == 1
+    assert seen.value(name) == 1
+
+
+def test_answers_that_agree_are_a_share_of_each_field(busy):
+    assert busy.value('dispatcher_agreement_ratio{field="c"}') == 1
+    assert busy.value("dispatcher_plan_utility_ratio") == 0.75
+
+
+def test_records_older_than_the_policy_keeps_them_are_overdue(case, seen, clock):
+    name = "dispatcher_retention_overdue_records"
+    assert seen.value(name) == 0
+    case.apply(policy(RULES, entity='retain = "30d"'))
+    clock.now = case.now
+    with case.store.write() as tx:
+        tx.execute("UPDATE record SET loaded_at = ?", [clock()])
+        tx.execute(
+            "INSERT INTO load (id, run_id, source, columns, state, started_at,"
+            " records, rejected) VALUES (1, 1, 'canary', '[]', 'done', 1, 3, 0)"
+        )
+    assert seen.value(name) == 0
+    clock.advance(31 * 86_400)
+    assert seen.value(name) == 3
+
+
+def test_calls_to_connectors_are_counted_by_what_they_came_to(seen):
+    before = dict(meters.CALL_COUNT.read())
+    with pytest.raises(TryLater), meters.calling("x"):
+        raise TryLater("later", why="busy", fix="wait", after=1)
+    with pytest.raises(ValueError, match="odd"), meters.calling("x"):
+        raise ValueError("odd")
+    after = meters.CALL_COUNT.read()
+    for code in ("try-later", "failed"):
+        assert after["x", code] == before.get(("x", code), 0) + 1
+    assert 'dispatcher_webhook_deliveries_total{outcome="failed"}' in seen.text()
+
+
 def test_no_label_names_a_worker_a_record_or_a_person(case, seen):
     case.book(("x/canary-ann", "canary-0.c"))
     text = seen.text()
     assert "canary" not in text
     labels = set(re.findall(r'[{,](\w+)="', text))
-    assert labels <= {
-        "connector", "state", "kind", "property", "verdict", "version", "python",
-    }  # fmt: skip
+    assert labels <= set().union(*(names for _, names in NAMES.values())) | {"le"}
 
 
 def test_the_store_is_not_counted_at_every_question(seen, monkeypatch):

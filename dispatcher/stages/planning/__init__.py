@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from dispatcher import meters
 from dispatcher.errors import Conflict, NotFound
 from dispatcher.ledger.standing import InForce, current_policy, no_policy
 from dispatcher.log import get_logger
@@ -147,7 +148,8 @@ class Planning:
             backlog = backlogs.read(tx, force, self._feeds)
             made = translate(tx, force, backlog, self._clock(), self._feeds)
         check_algorithm(algorithm, made.problem)
-        solution = _solve(made, algorithm, seed, chosen)
+        with meters.PLAN_DURATION.timed(algorithm):
+            solution = _solve(made, algorithm, seed, chosen)
         if solution.verdict is not Verdict.SOLVED and not partial:
             rng = np.random.default_rng(seed)
             raise refusal(made, solution, rng, chosen)

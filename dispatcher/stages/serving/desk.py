@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from connectors.base import Arrival
-from dispatcher import keys
+from dispatcher import keys, meters
 from dispatcher.errors import Refused, StaleLease
 from dispatcher.ledger import refusals
 from dispatcher.ledger.book import Asks, Pull, book
@@ -149,8 +149,8 @@ class Desk:
                 return None
             try:
                 return self._book(who, entry_id)
-            except Refused:
-                continue
+            except Refused as refused:
+                meters.GATE_DECISIONS.add("deny", str(refused.facts["property"]))
             except _Taken:
                 showing = self.in_hand(who)
                 if showing is not None:
@@ -181,6 +181,7 @@ class Desk:
                 if refusal is None:
                     allowed = entry_id
                     break
+                meters.GATE_DECISIONS.add("deny", refusal.rule)
                 if refusal.rule not in PASSING:
                     refused.append(entry_id)
         if refused:
@@ -230,9 +231,17 @@ class Desk:
         Refused, StaleLease, _Taken
             Nothing was booked.
         """
-        return committed(self._store, partial(self._book_in, who, entry_id))
+        moves: list[meters.Move] = []
+        with meters.GATE_DURATION.timed():
+            booking = partial(self._book_in, who, entry_id, moves)
+            showing = committed(self._store, booking)
+        meters.GATE_DECISIONS.add(*meters.ALLOWED)
+        meters.count_moves(moves)
+        return showing
 
-    def _book_in(self, who: Present, entry_id: int, tx: Tx) -> Showing:
+    def _book_in(
+        self, who: Present, entry_id: int, moves: list[meters.Move], tx: Tx
+    ) -> Showing:
         now = self._clock()
         booked = book(
             tx,
@@ -255,6 +264,7 @@ class Desk:
         showing = self.showing(tx, task, now)
         if showing is None:
             raise _Taken
+        moves[:] = [(meters.NEW, "shown", task.connector)]
         return showing
 
     def _misses(self, tx: Tx, task: TaskRow) -> int:
@@ -291,7 +301,9 @@ class Desk:
             assert force is not None  # something was missed of it
             if decide(tx, force, last.entry_id, who.account_id).refusal is not None:
                 return None
-            return self.showing(tx, self.lease(tx, last, now), now)
+            showing = self.showing(tx, self.lease(tx, last, now), now)
+        meters.count_moves([(last.state, "shown", last.connector)])
+        return showing
 
     def lease(self, tx: Tx, task: TaskRow, now: int) -> TaskRow:
         """Put a task into its worker's hands for a full lease."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from dispatcher import keys
+from dispatcher import keys, meters
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.standing import current_policy
 from dispatcher.model import record_unit, subject_unit
@@ -45,11 +45,20 @@ class Serving(Desk):
             Saved also for a task that has its answer: there is one a task. None if the
             task is not this worker's.
         """
-        return committed(self._store, partial(self._answer_in, who, token, given))
+        moved: list[TaskRow] = []
+        answering = partial(self._answer_in, who, token, given, moved)
+        saved = committed(self._store, answering)
+        state = "answered" if isinstance(saved, Saved) else "shown"
+        meters.count_moves((task.state, state, task.connector) for task in moved)
+        if isinstance(saved, Saved):
+            for task in moved:
+                meters.TURNAROUND.note((self._clock() - task.created_at) / SECOND)
+        return saved
 
     def _answer_in(
-        self, who: Present, token: str, given: Given, tx: Tx
+        self, who: Present, token: str, given: Given, moved: list[TaskRow], tx: Tx
     ) -> Saved | Wrong | None:
+        moved.clear()  # of a transaction that was not kept
         now = self._clock()
         task = self._own(tx, who, token)
         if task is None:
@@ -63,7 +72,10 @@ class Serving(Desk):
         raw, verdict = _judge(showing, typed, given.mark)
         if isinstance(verdict, Invalid):
             again = self._shown_again(tx, task, typed.encode(), now)
-            return None if again is None else Wrong(verdict.reason, again)
+            if again is None:
+                return None
+            moved.append(task)
+            return Wrong(verdict.reason, again)
         row = AnswerRow(
             task_id=task.id,
             entry_id=task.entry_id,
@@ -76,6 +88,7 @@ class Serving(Desk):
         )
         rows.add_answer(tx, row)
         rows.end_task(tx, task.id, "answered")
+        moved.append(task)
         return Saved()
 
     def save_draft(self, who: Present, token: str, form: Mapping[str, str]) -> bool:
@@ -109,8 +122,8 @@ class Serving(Desk):
             task = self._own(tx, who, token)
             if task is None:
                 return False
-            if task.state in ("shown", "expired"):
-                rows.end_task(tx, task.id, "returned")
+            moves = _hand_back(tx, task)
+        meters.count_moves(moves)
         return True
 
     def recuse(self, who: Present, token: str) -> bool:
@@ -127,9 +140,9 @@ class Serving(Desk):
             account = rows.account(tx, who.account_id)
             adversary = task.adversary_id if account is None else account.adversary_id
             rows.add_recusals(tx, adversary, units, now)
-            if task.state in ("shown", "expired"):
-                rows.end_task(tx, task.id, "returned")
+            moves = _hand_back(tx, task)
             self._note(tx, who, "task.recused", task.id)
+        meters.count_moves(moves)
         return True
 
     def note_stray(self, who: Present) -> None:
@@ -180,6 +193,14 @@ class Serving(Desk):
         return force.policy.entity.fields[force.fields[entry.field_id].name]
 
 
+def _hand_back(tx: Tx, task: TaskRow) -> list[meters.Move]:
+    """Take a task that is unanswered out of its worker's hands."""
+    if task.state not in ("shown", "expired"):
+        return []
+    rows.end_task(tx, task.id, "returned")
+    return [(task.state, "returned", task.connector)]
+
+
 def _judge(
     showing: Showing, typed: str, mark: Mark | None
 ) -> tuple[str, Valid | Invalid]:
@@ -209,4 +230,6 @@ def expire(store: Store, clock: Clock, epoch: int | None = None) -> int:
     with store.write() as tx:
         if epoch is not None:
             lease.check_epoch(tx, lease.SHARD, epoch)
-        return rows.expire_tasks(tx, clock())
+        expired = rows.expire_tasks(tx, clock())
+    meters.count_moves(("shown", "expired", connector) for connector in expired)
+    return len(expired)

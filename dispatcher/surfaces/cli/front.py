@@ -59,6 +59,7 @@ class Front:
     ) -> None:
         from dispatcher.ledger.nearness import Nearness
         from dispatcher.log import get_logger
+        from dispatcher.surfaces.event_metrics import Events
         from dispatcher.surfaces.metrics import Tables, make_registry
 
         self._store = store
@@ -75,8 +76,14 @@ class Front:
             self._nearness,
             leads=daemon.is_leading,
             reloaded=lambda: self._reloaded,
+            connectors=sorted(connectors),
         )
-        self._registry, self._timing = make_registry(tables)
+        webhooks = frozenset(
+            name
+            for name, values in context.config.connectors.items()
+            if values.get("kind", name) == "webhook"
+        )
+        self._registry, self._timing = make_registry(tables, Events(webhooks))
         self._listeners: list[Listener] = []
 
     def bind(self) -> None:
