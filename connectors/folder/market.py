@@ -158,12 +158,19 @@ class Folder:
                     raise
             sync_directory(target.parent)
         finally:
-            # also what a crash left of this key, never another key's
-            for leftover in incoming.glob(f"{target.name}.*"):
-                shutil.rmtree(leftover, ignore_errors=True)
+            self._sweep(target.name)
+
+    def _sweep(self, batch: str) -> None:
+        """Delete what crashes left of writing this batch, never of another one."""
+        for leftover in (self._root / _INCOMING).glob(f"{batch}.*"):
+            shutil.rmtree(leftover, ignore_errors=True)
 
     def find(self, key: str) -> Handle | None:
-        """Look up what was ever published under the key, withdrawn batches too."""
+        """Look up what was ever published under the key, withdrawn batches too.
+
+        Of a batch that is there, what an earlier try left half-written is deleted: a
+        crash may have come between the rename and that.
+        """
         batch = batch_of(key)
         with disk_errors("looking for a batch"):
             try:
@@ -175,6 +182,7 @@ class Folder:
                         break
                 else:
                     return None
+            self._sweep(batch)
         return Handle(key, f"{directory}/{batch}")
 
     def withdraw(self, handle: Handle) -> None:

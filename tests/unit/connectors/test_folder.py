@@ -151,6 +151,20 @@ def test_what_a_kill_left_half_written_is_swept_away(folder, tmp_path):
     assert not left.exists()
 
 
+def test_two_crashes_at_one_batch_leave_nothing_half_written(tmp_path):
+    """The first before the rename, the second between the rename and the sweeping."""
+    folder = Folder(tmp_path / "spool", settle=0)
+    incoming = tmp_path / "spool" / ".incoming"
+    folder.publish(offer("1"))
+    left, other = (incoming / f"{batch_of(key)}.killed" for key in ("1", "2"))
+    for place in (left, other):
+        place.mkdir()
+        (place / "content").write_text("half")
+    assert folder.find("1") is not None
+    assert not left.exists()
+    assert other.exists(), "another batch may be in the making"
+
+
 def test_a_key_stays_known_when_the_worker_deleted_the_batch(folder, batch):
     for path in sorted(batch.rglob("*"), reverse=True):
         path.unlink()
