@@ -102,6 +102,8 @@ class Collecting:
 
     def _collect(self, name: str, market: Market, epoch: int) -> int:
         kept = 0
+        pause = market.manifest.limits.poll_seconds * MICRO
+        self._resting[name] = self._clock() + pause
         for _ in range(PAGES):
             with self._store.read() as tx:
                 cursor = rows.cursor(tx, name)
