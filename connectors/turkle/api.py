@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from connectors.errors import Misconfigured, Rejected, TryLater
-from connectors.http import Http, expect_done
+from connectors.errors import Rejected, TryLater
+from connectors.http import Http
+from connectors.rest import Rest
 
 _MOST_PAGES: Final = 10_000
 _WORD: Final = re.compile(r"[A-Za-z0-9_]+")  # what the look-up by name takes
@@ -33,14 +33,8 @@ class Api:
     """
 
     def __init__(self, url: str, token: str, http: Http) -> None:
-        self._base = url.rstrip("/") + "/api/"
-        self._host = http.check(self._base).hostname or ""
-        self._headers = {
-            "authorization": f"TOKEN {token}",
-            "content-type": "application/json",
-            "accept": "application/json",
-        }
-        self._http = http
+        who = {"authorization": f"TOKEN {token}"}
+        self._rest = Rest(f"{url.rstrip('/')}/api/", who, http, "Turkle")
 
     def user(self, name: str) -> int:
         """Find the number of a worker by the name that Turkle knows, exactly spelt.
@@ -51,8 +45,10 @@ class Api:
             Turkle knows no active worker of this name.
         """
         if _WORD.fullmatch(name):
-            found = self._ask("GET", f"users/username/{quote(name)}/", missing=True)
-            users = iter(() if found is None else (self._object(found),))
+            found = self._rest.ask(
+                "GET", f"users/username/{quote(name)}/", missing=True
+            )
+            users = iter(() if found is None else (self._rest.thing(found),))
         else:
             users = self._every("users/")
         for user in users:
@@ -74,11 +70,11 @@ class Api:
 
     def create(self, kind: str, told: Mapping[str, Any]) -> dict[str, Any]:
         """Create a project or a batch; Turkle makes a second one if asked again."""
-        return self._object(self._ask("POST", f"{kind}/", told))
+        return self._rest.thing(self._rest.ask("POST", f"{kind}/", told))
 
     def change(self, kind: str, number: int, **told: object) -> None:
         """Change single fields; one that is gone already is left gone."""
-        self._ask("PATCH", f"{kind}/{number}/", told, missing=True)
+        self._rest.ask("PATCH", f"{kind}/{number}/", told, missing=True)
 
     def permit(self, kind: str, number: int, user: int) -> None:
         """Let one worker in and nobody else, and read it back.
@@ -90,58 +86,27 @@ class Api:
         """
         wanted = {"users": [user], "groups": []}
         path = f"{kind}/{number}/permissions/"
-        self._ask("PUT", path, wanted)
-        read = self._object(self._ask("GET", path))
-        again = self._object(self._ask("GET", f"{kind}/{number}/"))
+        self._rest.ask("PUT", path, wanted)
+        read = self._rest.thing(self._rest.ask("GET", path))
+        again = self._rest.thing(self._rest.ask("GET", f"{kind}/{number}/"))
         if read != wanted or not again.get("custom_permissions"):
             raise TryLater(
-                f"{self._host} does not keep who may work",
+                "Turkle does not keep who may work",
                 why="the permissions read back differ from those set",
                 fix="see who else changes permissions at the Turkle server",
             )
 
     def close(self) -> None:
         """Close what is kept open."""
-        self._http.close()
+        self._rest.close()
 
     def _every(self, path: str) -> Iterator[dict[str, Any]]:
         for page in range(1, _MOST_PAGES):
-            told = self._ask("GET", f"{path}?page={page}")
+            told = self._rest.ask("GET", f"{path}?page={page}")
             if isinstance(told, list):  # a server without pages
                 yield from told
                 return
-            page_of = self._object(told)
+            page_of = self._rest.thing(told)
             yield from page_of["results"]
             if not page_of.get("next"):
                 return
-
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        told: Mapping[str, Any] | None = None,
-        *,
-        missing: bool = False,
-    ) -> object:
-        body = b"" if told is None else json.dumps(told).encode("ascii")
-        answered = self._http.call(
-            method, self._base + path, headers=self._headers, body=body
-        )
-        if missing and answered.status == 404:
-            return None
-        expect_done(answered, self._host, 0.0)
-        try:
-            return json.loads(answered.body)
-        except ValueError:
-            raise Misconfigured(
-                f"{self._host} does not answer as Turkle does",
-                fix="mend the url of this connector",
-            ) from None
-
-    def _object(self, told: object) -> dict[str, Any]:
-        if not isinstance(told, dict):
-            raise Misconfigured(
-                f"{self._host} does not answer as Turkle does",
-                fix="mend the url of this connector",
-            )
-        return told

@@ -23,7 +23,6 @@ from connectors.base import (
     Identity,
     Limits,
     Manifest,
-    Misconfigured,
     Offer,
     Preview,
     Rejected,
@@ -32,7 +31,7 @@ from connectors.base import (
     Visit,
 )
 from connectors.http import Http
-from connectors.tickets import Ticket, arrival, check_key, sign
+from connectors.tickets import Ticket, arrival, check_key, sign, token_and_key
 from connectors.turkle.api import Api
 
 MANIFEST = Manifest(
@@ -190,19 +189,6 @@ def _plain(link: str) -> str:
 def open_turkle(settings: Settings) -> Turkle:
     """Open the server that the settings name."""
     values = settings.of("turkle", ("url", "allow_private"), ("url",))
-    token, key = _secrets(settings.secret)
+    token, key = token_and_key(settings.secret, "turkle")
     http = Http(private=settings.private)
     return Turkle(Api(values["url"], token, http), key)
-
-
-def _secrets(secret: bytes) -> tuple[str, bytes]:
-    lines = secret.decode("ascii", "replace").split()
-    try:
-        token, key = lines
-        return token, bytes.fromhex(key)
-    except ValueError:
-        raise Misconfigured(
-            "the secret of turkle is not two lines",
-            why="the first is the API token, the second the signing key in hex",
-            fix='make a key: python -c "import secrets; print(secrets.token_hex(32))"',
-        ) from None
