@@ -18,18 +18,17 @@ from typing import Final
 
 import numpy as np
 
-from policies.document.policy import Objective
 from policies.meetings import meetings
 from policies.problem import Goal, Pairs, Plan, Problem
 from policies.sets import Ints
 from policies.solvers.cliques import covered, pairs_only
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
-from policies.solvers.cpsat import CpSat, search
+from policies.solvers.cpsat import search
 from policies.solvers.leakless import leakless, whole
 from policies.solvers.milp import Milp, linear, solve
 from policies.solvers.neighbourhood import improve
-from policies.solvers.race import Task, merged, race, sure
+from policies.solvers.race import Task, few, merged, race, running, sure
 from policies.solvers.role import (
     Limits,
     Solution,
@@ -39,7 +38,14 @@ from policies.solvers.role import (
     free_bound,
 )
 from policies.solvers.small_pairs import searched, small
-from policies.solvers.structure import free_plan, heavy, separable, shape
+from policies.solvers.structure import (
+    budgeted,
+    free_plan,
+    heavy,
+    loose,
+    separable,
+    shape,
+)
 
 HEURISTICS: Final = {
     "mean": ("exchange", "socp-rounding"),
@@ -57,8 +63,7 @@ GREEDY: Final = {
 """Solvers that give a start where none of those fits."""
 
 _TINY: Final = 64  # pairs below which HiGHS alone is asked
-_WORK: Final = 1e4  # for heuristics under a clock: they count, so it is a number
-_FIRST: Final = 0.2  # of the time, for a start
+_FIRST: Final = 0.3  # of the time, for a start
 _SOLE: Final = 0.7  # of the time, for a solver that proves this structure
 _USED: Final = 0.95  # of the time; what is left over is for judging and telling
 
@@ -256,7 +261,7 @@ class _Portfolio:
         """What a special structure proves, often all there is to prove."""
         sole = self.solvers.get("hitting-set")
         if sole is not None and sole.supports(problem):
-            yield sole(problem, self.rng, replace(limits, work=_few(limits.work)))
+            yield sole(problem, self.rng, replace(limits, work=few(limits.work)))
         elif whole(problem):
             yield leakless(
                 problem,
@@ -266,24 +271,24 @@ class _Portfolio:
     def _runners(self, problem: Problem) -> list[Task]:
         """The heuristic that fits, once, or twice from different draws at once."""
         solver = self._fitting(problem)[0]
-        rngs = self.rng.spawn(2 if self.limits.threads > 1 else 1)
-        return [_running(solver, problem, rng) for rng in rngs]
+        timed = self.limits.seconds != float("inf")  # work alone: any threads, one plan
+        rngs = self.rng.spawn(2 if timed and self.limits.threads > 1 else 1)
+        return [running(solver, problem, rng) for rng in rngs]
 
     def _starts(self, problem: Problem, limits: Limits) -> Iterator[Solution]:
         """Plans from solvers that fit; the first sure answer ends it."""
         over, kind = limits.deadline(), shape(problem)
-        for solver in self._fitting(problem) or self._named(
-            problem, GREEDY.get(kind, ())
-        ):
+        if budgeted(problem):
+            found = _exactly(problem, self.rng, limits)
+            yield found
+            if kind == "sealed" or found.verdict is not Verdict.UNKNOWN:
+                return
+        named = self._fitting(problem) or self._named(problem, GREEDY.get(kind, ()))
+        for solver in named:
             if over():
                 return
-            bounded = replace(limits, prove=True, work=_few(limits.work))
-            found = solver(problem, self.rng, bounded)
-            yield found
-            if sure(found):
-                return
-        if kind == "sealed" and CpSat().supports(problem):
-            yield search(problem, self.rng, limits, utility=False)
+            bounded = replace(limits, prove=True, work=few(limits.work))
+            yield solver(problem, self.rng, bounded)
 
     def _fitting(self, problem: Problem) -> list[Solver]:
         """Return the heuristic that fits the disclosure function, if one does."""
@@ -295,31 +300,25 @@ class _Portfolio:
 
     def _provers(self, problem: Problem, start: Pairs | None) -> Iterator[Task]:
         """Solvers that prove, the one that fits best first."""
-        budget = problem.goal.objective is Objective.DISC_BUDGET
         seed, rng = self._seed(), self.rng.spawn(1)[0]
 
         def milp(limits: Limits, done: Callable[[], bool]) -> Solution:
             return solve(problem, limits, seed=seed, start=start, done=done)
 
         def cpsat(limits: Limits, done: Callable[[], bool]) -> Solution:
-            found = search(problem, rng, limits, hint=start, done=done)
-            proven = found.verdict is Verdict.SOLVED and found.value == found.bound
-            return replace(found, stopped="optimal" if proven else "")
+            return _exactly(problem, rng, limits, start, done)
 
         def around(limits: Limits, done: Callable[[], bool]) -> Solution:
             assert start is not None
             return improve(problem, start, rng, limits, done)
 
-        tasks: list[Task] = []
-        if Milp().supports(problem):
-            tasks.append(milp)
-        exact = budget and not problem.averages and CpSat().supports(problem)
-        tight = problem.n_adversaries <= 3 and int(problem.hi.max(initial=0)) <= 1
-        if exact and (tight or not tasks):
+        exact = Milp().supports(problem)
+        tasks: list[Task] = [milp] if exact else []
+        if budgeted(problem) and not (exact and loose(problem)):
             tasks.insert(0, cpsat)
-        elif tasks and self._fitting(problem):
-            tasks.append(_running(self._fitting(problem)[0], problem, rng))
-        elif tasks and start is not None:
+        elif exact and self._fitting(problem):
+            tasks.append(running(self._fitting(problem)[0], problem, rng))
+        elif exact and start is not None:
             tasks.append(around)
         yield from tasks
 
@@ -365,24 +364,19 @@ class _Portfolio:
         return self._told(found)
 
 
-def _running(solver: Solver, problem: Problem, rng: np.random.Generator) -> Task:
-    """A heuristic as a task that ends when another one is sure."""
-
-    def run(limits: Limits, done: Callable[[], bool]) -> Solution:
-        asked = limits.stopped
-        ends = replace(
-            limits,
-            stopped=lambda: asked() or done(),
-            work=_few(limits.work),
-            prove=True,
-        )
-        return solver(problem, rng, ends)
-
-    return run
-
-
-def _few(work: float) -> float:
-    return min(work, _WORK)
+def _exactly(
+    problem: Problem,
+    rng: np.random.Generator,
+    limits: Limits,
+    start: Pairs | None = None,
+    done: Callable[[], bool] | None = None,
+) -> Solution:
+    """CP-SAT, and whether it proved its plan; on one thread unless by the clock."""
+    if limits.seconds == float("inf"):
+        limits = replace(limits, threads=1)
+    found = search(problem, rng, limits, hint=start, done=done)
+    proven = found.verdict is Verdict.SOLVED and found.value == found.bound
+    return replace(found, stopped="optimal") if proven else found
 
 
 def _part(limits: Limits, share: float) -> Limits:

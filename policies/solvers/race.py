@@ -8,13 +8,38 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
+import numpy as np
+
+from policies.problem import Problem
 from policies.solvers.milp import CLOSE
-from policies.solvers.role import Limits, Solution, Verdict
+from policies.solvers.role import Limits, Solution, Solver, Verdict
 
 Task = Callable[[Limits, Callable[[], bool]], Solution]
 """Solve within limits, until the second argument says that nobody wants the answer."""
 
 _POLL: Final = 0.05
+_WORK: Final = 1e4  # for heuristics under a clock: they count, so it is a number
+
+
+def few(work: float) -> float:
+    """Return the work of a heuristic: a number, even where there is no limit."""
+    return min(work, _WORK)
+
+
+def running(solver: Solver, problem: Problem, rng: np.random.Generator) -> Task:
+    """A heuristic as a task that ends when another one is sure."""
+
+    def run(limits: Limits, done: Callable[[], bool]) -> Solution:
+        asked = limits.stopped
+        ends = replace(
+            limits,
+            stopped=lambda: asked() or done(),
+            work=few(limits.work),
+            prove=True,
+        )
+        return solver(problem, rng, ends)
+
+    return run
 
 
 def sure(solution: Solution) -> bool:

@@ -9,12 +9,17 @@ import numpy as np
 from policies.document.policy import Objective
 from policies.problem import Plan, Problem
 from policies.sets import Measure
+from policies.solvers.cpsat import CpSat
 from policies.solvers.loads import plain
 from policies.solvers.milp import linear
 from policies.tables import able
 
 LARGE: Final = 12_000
 """Members x hands from which HiGHS proves no tradeoff over loads."""
+
+
+SMALL: Final = 12
+"""Entries of a set, on average, up to which few entries decide about it."""
 
 
 def shape(problem: Problem) -> str:
@@ -34,6 +39,21 @@ def heavy(problem: Problem) -> bool:
     measures, average = (Measure.LINEAR, Measure.QUADRATIC), problem.goal.average
     size = len(problem.sets.entry) * problem.n_adversaries
     return size >= LARGE and plain(problem, measures, average=average)
+
+
+def budgeted(problem: Problem) -> bool:
+    """Whether all limits are on single sets, which CP-SAT counts in whole numbers."""
+    return not problem.averages and CpSat().supports(problem)
+
+
+def loose(problem: Problem) -> bool:
+    """Whether plans are easy to change: small whole sets, and many places to go.
+
+    Large neighbourhoods improve those; CP-SAT is better at all others.
+    """
+    small = len(problem.sets.entry) <= SMALL * problem.sets.n_sets
+    tight = problem.n_adversaries <= 3 and int(problem.hi.max(initial=0)) <= 1
+    return shape(problem) == "sealed" and small and not tight
 
 
 def separable(problem: Problem) -> bool:
