@@ -1,0 +1,75 @@
+"""Families of problems: cells are kept, peers are compared with, medians are told."""
+
+import numpy as np
+import pytest
+
+from benchmarks import families, families_table
+from benchmarks.families import Cell
+from policies.solvers import Verdict
+from tests.unit.policies.tiny import Tiny, step
+
+
+def small():
+    return Tiny(4, 2, [step(0, 1), step(2, 3)], hi=[2] * 4).problem()
+
+
+def cell(solver, seconds=5.0):
+    sizes = {"n": 4, "m": 2, "k": 2, "t": 2, "seed": 0}
+    key = {"family": "step", **sizes, "solver": solver}
+    return Cell(key, small, families.PEERS.get(solver, "auto"), seconds)
+
+
+def test_a_run_that_was_cut_goes_on_where_it_stopped(tmp_path, capsys):
+    """Ours, a peer, and then the time at which ours has the peer's gap."""
+    path = tmp_path / "cells.csv"
+    families.fill(iter([cell("ours"), cell("reach")]), path)
+    first = path.read_text()
+    assert [r["solver"] for r in families.rows_of(path)] == ["ours"]  # no peer yet
+    with path.open("a") as file:
+        file.write("step,4,2")  # a line that was cut
+    families.fill(iter([cell("ours"), cell("highs"), cell("reach")]), path)
+    rows = families.rows_of(path)
+    assert path.read_text().startswith(first)
+    assert [r["solver"] for r in rows] == ["ours", "highs", "reach"]
+    assert {r["value"] for r in rows} == {"4.0000000000"}
+    assert 0 < float(rows[2]["seconds"]) < 5
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+@pytest.mark.parametrize("shape", families.SPARSE[:3])
+def test_sparse_sets_are_small_distinct_and_must_not_be_whole(shape):
+    problem = families.sparse(shape, 0)
+    n, m, k, t, least, most = shape
+    size = np.diff(problem.sets.start)
+    assert (problem.n_entries, problem.n_adversaries, len(size)) == (n, k, m)
+    assert (size >= least).all()
+    assert (size <= most).all()
+    assert len({tuple(problem.sets.members(i)) for i in range(m)}) == m
+    assert (problem.sets.cap == size - 1).all()
+    assert (problem.hi == t).all()
+
+
+def test_every_family_has_seeds_peers_and_a_note():
+    """Peers only where they say something."""
+    for family in families.DUE:
+        made = list(families.cells(family, 1, 1)) if family != "cosine" else []
+        assert family in families_table.NOTES
+        names = [one.name for one in made]
+        assert len(set(names)) == len(names)
+        for one in made:
+            assert one.solver in ("auto", "milp", "cp-sat")
+
+
+def test_medians_gaps_and_verdicts_stand_in_a_table(tmp_path):
+    """Three seeds: one without a plan; medians of the gaps of the two others."""
+    base = dict.fromkeys(families.FIELDS, "0") | {"family": "sparse", "solver": "ours"}
+    rows = [
+        base | {"gap": "0.5", "seconds": "1", "verdict": str(Verdict.SOLVED)},
+        base | {"gap": "1.5", "seconds": "3", "verdict": str(Verdict.SOLVED)},
+        base | {"gap": "", "seconds": "2", "verdict": str(Verdict.INFEASIBLE)},
+    ]
+    families_table.write(rows, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    assert "| 1 %, 1 x no plan exists; 2 s (3 seeds) |" in text
+    leaking = [rows[0] | {"complete": "2"}]
+    assert "1 x LEAK" in families_table.table(leaking)
