@@ -19,15 +19,20 @@ test-markets: $(VENV)/.lint
 	$(BIN)/python -m pytest tests/markets -m markets --durations=10
 
 # The long forms of test_killed, test_daemon_races and test_random_walk, on each database.
-# The kills go in rounds and can be broken off: build/torture-*.json says how far they are,
-# and the next `make torture` goes on from there. Remove the files to begin anew.
-KILLS  ?= 500
+# Walks go in legs and kills in rounds, and can be broken off: build/walk-*.json and
+# build/torture-*.json say how far they are, and the next `make torture` goes on from
+# there. Remove the files to begin anew.
+KILLS  ?= 1000
 RACES  ?= 1000
 STEPS  ?= 10000
+WALK   ?= 1000000
 torture: $(VENV)/.lint system-packages
+	$(BIN)/python -m tests.e2e.torture.walking --steps $(WALK) --store memory \
+	  --state build/walk-memory.json
 	for store in sqlite postgresql; do \
 	  $(BIN)/python -m tests.e2e.torture.races --races $(RACES) --store $$store && \
-	  $(BIN)/python -m tests.e2e.torture.walk --steps $(STEPS) --store $$store && \
+	  $(BIN)/python -m tests.e2e.torture.walking --steps $(STEPS) --store $$store \
+	    --state build/walk-$$store.json && \
 	  $(BIN)/python -m tests.e2e.torture --kills $(KILLS) --store $$store \
 	    --state build/torture-$$store.json || exit 1; \
 	done

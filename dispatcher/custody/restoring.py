@@ -169,7 +169,7 @@ def _filled(
     if behind is not None and not gap.replay:
         raise _would_forget(backup, behind)
     with store.write() as tx:
-        make_ready(tx)
+        make_ready(tx, clock())
         if gap.replay:
             assert target.shipped is not None
             lines = shipped_lines(target.shipped, store=store_id(store))
@@ -349,7 +349,7 @@ def replay_in_place(store: Store, shipped: Path, *, clock: Clock) -> int:
     """
     _refuse_led(store, clock)
     with store.write() as tx:
-        make_ready(tx)
+        make_ready(tx, clock())
         lines = shipped_lines(shipped, store=store_id(store))
         booked = replay(tx, lines, at=clock())
     store.settle(afresh=True)

@@ -27,7 +27,7 @@ from dispatcher.store.transaction import Row, Tx
 LEFT_OUT: Final = frozenset({"sign_in_link", "operator_session"})
 
 JUMP: Final = 1_000_000_000
-"""Ids that are left out after a restore: whoever was given them since is unknown."""
+"""Numbers that are left out after a restore by a clock that was put back."""
 
 Lines = Iterator[dict[str, Any] | list[Any]]
 
@@ -204,23 +204,40 @@ def broken(why: str) -> BackupBroken:
     )
 
 
-def make_ready(tx: Tx) -> None:
+def make_ready(tx: Tx, now: int) -> None:
     """Make a restored store fit to go on.
 
     What the lost one gave to the world since is unknown. Messages that were still to be
     sent are asked for first; no task's id is given a second time; and whoever led it must
-    write nothing here, should it wake up.
+    write nothing here, should it wake up. A backup may be restored more than once: the
+    numbers go on from the moment, so that no two stores made of it give away the same.
+
+    Parameters
+    ----------
+    tx : Tx
+        A write transaction of a store that nobody else uses.
+    now : int
+        Microseconds UTC.
     """
-    tx.execute(lease.FENCE)
     tx.execute(
         "UPDATE outbox SET error = 'restored from a backup'"
         " WHERE state IN ('ready', 'leased') AND error IS NULL"
     )
-    tx.execute("UPDATE id_block SET next_id = next_id + ?", (JUMP,))
     for table in tables():
         if "id" in table.columns:
             tx.execute(
-                "INSERT INTO id_block (name, next_id) VALUES (?, ?)"
+                "INSERT INTO id_block (name, next_id) VALUES (?, 0)"
                 " ON CONFLICT (name) DO NOTHING",
-                (table.name, JUMP),
+                (table.name,),
             )
+    tx.execute(
+        "INSERT INTO lease (shard, holder, epoch, leased_until) VALUES (?, '', 0, 0)"
+        " ON CONFLICT (shard) DO UPDATE SET leased_until = 0",
+        (lease.SHARD,),
+    )
+    for table_name, column in (("lease", "epoch"), ("id_block", "next_id")):
+        tx.execute(
+            f"UPDATE {table_name} SET {column} = CASE WHEN {column} < ? THEN ?"
+            f" ELSE {column} + ? END",
+            (now, now, JUMP),
+        )

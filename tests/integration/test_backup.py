@@ -258,6 +258,30 @@ def test_into_an_empty_database_of_the_other_kind(
         restore(path, SECRET, to, Gap(replay=True), clock=case.tick)
 
 
+def test_a_backup_restored_twice_gives_no_number_twice_and_follows_no_old_leader(
+    case, tmp_path
+):
+    keep(case, tmp_path)
+    with case.store.write() as tx:  # the lost store had other leaders since
+        for until in range(1, 9):
+            lease.take(tx, 0, f"host/{until}", until, until)
+    given, epochs = set(), {8}
+    for _ in range(2):
+        back(case, tmp_path, Gap(replay=True), force=True)
+        with open_store(tmp_path / "restored.db") as restored:
+            attach(restored, tmp_path / "shipped")
+            again = Case(restored, case.now, case.entries, case.accounts)
+            booked = again.book(("x/bob", "r2.c" if given else "r2.b"))
+            mine = {*booked.tasks, *booked.messages}
+            assert not mine & given
+            given |= mine
+            with restored.write() as tx:
+                epoch = lease.take(tx, 0, "host/9", again.now, again.now)
+            assert epoch not in epochs
+            epochs.add(epoch)
+        case.now = again.now
+
+
 # -- sealed values, wrong keys, damage ------------------------------------------------
 
 

@@ -1,21 +1,17 @@
 """A long random walk of gate, outbox and daemons beside a brute-force oracle.
 
-``python -m tests.e2e.torture.walk --steps 10000 [--store postgresql] [--seed 7]``
-
 Each step books (push, pull, many at once, once more what was booked), sends, crashes in
-the midst of it, takes the lease over, lets a stale daemon try, applies another policy or
-joins two workers. The oracle knows nothing but the list of all exposures; the market
-remembers what it was given. After each step the ledger must say what the oracle says,
-and nothing may be outside that was not booked, or outside twice.
+the midst of it, takes the lease over, lets a stale daemon try, applies another policy,
+joins two workers, or loses the store and restores a backup, perhaps an old one and not
+for the first time. The oracle knows nothing but the list of all exposures; the market
+remembers what it was given. The ledger must say what the oracle says, and nothing may be
+outside that was not booked, or outside twice.
+
+``python -m tests.e2e.torture.walking`` is the long form.
 """
 
 from __future__ import annotations
 
-import argparse
-import logging
-import sys
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import structlog
 
 from connectors.base import Handle, Offer
 from connectors.hostile import Memory
@@ -33,9 +28,9 @@ from dispatcher.ledger.book import Asks, Pull, Push, book
 from dispatcher.ledger.members import merge
 from dispatcher.ledger.summaries import differences
 from dispatcher.stages.sending import Sending
-from dispatcher.store import Store, lease, open_store
+from dispatcher.store import lease
 from tests.conftest import FakeClock
-from tests.e2e.torture.__main__ import fresh, server
+from tests.e2e.torture.ground import Ground
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.test_ledger_laws import RULES, Oracle, entry_of
 
@@ -45,6 +40,9 @@ SHAPES = (("abcd", 0), ("abc", 5), ("bd", 20), ("abd", 0))
 
 EPISODE = 250
 """Steps with one store; then a new one, so that limits are met again and again."""
+
+KEPT = 3
+"""Backups that are kept."""
 
 
 class Killed(BaseException):
@@ -73,17 +71,22 @@ class Outside(Memory):
 class Walk:
     """One episode: a store, a market, an oracle, and the daemons of before and now."""
 
-    def __init__(self, store: Store, rng: np.random.Generator) -> None:
-        self.store, self.rng = store, rng
+    def __init__(self, ground: Ground, rng: np.random.Generator) -> None:
+        self.ground, self.rng = ground, rng
+        self.store = ground.begin()
         self.clock = FakeClock()
-        self.case = Case(store)
+        self.case = Case(self.store)
         self.market = Outside()
         self.rules = {"pair"}
         self.version = 0
         self.oracle = Oracle(self.rules, 2, {a: a for a in ACCOUNTS})
         self.done: Counter[str] = Counter()
         self.epoch = 0
-        self.stale: list[tuple[int, Sending]] = []
+        self.stale: list[int] = []
+        self.kept: list[tuple[Path, set[str]]] = []  # with the records it has
+        self.gone: set[str] = set()  # records whose values were lost
+        self.tasks: dict[int, str] = {}  # of the stores that were lost, too
+        self.lost: set[int] = set()  # messages that only a lost store knew
         self.apply()
         self.case.add(*ACCOUNTS)
         self.load()
@@ -122,7 +125,8 @@ class Walk:
             (self.pull, 0.22), (self.push, 0.2), (self.some_of_many, 0.1),
             (self.crash, 0.08), (self.send, 0.16), (self.die_sending, 0.08),
             (self.take_over, 0.04), (self.stale_tries, 0.05), (self.load, 0.02),
-            (self.other_policy, 0.03), (self.join, 0.02),
+            (self.other_policy, 0.03), (self.join, 0.02), (self.keep, 0.02),
+            (self.lose, 0.01),
         )  # fmt: skip
         weights = np.array([weight for _, weight in acts])
         act = acts[self.rng.choice(len(acts), p=weights / weights.sum())][0]
@@ -133,7 +137,7 @@ class Walk:
 
     def pull(self) -> None:
         account, text = self.account(), self.entries(1)[0]
-        allowed = self.oracle.allows(account, entry_of(text))
+        allowed = self.allows(account, text)
         try:
             self.case.book(
                 (account, text), delivery=Pull(leased_until=1), epoch=self.epoch
@@ -160,8 +164,13 @@ class Walk:
             assert all(allowed), f"{account} was granted {texts}"
             self.done["granted"] += len(texts)
 
+    def allows(self, account: str, text: str) -> bool:
+        """What the oracle says; a record whose values were lost is not shown."""
+        entry = entry_of(text)
+        return entry[0] not in self.gone and self.oracle.allows(account, entry)
+
     def grant(self, account: str, text: str) -> bool:
-        allowed = self.oracle.allows(account, entry_of(text))
+        allowed = self.allows(account, text)
         if allowed:
             self.oracle.show(account, entry_of(text))
         return allowed
@@ -224,9 +233,10 @@ class Walk:
                 if found is None
                 else lease.seize(tx, lease.SHARD, found, f"e{found.epoch}", now + 1)
             )
-        assert taken == self.epoch + 1
+        assert taken is not None
+        assert taken > self.epoch, "an epoch came again"
         if self.epoch:
-            self.stale = [*self.stale[-2:], (self.epoch, self.sending)]
+            self.stale = [*self.stale[-2:], self.epoch]
         self.epoch = taken
         self.sending = Sending(self.store, {"memory": self.market}, self.clock)
 
@@ -234,7 +244,8 @@ class Walk:
         """A daemon of before wakes up: it may neither book nor send."""
         if not self.stale:
             return
-        epoch, sending = self.stale[self.rng.integers(len(self.stale))]
+        epoch = self.stale[self.rng.integers(len(self.stale))]
+        sending = Sending(self.store, {"memory": self.market}, self.clock)
         outside = dict(self.market.accepted)
         for attempt in (
             lambda: sending.tick(epoch),
@@ -264,6 +275,9 @@ class Walk:
         except PastLimit:
             assert past, "a policy was refused for nothing"
             self.rules = self.oracle.rules = before
+        except Conflict:  # nobody knows any more whose the lost records were, and when
+            assert self.gone, "a policy was refused for nothing"
+            self.rules = self.oracle.rules = before
         else:
             assert not past, "a policy came that is past its limits"
 
@@ -292,6 +306,64 @@ class Walk:
                 if who == theirs:
                     self.oracle.adversary_of[name] = mine
 
+    # -- the store is lost -----------------------------------------------------------
+
+    def keep(self) -> None:
+        """Back the store up."""
+        path = self.ground.keep(self.store, self.case.tick)
+        records = self.case.records.keys() - self.gone
+        self.kept = [*self.kept[1 - KEPT :], (path, records)]
+
+    def lose(self) -> None:
+        """Lose the store; restore one of its backups, and have another daemon lead."""
+        if not self.kept:
+            return
+        path, records = self.kept[self.rng.integers(len(self.kept))]
+        self.remember()
+        self.lost |= self.messages()
+        self.store.close()
+        self.store = self.case.store = self.ground.restore(path, self.case.tick)
+        self.lost -= self.messages()
+        self.gone = self.case.records.keys() - records
+        self.number_anew()
+        self.take_over()
+
+    def messages(self) -> set[int]:
+        with self.store.read() as tx:
+            return {number for (number,) in tx.rows("SELECT id FROM outbox")}
+
+    def remember(self) -> None:
+        """Note which task is of which entry; no id may ever be of another."""
+        texts = {number: text for text, number in self.case.entries.items()}
+        with self.store.read() as tx:
+            for task, entry in tx.rows("SELECT id, entry_id FROM task"):
+                known = self.tasks.setdefault(task, texts[entry])
+                assert known == texts[entry], "a task's id was given twice"
+
+    def number_anew(self) -> None:
+        """Look up the numbers of accounts and entries: what was replayed has others."""
+        case, secret = self.case, self.store.key("pseudonym-key")
+        named = {keys.pseudonym(secret, "r", key): key for key in case.records}
+        with self.store.read() as tx:
+            case.accounts |= {
+                f"{connector}/{name}": number
+                for number, connector, name in tx.rows(
+                    "SELECT id, connector, name FROM account"
+                )
+            }
+            case.entries |= {
+                f"{named[record]}.{field}": number
+                for number, record, field in tx.rows(
+                    "SELECT e.id, r.pseudonym, f.name FROM entry e"
+                    " JOIN record r ON r.id = e.record_id"
+                    " JOIN field f ON f.id = e.field_id"
+                )
+            }
+
+    def end(self) -> None:
+        self.store.close()
+        self.ground.end()
+
     # -- what must hold --------------------------------------------------------------
 
     def check(self, *, whole: bool) -> None:
@@ -315,20 +387,17 @@ class Walk:
         assert shown == +self.oracle.showings, "showings differ"
         assert max(self.market.accepted.values(), default=0) <= 1, "sent twice"
         if whole:
-            self.check_outside(
-                {(accounts[a], entries[e]) for a, e, _ in lines}, entries
-            )
+            self.check_outside({(accounts[a], entries[e]) for a, e, _ in lines})
 
-    def check_outside(self, booked: set[Any], entries: dict[int, Any]) -> None:
+    def check_outside(self, booked: set[Any]) -> None:
         """Nothing is outside that was not booked for whom it went to."""
         secret = self.store.key("task-key")
-        with self.store.read() as tx:
-            tasks = dict(tx.rows("SELECT id, entry_id FROM task"))
+        self.remember()
         for offer in self.market.offers.values():
             for item in offer.items:
                 task = keys.task_id_of(secret, item.token)
                 assert task is not None
-                pair = (f"memory/{offer.account}", entries[tasks[task]])
+                pair = (f"memory/{offer.account}", entry_of(self.tasks[task]))
                 assert pair in booked, f"{pair} went out unbooked"
 
     def drain(self) -> None:
@@ -350,58 +419,23 @@ class Walk:
                     "SELECT id FROM outbox WHERE state = 'sent' AND kind = 'publish'"
                 )
             }
-        assert sent == set(self.market.offers), "outbox and market differ"
+        lost = {str(number) for number in self.lost}
+        assert not sent & lost, "a message's id was given twice"
+        assert sent == self.market.offers.keys() - lost, "outbox and market differ"
         self.check(whole=True)
 
 
-def walk(make: Callable[[int], Store], steps: int, seed: int) -> Counter[str]:
+def walk(ground: Ground, steps: int, rng: np.random.Generator) -> Counter[str]:
     """Walk so many steps, in episodes; return how often what was done."""
-    rng = np.random.default_rng(seed)
     done: Counter[str] = Counter()
-    for episode in range(-(-steps // EPISODE)):
-        with make(episode) as store:
-            here = Walk(store, rng)
-            for number in range(min(EPISODE, steps - episode * EPISODE)):
-                here.step()
-                here.check(whole=number % 25 == 24)
-            here.drain()
-            done += here.done
-            done["sent"] += len(here.market.offers)
+    for first in range(0, steps, EPISODE):
+        here = Walk(ground, rng)
+        for number in range(min(EPISODE, steps - first)):
+            here.step()
+            if number % 5 == 4:
+                here.check(whole=number % 50 == 49)
+        here.drain()
+        here.end()
+        done += here.done
+        done["sent"] += len(here.market.offers)
     return done
-
-
-def main() -> int:
-    """Run; 0 if everything holds."""
-    parser = argparse.ArgumentParser(prog="python -m tests.e2e.torture.walk")
-    parser.add_argument("--steps", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--store", choices=("sqlite", "postgresql"), default="sqlite")
-    parser.add_argument("--dir", type=Path, help="where SQLite files go, as /dev/shm")
-    chosen = parser.parse_args()
-    began = time.monotonic()
-    quiet = structlog.make_filtering_bound_logger(logging.CRITICAL)
-    structlog.configure(wrapper_class=quiet)
-    with (
-        tempfile.TemporaryDirectory(prefix="walk-", dir=chosen.dir) as place,
-        server(chosen.store) as cluster,
-    ):
-
-        def make(episode: int) -> Store:
-            location = (
-                Path(place) / f"{episode}.db"
-                if cluster is None
-                else fresh(cluster, f"walk_{episode}")
-            )
-            return open_store(location, create=True)
-
-        done = walk(make, chosen.steps, chosen.seed)
-    print(
-        f"{chosen.steps} steps on {chosen.store} in {time.monotonic() - began:.0f} s,"
-        " no difference: "
-        + ", ".join(f"{name} {count}" for name, count in sorted(done.items()))
-    )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
