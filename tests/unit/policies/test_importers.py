@@ -1,5 +1,7 @@
 """DIMACS, hMETIS and check-ins: read as instances, refused with the line."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -27,12 +29,77 @@ def wheel(n):
     return "\n".join([f"p col {n + 1} {2 * n}", *cycle(n).splitlines()[1:], *spokes])
 
 
+def graph(n, edges):
+    lines = [f"e {u + 1} {v + 1}" for u, v in edges]
+    return "\n".join([f"p edge {n} {len(lines)}", *lines])
+
+
+def mycielski(times):
+    """DIMACS mycielN: from an edge, copies of all vertices and one vertex more."""
+    n, edges = 2, [(0, 1)]
+    for _ in range(times - 1):
+        edges = [
+            *edges,
+            *((u, n + v) for u, v in edges),
+            *((v, n + u) for u, v in edges),
+            *((n + v, 2 * n) for v in range(n)),
+        ]
+        n = 2 * n + 1
+    return graph(n, edges)
+
+
+def queens(size):
+    """DIMACS queenN_N: fields of a board, joined where a queen goes."""
+    spots = list(product(range(size), repeat=2))
+    edges = [
+        (i, j)
+        for i, (a, b) in enumerate(spots)
+        for j, (c, d) in enumerate(spots[:i])
+        if a == c or b == d or abs(a - c) == abs(b - d)
+    ]
+    return graph(size * size, edges)
+
+
+PETERSEN = graph(
+    10,
+    [
+        *((v, (v + 1) % 5) for v in range(5)),
+        *((v, v + 5) for v in range(5)),
+        *((v + 5, (v + 2) % 5 + 5) for v in range(5)),
+    ],
+)
+BIPARTITE = graph(9, [(u, 4 + v) for u in range(4) for v in range(5)])
+
+
 @pytest.mark.parametrize(
     ("text", "number"),
-    [(TRIANGLE, 3), (cycle(4), 2), (cycle(5), 3), (wheel(5), 4), (wheel(6), 3)],
+    [
+        (TRIANGLE, 3),
+        (cycle(4), 2),
+        (cycle(5), 3),
+        (wheel(5), 4),
+        (wheel(6), 3),
+        (BIPARTITE, 2),
+        (PETERSEN, 3),
+        (mycielski(3), 4),
+        (mycielski(4), 5),
+        (queens(5), 5),
+    ],
+    ids=[
+        "triangle",
+        "ring4",
+        "ring5",
+        "wheel5",
+        "wheel6",
+        "k45",
+        "petersen",
+        "myciel3",
+        "myciel4",
+        "queen5",
+    ],
 )
 def test_a_graph_has_a_plan_from_its_chromatic_number_on(text, number):
-    """Triangle 3, even ring 2, odd ring 3, wheel of an odd ring 4, of an even one 3."""
+    """DIMACS myciel3 4, myciel4 5, queen5_5 5; the others by hand."""
     assert verdict(colouring(text, number)) is Verdict.SOLVED
     assert verdict(colouring(text, number - 1)) is Verdict.INFEASIBLE
 
