@@ -17,6 +17,7 @@ from typing import Any
 
 from dispatcher.custody.assuming import assume_shown
 from dispatcher.custody.backup import Backup, look, staged
+from dispatcher.custody.healing import in_doubt, refuse_led
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.errors import (
     AnotherLeads,
@@ -30,7 +31,8 @@ from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.checking import check_files, check_store, compare
 from dispatcher.ledger.shipping.shipper import refuse_forgotten
-from dispatcher.store import Clock, Store, lease, ledger, open_store, schema
+from dispatcher.store import Clock, Store, ledger, open_store, schema
+from dispatcher.store import replaying as rows
 from dispatcher.store.dumping import dumped, make_ready, rebuilt
 from dispatcher.store.transaction import Tx
 from dispatcher.store.vault import KeyFile
@@ -52,6 +54,8 @@ class Target:
         Whether the URL comes from a private file.
     force : bool
         Whether a file that is there may be replaced.
+    erasures : Path or None
+        The list of what was erased, and must not come back.
     """
 
     location: str
@@ -59,6 +63,7 @@ class Target:
     shipped: Path | None
     private: bool = False
     force: bool = False
+    erasures: Path | None = None
 
     @property
     def file(self) -> Path | None:
@@ -96,6 +101,10 @@ class Restored:
     replayed, assumed, recused : int
         Lines booked from the shipped ledger; exposures taken for granted; pairs of an
         adversary and a record or person that it will be shown nothing more of.
+    lost : int
+        Records that the ledger knows and the backup does not: to be loaded again.
+    erased : int
+        People and records that were erased since, and are erased in it again.
     """
 
     backup: Backup
@@ -103,6 +112,8 @@ class Restored:
     replayed: int = 0
     assumed: int = 0
     recused: int = 0
+    lost: int = 0
+    erased: int = 0
 
 
 def restore(
@@ -176,13 +187,15 @@ def _filled(
             replayed = replay(tx, lines, at=clock())
     if gap.shown_since is not None:
         assumed, recused = assume_shown(store, gap.shown_since, clock())
+    erased = in_doubt(store, target.erasures, clock)
     with store.read() as tx:
         found = check_store(tx)
+        lost = rows.count_lost(tx)
         if gap.replay and target.shipped is not None:
             files = check_files(target.shipped)
             if compare(tx, files):
                 raise _would_forget(backup, None)
-    return Restored(backup, found.lines, replayed, assumed, recused)
+    return Restored(backup, found.lines, replayed, assumed, recused, lost, erased)
 
 
 def _behind(store: Store, target: Target) -> LedgerAhead | None:
@@ -291,7 +304,7 @@ def _check_target(target: Target, clock: Clock) -> None:
         return
     try:
         with open_store(target.location, key_file=target.key_file) as there:
-            _refuse_led(there, clock)
+            refuse_led(there, clock)
     except AnotherLeads:
         raise
     except DispatcherError as error:
@@ -299,17 +312,6 @@ def _check_target(target: Target, clock: Clock) -> None:
             raise _is_there(target.file) from error
     if not target.force:
         raise _is_there(target.file)
-
-
-def _refuse_led(store: Store, clock: Clock) -> None:
-    with store.read() as tx:
-        holder = lease.holder(tx, lease.SHARD)
-    if holder is not None and holder.leased_until > clock():
-        raise AnotherLeads(
-            f"a daemon leads the store at {store.place}",
-            why=f"{holder.holder.partition('/')[0]} holds its lease.",
-            fix="Stop it first: dispatcher down; a lease ends by itself within seconds.",
-        )
 
 
 def _is_there(file: Path) -> Conflict:
@@ -329,31 +331,6 @@ def _put(stage: Path, file: Path) -> None:
         if old.exists():
             old.replace(file.with_name(f"{file.name}.replaced{tail}"))
     shutil.move(stage, file)
-
-
-def replay_in_place(store: Store, shipped: Path, *, clock: Clock) -> int:
-    """Book the lines that a store lacks from its shipped ledger, where it stands.
-
-    For a store that was put back by other means than :func:`restore`.
-
-    Returns
-    -------
-    int
-        Lines booked.
-
-    Raises
-    ------
-    AnotherLeads
-        A daemon leads the store.
-    LedgerForeign, LedgerBroken
-    """
-    _refuse_led(store, clock)
-    with store.write() as tx:
-        make_ready(tx, clock())
-        lines = shipped_lines(shipped, store=store_id(store))
-        booked = replay(tx, lines, at=clock())
-    store.settle(afresh=True)
-    return booked
 
 
 def _copy(store: Store, target: Target) -> None:

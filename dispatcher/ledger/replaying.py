@@ -21,9 +21,17 @@ from dispatcher.ledger.lines import adversary_name, canonical, line_hash
 from dispatcher.ledger.shipping.segments import ShippedLine
 from dispatcher.ledger.standing import current_policy
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import accounts, keylines, ledger, proving, relations
+from dispatcher.store import (
+    accounts,
+    keylines,
+    ledger,
+    proving,
+    relations,
+    rule_tables,
+)
 from dispatcher.store import replaying as rows
 from dispatcher.store.ledger import ChainRow, PolicyRow
+from dispatcher.store.rule_tables import TableRow
 from dispatcher.store.transaction import Tx
 from policies.document import parse
 
@@ -221,6 +229,10 @@ class _Replay:
         ledger.put_policy(
             self.tx, PolicyRow(version, policy.name, source, digest, line["at"])
         )
+        told = self._text(line, "functions")
+        if told is not None:
+            functions = [TableRow._make(row) for row in json.loads(told)]
+            rule_tables.add(self.tx, version, functions)
 
     def _keys(self, line: Members) -> None:
         again = self._text(line, "keys-again")

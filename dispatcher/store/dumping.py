@@ -24,7 +24,7 @@ from dispatcher.store.engine import Store, make_backend
 from dispatcher.store.sql import quoted
 from dispatcher.store.transaction import Row, Tx
 
-LEFT_OUT: Final = frozenset({"sign_in_link", "operator_session"})
+LEFT_OUT: Final = frozenset({"sign_in_link", "operator_session", "hook"})
 
 JUMP: Final = 1_000_000_000
 """Numbers that are left out after a restore by a clock that was put back."""

@@ -9,6 +9,9 @@ from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import returning
 from dispatcher.store.transaction import Tx
 
+LINKS: Final = 1000
+"""More than anybody renewed a worker's link since a backup."""
+
 LOST_RUN: Final = "lost-with-the-store"
 """Run of records that only the shipped ledger knows: nothing of it is ever shown."""
 
@@ -163,6 +166,16 @@ def entries_of_names(tx: Tx, records: Iterable[str]) -> set[tuple[str, int]]:
             (list(records),),
         )
     }
+
+
+def count_lost(tx: Tx) -> int:
+    """How many records may be loaded again."""
+    return int(tx.value("SELECT count(*) FROM record WHERE lost_at IS NOT NULL"))
+
+
+def revoke_links(tx: Tx) -> None:
+    """Let no link count that any worker was ever given: some may be revoked since."""
+    tx.execute("UPDATE account SET invite = invite + ?", (LINKS,))
 
 
 # -- what may have been shown, where no ledger tells ---------------------------------

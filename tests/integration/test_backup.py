@@ -4,6 +4,7 @@ import os
 import shutil
 import struct
 from contextlib import suppress
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -30,9 +31,10 @@ from dispatcher.errors import (
 from dispatcher.keyring import make_keyring
 from dispatcher.ledger import summaries
 from dispatcher.ledger.extras import unburn
+from dispatcher.ledger.links import Told
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.shipping import attach
-from dispatcher.store import lease, open_store, schema
+from dispatcher.store import lease, open_store, pause, schema
 from dispatcher.store.vault import KeyFile
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -85,6 +87,13 @@ def back(case, tmp_path, gap=None, **more):
         gap or Gap(),
         clock=case.tick,
     )
+
+
+def resumed(restored, case):
+    """The restored store, at work again as by ``dispatcher resume --all``."""
+    with restored.write() as tx:
+        assert pause.resume(tx, pause.ALL)
+    return Case(restored, case.now, case.entries, case.accounts)
 
 
 LINES = (
@@ -183,7 +192,7 @@ def test_the_gate_of_a_replayed_store_refuses_what_was_shown_after_the_backup(
     case.book(("x/ann", "r3.a"))
     back(case, tmp_path, Gap(replay=True))
     with open_store(tmp_path / "restored.db") as restored:
-        again = Case(restored, case.now, case.entries, case.accounts)
+        again = resumed(restored, case)
         with pytest.raises(Refused):
             again.book(("x/ann", "r3.b"))
         booked = again.book(("x/bob", "r3.b"))
@@ -270,7 +279,7 @@ def test_a_backup_restored_twice_gives_no_number_twice_and_follows_no_old_leader
         back(case, tmp_path, Gap(replay=True), force=True)
         with open_store(tmp_path / "restored.db") as restored:
             attach(restored, tmp_path / "shipped")
-            again = Case(restored, case.now, case.entries, case.accounts)
+            again = resumed(restored, case)
             booked = again.book(("x/bob", "r2.c" if given else "r2.b"))
             mine = {*booked.tasks, *booked.messages}
             assert not mine & given
@@ -439,6 +448,46 @@ def test_a_shipped_ledger_with_a_gap_is_not_replayed(case, tmp_path):
     assert not (tmp_path / "restored.db").exists()
 
 
+def test_what_no_ledger_knows_holds_everything_until_somebody_has_looked(
+    case, tmp_path
+):
+    keep(case, tmp_path)
+    for change in (  # after the backup; no line of the ledger tells
+        "UPDATE account SET state = 'blocked' WHERE name = 'ann'",
+        "UPDATE account SET invite = invite + 1 WHERE name = 'bob'",
+    ):
+        with case.store.write() as tx:
+            tx.execute(change)
+    back(case, tmp_path)
+    with open_store(tmp_path / "restored.db") as restored:
+        again = Case(restored, case.now, case.entries, case.accounts)
+        for who in ("x/ann", "x/bob"):
+            with pytest.raises(Refused) as refused:
+                again.book((who, "r3.a"))
+            assert "paused" in refused.value.why
+        with restored.read() as tx:
+            assert pause.paused(tx)["all"].startswith("restored: blocks")
+            assert tx.value("SELECT min(invite) FROM account") > 2  # no old link counts
+
+
+def test_functions_of_rules_are_replayed_with_their_version(case, tmp_path):
+    keep(case, tmp_path)
+    asked = [frozenset(held) for held in ((), "a", "b", "ab")]
+    levels = {held: Fraction(len(held), 2) for held in asked}
+    rule = '[property.mine]\nof = ["a", "b"]\ntau = 0.9\ndisclosure = "plugin:mine"'
+    case.apply(
+        policy(rule, groups=GROUPS, name="two"),
+        functions={"mine": Told("plugin:mine", "0" * 64, levels)},
+    )
+    case.book(("x/ann", "r2.a"))
+    back(case, tmp_path, Gap(replay=True))
+    with open_store(tmp_path / "restored.db") as restored:
+        assert told(restored) == told(case.store)
+        again = resumed(restored, case)
+        with pytest.raises(Refused):
+            again.book(("x/ann", "r2.b"))
+
+
 # -- the ledger is lost too ------------------------------------------------------------
 
 
@@ -481,7 +530,7 @@ def test_what_may_have_been_shown_counts_as_shown(case, tmp_path, clock):
     # Two adversaries; of records r1 and r2 and their person something was open.
     assert done.recused == 2 * 3
     with open_store(tmp_path / "restored.db") as restored:
-        again = Case(restored, case.now, case.entries, case.accounts)
+        again = resumed(restored, case)
         for who, what in (("x/ann", "r1.c"), ("x/bob", "r2.b"), ("x/ann", "r2.a")):
             with pytest.raises(Refused):
                 again.book((who, what))

@@ -118,7 +118,8 @@ def test_of_two_new_keys_at_once_one_is_made_and_the_other_refused(
 def test_a_new_key_from_another_machine_is_met_and_leaves_no_key_behind(
     clinic, key_file, store_url, tmp_path, monkeypatch
 ):
-    there = KeyFile(tmp_path / "there.key")
+    (tmp_path / "there").mkdir()
+    there = KeyFile(tmp_path / "there" / "outside.key")
     shutil.copy2(key_file.path, there.path)
     add_key = keyring.add_key
 

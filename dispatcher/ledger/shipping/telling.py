@@ -9,7 +9,7 @@ from dispatcher.keys import entry_name
 from dispatcher.ledger.chains import SYSTEM, whole_line
 from dispatcher.ledger.lines import ExposureForm, canonical
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import audit, keylines, ledger
+from dispatcher.store import audit, keylines, ledger, rule_tables
 from dispatcher.store.audit import LineRow
 from dispatcher.store.transaction import Tx
 
@@ -80,7 +80,11 @@ def shippable(
 def _attached(tx: Tx, row: LineRow, line: Mapping[str, object]) -> dict[str, bytes]:
     if row.kind == "policy":
         policy = ledger.policy_row(tx, int(str(line["version"])))
-        return {} if policy is None else {"policy": policy.source}
+        if policy is None:
+            return {}
+        functions = rule_tables.of_version(tx, policy.version)
+        told = {"functions": canonical(functions).encode()} if functions else {}
+        return {"policy": policy.source, **told}
     if row.kind == "keys":
         found = keylines.line(tx, row.seq)
         if found is not None:

@@ -35,6 +35,10 @@ app = typer.Typer(
 
 FOLDER = Path("backups")
 SHORTEST = 12
+AFTERWARDS = (
+    "all is paused, and workers need new links: blocks, pauses and revoked links since the"
+    " backup are in no ledger. Repeat them, then: dispatcher resume --all"
+)
 
 To = Annotated[
     Path | None,
@@ -203,7 +207,7 @@ def restore(
     ] = False,
 ) -> None:
     """Restore a backup; it refuses to forget what was shown since."""
-    from dispatcher.custody import restoring
+    from dispatcher.custody import erasures, restoring
 
     context: CliContext = ctx.obj
     since = None if assume_shown_since is None else _microseconds(assume_shown_since)
@@ -212,6 +216,7 @@ def restore(
         key_file=context.key_file,
         shipped=ledger or context.shipped,
         force=force,
+        erasures=context.directory / erasures.NAME,
     )
     done = restoring.restore(
         _path(_folder(context, folder), name),
@@ -232,10 +237,18 @@ def restore(
             "replayed": done.replayed,
             "assumed": done.assumed,
             "recused": done.recused,
+            "lost_records": done.lost,
+            "erased_again": done.erased,
         },
         f"{done.backup.id} restored to {to}: {done.lines:,} ledger lines,"
         f" {done.replayed:,} of them replayed, {done.assumed:,} showings assumed",
     )
+    if done.lost:
+        context.say(
+            f"{done.lost:,} records were loaded after the backup: load their files again,"
+            " and what was shown of them counts"
+        )
+    context.say(AFTERWARDS)
     if done.recused:
         context.say(
             f"{done.recused:,} pairs of a worker and a record or person are closed for"

@@ -222,16 +222,21 @@ def root(
 @app.command()
 def replay(ctx: typer.Context) -> None:
     """Book what the store has forgotten from its shipped ledger, where it stands."""
-    from dispatcher.custody.restoring import replay_in_place
+    from dispatcher.custody import erasures
+    from dispatcher.custody.healing import replay_in_place
+    from dispatcher.surfaces.cli.backup import AFTERWARDS
 
     context: CliContext = ctx.obj
     folder = _folder(context)
     with context.open_store() as store:
-        booked = replay_in_place(store, folder, clock=wall_clock)
+        listed = context.directory / erasures.NAME
+        booked = replay_in_place(store, folder, clock=wall_clock, listed=listed)
     context.show(
         {"schema": "dispatcher.replayed/1", "lines": booked},
         f"{booked:,} lines replayed; store and shipped ledger agree",
     )
+    if booked:
+        context.say(AFTERWARDS)
 
 
 @app.command()
