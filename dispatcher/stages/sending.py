@@ -10,7 +10,6 @@ is published again. Connectors run side by side; the fault of one holds up no ot
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
@@ -33,6 +32,7 @@ from connectors.base import (
 )
 from connectors.quoting import heard
 from dispatcher import keys, meters
+from dispatcher.circuits import FAULTS, Circuits, Turns
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, Tx, lease
@@ -132,14 +132,16 @@ class Sending:
         self._connectors = connectors
         self._clock = clock
         self._terms = terms or Terms()
-        self._resting: dict[str, int] = {}
+        self._circuits = Circuits(
+            {n: c.manifest.limits.per_minute for n, c in connectors.items()}, clock
+        )
+        self._turns = Turns()
         self._log = get_logger("sending")
 
     @property
     def resting(self) -> Mapping[str, int]:
         """Connectors that wait, by the moment (microseconds) until which they do."""
-        now = self._clock()
-        return {name: until for name, until in self._resting.items() if until > now}
+        return self._circuits.resting
 
     def tick(self, epoch: int) -> int:
         """Send a batch for every connector that is awake.
@@ -157,20 +159,16 @@ class Sending:
         now = self._clock()
         with self._store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            rows.release_left(tx, epoch, now)
+            rows.release_left(tx, epoch, now, self._turns.busy)
         with self._store.read() as tx:
             stopped = gate_rows.stopped_scopes(tx)
         awake = [
             name
             for name in self._connectors
             if not {"all", f"connector:{name}"} & stopped
-            and self._resting.get(name, 0) <= now
+            and not self._circuits.rests(name)
         ]
-        if len(awake) <= 1:
-            return sum(self._send(name, epoch) for name in awake)
-        with ThreadPoolExecutor(len(awake)) as pool:
-            sent = [pool.submit(self._send, name, epoch) for name in awake]
-        return sum(one.result() for one in sent)
+        return self._turns.take(awake, lambda name: self._send(name, epoch))
 
     def _send(self, name: str, epoch: int) -> int:
         """Claim, publish, settle: one connector's batch."""
@@ -180,20 +178,22 @@ class Sending:
         def claim(tx: Tx) -> tuple[bool, list[MessageRow]]:
             lease.check_epoch(tx, lease.SHARD, epoch)
             parted = self._shows_to_others(tx, name)
-            limit = 0 if parted else BATCH
+            limit = 0 if parted else self._circuits.room(name, BATCH)
             return parted, rows.claim(tx, name, epoch, now, now + LEASE, limit)
 
         parted, messages = committed(self._store, claim)
         if parted:
-            self._rest(name, now + MENDING, "misconfigured", PARTED)
+            self._circuits.rest(name, MENDING)
+            self._tell_rest(name, "misconfigured", PARTED)
         if not messages:
             return 0
+        self._circuits.spend(name, len(messages))
         self._store.settle()  # what was claimed may have been booked a moment ago
         connector = self._connectors[name]
         outcomes: list[Outcome] = []
         barred: list[int] = []
         for message in messages:
-            if self._resting.get(name, 0) > now:
+            if self._circuits.rests(name):
                 outcomes.append(Outcome(message.id, "ready", now, 1, None, None))
                 continue
             parcel = self._pack(connector, message)
@@ -311,8 +311,11 @@ class Sending:
             self._log.warning(
                 "send-unknown", connector=name, outbox=message.id, error=error
             )
+            if self._circuits.failed(name, after=FAULTS):
+                self._tell_rest(name, "failed", type(error).__name__)
             due = now + backoff(message.attempts, message.id)
             return self._again(name, message, due, type(error).__name__)
+        self._circuits.worked(name)
         return Outcome(message.id, "sent", now, 0, handle.reference, None)
 
     def _failed(self, name: str, parcel: _Parcel, error: ConnectorError) -> Outcome:
@@ -320,12 +323,14 @@ class Sending:
         message, now = parcel.message, self._clock()
         told = heard(error, parcel.offer)
         if isinstance(error, Misconfigured):
-            self._rest(name, now + MENDING, "misconfigured", told)
+            self._circuits.rest(name, MENDING)
+            self._tell_rest(name, "misconfigured", told)
             return Outcome(message.id, "ready", now + MENDING, 1, None, told)
         if isinstance(error, TryLater):
-            until = now + round(min(error.after, 86_400.0) * MICRO)
-            self._rest(name, until, "try-later", told)
-            return self._again(name, message, until, told)
+            pause = round(min(error.after, 86_400.0) * MICRO)
+            self._circuits.failed(name, pause)
+            self._tell_rest(name, "try-later", told)
+            return self._again(name, message, now + pause, told)
         return self._dead(name, message, told)
 
     def _arrived(self, name: str, parcel: _Parcel) -> Handle | None:
@@ -372,8 +377,7 @@ class Sending:
         )
         return Outcome(message.id, "dead", self._clock(), 0, None, told)
 
-    def _rest(self, name: str, until: int, why: str, told: str) -> None:
-        self._resting[name] = until
+    def _tell_rest(self, name: str, why: str, told: str) -> None:
         self._log.warning("connector-resting", connector=name, why=why, reason=told)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dispatcher.store.transaction import Tx
 
@@ -30,6 +30,35 @@ def waiting(tx: Tx) -> list[WaitingRow]:
             "SELECT connector, count(*), min(created_at), max(attempts) FROM outbox"
             " WHERE state IN ('ready', 'leased') GROUP BY connector"
         )
+    ]
+
+
+TIRED: Final = 3
+"""A connector is down when a message to it that waits has failed so often."""
+
+
+class DownRow(NamedTuple):
+    """A connector that is down: what waits for it, and what it said last."""
+
+    connector: str
+    messages: int
+    error: str
+
+
+def down(tx: Tx) -> list[DownRow]:
+    """Connectors whose messages wait after :data:`TIRED` failures or more."""
+    errors = {
+        name: told or ""
+        for name, told in tx.rows(
+            "SELECT connector, error FROM outbox"
+            " WHERE state IN ('ready', 'leased') AND attempts >= ? ORDER BY due, id",
+            [TIRED],
+        )
+    }
+    return [
+        DownRow(row.connector, row.messages, errors.get(row.connector, ""))
+        for row in waiting(tx)
+        if row.tries >= TIRED
     ]
 
 

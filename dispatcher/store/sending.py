@@ -32,17 +32,18 @@ class CargoRow(NamedTuple):
     recused: bool  # the worker asked for nothing of this person or record
 
 
-def release_left(tx: Tx, epoch: int, now: int) -> int:
+def release_left(tx: Tx, epoch: int, now: int, busy: Sequence[str] = ()) -> int:
     """Put back what a turn before this one leased and did not settle.
 
     Its daemon is gone, or could not write down what became of it: the outcome is
-    unknown. A daemon takes one turn after another, so that at the beginning of one
-    nothing of its own is under way.
+    unknown. A daemon takes one turn of a connector after another, so that at the
+    beginning of one nothing of its own is under way but what goes to the `busy`.
     """
     return tx.execute(
         "UPDATE outbox SET state = 'ready', leased_until = NULL"
-        " WHERE state = 'leased' AND (leased_until <= ? OR epoch <= ?)",
-        [now, epoch],
+        " WHERE state = 'leased' AND (leased_until <= ? OR epoch < ?"
+        " OR (epoch = ? AND connector <> ALL(?)))",
+        [now, epoch, epoch, list(busy)],
     )
 
 

@@ -38,9 +38,6 @@ from dispatcher.store.transaction import Tx
 from dispatcher.surfaces.event_metrics import PREFIX, Events
 
 SECOND: Final = 1_000_000
-TIRED: Final = 3
-"""A connector is down when a message to it that waits has failed so often."""
-
 REST: Final = 10.0
 """Seconds between two counts, and at least so many times the length of one."""
 
@@ -258,7 +255,11 @@ class Tables(Collector):
             "connector_up",
             "0 where what waits has failed several times.",
             ("connector",),
-            sorted((up | {w.connector: int(w.tries < TIRED) for w in waiting}).items()),
+            sorted(
+                (
+                    up | {w.connector: int(w.tries < metering.TIRED) for w in waiting}
+                ).items()
+            ),
         )
 
     def _ledger(self, tx: Tx) -> Iterator[Metric]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from connectors.base import (
     Binding,
     Handle,
     Idempotency,
+    Limits,
     Misconfigured,
     Rejected,
     TryLater,
@@ -18,8 +20,10 @@ from connectors.base import (
 from connectors.folder import Folder
 from connectors.hostile import MEMORY, Fault, Hostile, Memory
 from connectors.inhouse import Inhouse
+from dispatcher.circuits import Turns
 from dispatcher.errors import StaleLease, StoreUnusable
 from dispatcher.ledger import versions
+from dispatcher.ledger.book import Push
 from dispatcher.ledger.flight import InFlight
 from dispatcher.stages.sending import Terms, backoff
 from dispatcher.store import lease, membership, queue
@@ -31,6 +35,7 @@ from tests.integration.ledger_cases import Case, policy
 __all__ = ["logs"]
 
 HOUR = 3600 * 1_000_000
+PAIRS = (("ann", "r1"), ("bob", "r2"))
 
 
 class Failing(Memory):
@@ -369,6 +374,70 @@ def test_a_hostile_market_ends_with_one_copy_of_everything(store, clock):
         clock.advance(seconds=3600)
     assert set(exchange.states()) == {"sent"}
     assert set(memory.offers) == {str(n) for n in booked.messages}
+
+
+def test_a_dead_market_degrades_only_itself(store, clock, monkeypatch):
+    """It hangs, then fails: the other one is served in the same turn, and after it."""
+    monkeypatch.setattr("dispatcher.stages.sending.Turns", lambda: Turns(0.2))
+    dead, alive, go = Memory(), Memory(), threading.Event()
+
+    def hang(offer):
+        assert go.wait(20)
+        raise TryLater("gave no whole answer", after=60)
+
+    dead.publish = hang
+    exchange = Exchange(Case(store), clock, dead)
+    exchange.connectors["other"] = alive
+    exchange.case.add("memory/ann", "other/bob")
+    exchange.case.load(("r1", "p1", 1, "abcd"), ("r2", "p2", 1, "abcd"))
+    exchange.case.book(("memory/ann", "r1.a"), ("other/bob", "r2.a"), delivery=Push())
+    exchange.do("UPDATE outbox SET due = 0 WHERE state = 'ready'")
+    sending = exchange.sending()
+    assert sending.tick(exchange.epoch) == 1
+    assert (len(alive.offers), sorted(exchange.states())) == (1, ["leased", "sent"])
+    assert sending.tick(exchange.epoch) == 0  # what hangs is not taken from it
+    assert sorted(exchange.states()) == ["leased", "sent"]
+    go.set()
+    while "leased" in exchange.states():
+        sending.tick(exchange.epoch)
+    assert sorted(exchange.states()) == ["ready", "sent"]
+    assert list(sending.resting) == ["memory"]
+
+
+def test_a_market_whose_calls_all_fail_is_left_alone_for_a_while(exchange, clock):
+    exchange.book(
+        *((who, f"{r}.{f}") for who, r in PAIRS for f in "abc"), per_message=1
+    )
+    exchange.market.before = [OSError("no")] * 20
+    sending = exchange.sending(attempts=40)
+    sending.tick(exchange.epoch)
+    assert exchange.market.calls == 3
+    assert "memory" in sending.resting
+    clock.advance(seconds=61)
+    sending.tick(exchange.epoch)
+    assert exchange.market.calls == 4
+    exchange.market.before.clear()
+    clock.advance(seconds=121)
+    sending.tick(exchange.epoch)
+    clock.advance(seconds=61)
+    sending.tick(exchange.epoch)
+    assert set(exchange.states()) == {"sent"}
+
+
+def test_no_more_messages_leave_in_a_minute_than_the_market_takes(
+    exchange, clock, monkeypatch
+):
+    slow = replace(MEMORY, limits=Limits(per_minute=2))
+    monkeypatch.setattr(type(exchange.market), "manifest", slow)
+    exchange.book(
+        *((who, f"{r}.{f}") for who, r in PAIRS for f in "abc"), per_message=1
+    )
+    sending = exchange.sending()
+    assert [sending.tick(exchange.epoch) for _ in range(3)] == [2, 0, 0]
+    clock.advance(seconds=31)
+    assert sending.tick(exchange.epoch) == 1
+    clock.advance(seconds=3600)
+    assert sending.tick(exchange.epoch) == 2
 
 
 def test_a_folder_gets_one_directory_a_message(store, clock, tmp_path):

@@ -90,10 +90,21 @@ def test_what_needs_the_operator_is_said_with_the_command(case, clock):
     ]
 
 
-def test_answers_that_fit_nothing_and_conflicts_are_told():
+def test_a_connector_that_fails_again_and_again_is_named(case, clock):
+    lead(case, clock)
+    case.book(("x/ann", "r1.a"), ("x/bob", "r1.b"))
+    with case.store.write() as tx:
+        tx.execute("UPDATE outbox SET attempts = 3, error = 'TooLong' WHERE id = 1")
+    found = collect(case.store, clock())
+    assert found["down"] == [{"connector": "x", "messages": 2, "error": "TooLong"}]
+    assert any("connector x is down" in told for told in found["needs_you"])
+
+
+def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_told():
     found = {
         "policy_version": 1,
         "leader": "me",
+        "down": [{"connector": "acme", "messages": 2, "error": "gave no answer"}],
         "held_back": [],
         "outbox": {},
         "oldest_waiting_minutes": 0,
@@ -103,6 +114,8 @@ def test_answers_that_fit_nothing_and_conflicts_are_told():
         "paused": {},
     }
     assert needs(found) == [
+        "connector acme is down, the others are not affected: 2 messages wait "
+        "(gave no answer): dispatcher connectors test acme",
         "3 answers were refused: dispatcher answers list --refused",
         "2 fields are in conflict: dispatcher records list --state conflict",
     ]

@@ -49,7 +49,7 @@ def collect(store: Store, now: int) -> dict[str, Any]:
     """Collect the numbers of one snapshot."""
     from dispatcher.leadership import spoken
     from dispatcher.ledger import burnt as gate_burnt
-    from dispatcher.store import lease
+    from dispatcher.store import lease, metering
     from dispatcher.store import ledger as gate_rows
     from dispatcher.store import pause as pauses
     from dispatcher.store import planning as plans
@@ -72,6 +72,7 @@ def collect(store: Store, now: int) -> dict[str, Any]:
             "oldest_waiting_minutes": (now - oldest) // MINUTE if oldest else 0,
             "sealed_minutes_ago": (now - seal[1]) // MINUTE if seal else None,
             "paused": pauses.paused(tx),
+            "down": [row._asdict() for row in metering.down(tx)],
             "held_back": [row._asdict() for row in rows.held_back(tx)],
         }
         version = found["policy_version"]
@@ -117,6 +118,13 @@ def needs(found: dict[str, Any]) -> list[str]:
             f"{_count(total, 'field is', 'fields are')} burnt, shown t times without "
             f"enough answers ({names}): dispatcher fields list --burnt"
         )
+    said += [
+        f"connector {one['connector']} is down, the others are not affected: "
+        f"{_count(one['messages'], 'message waits', 'messages wait')} "
+        f"({one['error'] or 'no reason told'}): "
+        f"dispatcher connectors test {one['connector']}"
+        for one in found["down"]
+    ]
     if found["outbox"].get("dead"):
         said.append(
             f"{_count(found['outbox']['dead'], 'message was', 'messages were')} "
