@@ -41,7 +41,7 @@ from policies.solvers.role import Limits, Solution
 from policies.solvers.tape import Floats
 
 _THREADED = 100_000  # pairs from which PickNextBest is worth several threads
-_PACE = 400_000  # member rows between two looks at the clock
+_PACE = 60_000  # member rows between two looks at the clock
 
 ORDERS = ("degree", "input", "random")
 

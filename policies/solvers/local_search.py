@@ -22,7 +22,7 @@ from policies.solvers.role import Limits, Solution, answer
 from policies.solvers.tape import DEGREE, WORTH
 
 _LOOKS = 2_000_000  # member rows looked at for each unit of work
-_PACE = 400_000  # member rows between two looks at the clock
+_PACE = 60_000  # member rows between two looks at the clock
 _VISITS = 100_000  # members looked at by ejections for each unit of work
 _REPAIRS = 6  # times that ejections start afresh: ties can turn them in circles
 _LARGEST = 2**27  # numbers on the board above which a problem is refused

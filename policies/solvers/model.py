@@ -26,6 +26,12 @@ _TRADEOFF: Final = Objective.TRADEOFF
 SECANTS: Final = 400
 """Loads up to which a square is exact; beyond it, it is a lower bound between points."""
 
+TANGENTS: Final = 100
+"""Those points, where many sets have squares: rows of a model that may not grow."""
+
+MANY: Final = 20
+"""Sets x hands from which they are many."""
+
 MARGIN: Final = 1e-7
 """What a strict limit on a mean is kept away from."""
 
@@ -248,7 +254,8 @@ class Builder:
             self.lines(part, square, steps[:-1], steps[1:])
             return
         self.exact = False
-        at = np.linspace(low, top, SECANTS, dtype=np.float64)
+        many = self.problem.sets.n_sets * self.k > MANY
+        at = np.linspace(low, top, TANGENTS if many else SECANTS, dtype=np.float64)
         self.lines(part, square, at, at)
 
     def lines(self, part: Term, square: int, one: Floats, two: Floats) -> None:

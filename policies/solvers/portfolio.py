@@ -58,14 +58,17 @@ HEURISTICS: Final = {
 GREEDY: Final = {
     "mean": ("graspl",),
     "worst": ("graspl",),
-    "links": ("graspl", "greedy"),
+    "links": ("greedyl", "graspl", "rand-plus", "greedy", "grasp"),
 }
 """Solvers that give a start where none of those fits."""
 
 _TINY: Final = 64  # pairs below which HiGHS alone is asked
 _FIRST: Final = 0.3  # of the time, for a start
+_PAIRWISE: Final = 500  # pairs above which greedy over all of them costs seconds
+_BY_ENTRY: Final = 3  # heuristics for cosine that go entry by entry: the first ones
+_AGAIN: Final = 5  # times that heuristics for cosine draw anew, while there is time
 _SOLE: Final = 0.7  # of the time, for a solver that proves this structure
-_USED: Final = 0.95  # of the time; what is left over is for judging and telling
+_USED: Final = 0.93  # of the time; what is left over is for judging and telling
 
 
 def portfolio(
@@ -277,17 +280,21 @@ class _Portfolio:
 
     def _starts(self, problem: Problem, limits: Limits) -> Iterator[Solution]:
         """Plans from solvers that fit; the first sure answer ends it."""
-        over, kind = limits.deadline(), shape(problem)
+        began, kind = limits.clock(), shape(problem)
         if budgeted(problem):
             found = _exactly(problem, self.rng, limits)
             yield found
             if kind == "sealed" or found.verdict is not Verdict.UNKNOWN:
                 return
-        named = self._fitting(problem) or self._named(problem, GREEDY.get(kind, ()))
+        names = GREEDY.get(kind, ())
+        if problem.n_entries * problem.n_adversaries > _PAIRWISE:
+            names = names[:_BY_ENTRY]
+        named = self._fitting(problem) or self._named(problem, names)
         for solver in named:
-            if over():
+            left = limits.seconds - (limits.clock() - began)
+            if left <= 0 or limits.stopped():
                 return
-            bounded = replace(limits, prove=True, work=few(limits.work))
+            bounded = replace(limits, seconds=left, prove=True, work=few(limits.work))
             yield solver(problem, self.rng, bounded)
 
     def _fitting(self, problem: Problem) -> list[Solver]:
@@ -360,7 +367,11 @@ class _Portfolio:
         found = [free]
         if inner.verdict is Verdict.SOLVED:
             found.append(answer(problem, inner.plan, tried=inner.tried))
-        found += list(self._starts(problem, self.left(0.9)))
+        timed = self.limits.seconds != float("inf")
+        for _ in range(_AGAIN if timed else 1):
+            found += self._starts(problem, self.left(0.9))
+            if self.over():
+                break
         return self._told(found)
 
 

@@ -1,6 +1,7 @@
 """What a problem is decides who solves it."""
 
 import json
+import time
 from itertools import count
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from benchmarks import paper_data
 from policies.instance import read_instance
 from policies.sets import Measure
-from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers import SOLVERS, Limits, Verdict, model
 from policies.solvers.structure import LARGE, budgeted, heavy, loose
+from tests.unit.policies.referee import best
 from tests.unit.policies.tiny import Tiny, classes, step
 
 
@@ -98,3 +100,74 @@ def test_near_the_edge_of_a_budget_a_plan_is_found():
     found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
     assert found.verdict is Verdict.SOLVED
     assert found.judged.f < 0.37
+
+
+def uneven(rng, n, m):
+    """Properties whose weights have no common step."""
+    for _ in range(m):
+        entries = sorted(rng.choice(n, 3, replace=False).tolist())
+        a = rng.random(3) + 0.1
+        yield {"entries": entries, "a": (a / a.sum() * 0.999).tolist()}
+
+
+def test_squares_of_many_uneven_sets_keep_a_bound():
+    """Tangents lie below squares: 8 sets x 3 hands against all assignments."""
+    rng = np.random.default_rng(1)
+    n, k = 5, 3
+    document = {
+        "schema": "sparsi-instance/1",
+        "n_entries": n,
+        "n_adversaries": k,
+        "t": 1,
+        "weights": rng.random((n, k)).round(3).tolist(),
+        "utility_norm": 5.0,
+        "properties": list(uneven(rng, n, 8)),
+        "disclosure": {"kind": "quadratic", "aggregation": "average"},
+        "problem": "tradeoff",
+        "lambda": 2.0,
+        "tau": 0.0,
+    }
+    problem = read_instance(document).problem
+    assert problem.sets.n_sets * k > model.MANY
+    found = SOLVERS["milp"](problem, np.random.default_rng(0), Limits(prove=True))
+    optimum = best(document)
+    assert float(found.value) == pytest.approx(optimum, abs=1e-4)
+    assert optimum <= float(found.bound) <= optimum + 1e-3
+
+
+def test_cosine_under_a_limit_draws_anew_while_there_is_time(monkeypatch):
+    """The last of many draws counts as much as the first."""
+    properties = [{"left": [0, 1], "right": [2, 3]}, {"left": [2, 3], "right": [4, 5]}]
+    document = {
+        "schema": "sparsi-instance/1",
+        "n_entries": 6,
+        "n_adversaries": 2,
+        "t": 1,
+        "weights": [[1, 0.5]] * 6,
+        "utility_norm": 6.0,
+        "loc": [0, 1, 0, 1, 0, 1],
+        "cnt": [3, 1, 1, 2, 2, 2],
+        "properties": properties,
+        "disclosure": {"kind": "cosine", "aggregation": "average"},
+        "problem": "discbudget",
+        "tau": 0.4,
+    }
+    problem = read_instance(document).problem
+    tries = []
+    solver = SOLVERS["graspl"]
+
+    class Counted:
+        def supports(self, problem):
+            return solver.supports(problem)
+
+        def __call__(self, problem, rng, limits):
+            tries.append(limits.seconds)
+            return solver(problem, rng, limits)
+
+    monkeypatch.setitem(SOLVERS, "graspl", Counted())
+    limits = Limits(seconds=60, clock=time.perf_counter, work=0.05, prove=True)
+    found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
+    assert found.verdict is Verdict.SOLVED
+    assert len(tries) > 1
+    assert max(tries) <= 60
+    assert float(found.value) == pytest.approx(best(document), abs=1e-9)
