@@ -68,6 +68,7 @@ __all__ = [
     "Forgetting",
     "Form",
     "Handle",
+    "Heeding",
     "Idempotency",
     "Identity",
     "Inviting",
@@ -172,6 +173,21 @@ class Finishing(Protocol):
 
     def finish(self, account: str) -> str:
         """Make the link, the same for the same account; it touches no network."""
+
+
+@runtime_checkable
+class Heeding(Protocol):
+    """A market that calls us when something has changed there.
+
+    Optional. A call is a hint: the market is asked sooner, and nothing of the call is
+    believed.
+    """
+
+    def heed(self, visit: Visit, now: datetime) -> str:
+        """Check that the market calls, over the raw bytes; return the call's id.
+
+        Raises Rejected for a call that is forged or old; it may not be told which.
+        """
 
 
 @dataclass(frozen=True)

@@ -66,19 +66,29 @@ class Rest:
         TryLater, Misconfigured, Rejected
             By what the caller does next.
         """
+        return self.ask_whole(method, path, told, missing=missing)[0]
+
+    def ask_whole(
+        self,
+        method: str,
+        path: str,
+        told: Mapping[str, Any] | None = None,
+        *,
+        missing: bool = False,
+    ) -> tuple[object, Mapping[str, str]]:
+        """Call as :meth:`ask` does; return the headers of the answer as well."""
         body = b"" if told is None else json.dumps(told).encode("ascii")
         answered = self._http.call(
             method, self._base + path, headers=self._headers, body=body
         )
         if missing and answered.status == 404:
-            return None
+            return None, answered.headers
         expect_done(answered, self._host, 0.0)
-        if not answered.body:
-            return None
         try:
-            return json.loads(answered.body)
+            said = json.loads(answered.body) if answered.body else None
         except ValueError:
             raise self.strange() from None
+        return said, answered.headers
 
     def thing(self, told: object) -> dict[str, Any]:
         """Return what should be a JSON object.

@@ -745,6 +745,15 @@ class OperatorSession(SQLModel, table=True):
     ended_at: int | None = Field(default=None, sa_column=_big(null=True))
 
 
+class Hook(SQLModel, table=True):
+    """Calls of markets that were checked, for a day: each counts once."""
+
+    __tablename__ = "hook"
+    connector: str = Field(sa_column=Column(String(40), primary_key=True))
+    call: str = Field(sa_column=Column(String(64), primary_key=True))
+    at: int = Field(sa_column=_big())
+
+
 class Event(SQLModel, table=True):
     """The audit log: who did what (ids and numbers only, no values)."""
 

@@ -537,6 +537,14 @@ def _running() -> None:
     )
 
     op.create_table(
+        "hook",
+        _text("connector", 40),
+        _text("call", 64),
+        _big("at"),
+        sa.PrimaryKeyConstraint("connector", "call", name="pk_hook"),
+    )
+
+    op.create_table(
         "event",
         _id("id"),
         _big("at"),

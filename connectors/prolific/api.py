@@ -99,6 +99,31 @@ class Api:
             raise self._rest.strange()
         return [key for key in keys if isinstance(key, dict)]
 
+    def hook_secrets(self) -> tuple[str, ...]:
+        """Fetch the secrets that Prolific's calls to this workspace are signed with."""
+        query = f"workspace_id={quote(self._workspace, safe='')}"
+        told = self._results(self._rest.ask("GET", f"hooks/secrets/?{query}"))
+        mine = [one for one in told if one.get("workspace_id") == self._workspace]
+        return tuple(str(one["value"]) for one in mine if one.get("value"))
+
+    def make_hook_secret(self) -> None:
+        """Make the workspace's secret; one that was there is replaced."""
+        self._rest.ask("POST", "hooks/secrets/", {"workspace_id": self._workspace})
+
+    def subscriptions(self) -> list[dict[str, Any]]:
+        """Give the workspace's subscriptions that are on."""
+        query = f"is_enabled=true&workspace_id={quote(self._workspace, safe='')}"
+        return self._results(self._rest.ask("GET", f"hooks/subscriptions/?{query}"))
+
+    def subscribe(self, event: str, target: str) -> None:
+        """Ask to be called, and confirm it with the secret of the answer's header."""
+        wanted = {"workspace_id": self._workspace, "event_type": event,
+                  "target_url": target}  # fmt: skip
+        said, headers = self._rest.ask_whole("POST", "hooks/subscriptions/", wanted)
+        number = quote(str(self._rest.thing(said)["id"]), safe="")
+        secret = headers.get("x-hook-secret", "")
+        self._rest.ask("POST", f"hooks/subscriptions/{number}/", {"secret": secret})
+
     def close(self) -> None:
         """Close what is kept open."""
         self._rest.close()  # both speak through the same client

@@ -36,6 +36,7 @@ from connectors.base import (
 )
 from connectors.http import Http
 from connectors.prolific.api import Api
+from connectors.prolific.hooks import Hooks
 from connectors.prolific.proof import Keys, read
 from connectors.tickets import check_key, token_and_key
 
@@ -87,6 +88,7 @@ class Prolific:
         self._values = values
         self._page = values["page"].rstrip("/")
         self._keys = Keys(api.signing_keys)
+        self._hooks = Hooks(api, self._page.replace("/from/", "/hooks/"))
 
     @property
     def manifest(self) -> Manifest:
@@ -217,12 +219,17 @@ class Prolific:
         """Where a participant says at Prolific that the work is done."""
         return f"{DONE}?{urlencode({'cc': self._code(account)})}"
 
+    def heed(self, visit: Visit, now: datetime) -> str:
+        """Check a call of Prolific's: something about a submission has changed."""
+        return self._hooks.heed(visit.headers, visit.body, now)
+
     def collect(self, cursor: str) -> Collected:
         """Tell which studies were handed back or timed out; answers lie on our page.
 
         The cursor is the moment of the newest study before which all have ended: what
         is told is told again until then, under the same ids.
         """
+        self._hooks.subscribe()
         answers: list[Answer] = []
         ended_before = cursor
         still_open = False
@@ -337,7 +344,11 @@ def open_prolific(settings: Settings) -> Prolific:
                             fix="leave it out for manual")  # fmt: skip
     token, key = token_and_key(settings.secret, "prolific")
     http = Http(private=settings.private)
-    http.check(values["page"])
+    if not http.check(values["page"]).path.startswith("/from/"):
+        raise Misconfigured(
+            "page of prolific is not where participants arrive",
+            fix="set page to worker_url and /from/ and the connector's name",
+        )
     api = Api(values.get("url", URL), token, http, project=values["project"],
               workspace=values["workspace"])  # fmt: skip
     return Prolific(api, key, values)

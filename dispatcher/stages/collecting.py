@@ -32,7 +32,7 @@ from connectors.base import (
 from dispatcher import keys, meters
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
-from dispatcher.store import Clock, Store, Tx, lease
+from dispatcher.store import Clock, Store, Tx, hooks, lease
 from dispatcher.store import collecting as rows
 from dispatcher.store.collecting import AnswerRow, StrangeRow, TaskRow
 from policies.answers import Mark, Valid, check
@@ -82,6 +82,7 @@ class Collecting:
         }
         self._clock = clock
         self._resting: dict[str, int] = {}
+        self._looked: dict[str, int] = {}
         self._log = get_logger("collecting")
 
     def tick(self, epoch: int) -> int:
@@ -95,15 +96,25 @@ class Collecting:
             This daemon does not lead any more.
         """
         kept = 0
+        with self._store.read() as tx:
+            called = hooks.latest(tx)
         for name, market in self._markets.items():
-            if self._resting.get(name, 0) <= self._clock():
+            if self._is_due(name, market, called.get(name, 0)):
                 kept += self._collect(name, market, epoch)
         return kept
 
+    def _is_due(self, name: str, market: Market, called: int) -> bool:
+        """Whether to look at a market: it has rested, or has called since."""
+        now = self._clock()
+        looked = self._looked.get(name, 0)
+        pause = market.manifest.limits.poll_seconds * MICRO
+        if self._resting.get(name, 0) > now:
+            return False
+        return looked + pause <= now or called > looked
+
     def _collect(self, name: str, market: Market, epoch: int) -> int:
         kept = 0
-        pause = market.manifest.limits.poll_seconds * MICRO
-        self._resting[name] = self._clock() + pause
+        self._looked[name] = self._clock()
         for _ in range(PAGES):
             with self._store.read() as tx:
                 cursor = rows.cursor(tx, name)

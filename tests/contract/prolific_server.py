@@ -8,6 +8,8 @@ takes a place once, states that no document names appear.
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -54,6 +56,8 @@ class Prolific:
     groups: dict[str, list[str]] = field(default_factory=dict)
     studies: dict[str, dict[str, Any]] = field(default_factory=dict)
     submissions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    secret: str = ""
+    subscriptions: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -228,6 +232,41 @@ class Prolific:
                 "_links": {"next": {"href": following}}}  # fmt: skip
         return reply(200, told)
 
+    def read_secrets(self, *, told, asked) -> Reply:
+        known = {"id": "1", "value": self.secret, "workspace_id": WORKSPACE}
+        return reply(200, {"results": [known] if self.secret else []})
+
+    def make_secret(self, *, told, asked) -> Reply:
+        self.secret = f"hook-secret-{len(self.secret)}"
+        return reply(201, {"value": self.secret, "workspace_id": WORKSPACE})
+
+    def list_subscriptions(self, *, told, asked) -> Reply:
+        on = [one for one in self.subscriptions if one["is_enabled"]]
+        return reply(200, {"results": on})
+
+    def subscribe(self, *, told, asked) -> Reply:
+        number = str(len(self.subscriptions) + 1)
+        self.subscriptions.append({**told, "id": number, "is_enabled": False})
+        status, headers, body = reply(201, {**told, "id": number})
+        return status, {**headers, "x-hook-secret": f"confirm-{number}"}, body
+
+    def confirm(self, number, *, told, asked) -> Reply:
+        if told["secret"] != f"confirm-{number}":
+            return reply(400, {"error": {"title": "Error"}})
+        self.subscriptions[int(number) - 1]["is_enabled"] = True
+        return reply(200, {})
+
+    def call(self, body: bytes, now: datetime, secret: str = "") -> dict[str, str]:
+        """Headers of a call with this body."""
+        moment = str(int(now.timestamp()))
+        key = (secret or self.secret).encode()
+        digest = hmac.digest(key, moment.encode() + body, "sha256")
+        return {
+            "x-prolific-request-signature": base64.b64encode(digest).decode(),
+            "x-prolific-request-timestamp": moment,
+            "x-event-id": "event-1",
+        }
+
     def move_study(self, number, *, told, asked) -> Reply:
         study = self.studies.get(number)
         if study is None:
@@ -249,6 +288,11 @@ _ROUTES = (
     ("POST", r"/api/v1/studies/(\w+)/transition/", Prolific.move_study),
     ("GET", r"/api/v1/projects/(\w+)/studies/", Prolific.list_studies),
     ("GET", r"/api/v1/submissions/", Prolific.list_submissions),
+    ("GET", r"/api/v1/hooks/secrets/", Prolific.read_secrets),
+    ("POST", r"/api/v1/hooks/secrets/", Prolific.make_secret),
+    ("GET", r"/api/v1/hooks/subscriptions/", Prolific.list_subscriptions),
+    ("POST", r"/api/v1/hooks/subscriptions/", Prolific.subscribe),
+    ("POST", r"/api/v1/hooks/subscriptions/(\w+)/", Prolific.confirm),
 )
 
 

@@ -329,6 +329,7 @@ def test_an_offer_for_another_page_is_refused(server):
         ({"minutes": "9" * 40}, "minutes"),
         ({"review": "never"}, "review"),
         ({"page": "http://tasks.example.test"}, "https"),
+        ({"page": "https://tasks.example.test/"}, "where participants arrive"),
         ({"colour": "red"}, "colour"),
     ],
 )
@@ -366,3 +367,83 @@ def test_nothing_of_a_link_between_drafts_goes_to_another_host(server):
 def test_the_offer_of_the_suite_fits(server):
     market = open_at(server)
     assert market.publish(offer_for(market.manifest, "k9", PID)).key == "k9"
+
+
+def called(server, **more: str) -> Visit:
+    body = b'{"status":"RETURNED"}'
+    return Visit(headers={**server.call(body, NOW), **more}, body=body)
+
+
+def test_it_asks_once_to_be_called_and_confirms_it(server):
+    for _ in range(2):
+        market = open_at(server)
+        market.collect("")
+        market.collect("")
+    (one,) = server.subscriptions
+    assert one["is_enabled"]
+    assert one["target_url"] == f"{PAGE}/hooks/prolific"
+
+
+def test_a_signed_call_is_heeded_and_a_copy_is_the_same_call(server):
+    market = open_at(server)
+    market.collect("")
+    first = market.heed(called(server), NOW)
+    again = market.heed(called(server, **{"x-event-id": "another"}), NOW)
+    assert first == again
+    later = NOW + timedelta(minutes=2)
+    assert market.heed(Visit(headers=server.call(b"{}", later), body=b"{}"), later)
+
+
+@pytest.mark.parametrize("minutes", [-6, 6, 60 * 24])
+def test_a_call_of_another_time_is_refused(server, minutes):
+    market = open_at(server)
+    market.collect("")
+    with pytest.raises(Rejected):
+        market.heed(called(server), NOW + timedelta(minutes=minutes))
+
+
+def test_a_forged_call_is_refused_in_one_wording(server):
+    market = open_at(server)
+    market.collect("")
+    good = called(server)
+    calls = [
+        Visit(),
+        replace(good, body=good.body + b" "),
+        called(server, **{"x-prolific-request-signature": ""}),
+        called(server, **{"x-prolific-request-signature": "💥"}),
+        called(server, **{"x-prolific-request-timestamp": "now"}),
+        called(server, **{"x-prolific-request-timestamp": "9" * 400}),
+        Visit(headers=server.call(good.body, NOW, "guessed"), body=good.body),
+    ]
+    told = set()
+    for visit in calls:
+        with pytest.raises(Rejected) as caught:
+            market.heed(visit, NOW)
+        told.add(str(caught.value))
+    assert len(told) == 1
+
+
+def test_a_replaced_secret_is_fetched_but_not_at_every_forged_call(server):
+    market = open_at(server)
+    market.collect("")
+    market.heed(called(server), NOW)
+    server.secret = "another"
+    later = NOW + timedelta(minutes=2)
+    visit = Visit(headers=server.call(b"{}", later), body=b"{}")
+    assert market.heed(visit, later)
+    asked = len(server.receiver.requests)
+    for _ in range(20):
+        with pytest.raises(Rejected):
+            market.heed(replace(visit, body=b"forged"), later)
+    assert len(server.receiver.requests) == asked
+
+
+def test_looking_goes_on_where_nobody_can_subscribe(server):
+    respond = server.receiver.respond
+    server.receiver.respond = lambda request: (
+        (500, {}, b"") if "hooks" in request.path else respond(request)
+    )
+    market = open_at(server)
+    study = study_of(server, market.publish(offer()))
+    server.end(server.take(PID, study), "RETURNED")
+    assert market.collect("").answers

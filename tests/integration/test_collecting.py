@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,15 +12,17 @@ import pytest
 from connectors.base import (
     Answer,
     Collected,
+    Limits,
     Misconfigured,
     Outcome,
     Quarantined,
     TryLater,
 )
 from connectors.folder import Folder
-from connectors.hostile import Hostile, Memory
+from connectors.hostile import MEMORY, Hostile, Memory
 from dispatcher.errors import StaleLease
-from dispatcher.store import lease
+from dispatcher.stages.collecting import Collecting
+from dispatcher.store import hooks, lease
 from tests.integration.exchange_house import Exchange, logs
 from tests.integration.ledger_cases import Case, policy
 
@@ -275,3 +278,38 @@ def test_a_folder_brings_answers_home(store, clock, tmp_path):
         writer.writerows(rows)
     assert exchange.collecting().tick(exchange.epoch) == 2
     assert sorted(bytes(row[2]) for row in answers(exchange)) == [b"5", b"=Anna"]
+
+
+class Counting(Memory):
+    """A market that is not to be asked more than once in half a minute."""
+
+    manifest = replace(MEMORY, limits=Limits(poll_seconds=30))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def collect(self, cursor: str) -> Collected:
+        self.asked += 1
+        return super().collect(cursor)
+
+
+def test_a_market_is_asked_in_its_rhythm_and_sooner_when_it_has_called(exchange, clock):
+    market = Counting()
+    collecting = Collecting(exchange.store, {"slow": market}, clock)
+    for _ in range(5):
+        collecting.tick(exchange.epoch)
+    assert market.asked == 1
+    clock.now += 29_000_000
+    collecting.tick(exchange.epoch)
+    assert market.asked == 1
+    with exchange.store.write() as tx:
+        hooks.note(tx, "slow", "call-1", clock())
+    collecting.tick(exchange.epoch)
+    assert market.asked == 2
+    clock.now += 1
+    collecting.tick(exchange.epoch)
+    assert market.asked == 2, "a call wakes once"
+    clock.now += 30_000_000
+    collecting.tick(exchange.epoch)
+    assert market.asked == 3

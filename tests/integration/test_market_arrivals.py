@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from connectors.base import Item, Offer, Settings
 from connectors.prolific import CONNECTOR
 from dispatcher.stages.serving import Terms
+from dispatcher.store import hooks
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests.contract.prolific_server import PROJECT, TOKEN, WORKSPACE, prolific_server
 from tests.integration.serving_house import House
@@ -163,3 +164,34 @@ def test_the_code_goes_in_the_link_back_and_nowhere_else(client, server, market,
         "/arrive", data=form_of(client.get(link(server, market, clock)))
     )
     assert code not in ready.text
+
+
+def test_a_signed_call_counts_once_and_a_forged_one_never(
+    client, house, server, market, clock
+):
+    market.collect("")
+    now = datetime.fromtimestamp(clock() / 1e6, UTC)
+    good = server.call(b"{}", now)
+    codes = [
+        client.post(f"/hooks/{name}", content=body, headers=headers).status_code
+        for name, body, headers in (
+            ("prolific", b"{}", good),
+            ("prolific", b"{}", {**good, "x-event-id": "2"}),
+            ("prolific", b"{ }", good),
+            ("inhouse", b"{}", good),
+            ("nobody", b"{}", good),
+        )
+    ]
+    assert codes == [204, 204, 401, 404, 404]
+    with house.store.read() as tx:
+        assert tx.value("SELECT count(*) FROM hook") == 1
+        assert hooks.latest(tx) == {"prolific": clock()}
+
+
+def test_calls_are_forgotten_after_a_day(house, clock):
+    for hours in (0, 1, 25, 26):
+        clock.now += hours * 3_600_000_000
+        with house.store.write() as tx:
+            assert hooks.note(tx, "prolific", f"call-{hours}", clock())
+    with house.store.read() as tx:
+        assert tx.value("SELECT count(*) FROM hook") == 1

@@ -449,6 +449,7 @@ ROUTES = [
     ("POST", "/arrive"),
     ("POST", "/leave"),
     ("GET", "/from/inhouse"),
+    ("POST", "/hooks/inhouse"),
     ("POST", "/start"),
     ("GET", "/task/{token}"),
     ("POST", "/task/{token}/answer"),

@@ -20,7 +20,7 @@ from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.stages.serving.plans import Plans
 from dispatcher.stages.serving.selection import Question, candidates, missing
 from dispatcher.stages.serving.values import Present, Showing, Terms
-from dispatcher.store import Clock, Store, Tx, lease
+from dispatcher.store import Clock, Store, Tx, hooks, lease
 from dispatcher.store import serving as rows
 from dispatcher.store.repeating import committed
 from dispatcher.store.serving import AccountRow, TaskRow
@@ -110,6 +110,11 @@ class Desk:
         with self._store.read() as tx:
             account = rows.account(tx, who.account_id)
         return ("", "") if account is None else (account.connector, account.name)
+
+    def note_call(self, connector: str, call: str) -> bool:
+        """Remember a market's checked call; False if it came before."""
+        with self._store.write() as tx:
+            return hooks.note(tx, connector, call, self._clock())
 
     def has_task(self, who: Present) -> bool:
         """Whether the worker has a task in hand."""

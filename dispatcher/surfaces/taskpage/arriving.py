@@ -17,8 +17,10 @@ from connectors.base import (
     Arrival,
     ConnectorError,
     Finishing,
+    Heeding,
     Inviting,
     Market,
+    Rejected,
     Visit,
 )
 from dispatcher.stages.serving import Present, Serving
@@ -158,6 +160,27 @@ class Door:
         )
         self._remember(response, self._form_cookie, session)
         return response
+
+    async def called(self, request: Request) -> Response:
+        """``POST /hooks/CONNECTOR``: a market says that something has changed.
+
+        It is checked over its raw bytes before anything of it is read, counts once, and
+        only makes the daemon look sooner.
+        """
+        connector = request.path_params["connector"]
+        market: object = self._markets.get(connector)
+        if not isinstance(market, Heeding):
+            raise HTTPException(404)
+        visit = Visit(headers=dict(request.headers), body=await request.body())
+        now = datetime.fromtimestamp(self._clock() / _SECOND, UTC)
+        try:
+            call = await run_in_threadpool(market.heed, visit, now)
+        except Rejected:
+            return Response(status_code=401)
+        except ConnectorError:  # the market comes again
+            return Response(status_code=503)
+        await run_in_threadpool(self._serving.note_call, connector, call)
+        return Response(status_code=204)
 
     def way_out(self, worker: Present) -> str:
         """Link by which a worker tells the market of being done; mostly none."""
