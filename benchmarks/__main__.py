@@ -10,6 +10,8 @@ BENCHMARKS = (
     ["benchmarks.gate"],
     ["benchmarks.store"],
     ["benchmarks.shipping"],
+    ["benchmarks.kernels"],
+    ["benchmarks.greedy", "--scale"],
 )
 
 failed = []

@@ -99,8 +99,11 @@ class Gains:
 
     def prepare(self) -> None:
         """Look at every pair of the plan as it is, before picks are made."""
-        order = np.argsort(-self.tape.read(tape.WORTH).T, axis=1, kind="stable")
-        self.tape.write(tape.ORDER, np.stack([order, order]))
+        worth = self.tape.read(tape.WORTH)
+        for a in range(self.k):
+            order = np.argsort(-worth[:, a], kind="stable")
+            for sweep in (0, self.k):
+                self.tape.write(tape.ORDER, order, (sweep + a) * self.n)
         self.run("prepare")
 
     def reset(self) -> None:
@@ -159,8 +162,7 @@ def _tape(
     units = m + rows.n_links
     counted = np.ones(units, np.bool_)
     counted[:m] = problem.links is None
-    judged = np.ones((units, h), np.bool_)
-    judged[:m] = t.judged
+    judged = np.pad(t.judged, ((0, rows.n_links), (0, 0)), constant_values=True)
     weight, limit = _no_means(units, h) if paper else _means(problem, t, units)
     tau = np.inf
     if links is not None and links.tau is not None and not paper:
@@ -199,7 +201,7 @@ def _tape(
         tape.ROW_AMOUNT: rows.amount,
         tape.ROW_SLOT: rows.slot,
         tape.ROW_MATE: rows.mate,
-        tape.MASS: np.zeros(n) if links is None else links.count,
+        tape.MASS: _blank((n,)) if links is None else links.count,
         tape.UNIT_START: rows.unit_start,
         tape.UNIT_ENTRY: rows.unit_entry,
         tape.UNIT_AMOUNT: rows.unit_amount,
@@ -237,7 +239,12 @@ def _counters(
         tape.MEAN: (caps, h),
         tape.SAVED: (2, h),
     }
-    return {field: np.zeros(size) for field, size in shape.items()}
+    return {field: _blank(size) for field, size in shape.items()}
+
+
+def _blank(shape: tuple[int, ...]) -> Ints:
+    """Return zeros of a shape that take no memory."""
+    return np.broadcast_to(np.int64(0), shape)
 
 
 def _every(problem: Problem, worth: Floats) -> dict[int, Any]:
@@ -246,14 +253,14 @@ def _every(problem: Problem, worth: Floats) -> dict[int, Any]:
     members = membership(problem.groups, k).astype(np.int64)
     one, other = np.nonzero(members.T @ members)
     return {
-        tape.OPEN: np.zeros((n, k)),
-        tape.ORDER: np.zeros((2, k, n)),
-        tape.HEAD: np.zeros((2, k)),
-        tape.STAMP: np.zeros(n),
+        tape.OPEN: _blank((n, k)),
+        tape.ORDER: _blank((2, k, n)),
+        tape.HEAD: _blank((2, k)),
+        tape.STAMP: _blank((n,)),
         tape.NEAR_START: np.searchsorted(one, np.arange(k + 1)),
         tape.NEAR: other,
-        tape.VALUE: np.zeros((n, k)),
-        tape.WHOLES: np.zeros((n, k)),
+        tape.VALUE: _blank((n, k)),
+        tape.WHOLES: _blank((n, k)),
     }
 
 

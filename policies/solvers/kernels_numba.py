@@ -33,7 +33,7 @@ def compiled(
         space |= one
     mark = stamp(space, {name: space[name] for name in names})
     return {
-        name: jitted(numba.njit, door(_kernel(space, name), f"{name}_{mark}"))
+        name: jitted(numba.njit, door(intrinsic_of(space, name), f"{name}_{mark}"))
         for name in doors
     }
 
@@ -41,7 +41,7 @@ def compiled(
 def stamp(space: Mapping[str, Any], functions: Mapping[str, FunctionType]) -> str:
     """Name the state of the code: numba's cache looks at the file of a door alone.
 
-    Changes with the code of any function, with any number among the globals, and with
+    Changes with the text of any function, with any number among the globals, and with
     the way that kernels are translated.
     """
     from policies.solvers import (
@@ -58,22 +58,27 @@ def stamp(space: Mapping[str, Any], functions: Mapping[str, FunctionType]) -> st
         if isinstance(space[name], int | float):
             digest.update(f"{name}={space[name]!r};".encode())
     for name in sorted(functions):
-        code = functions[name].__code__
-        digest.update(code.co_code + repr((name, code.co_consts)).encode())
+        digest.update(inspect.getsource(functions[name]).encode())
     return digest.hexdigest()[:12]
 
 
 def door(kernel: Callable[..., Any], name: str) -> FunctionType:
-    """Return a function that does nothing but call the kernel; ``name``: of the cache."""
+    """Return a function that does nothing but call the kernel.
 
-    def enter(*given: Any) -> Any:  # noqa: ANN401 - as the kernel's
-        return kernel(given)
+    ``name`` names the cache's files. The kernel is among the globals: numba would write
+    what a closure holds into the cache's index.
+    """
+    made = FunctionType(_enter.__code__, {"kernel": kernel}, name)
+    made.__module__, made.__qualname__ = __name__, name
+    return made
 
-    enter.__qualname__ = name
-    return cast(FunctionType, enter)
+
+def _enter(*given: Any) -> Any:  # noqa: ANN401 - as the kernel's
+    # a door is a copy of this with globals of its own
+    return kernel(given)  # type: ignore[name-defined] # noqa: F821
 
 
-def _kernel(space: Mapping[str, Any], name: str) -> Callable[..., Any]:
+def intrinsic_of(space: Mapping[str, Any], name: str) -> Callable[..., Any]:
     """Return the kernel as something that numba calls: typed, and emitted, on demand."""
     from numba import types
     from numba.core import cgutils

@@ -28,7 +28,7 @@ Fields of r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -93,14 +93,13 @@ class Tape:
         *,
         listed: bool,
     ) -> None:
-        whole = {
-            f: np.asarray(a, np.int64) for f, a in fields.items() if f not in _REAL
-        }
-        real = {f: np.asarray(a, np.float64) for f, a in fields.items() if f in _REAL}
-        self._shape = {f: a.shape for f, a in (whole | real).items()}
+        shaped = {f: np.asarray(a) for f, a in fields.items()}
+        real = {f: a for f, a in shaped.items() if f in _REAL}
+        whole = {f: a for f, a in shaped.items() if f not in _REAL}
+        self._shape = {f: a.shape for f, a in shaped.items()}
         start = np.zeros(_FIELDS, np.int64)
-        z = np.concatenate([np.zeros(_FIELDS, np.int64), *_runs(start, whole, _FIELDS)])
-        r = np.concatenate([np.zeros(_REALS), *_runs(start, real, _REALS)])
+        z: npt.NDArray[Any] = _laid(start, whole, _FIELDS, np.int64)
+        r: npt.NDArray[Any] = _laid(start, real, _REALS, np.float64)
         z[:_FIELDS] = start
         z[UP], z[DOWN] = 1, -1
         for at, word in words.items():
@@ -115,9 +114,7 @@ class Tape:
 
     def keep(self) -> None:
         """Remember the plan as it is, for :meth:`reset`."""
-        self._kept = self.z[: self._ends[0]][:], self.r[: self._ends[1]][:]
-        if isinstance(self.z, np.ndarray):
-            self._kept = self._kept[0].copy(), self._kept[1].copy()
+        self._kept = _trimmed(self.z, self._ends[0]), _trimmed(self.r, self._ends[1])
 
     @property
     def nbytes(self) -> int:
@@ -126,11 +123,16 @@ class Tape:
 
     def reset(self) -> None:
         """Go back to what was kept."""
-        self.z[: self._ends[0]], self.r[: self._ends[1]] = self._kept
+        runs = zip((self.z, self.r), self._kept, self._ends, strict=True)
+        for tape, kept, end in runs:
+            tape[: len(kept)] = kept
+            blank = type(tape[0])()
+            rest = [blank] * (end - len(kept)) if isinstance(tape, list) else blank
+            tape[len(kept) : end] = rest
 
-    def write(self, field: int, values: npt.NDArray[Any]) -> None:
-        """Overwrite a field."""
-        tape, at = self.r if field in _REAL else self.z, self._at[field]
+    def write(self, field: int, values: npt.NDArray[Any], at: int = 0) -> None:
+        """Overwrite a field from its number ``at`` on."""
+        tape, at = self.r if field in _REAL else self.z, self._at[field] + at
         flat = values.reshape(-1)
         tape[at : at + len(flat)] = flat.tolist() if isinstance(tape, list) else flat
 
@@ -143,11 +145,19 @@ class Tape:
         return np.array(tape[at : at + size]).reshape(shape)
 
 
-def _runs(
-    start: Ints, fields: Mapping[int, npt.NDArray[Any]], at: int
-) -> Iterator[npt.NDArray[Any]]:
-    """Fields one after another from ``at``; notes where each starts."""
+def _laid(
+    start: Ints, fields: Mapping[int, npt.NDArray[Any]], at: int, kind: type
+) -> npt.NDArray[Any]:
+    """Lay fields one after another from ``at``, and note where each starts."""
+    size = at + sum(field.size for field in fields.values())
+    tape: npt.NDArray[Any] = np.zeros(size, kind)
     for one in sorted(fields):
-        start[one] = at
-        at += fields[one].size
-        yield fields[one].reshape(-1)
+        field, start[one] = fields[one], at
+        tape[at : at + field.size].reshape(field.shape)[...] = field
+        at += field.size
+    return tape
+
+
+def _trimmed(tape: Any, end: int) -> Any:  # noqa: ANN401 - a list or an array
+    """Copy a tape's beginning, up to what is zero until ``end``."""
+    return tape[: int(np.max(np.flatnonzero(tape[:end]), initial=-1)) + 1].copy()

@@ -1,5 +1,6 @@
 """Incremental gains equal recomputation by the judge, whatever the function."""
 
+import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
 
@@ -169,6 +170,31 @@ def test_memory_stays_below_200_bytes_a_pair():
     )
     gains = Gains(problem, every=True, quick=False)
     assert 0 < gains.tape.nbytes / (n * k) < 200
+
+
+def test_making_a_board_stays_below_200_bytes_a_pair_too():
+    """Triples, three an entry: what is allocated at its highest, kernels compiled."""
+    n, k = 6_000, 5
+    ends = np.arange(n)[:, None] + np.array([[0, 1, 2]])
+    sets = SetSystem(
+        n,
+        ("triples",),
+        (Measure.LINEAR,),
+        np.zeros(n, np.int64),
+        3 * np.arange(n + 1),
+        np.sort(ends % n, axis=1).reshape(-1),
+        np.ones(3 * n, np.int64),
+        np.full(n, 3),
+        np.full(n, 3),
+        np.zeros(n, np.bool_),
+    )
+    problem = Problem(sets, np.ones(n, np.int64), np.full(n, 2), Weights.flat(n, k))
+    Gains(problem, every=True).prepare()  # compiled before anything is counted
+    tracemalloc.start()
+    Gains(problem, every=True).prepare()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0 < peak / (n * k) < 200
 
 
 def test_a_cached_kernel_goes_stale_with_any_of_its_parts():
