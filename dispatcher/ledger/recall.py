@@ -144,14 +144,16 @@ def take_back(tx: Tx, found: Recall, how: InFlight, *, at: int) -> Recalled:
     """Take back what :func:`foresee` found, in the transaction of the change."""
     if how is InFlight.KEEP:
         return Recalled(left=found.unsafe)
-    recalled = [*found.unsent]
+    # What may have left and may not is kept from leaving: a late answer still counts.
+    waiting = [task for task in found.outside + found.lost if _waits(task)]
+    recalled = [*found.unsent, *waiting]
     sent: list[int] = []
     if how is InFlight.RECALL:
         recalled += [*found.shown, *found.outside]
         sent = [task.outbox_id for task in found.outside if task.outbox_id is not None]
-    unsafe = [task.id for task in recalled]
-    beside = sorted(set(rows.tasks_of_messages(tx, sent)) - set(unsafe))
-    ended = rows.take_back(tx, unsafe)
+    unsafe = {task.id for task in recalled}
+    beside = sorted(set(rows.tasks_of_messages(tx, sent)) - unsafe)
+    ended = rows.take_back(tx, sorted(unsafe))
     also = rows.take_back(tx, beside)
     unsent = [t.outbox_id for t in found.unsent if t.outbox_id is not None]
     messages = rows.cancel_empty(tx, unsent) + rows.withdraw(tx, sent, at)
@@ -180,6 +182,11 @@ def _unsafe(force: InForce, task: OpenTask, past: dict[int, set[str]]) -> bool:
     if task.subject_id is not None:
         units.append(subject_unit(task.subject_id))
     return any(standing.name in past.get(unit, ()) for unit in units)
+
+
+def _waits(task: OpenTask) -> bool:
+    """Whether a task's message may still leave: it was tried, or is under way."""
+    return task.state == "booked" and task.message_state in ("ready", "leased")
 
 
 def _place(task: OpenTask, withdrawing: Collection[str]) -> str:

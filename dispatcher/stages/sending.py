@@ -196,7 +196,7 @@ class Sending:
             if self._circuits.rests(name):
                 outcomes.append(Outcome(message.id, "ready", now, 1, None, None))
                 continue
-            parcel = self._pack(connector, message)
+            parcel = self._pack(name, connector, message, epoch)
             barred += parcel.barred
             outcomes.append(self._deliver(name, parcel))
         return self._settle(name, epoch, outcomes, barred)
@@ -233,22 +233,33 @@ class Sending:
                 meters.TRANSITIONS.add(before, state, name, count=count)
         return len(sent)
 
-    def _pack(self, connector: Market | Feed, message: MessageRow) -> _Parcel:
-        """Make the offer of a message; what later rules forbid stays here."""
+    def _pack(
+        self, name: str, connector: Market | Feed, message: MessageRow, epoch: int
+    ) -> _Parcel:
+        """Make the offer of a message; what holds no more stays here.
+
+        Raises
+        ------
+        StaleLease
+            Another daemon leads, and sends what this one had claimed.
+        """
+        # one message at a time: a batch of crops may be large
+        with self._store.read() as tx:
+            lease.check_leader(tx, lease.SHARD, epoch)
+            stopped = gate_rows.stopped_scopes(tx)
+            blocked = rows.is_blocked(tx, message.account_id)
+            force = current_policy(tx)
+            own = list(rows.cargo(tx, message.id)) if message.kind == "publish" else []
+        paused = {"all", f"connector:{name}"} & stopped
+        if paused or any(f"run#{row.run_id}" in stopped for row in own):
+            return _Parcel(message, idle=True)
         if message.kind == "withdraw":
             return self._pack_withdrawal(message)
-        if message.account_state != "active":
+        if blocked:
             return _Parcel(message, refusal="the account is blocked")
         if message.kind == "offer":
             token = keys.pseudonym(self._store.key("task-key"), "w", str(message.id))
             return _Parcel(message, self._offer(connector, message, [Item(token)]))
-        # one message at a time: a batch of crops may be large
-        with self._store.read() as tx:
-            force = current_policy(tx)
-            stopped = gate_rows.stopped_scopes(tx)
-            own = list(rows.cargo(tx, message.id))
-        if any(f"run#{row.run_id}" in stopped for row in own):
-            return _Parcel(message, idle=True)
         barred = tuple(row.task_id for row in own if not _may_go(force, row))
         items = self._items(connector, force, own)
         if not items:

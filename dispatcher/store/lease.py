@@ -166,6 +166,19 @@ def check_epoch(tx: Tx, shard: int, epoch: int) -> None:
     compare_epoch(tx.rows(EPOCH, [shard]), shard, epoch)
 
 
+def check_leader(tx: Tx, shard: int, epoch: int) -> None:
+    """Refuse to go on under a lease that was taken over, where nothing is written.
+
+    No row is locked: another daemon may take the lease a moment later.
+
+    Raises
+    ------
+    StaleLease
+    """
+    statement = "SELECT epoch FROM lease WHERE shard = ?"
+    compare_epoch(tx.rows(statement, [shard]), shard, epoch)
+
+
 def compare_epoch(rows: Sequence[Row], shard: int, epoch: int) -> None:
     """Refuse an epoch that is over; ``rows`` is what :data:`EPOCH` gave.
 

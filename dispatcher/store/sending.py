@@ -18,7 +18,6 @@ class MessageRow(NamedTuple):
     handle: str | None
     error: str | None  # of the attempt before
     account: str  # its name at the connector
-    account_state: str
 
 
 class CargoRow(NamedTuple):
@@ -50,24 +49,31 @@ def release_left(tx: Tx, epoch: int, now: int, busy: Sequence[str] = ()) -> int:
 def claim(
     tx: Tx, connector: str, epoch: int, now: int, until: int, limit: int
 ) -> list[MessageRow]:
-    """Lease due messages of a connector, oldest first; each counts as an attempt."""
+    """Lease due messages of a connector, oldest first; each counts as an attempt.
+
+    One that was written in the future is due: the clock was set back since.
+    """
     rows = tx.rows(
         "UPDATE outbox SET state = 'leased', epoch = ?, leased_until = ?,"
         " attempts = attempts + 1 WHERE id IN (SELECT id FROM outbox"
-        " WHERE state = 'ready' AND due <= ? AND connector = ?"
+        " WHERE state = 'ready' AND (due <= ? OR created_at > ?) AND connector = ?"
         " ORDER BY due, id LIMIT ? FOR UPDATE SKIP LOCKED)"
         " RETURNING id, account_id, kind, attempts, handle, error",
-        [epoch, until, now, connector, limit],
+        [epoch, until, now, now, connector, limit],
     )
-    accounts = {
-        number: (name, state)
-        for number, name, state in tx.rows(
-            "SELECT id, name, state FROM account WHERE id = ANY(?)",
-            [sorted({row[1] for row in rows})],
-        )
-    }
-    found = [MessageRow._make((*row, *accounts[row[1]])) for row in rows]
+    names = tx.rows(
+        "SELECT id, name FROM account WHERE id = ANY(?)",
+        [sorted({row[1] for row in rows})],
+    )
+    accounts = dict[int, str](names)
+    found = [MessageRow._make((*row, accounts[row[1]])) for row in rows]
     return sorted(found, key=lambda message: message.id)
+
+
+def is_blocked(tx: Tx, account_id: int) -> bool:
+    """Whether nothing goes to an account any more."""
+    state = tx.value("SELECT state FROM account WHERE id = ?", [account_id])
+    return bool(state != "active")
 
 
 def cargo(tx: Tx, outbox_id: int) -> Iterator[CargoRow]:

@@ -125,8 +125,8 @@ class Walk:
             (self.pull, 0.22), (self.push, 0.2), (self.some_of_many, 0.1),
             (self.crash, 0.08), (self.send, 0.16), (self.die_sending, 0.08),
             (self.take_over, 0.04), (self.stale_tries, 0.05), (self.load, 0.02),
-            (self.other_policy, 0.03), (self.join, 0.02), (self.keep, 0.02),
-            (self.lose, 0.01),
+            (self.other_policy, 0.03), (self.join, 0.02), (self.keep, 0.01),
+            (self.lose, 0.004),
         )  # fmt: skip
         weights = np.array([weight for _, weight in acts])
         act = acts[self.rng.choice(len(acts), p=weights / weights.sum())][0]
