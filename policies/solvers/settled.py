@@ -15,10 +15,13 @@ from policies.solvers.role import Solution, Verdict, answer
 
 
 def settled(problem: Problem, found: Solution) -> Solution:
-    """Return SOLVED or CERTIFIED in place of UNKNOWN, or what was found."""
+    """Return SOLVED or CERTIFIED in place of UNKNOWN, or what was found.
+
+    UNKNOWN says that this was tried too, however early the search was ended.
+    """
     if found.verdict is not Verdict.UNKNOWN:
         return found
-    tried = (*found.tried, "copies where they disclose least in expectation")
+    tried = (*found.tried, "expected crossings and the local lemma")
     plan = drawn(problem)
     if plan is not None:
         made = answer(
@@ -26,6 +29,6 @@ def settled(problem: Problem, found: Solution) -> Solution:
         )
         if made.verdict is Verdict.SOLVED:
             return made
-    if certify(problem) is None:
-        return found
-    return replace(found, verdict=Verdict.CERTIFIED)
+    proven = certify(problem) is not None
+    verdict = Verdict.CERTIFIED if proven else Verdict.UNKNOWN
+    return replace(found, verdict=verdict, tried=tried)

@@ -14,6 +14,10 @@ import pytest
 from dispatcher import plugins, strategies
 from dispatcher.surfaces.cli.start import main
 from policies.functions import UserUtility
+from policies.instance import read_instance
+from policies.judge import judge
+from policies.problem import Plan
+from tests.unit.policies.test_importers import mycielski
 
 SAMPLES = Path(__file__).parents[1] / "data" / "instances"
 KEYS = {
@@ -245,22 +249,108 @@ def test_what_is_no_utility_is_five(capsys, tmp_path, name, told):
     assert "fix:" in err
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals")
+def started(*words):
+    """A process of its own: dispatcher solve."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "dispatcher", "solve", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def busy(child):
+    """Seconds of processor time that the process has used so far."""
+    fields = Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc")
 def test_ctrl_c_ends_the_search_with_the_best_plan_so_far(tmp_path):
-    """Interrupted after some seconds of sixty: a plan, exit 0, stopped: interrupt."""
+    """Interrupted after some seconds of work: a plan, exit 0, stopped: interrupt."""
     path = tmp_path / "hard.json"
     path.write_text(json.dumps(hard()))
-    words = ["-m", "dispatcher", "solve", str(path), "--time-limit", "120"]
-    child = subprocess.Popen(
-        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    time.sleep(12)
+    child = started(path, "--time-limit", "600")
+    while busy(child) < 6 and child.poll() is None:
+        time.sleep(0.1)
     child.send_signal(signal.SIGINT)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=120)
     assert child.returncode == 0, err
     told = json.loads(out)
     assert told["stopped"] == "interrupt"
     assert told["assignment"] is not None
+    assert told["bound"] >= told["objective"]
+
+
+def test_exit_statuses_and_streams_of_a_process(tmp_path):
+    """0, 7 and 5 at once: stdout is one document or empty, people read stderr."""
+    target = tmp_path / "plan.json"
+    (tmp_path / "bad.json").write_text("[1]")
+    words = {
+        0: [SAMPLES / "step_pairs.json", "-o", target, "--json"],
+        7: [SAMPLES / "odd_ring.json", "--threads", 1],
+        5: [tmp_path / "bad.json"],
+    }
+    children = {status: started(*each) for status, each in words.items()}
+    told = {status: child.communicate() for status, child in children.items()}
+    assert {s: c.returncode for s, c in children.items()} == {0: 0, 7: 7, 5: 5}
+    assert told[0] == ("", "")
+    assert set(json.loads(target.read_text())) >= KEYS
+    assert json.loads(told[7][0])["core"]["needed"] == 3
+    assert told[5][0] == ""
+    assert "the document" in told[5][1]
+
+
+def test_what_stays_open_is_eight_with_what_was_tried(capsys, tmp_path):
+    """myciel5 in 5 colours, too little work or time: no plan, no proof, and no leak."""
+    path = tmp_path / "myciel5.col"
+    path.write_text(mycielski(5))
+    for words, ended in (
+        (["--algorithm", "cp-sat", "--work", 0.01, "--threads", 1], "work"),
+        (["--time-limit", 0.4], "time"),
+    ):
+        status, out, err = run(capsys, path, "--adversaries", 5, *words)
+        told = json.loads(out)
+        assert (status, told["verdict"]) == (8, "UNKNOWN")
+        assert (told["assignment"], told["core"]) == (None, None)
+        assert told["stopped"] == ended
+        assert told["tried"]
+        assert "tried:" in err
+
+
+def test_graphs_hypergraphs_and_check_ins_are_read_by_their_names(capsys, tmp_path):
+    """.hgr and .csv beside .col: a plan, or why none."""
+    triples, visits = tmp_path / "a.hgr", tmp_path / "visits.csv"
+    triples.write_text("2 4\n1 2 3\n2 3 4\n")
+    visits.write_text("user,location,count\nann,home,2\nbob,home,1\n")
+    friends = tmp_path / "friends.csv"
+    friends.write_text("a,b\nann,bob\n")
+    assert run(capsys, triples, "--adversaries", 2)[0] == 0
+    assert run(capsys, triples, "--adversaries", 1)[0] == 7
+    words = [visits, "--friendships", friends]
+    status, out, _ = run(capsys, *words, "--adversaries", 2)
+    assert status == 0
+    assert json.loads(out)["assignment"][0] != json.loads(out)["assignment"][1]
+    assert run(capsys, *words, "--adversaries", 1)[0] == 7
+    status, _, err = run(capsys, visits, "--adversaries", 2)
+    assert status == 2
+    assert "--friendships" in err
+
+
+@pytest.mark.parametrize("name", ["greedy", "grasp", "rand-plus", "lp-rounding"])
+def test_paper_mode_is_seeded_and_judged(capsys, name):
+    """The same seed, the same plan; safe or paper, what is told is what a judge says."""
+    path, told = SAMPLES / "linear_average.json", []
+    words = ["--algorithm", name, "--mode", "paper", "--seed", 3, "--work", 5]
+    for _ in range(2):
+        status, out, _ = run(capsys, path, *words)
+        assert status == 0
+        told.append(json.loads(out) | {"seconds": 0})
+    assert told[0] == told[1]
+    found = read_instance(json.loads(path.read_text())).problem
+    rows = enumerate(told[0]["assignment"])
+    seen = judge(found, Plan.of([(d, a) for d, row in rows for a in row]))
+    assert told[0]["objective"] == float(seen.objective)
 
 
 def test_where_there_is_no_plan_the_cheapest_entries_to_withhold_are_told(

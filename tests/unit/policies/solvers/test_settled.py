@@ -27,4 +27,6 @@ def test_the_local_lemma_certifies_without_a_plan():
 def test_what_counting_says_nothing_of_stays_open():
     """A triangle and two workers: nothing is said that is not so."""
     sets = [step(0, 1), step(1, 2), step(0, 2)]
-    assert settled(Tiny(3, 2, sets).problem(), OPEN) is OPEN
+    found = settled(Tiny(3, 2, sets).problem(), OPEN)
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.tried == ("nothing", "expected crossings and the local lemma")
