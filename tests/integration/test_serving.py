@@ -342,6 +342,28 @@ def test_parallel_tabs_of_one_worker_book_once(house):
     assert house.exposures() == 1
 
 
+def test_a_second_tab_gets_nothing_past_a_capacity(store, clock, monkeypatch):
+    house = House(store, clock, POLICY + '\n[capacity]\n"inhouse/*" = { total = 1 }')
+    entries = [house.record(n, name=f"value {n}")["name"] for n in (1, 2)]
+    ann = house.account("ann")
+    house.plan((ann, entries))
+    slow, quick = house.serving(), house.serving()
+    choice = slow._choice
+
+    def beside(who):
+        chosen = choice(who)
+        if house.exposures():  # the second look
+            return chosen
+        showing = quick.start(ann)
+        quick.answer(ann, showing.token, answer("x"))
+        shown = house.ask("SELECT entry_id FROM task")
+        return next(entry for entry in entries if entry != shown)
+
+    monkeypatch.setattr(slow, "_choice", beside)
+    assert slow.start(ann) is None
+    assert house.exposures() == 1
+
+
 # -- answers -------------------------------------------------------------------------
 
 

@@ -257,13 +257,17 @@ class Desk:
             epoch=self._fence(),
         )
         task = rows.task_of(tx, booked.tasks[0])
+        account, force = rows.account(tx, who.account_id), current_policy(tx)
         assert task is not None
+        assert account is not None
+        assert force is not None  # the gate has judged by it
         # The booking holds the locks of the adversary and of the entry, so what is
         # read now stands: nobody was quicker, in another tab or at another desk.
         if (
-            _out(rows.account(tx, who.account_id), who.number)
+            _out(account, who.number)
             or rows.has_other_task(tx, task, now)
             or self._misses(tx, task) <= 0
+            or _full(tx, account, force, now, booked=1)
         ):
             raise _Taken
         showing = self.showing(tx, task, now)
@@ -356,11 +360,16 @@ def _lapsed(task: TaskRow | None, now: int) -> bool:
     return task.state in ("shown", "expired") and task.created_at > now - DAY
 
 
-def _full(tx: Tx, account: AccountRow, force: InForce, now: int) -> bool:
-    """Whether a capacity of the policy stops the account for now."""
+def _full(
+    tx: Tx, account: AccountRow, force: InForce, now: int, *, booked: int = 0
+) -> bool:
+    """Whether a capacity of the policy stops the account for now.
+
+    ``booked``: how many of its tasks were booked in this transaction, to be judged.
+    """
     allowed = force.policy.capacity(f"{account.connector}/{account.name}")
     given, day, hour = (
-        0 if limit is None else rows.tasks_since(tx, account.id, since)
+        0 if limit is None else rows.tasks_since(tx, account.id, since) - booked
         for limit, since in (
             (allowed.total, -1),
             (allowed.per_day, now - DAY),
