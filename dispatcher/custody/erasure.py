@@ -175,6 +175,8 @@ def erase_rows(
         part = erase_in(tx, means, records, entries, needles)
         person = rows.subject(tx, name)
         if person is not None:
+            secret = means.store.key("pseudonym-key")
+            rows.suppress(tx, _spelled_in(tx, secret, (), name))
             rows.blank_subject(tx, person, means.clock())
         detail: dict[str, int | str] = {"id": name, **part.deleted}
         add_event(tx, means.clock(), "operator", "subject.erased", detail)

@@ -185,3 +185,32 @@ def test_a_rekeying_changes_the_key_and_drops_the_old_one_when_told(filled):
     assert "canary-rx-3" in filled("records", "list")[1]
     assert [p.name for p in filled.home.glob("*.key*")] == ["dispatcher.key"]
     assert filled("db", "scrub")[0] == 0
+
+
+def test_an_erasure_gives_a_signed_receipt_that_a_command_checks(filled):
+    _, out, _ = filled("--json", "subject", "find", stdin="canary-p-1\n")
+    name = json.loads(out)["found"][0]["id"]
+    status, out, _ = filled("subject", "erase", name, f"--confirm={name}")
+    assert (status, "(signed)" in out) == (0, True)
+    [path] = (filled.home / "receipts").iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    receipt = json.loads(path.read_text())
+    assert (receipt["erased"], receipt["deleted"]["records"]) == (name, 2)
+    assert "canary" not in path.read_text()
+    status, out, _ = filled("subject", "verify", path)
+    assert (status, out[:8]) == (0, "VERIFIED")
+    key = ("--key", receipt["key"])
+    (filled.home / "dispatcher.db").rename(filled.home / "away.db")
+    assert filled("subject", "verify", path, *key)[0] == 0  # no store is needed
+    for member, value in (("at", 5), ("deleted", {}), ("key", "0" * 64)):
+        path.write_text(json.dumps(receipt | {member: value}))
+        status, out, _ = filled("subject", "verify", path, *key)
+        assert (status, out[:6]) == (1, "BROKEN")
+    path.write_text("[1]")
+    assert filled("subject", "verify", path, *key)[0] == 5
+
+
+def test_a_purge_is_noted_so_that_a_restored_backup_is_purged_again(filled):
+    assert filled("purge", "--older-than", "0h", "--confirm=purge-0h")[0] == 0
+    line = json.loads((filled.home / "erasures.jsonl").read_text())
+    assert line["before"] <= line["at"]

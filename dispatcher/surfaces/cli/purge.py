@@ -29,6 +29,7 @@ def purge(
 
     What the policy's `retain` says is done by the daemon; this is for more.
     """
+    from dispatcher.custody import erasures
     from dispatcher.custody.purging import count_older
     from dispatcher.custody.purging import purge as erase_older
 
@@ -49,6 +50,7 @@ def purge(
                 why="it was not confirmed",
                 fix=f"repeat the command with --confirm={word}",
             )
+        erasures.note_purge(context.directory / erasures.NAME, moment, wall_clock())
         done = erase_older(means(context, store), moment)
     tell(context, done, f"records older than {older_than}")
 

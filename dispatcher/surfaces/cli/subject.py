@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import EXIT_PARTLY, Invalid, Usage
+from dispatcher.errors import EXIT_FAILED, EXIT_PARTLY, Invalid, Usage
 from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
 from dispatcher.surfaces.cli.rehearsal import DRY_RUN
 
@@ -120,10 +120,66 @@ def erase(
                 fix=f"repeat the command with --confirm={id}",
             )
         done = erasure.erase(means(context, store), id)
-    tell(context, done, id)
+        receipt = _receipt(context, store, found, done)
+    tell(context, done, id, receipt)
 
 
-def tell(context: CliContext, done: Erased, what: str) -> None:
+@app.command()
+def verify(
+    ctx: typer.Context,
+    receipt: Annotated[Path, typer.Argument(help="A file of receipts/.")],
+    key: Annotated[
+        str,
+        typer.Option(help="Public key, 64 hex digits; default: this store's own."),
+    ] = "",
+) -> None:
+    """Check the signature of an erasure's receipt; with --key no store is needed."""
+    from dispatcher.custody import receipts
+
+    context: CliContext = ctx.obj
+    found = receipts.read(receipt)
+    if not key:
+        with context.open_store() as store:
+            key = receipts.public_key(store)
+    ok = receipts.holds(found, key)
+    context.show(
+        {"schema": "dispatcher.receipt-check/1", "ok": ok, "receipt": found},
+        f"VERIFIED {found['receipt']}: {found['erased']} was erased"
+        f" {_day(found['at'])}; signed under key {key}"
+        if ok
+        else f"BROKEN: {receipt} was changed, or signed by another store",
+    )
+    if not ok:
+        leave(EXIT_FAILED)
+
+
+def _receipt(
+    context: CliContext, store: Store, found: Scope, done: Erased
+) -> tuple[str, Path]:
+    """Write the receipt of an erasure: its name, and where it lies."""
+    from dispatcher.custody import receipts
+    from dispatcher.custody.backup import found_in
+    from dispatcher.surfaces.cli.backup import FOLDER
+
+    backups, _ = found_in(context.directory / FOLDER)
+    made = receipts.issue(
+        store,
+        found.id,
+        done,
+        kept=found.showings.lines,
+        backups=[(one.id, one.at) for one in backups],
+        at=wall_clock(),
+    )
+    path = receipts.write(context.directory / receipts.FOLDER, made)
+    return str(made["receipt"]), path
+
+
+def tell(
+    context: CliContext,
+    done: Erased,
+    what: str,
+    receipt: tuple[str, Path] | None = None,
+) -> None:
     """Say what an erasure did and what it could not; then exit 3."""
     gone = ", ".join(f"{n:,} {kind}" for kind, n in done.deleted.items() if n)
     words = [f"erased {what}: {gone or 'nothing was there any more'}"]
@@ -137,10 +193,13 @@ def tell(context: CliContext, done: Erased, what: str) -> None:
     if not done.scrubbed:
         words.append("the store's files were in use: run `dispatcher db scrub` later")
     words.append("backups made before now still hold the values until they are pruned")
+    if receipt is not None:
+        words.append(f"receipt {receipt[0]} (signed)  {receipt[1]}")
     context.show(
         {
             "schema": "dispatcher.erasure/1",
             "dry_run": False,
+            "receipt": None if receipt is None else str(receipt[1]),
             "what": what,
             "deleted": dict(done.deleted),
             "recalled": dict(done.recalled),
