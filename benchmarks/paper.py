@@ -250,11 +250,14 @@ def fill(name: str, cells: Iterator[Cell], seconds: float) -> None:
     kept = rows_of(path)
     done = {tuple(row[field] for field in KEY) for row in kept}
     RESULTS.mkdir(exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
+    fresh = path.with_suffix(".new")  # a line that was cut is left out, all else stays
+    with fresh.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(kept)
-        file.flush()
+    fresh.replace(path)
+    with path.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
         for cell in cells:
             if cell.name in done:
                 continue
