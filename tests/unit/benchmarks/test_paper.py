@@ -25,11 +25,11 @@ def cells(*names):
 def test_a_run_that_was_cut_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
     """The second run makes one cell alone and keeps the first as it was."""
     monkeypatch.setattr(paper, "RESULTS", tmp_path)
-    paper.fill("x", cells("greedyl"), 1.0)
+    paper.fill("x", cells("greedyl"), 60.0)
     first = (tmp_path / "paper-x.csv").read_text()
     with (tmp_path / "paper-x.csv").open("a") as file:
         file.write("0,synthetic,12,2")  # a line that was cut
-    paper.fill("x", cells("greedyl", "ours"), 1.0)
+    paper.fill("x", cells("greedyl", "ours"), 60.0)
     assert (tmp_path / "paper-x.csv").read_text().startswith(first)
     rows = paper.rows_of(tmp_path / "paper-x.csv")
     assert [row["algorithm"] for row in rows] == ["greedyl", "ours"]
