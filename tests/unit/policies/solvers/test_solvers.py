@@ -131,6 +131,7 @@ def test_the_judge_agrees(name):
         (Tiny(2, 1, [], measures=()), 2),  # no properties
         (Tiny(2, 2, [step(0, 1)], weights=[[0, 0], [0, 0]]), 0),  # zero weights
         (Tiny(2, 2, [step(0, 1), step(0, 1)]), 2),  # a duplicate set
+        (Tiny(3, 2, [step(0, 1), step(0, 1, 2)]), 3),  # a set within another
         (Tiny(1, 2, [], measures=(), hi=[9]), 2),  # hi > k
         (Tiny(2, 1, [step(0)], lo=[0, 1]), 1),  # a singleton that need not be shown
         (Tiny(1, 1, [step()]), 1),  # a set without entries discloses nothing
@@ -140,6 +141,25 @@ def test_degenerate_input_has_an_answer(name, tiny, value):
     """Each by hand."""
     answer = solve(name, tiny)
     assert (answer.verdict, answer.value) == (Verdict.SOLVED, value)
+
+
+@ALL
+@pytest.mark.parametrize(
+    "tiny",
+    [
+        Tiny(2, 1, [step(0, 1)]),  # one adversary gets everything
+        Tiny(1, 3, [step(0)]),  # whoever gets the only entry of a set
+        Tiny(2, 2, [step(0, 1)], lo=[3, 1], hi=[3, 1]),  # more copies than adversaries
+    ],
+    ids=["k1", "single", "copies"],
+)
+def test_what_can_not_be_is_never_planned(name, tiny):
+    """No solver leaks, and the exact ones say why."""
+    answer = solve(name, tiny)
+    assert answer.verdict in (Verdict.INFEASIBLE, Verdict.UNKNOWN)
+    assert not len(answer.plan)
+    if name in EXACT:
+        assert answer.verdict is Verdict.INFEASIBLE
 
 
 def test_auto_says_unknown_and_not_nothing_when_stopped_at_once():
