@@ -9,6 +9,7 @@ can write nothing.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +26,12 @@ from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, lease
 
 MICRO: Final = 1_000_000
+
+JUMP_SECONDS: Final = 3.0
+"""A clock that is off by so much from one look to the next was set: see ``_watch``."""
+
+LOOK_SECONDS: Final = 1.0
+"""Time between two looks at the clock."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,8 @@ class Daemon:
         self._over = threading.Event()
         self._draining = threading.Event()
         self._was_lost = False
+        self._afresh: Callable[[], Sequence[Tick]] | None = None
+        self._watching = threading.Thread(target=self._watch, daemon=True)
         self._log = get_logger("daemon")
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
@@ -164,12 +173,21 @@ class Daemon:
             self.stop()  # gives the lease back
             raise
 
-    def start(self) -> None:
-        """Begin to tick, each stage at once and then in its own rhythm."""
+    def start(self, afresh: Callable[[], Sequence[Tick]] | None = None) -> None:
+        """Begin to tick, each stage at once and then in its own rhythm.
+
+        Parameters
+        ----------
+        afresh : callable, optional
+            Makes the ticks anew when the clock was set: stages remember until when they
+            rest, by a time of day that holds no more.
+        """
+        self._afresh = afresh
         self._add("leading", self._renew_seconds, self._renew)
         for tick in self._ticks:
             self._add(tick.name, tick.seconds, partial(self._turn, tick))
         self._scheduler.start()
+        self._watching.start()
 
     def retick(self, ticks: Sequence[Tick], renew_seconds: float) -> None:
         """Go on with other ticks, in their own rhythm; one that runs ends first.
@@ -192,6 +210,7 @@ class Daemon:
                 self._scheduler.modify_job(tick.name, func=run)
                 self._pace(tick.name, tick.seconds)
         self._pace("leading", renew_seconds)
+        self._renew_seconds = renew_seconds
         self._ticks = ticks
 
     def _pace(self, name: str, seconds: float) -> None:
@@ -239,6 +258,30 @@ class Daemon:
         else:
             if done:
                 self._log.info("tick", tick=tick.name, done=done)
+
+    def _watch(self) -> None:
+        """Let everything tick at once when the time of day was set.
+
+        The scheduler waits for times of day: put back by a day it would wait for a day,
+        and the lease would not be renewed.
+        """
+        wall, steady = self._clock(), time.monotonic()
+        while not self._over.wait(LOOK_SECONDS):
+            now, since = self._clock(), time.monotonic() - steady
+            jump = (now - wall) / MICRO - since
+            wall, steady = now, steady + since
+            if abs(jump) > JUMP_SECONDS and self._scheduler.running:
+                self._log.warning("clock-was-set", seconds=round(jump))
+                self._tick_now()
+
+    def _tick_now(self) -> None:
+        try:
+            if self._afresh is not None:
+                self.retick(self._afresh(), self._renew_seconds)
+        except DispatcherError as error:  # such as an inbox that is gone: as it was
+            self._log.warning("ticks-kept", code=error.code)
+        for job in self._scheduler.get_jobs():
+            job.modify(next_run_time=datetime.now(UTC))  # noqa: TID251 - as in _add
 
     def _renew(self) -> None:
         if self._over.is_set():

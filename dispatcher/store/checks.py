@@ -24,6 +24,15 @@ def last_moment(tx: Tx) -> int:
     return int(tx.value("SELECT COALESCE(max(at), 0) FROM chain"))
 
 
+def first_moment(tx: Tx) -> int | None:
+    """Moment of the ledger's first line; None before it."""
+    found = tx.value(
+        "SELECT min(l.at) FROM chain c JOIN ledger_line l"
+        " ON l.chain_id = c.id AND l.seq = 1"
+    )
+    return None if found is None else int(found)
+
+
 def server_clock(tx: Tx) -> int | None:
     """Now by the database server's clock; None where it has none of its own."""
     if tx.dialect == "sqlite":

@@ -140,6 +140,10 @@ class Store:
         if self._journal is not None:
             self._journal.settle(afresh=afresh)
 
+    def ships(self) -> bool:
+        """Whether the ledger's lines are kept outside too, where that is asked for."""
+        return self._journal is None or self._journal.works()
+
     def read(self) -> AbstractContextManager[Tx]:
         """Open a transaction that sees one snapshot and changes nothing."""
         return self._transaction(self._readers)

@@ -54,6 +54,9 @@ class Journal(Protocol):
     def lose(self, ticket: int) -> None:
         """Note that a commit failed, or that nobody knows whether it did."""
 
+    def works(self) -> bool:
+        """Whether lines can be kept, by what is known without trying."""
+
     def settle(self, *, afresh: bool = False) -> None:
         """Wait until every line committed by now is kept.
 

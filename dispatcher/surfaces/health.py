@@ -81,6 +81,7 @@ def store_lines(store: Store, clock: Clock) -> Lines:
                 ("store takes writes", bool(held and held.leased_until > clock())),
                 ("schema is this program's", schema.version(tx) == schema.HEAD),
                 ("a policy is in force", gate_rows.version_in_force(tx) > 0),
+                ("ledger is shipped", store.ships()),
                 ("ledger's tail reads as written", tail.holds(tx, lines=TAIL)),
             ]
     except DispatcherError:

@@ -13,6 +13,7 @@ from connectors.base import TryLater
 from dispatcher import access, meters
 from dispatcher.ledger.members import merge
 from dispatcher.ledger.nearness import Nearness
+from dispatcher.ledger.shipping import attach
 from dispatcher.store import lease, metering, moments
 from dispatcher.surfaces import metrics
 from dispatcher.surfaces.console import console_app
@@ -360,6 +361,22 @@ def test_a_lease_that_nobody_renews_tells_that_nothing_is_written(case, seen, cl
     ready = seen.client.get("/readyz")
     assert ready.status_code == 503
     assert "FAIL store takes writes" in ready.text
+
+
+def test_a_ledger_that_can_not_be_shipped_is_not_ready_until_it_can(
+    case, seen, clock, tmp_path
+):
+    folder = tmp_path / "ledger"
+    attach(case.store, folder)
+    case.store.settle(afresh=True)
+    lead(case, clock)
+    assert seen.client.get("/readyz").status_code == 200
+    folder.rename(tmp_path / "elsewhere")
+    folder.write_text("in the way")
+    assert "FAIL ledger is shipped" in seen.client.get("/readyz").text
+    folder.unlink()
+    (tmp_path / "elsewhere").rename(folder)
+    assert seen.client.get("/readyz").status_code == 200
 
 
 def test_a_ledger_whose_tail_was_changed_is_not_ready(case, seen, clock):

@@ -8,6 +8,7 @@ what evidence keeps in files of their own (policies, keys) before the line it be
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -78,14 +79,14 @@ class Segments:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             lock = os.open(self.folder / "lock", flags, 0o600)
         except OSError as error:
-            raise _unwritable(self.folder, error) from None
+            raise unwritable(self.folder, error) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._refresh()
             yield
         except OSError as error:
             self.close()
-            raise _unwritable(self.folder, error) from None
+            raise unwritable(self.folder, error) from None
         finally:
             os.close(lock)
 
@@ -238,6 +239,38 @@ def shipped_lines(folder: Path, *, store: str | None = None) -> Iterator[Shipped
                 yield ShippedLine(members, where, raw)
 
 
+def read_end(folder: Path, store: str) -> tuple[int, dict[str, tuple[int, str]]]:
+    """Read the last file of a shipped ledger: number of files, where each chain stands.
+
+    A line that is cut off, which may be on its way, is left out.
+
+    Raises
+    ------
+    LedgerBroken, LedgerForeign
+    OSError
+        A file can not be read.
+    """
+    files = last = _last_number(folder)
+    for number in range(1, last + 1):
+        if not _path(folder, number).is_file():
+            raise _broken(
+                _path(folder, number).name,
+                "this file is missing, and a later one is there",
+            )
+    while last:
+        path = _path(folder, last)
+        head, *lines = path.read_bytes().split(b"\n")[:-1] or [b""]
+        if head:
+            heads = _heads(head, path, store)
+            for place, line in enumerate(lines, start=2):
+                members = _parsed(line, f"{path.name}:{place}")
+                if "attached" not in members:
+                    _follow(heads, members, f"{path.name}:{place}")
+            return files, heads
+        last -= 1  # it is just being begun
+    return files, {}
+
+
 def _follow(
     heads: dict[str, tuple[int, str]], members: Mapping[str, Any], where: str
 ) -> None:
@@ -291,7 +324,27 @@ def _broken(where: str, why: str) -> LedgerBroken:
     )
 
 
-def _unwritable(folder: Path, error: OSError) -> NotShipped:
+def check_writable(folder: Path) -> None:
+    """Look whether this user could append something; room is not looked at.
+
+    Raises
+    ------
+    NotShipped
+    """
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent  # what is not there yet is made
+    last = _last_number(folder)
+    files = [(_path(folder, last), os.W_OK)] if last else []
+    for path, mode in [(place, os.W_OK | os.X_OK), *files]:
+        if not os.access(path, mode):
+            raise unwritable(
+                folder, OSError(errno.EACCES, f"{path} may not be written")
+            )
+
+
+def unwritable(folder: Path, error: OSError) -> NotShipped:
+    """Error for a folder that lines can not be written to or read from."""
     return NotShipped(
         f"the ledger can not be shipped to {folder}",
         why=f"{error.strerror or error}. Every showing must be written there before it "

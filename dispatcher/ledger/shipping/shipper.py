@@ -24,7 +24,11 @@ from dispatcher.errors import (
     NotShipped,
     StoreUnreachable,
 )
-from dispatcher.ledger.shipping.segments import SEGMENT_BYTES, Segments
+from dispatcher.ledger.shipping.segments import (
+    SEGMENT_BYTES,
+    Segments,
+    check_writable,
+)
 from dispatcher.ledger.shipping.telling import shippable
 from dispatcher.store import Store, audit, ledger
 from dispatcher.store.journal import Piece
@@ -119,6 +123,14 @@ class Shipper:
             self._known = False
             self._open.discard(ticket)
             self._turn.notify_all()
+
+    def works(self) -> bool:
+        """Whether files and store agreed when they last met, and can still be written."""
+        try:
+            check_writable(self.segments.folder)
+        except NotShipped:
+            return False
+        return self._known
 
     def settle(self, *, afresh: bool = False) -> None:
         """Wait for the commits under way; mend what failed."""

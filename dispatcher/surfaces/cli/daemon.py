@@ -100,7 +100,7 @@ def _lead(
     try:
         front = Front(store, connectors, context, daemon, notifier)
         front.bind()
-        daemon.start()
+        daemon.start(lambda: _ticks(store, connectors, context))
         front.serve(drain, lambda: _ticks(store, connectors, context))
     finally:
         daemon.stop()

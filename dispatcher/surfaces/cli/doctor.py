@@ -51,6 +51,21 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True)
+class Repair:
+    """Something that can be set right without a choice, and without a loss.
+
+    Attributes
+    ----------
+    what : str
+        What is done, for the operator.
+    do : callable
+    """
+
+    what: str
+    do: Callable[[], object]
+
+
+@dataclass(frozen=True)
 class Finding:
     """One look: no value and no name is in it, but for ``private``.
 
@@ -63,6 +78,8 @@ class Finding:
     why, fix : str
     private : str
         What only the operator sees beside it: a path, a connector.
+    repair : Repair, optional
+        What ``--fix`` does about it.
     """
 
     part: Part
@@ -71,6 +88,13 @@ class Finding:
     why: str = ""
     fix: str = ""
     private: str = ""
+    repair: Repair | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What ``--json`` tells."""
+        told = {k: v for k, v in asdict(self).items() if k != "repair"}
+        return told | {"repairs": self.repair.what if self.repair else None}
 
 
 Findings = Iterator[Finding]
@@ -83,16 +107,30 @@ def doctor(
         typer.Option(help="Write a file for a bug report: no values, no names."),
     ] = None,
     only: Annotated[list[Part] | None, typer.Option(help="Look at this alone.")] = None,
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Mend what is safe to mend, after a question."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="With --fix: tell what it would do.")
+    ] = False,
 ) -> None:
     """Look at store, ledger, queue, connectors, clock and permissions.
 
     Exit 1 if something fails; what only warns leaves it at 0. The whole ledger is
-    checked by: ledger verify.
+    checked by: ledger verify. With --fix files are closed to others and lines that the
+    shipped ledger lacks are appended: each repair is told first, and nothing else is
+    touched.
     """
     context: CliContext = ctx.obj
     wanted = set(only or Part)
     found = [f for f in _all(context) if f.part in wanted]
-    told = {"schema": "dispatcher.doctor/1", "findings": [asdict(f) for f in found]}
+    if fix and _mended(context, found, dry_run=dry_run):
+        found = [f for f in _all(context) if f.part in wanted]
+    told = {
+        "schema": "dispatcher.doctor/1",
+        "findings": [one.document for one in found],
+    }
     if bundle is not None:
         context.spare(bundle)
         write_private(bundle, _bundle(found))
@@ -100,6 +138,22 @@ def doctor(
     context.show(told, "\n".join(_lay_out(f) for f in found))
     if any(f.word is Word.FAIL for f in found):
         leave(EXIT_FAILED)
+
+
+def _mended(context: CliContext, found: list[Finding], *, dry_run: bool) -> bool:
+    """Tell the repairs, ask, and do them; False where nothing was done."""
+    repairs = [one.repair for one in found if one.repair is not None]
+    for repair in repairs:
+        context.say(f"{'would ' if dry_run else ''}{repair.what}")
+    if not repairs:
+        context.say("there is nothing to mend that is safe to be mended by itself")
+    if not repairs or dry_run:
+        return False
+    context.confirm(f"do {'this' if len(repairs) == 1 else f'these {len(repairs)}'}?")
+    for repair in repairs:
+        repair.do()
+        context.say(f"done: {repair.what}")
+    return True
 
 
 def _all(context: CliContext) -> Findings:
@@ -112,6 +166,7 @@ def _all(context: CliContext) -> Findings:
         with context.open_store() as store:
             for look in (_store, _ledger, _queue, _clock):
                 yield from _watched(look, store)
+            yield from _watched(doctor_files.shipped, context, store)
             yield from _watched(doctor_files.room, context, store)
             yield from _watched(_connectors, context, store)
     except DispatcherError as error:
@@ -158,13 +213,16 @@ def _store(store: Store) -> Findings:
 
 def _ledger(store: Store) -> Findings:
     from dispatcher.ledger import summaries, tail
-    from dispatcher.store import console, moments
+    from dispatcher.store import checks, console, moments
 
     with store.read() as tx:
         chains, lines, _ = console.lines(tx)
         good = tail.holds(tx, lines=TAIL, every=True)
         wrong = summaries.differences(tx)
-        verified = moments.moment(tx, moments.LEDGER_VERIFIED)
+        # A store that is not a day old could not have been verified a day ago.
+        verified = moments.moment(tx, moments.LEDGER_VERIFIED) or checks.first_moment(
+            tx
+        )
     if good:
         text = (
             f"ledger: {lines:,} lines in {chains:,} chains, their ends read as written"
@@ -186,7 +244,7 @@ def _ledger(store: Store) -> Findings:
             "somebody wrote into the tables past the program",
             "stop the daemon, keep the store as it is: dispatcher ledger verify",
         )
-    if verified is None or wall_clock() - verified > 24 * 60 * MINUTE:
+    if verified is not None and wall_clock() - verified > 24 * 60 * MINUTE:
         yield Finding(
             Part.LEDGER,
             Word.WARN,

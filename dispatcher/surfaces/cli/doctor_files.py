@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import shutil
+import time
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from dispatcher.errors import DispatcherError
 from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.doctor import (
     FULL,
     Finding,
     Findings,
     Part,
+    Repair,
     Word,
     mode_of,
 )
 
 if TYPE_CHECKING:
     from dispatcher.store import Store
+
+SETTLING: Final = 1.0
+"""Seconds between two looks at lines that may be on their way."""
 
 
 def permissions(context: CliContext) -> Findings:
@@ -31,9 +38,66 @@ def permissions(context: CliContext) -> Findings:
             "it holds values of records, or a key to them",
             f"chmod go= {path}",
             private=str(path),
+            repair=Repair(f"close {path} to others", partial(_close, path)),
         )
     if not loose:
         yield Finding(Part.PERMISSIONS, Word.OK, "files are for their owner alone")
+
+
+def _close(path: Path) -> None:
+    path.chmod(mode_of(path) & ~0o077)
+
+
+def shipped(context: CliContext, store: Store) -> Findings:
+    """The shipped ledger can be written, is this store's, and has all of its lines."""
+    from dispatcher.ledger.shipping.looking import look
+
+    folder = context.shipped
+    if folder is None:
+        yield Finding(
+            Part.LEDGER,
+            Word.WARN,
+            "the ledger is not shipped: a store put back from a backup would forget",
+            fix='set [ledger] ship = "DIR" in dispatcher.toml, on another disk',
+        )
+        return
+    try:
+        seen = look(store, folder)
+        if seen.behind:  # perhaps a daemon is just writing them
+            time.sleep(SETTLING)
+            seen = look(store, folder)
+    except DispatcherError as error:
+        text = f"the shipped ledger can not be gone on with ({error.code})"
+        told = f"{error.what}. {error.why}"
+        yield Finding(
+            Part.LEDGER, Word.FAIL, text, fix=error.fix, private=_one_line(told)
+        )
+        return
+    if not seen.behind:
+        files = f"{seen.files:,} {'file' if seen.files == 1 else 'files'}"
+        text = f"shipped ledger: {files}, has every line of the store"
+        yield Finding(Part.LEDGER, Word.OK, text, private=str(folder))
+        return
+    yield Finding(
+        Part.LEDGER,
+        Word.WARN,
+        f"the shipped ledger lacks {seen.behind:,} lines of the store",
+        "whoever wrote them ended before they were shipped; nothing of them was shown",
+        "dispatcher doctor --fix; a daemon that starts appends them too",
+        private=str(folder),
+        repair=Repair(
+            f"append {seen.behind:,} lines to {folder}", partial(_ship, context)
+        ),
+    )
+
+
+def _ship(context: CliContext) -> None:
+    with context.open_store() as store:
+        store.settle(afresh=True)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _files(context: CliContext) -> list[Path]:
