@@ -62,8 +62,8 @@ def _settle(means: Means, listed: Listed) -> bool:
     """Keep the other spellings out too; return whether records are back by age."""
     with means.store.read() as tx:
         known = intake.suppressed(tx, listed.spelled)
-        lost = rows.lost_before(tx, listed.before)
-        aged = rows.count_loaded_before(tx, listed.before)
+        lost = bool(listed.before) and rows.lost_before(tx, listed.before)
+        aged = rows.count_loaded_before(tx, listed.before) if listed.before else 0
     if len(known) < len(listed.spelled) or lost:
         with means.store.write() as tx:
             rows.suppress(tx, listed.spelled)

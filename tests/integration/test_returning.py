@@ -2,15 +2,16 @@
 
 import pytest
 
-from dispatcher.custody import backup
+from dispatcher.custody import backup, erasure, erasures
 from dispatcher.custody.audit import export, verify
+from dispatcher.custody.means import Means
 from dispatcher.custody.rekeying import rekey_store
 from dispatcher.custody.restoring import Gap, Target, restore
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.errors import Refused
 from dispatcher.ledger import summaries
 from dispatcher.ledger.shipping import attach
-from dispatcher.stages.intake.loading import OTHER, load
+from dispatcher.stages.intake.loading import ERASED, OTHER, RESPELLED, load
 from dispatcher.store import open_store, pause, serving
 from dispatcher.store.vault import KeyFile
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -151,6 +152,37 @@ def test_a_lost_record_grows_by_what_the_ledger_did_not_know(house):
     assert house.case.book(("x/bob", f"{record}.d")).new == 1
     bundle = export(house.store, house.place / "evidence", clock=house.clock)
     assert verify(bundle.folder).first[:8] == "VERIFIED"
+
+
+def test_who_was_erased_after_the_backup_is_erased_in_what_is_restored(house):
+    house.load(house.file(FIRST))
+    house.keep()
+    later = house.file(SECOND, "r3,p3,2026-01-03,A3,B3,C3,D3")
+    house.load(later)
+    means = Means(house.store, {}, house.clock, lambda *_: None, house.place)
+    for key in ("p1", "r3"):  # one whom the backup has, a record that it has not
+        [found] = erasure.find(house.store, key)
+        erasure.erase(means, found.id)
+    done = house.lose(erasures=house.place / erasures.NAME)
+    assert (done.erased, done.lost) == (2, 1)
+    assert house.ask("SELECT count(*) FROM entry WHERE length(shown) > 0") == 0
+    counts, told = house.load(later)
+    assert (counts.returned, counts.rejected, ERASED in told) == (1, 1, True)
+    counts, told = house.load(
+        house.file("r9,P-1,2026-01-01,A,B,C,D", "R3,p9,2026-01-01,A,B,C,D")
+    )
+    assert (counts.records, counts.rejected, RESPELLED in told) == (1, 1, True)
+
+
+def test_what_was_purged_is_not_loaded_again_after_a_restore(house):
+    house.keep()
+    source = house.file(FIRST)
+    house.load(source)
+    listed = house.place / erasures.NAME
+    erasures.note_purge(listed, house.case.now + 1, house.case.now + 1)
+    house.lose(erasures=listed)
+    counts, told = house.load(source)
+    assert (counts.records, counts.rejected, ERASED in told) == (0, 1, True)
 
 
 def test_facts_that_a_later_version_told_are_replayed(house):
