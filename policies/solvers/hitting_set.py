@@ -250,6 +250,8 @@ class _Turns:
         best: list[int] = []
         price = -1
         for turn in range(_TRIES):
+            if turn and not self.meter.spend(table.size):
+                break
             noise = 1.0 + (0.3 * self.rng.random(table.shape[1]) if turn else 0.0)
             chosen = _greedy(table, cost * noise)
             total = int(cost[chosen].sum())
@@ -269,10 +271,11 @@ def _greedy(table: Bools, cost: Any) -> list[int]:  # noqa: ANN401 - floats
         now = open_ & table[:, column]
         hits -= table[now].sum(axis=0)
         open_ &= ~now
+    times = table[:, chosen].sum(axis=1)
     for column in sorted(chosen, key=lambda c: -cost[c]):
-        rest = [c for c in chosen if c != column]
-        if rest and table[:, rest].any(axis=1).all():
-            chosen = rest
+        if len(chosen) > 1 and (times[table[:, column]] > 1).all():
+            chosen.remove(column)
+            times -= table[:, column]
     return chosen
 
 

@@ -45,6 +45,8 @@ from policies.solvers.structure import (
     loose,
     separable,
     shape,
+    small_sets,
+    swift,
 )
 
 HEURISTICS: Final = {
@@ -53,7 +55,7 @@ HEURISTICS: Final = {
     "sealed": (),
     "links": (),
 }
-"""Solvers that give a start and go on improving, by what f is; the first that fits."""
+"""Solvers that give a start and improve it, by what f is; the first that fits."""
 
 GREEDY: Final = {
     "mean": ("graspl",),
@@ -64,6 +66,7 @@ GREEDY: Final = {
 
 _TINY: Final = 64  # pairs below which HiGHS alone is asked
 _FIRST: Final = 0.3  # of the time, for a start
+_SHORT: Final = 0.1  # the same, for heuristics that are not compiled
 _PAIRWISE: Final = 500  # pairs above which greedy over all of them costs seconds
 _BY_ENTRY: Final = 3  # heuristics for cosine that go entry by entry: the first ones
 _AGAIN: Final = 5  # times that heuristics for cosine draw anew, while there is time
@@ -100,9 +103,7 @@ class _Portfolio:
         """Return the limits with this share of the time that is left."""
         spent = self.limits.clock() - self.began
         seconds = max((self.limits.seconds - spent) * share, 0.02)
-        return replace(
-            self.limits, seconds=seconds, work=max(self.limits.work * share, 0.01)
-        )
+        return replace(self.limits.part(share), seconds=seconds)
 
     def why(self) -> str:
         """Why the search ended before its end."""
@@ -250,7 +251,7 @@ class _Portfolio:
         if not any(sure(one) for one in found):
             if not found and heavy(problem):
                 return self._told(race(self._runners(problem), rest()))
-            found += self._starts(problem, rest(_FIRST))
+            found += self._starts(problem, rest(_FIRST if swift(problem) else _SHORT))
         if any(sure(one) for one in found):
             return self._told(found)
         best = _best(found)
@@ -263,7 +264,7 @@ class _Portfolio:
     def _structured(self, problem: Problem, limits: Limits) -> Iterator[Solution]:
         """What a special structure proves, often all there is to prove."""
         sole = self.solvers.get("hitting-set")
-        if sole is not None and sole.supports(problem):
+        if sole is not None and sole.supports(problem) and not small_sets(problem):
             yield sole(problem, self.rng, replace(limits, work=few(limits.work)))
         elif whole(problem):
             yield leakless(
@@ -323,7 +324,7 @@ class _Portfolio:
         tasks: list[Task] = [milp] if exact else []
         if budgeted(problem) and not (exact and loose(problem)):
             tasks.insert(0, cpsat)
-        elif exact and self._fitting(problem):
+        elif exact and swift(problem) and self._fitting(problem):
             tasks.append(running(self._fitting(problem)[0], problem, rng))
         elif exact and start is not None:
             tasks.append(around)
@@ -372,7 +373,7 @@ class _Portfolio:
             found += self._starts(problem, self.left(0.9))
             if self.over():
                 break
-        return self._told(found)
+        return merged(found, self.why() if self.over() else "gap")
 
 
 def _exactly(
@@ -391,8 +392,7 @@ def _exactly(
 
 
 def _part(limits: Limits, share: float) -> Limits:
-    seconds = limits.seconds * share
-    return replace(limits, seconds=seconds, work=max(limits.work * share, 0.01))
+    return replace(limits.part(share), seconds=limits.seconds * share)
 
 
 def _best(found: Sequence[Solution]) -> Solution | None:

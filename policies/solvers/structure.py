@@ -10,6 +10,7 @@ from policies.document.policy import Objective
 from policies.problem import Plan, Problem
 from policies.sets import Measure
 from policies.solvers.cpsat import CpSat
+from policies.solvers.kernels_numba import FROM
 from policies.solvers.loads import plain
 from policies.solvers.milp import linear
 from policies.tables import able
@@ -46,14 +47,27 @@ def budgeted(problem: Problem) -> bool:
     return not problem.averages and CpSat().supports(problem)
 
 
+def swift(problem: Problem) -> bool:
+    """Whether what gives a start is compiled, or nothing else is there for the problem.
+
+    Plain Python beside HiGHS only holds it up.
+    """
+    size = len(problem.sets.entry) * problem.n_adversaries
+    return size >= FROM or budgeted(problem) or shape(problem) == "links"
+
+
+def small_sets(problem: Problem) -> bool:
+    """Whether sets are small: hitting sets of many adversaries are in each other's way."""
+    return len(problem.sets.entry) <= SMALL * problem.sets.n_sets
+
+
 def loose(problem: Problem) -> bool:
     """Whether plans are easy to change: small whole sets, and many places to go.
 
     Large neighbourhoods improve those; CP-SAT is better at all others.
     """
-    small = len(problem.sets.entry) <= SMALL * problem.sets.n_sets
     tight = problem.n_adversaries <= 3 and int(problem.hi.max(initial=0)) <= 1
-    return shape(problem) == "sealed" and small and not tight
+    return shape(problem) == "sealed" and small_sets(problem) and not tight
 
 
 def separable(problem: Problem) -> bool:

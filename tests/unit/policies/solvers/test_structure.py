@@ -7,11 +7,11 @@ from itertools import count
 import numpy as np
 import pytest
 
-from benchmarks import paper_data
+from benchmarks import families, paper_data
 from policies.instance import read_instance
 from policies.sets import Measure
 from policies.solvers import SOLVERS, Limits, Verdict, model
-from policies.solvers.structure import LARGE, budgeted, heavy, loose
+from policies.solvers.structure import LARGE, budgeted, heavy, loose, swift
 from tests.unit.policies.referee import best
 from tests.unit.policies.tiny import Tiny, classes, step
 
@@ -171,3 +171,21 @@ def test_cosine_under_a_limit_draws_anew_while_there_is_time(monkeypatch):
     assert len(tries) > 1
     assert max(tries) <= 60
     assert float(found.value) == pytest.approx(best(document), abs=1e-9)
+
+
+def test_plain_python_gets_little_of_the_time():
+    """Compiled kernels, CP-SAT and cosine are swift; a small tradeoff is left to HiGHS."""
+    assert swift(made(Measure.LINEAR, average=False, n=500, m=50))
+    assert swift(paper_data.sealed(made(Measure.STEP, average=False)))
+    assert not swift(made(Measure.LINEAR, average=False))
+
+
+def test_small_sets_for_all_adversaries_are_not_left_to_hitting_sets():
+    """t = k = 2: one adversary's cheapest hitting set leaves the other none, often."""
+    problem = families.sparse((40, 50, 2, 2, 3, 4), 0)
+    assert SOLVERS["hitting-set"].supports(problem)
+    limits = Limits(work=5, prove=True)
+    found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
+    assert found.verdict is Verdict.SOLVED
+    assert found.judged.disclosed == 0
+    assert "cheapest hitting sets" not in found.tried
