@@ -208,7 +208,8 @@ def make_ready(tx: Tx, now: int) -> None:
     """Make a restored store fit to go on.
 
     What the lost one gave to the world since is unknown. Messages that were still to be
-    sent are asked for first; no task's id is given a second time; and whoever led it must
+    sent count as tried: they are asked for first, and where nobody can be asked they are
+    not repeated; no task's id is given a second time; and whoever led it must
     write nothing here, should it wake up. A backup may be restored more than once: the
     numbers go on from the moment, so that no two stores made of it give away the same.
 
@@ -220,8 +221,9 @@ def make_ready(tx: Tx, now: int) -> None:
         Microseconds UTC.
     """
     tx.execute(
-        "UPDATE outbox SET error = 'restored from a backup'"
-        " WHERE state IN ('ready', 'leased') AND error IS NULL"
+        "UPDATE outbox SET error = coalesce(error, 'restored from a backup'),"
+        " attempts = CASE WHEN attempts = 0 THEN 1 ELSE attempts END"
+        " WHERE state IN ('ready', 'leased')"
     )
     for table in tables():
         if "id" in table.columns:

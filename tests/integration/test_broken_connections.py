@@ -4,19 +4,25 @@ A proxy of the tests' own stands before the server and cuts where it is told to.
 """
 
 import threading
-from contextlib import ExitStack
+from collections import Counter
+from contextlib import ExitStack, suppress
 
 import pytest
 
+from connectors.hostile import Memory
 from dispatcher.daemon import Daemon, Tick
 from dispatcher.errors import StoreUnreachable
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.summaries import differences
+from dispatcher.stages.sending import Sending
+from dispatcher.stages.serving import Given, Saved
 from dispatcher.store import lease, open_store
 from dispatcher.store.faults import Contended, NotKept
 from dispatcher.store.repeating import committed
 from tests.integration.cutting import AFTER, BEFORE, LATE, cutter
+from tests.integration.exchange_house import Exchange
 from tests.integration.ledger_cases import PAIR, Case, policy
+from tests.integration.serving_house import House
 
 COMMIT = b"COMMIT\0"  # the statement alone, as a simple query
 
@@ -142,6 +148,70 @@ def test_a_booking_cut_off_at_any_of_its_messages_is_booked_once(
     assert number > 5, "the cuts came too early to mean anything"
     with postgres_store.read() as tx:
         assert differences(tx) == 0
+
+
+PLACES = 16
+"""Messages to the server of a turn or a showing that are cut off, one after another."""
+
+
+class Counted(Memory):
+    """Counts how often each message is handed over."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = Counter()
+
+    def publish(self, offer):
+        self.calls[offer.key] += 1
+        return super().publish(offer)
+
+
+@pytest.mark.parametrize("how", [BEFORE, AFTER])
+def test_a_sending_cut_off_at_any_of_its_messages_hands_over_once(
+    how, proxy, far, postgres_store, clock
+):
+    market = Counted()
+    exchange = Exchange(Case(postgres_store), clock, market)
+    exchange.workers("ann")
+    exchange.case.load(*((f"r{i}", None, None, "ab") for i in range(PLACES)))
+    sending = Sending(far, exchange.connectors, clock)
+    for number in range(PLACES):
+        exchange.book(("ann", f"r{number}.a"))
+        proxy.cut(how, number + 1)
+        while exchange.states()[-1] != "sent":
+            with suppress(StoreUnreachable):
+                sending.tick(exchange.epoch)
+            clock.advance(seconds=4000)
+    assert proxy.cuts > 5
+    assert list(market.calls.values()) == [1] * PLACES
+    assert len(market.offers) == exchange.case.count("outbox") == PLACES
+
+
+@pytest.mark.parametrize("how", [BEFORE, AFTER])
+def test_a_showing_cut_off_at_any_of_its_messages_is_booked_once_and_before(
+    how, proxy, far, postgres_store, clock
+):
+    house = House(postgres_store, clock)
+    entries = [house.record(n, name=f"value {n}")["name"] for n in range(1, 2 * PLACES)]
+    ann = house.account("ann")
+    house.plan((ann, entries))
+    house.store = far
+    serving = house.serving()
+    for number in range(PLACES):
+        proxy.cut(how, number + 1)
+        showing = None
+        while showing is None:
+            with suppress(StoreUnreachable):
+                showing = serving.start(ann)
+        with postgres_store.read() as tx:
+            booked = tx.value(
+                "SELECT count(*) FROM ledger_line WHERE kind = 'exposure'"
+            )
+            tasks = tx.value("SELECT count(*) FROM task")
+        assert booked == tasks == number + 1, "a showing without its exposure, or two"
+        proxy.cut(how, 10_000)
+        assert serving.answer(ann, showing.token, Given({"answer": "x"})) == Saved()
+    assert proxy.cuts > 5
 
 
 def test_a_daemon_goes_on_when_its_connections_break(proxy, far, postgres_store, clock):

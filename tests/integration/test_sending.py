@@ -28,6 +28,7 @@ from dispatcher.ledger.flight import InFlight
 from dispatcher.stages.sending import Terms, backoff
 from dispatcher.store import lease, membership, queue
 from dispatcher.store import sending as rows
+from dispatcher.store.dumping import make_ready
 from tests.contract.memory_feed import FEED, MemoryFeed
 from tests.integration.exchange_house import FIELDS, Exchange, logs
 from tests.integration.ledger_cases import Case, policy
@@ -40,6 +41,8 @@ PAIRS = (("ann", "r1"), ("bob", "r2"))
 
 class Failing(Memory):
     """Raises what it is told to, before or after accepting."""
+
+    manifest = MEMORY
 
     def __init__(self) -> None:
         super().__init__()
@@ -254,6 +257,19 @@ def test_a_connector_that_can_not_tell_is_never_asked_to_repeat(exchange, clock)
     with exchange.store.write() as tx:  # the operator looked there and says: again
         queue.revive(tx, queue.dead(tx, [], "memory"), clock())
     assert sending.tick(exchange.epoch) == 1
+
+
+def test_what_a_lost_store_may_have_sent_is_not_repeated_where_nobody_can_tell(
+    exchange, clock
+):
+    exchange.market.manifest = replace(MEMORY, idempotency=Idempotency.NONE)
+    exchange.book(("ann", "r1.a"))
+    with exchange.store.write() as tx:  # it was restored from a backup
+        make_ready(tx, clock())
+        epoch = lease.take(tx, lease.SHARD, "next", clock(), clock() + HOUR)
+    assert exchange.sending().tick(epoch) == 0
+    assert exchange.market.calls == 0
+    assert exchange.states() == ["dead"]
 
 
 def test_one_connector_that_fails_holds_up_no_other(exchange):
