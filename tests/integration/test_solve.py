@@ -40,6 +40,8 @@ def test_a_plan_is_told_whole(capsys):
     best = json.loads(path.read_text())["reference"]["best"]
     assert status == 0
     assert set(told) >= KEYS
+    page = (SAMPLES.parents[2] / "docs/reference/instances.md").read_text()
+    assert [key for key in told if key != "schema" and f"`{key}`" not in page] == []
     assert told["verdict"] == "SOLVED"
     assert told["objective"] == pytest.approx(best, abs=1e-9)
     assert told["bound"] >= told["objective"]
