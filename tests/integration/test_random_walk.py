@@ -5,7 +5,8 @@ import pytest
 
 from dispatcher.store import lease
 from tests.e2e.torture.ground import databases, files
-from tests.e2e.torture.walk import Outside, walk
+from tests.e2e.torture.outside import Outside
+from tests.e2e.torture.walk import walk
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dispatcher import keys
 from dispatcher.custody import backup
 from dispatcher.custody.restoring import Gap, Target, restore
 from dispatcher.custody.sealed_file import Secret
@@ -15,6 +16,7 @@ from dispatcher.ledger.shipping import attach
 from dispatcher.store import Clock, Store, open_store, pause
 from dispatcher.store.vault import KeyFile
 from tests.conftest import Cluster
+from tests.integration.ledger_cases import Case
 
 SECRET = Secret(keys={"walk": bytes(32)})
 
@@ -52,8 +54,8 @@ class Ground:
     def restore(self, path: Path, clock: Clock) -> Store:
         """Restore a backup with all that the shipped ledger knows more."""
         location = self._empty()
-        keys = KeyFile(self._place / "no.key")
-        target = Target(location, keys, self._place / "shipped")
+        key_file = KeyFile(self._place / "no.key")
+        target = Target(location, key_file, self._place / "shipped")
         restore(path, SECRET, target, Gap(replay=True), clock=clock)
         store = self._open(location)
         with store.write() as tx:
@@ -69,6 +71,20 @@ class Ground:
         attach(store, self._place / "shipped")
         store.settle(afresh=True)
         return store
+
+
+def numbered(case: Case) -> None:
+    """Look up the numbers of accounts and entries: what was replayed has others."""
+    secret = case.store.key("pseudonym-key")
+    named = {keys.pseudonym(secret, "r", key): key for key in case.records}
+    with case.store.read() as tx:
+        accounts = tx.rows("SELECT id, connector, name FROM account")
+        entries = tx.rows(
+            "SELECT e.id, r.pseudonym, f.name FROM entry e"
+            " JOIN record r ON r.id = e.record_id JOIN field f ON f.id = e.field_id"
+        )
+    case.accounts |= {f"{market}/{name}": number for number, market, name in accounts}
+    case.entries |= {f"{named[record]}.{f}": number for number, record, f in entries}
 
 
 @contextmanager

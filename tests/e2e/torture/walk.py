@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from connectors.base import Handle, Offer
-from connectors.hostile import Memory
 from dispatcher import keys
 from dispatcher.errors import Conflict, PastLimit, Refused, StaleLease
 from dispatcher.ledger.book import Asks, Pull, Push, book
@@ -30,7 +28,8 @@ from dispatcher.ledger.summaries import differences
 from dispatcher.stages.sending import Sending
 from dispatcher.store import lease
 from tests.conftest import FakeClock
-from tests.e2e.torture.ground import Ground
+from tests.e2e.torture.ground import Ground, numbered
+from tests.e2e.torture.outside import Killed, Outside
 from tests.integration.ledger_cases import Case, policy
 from tests.integration.test_ledger_laws import RULES, Oracle, entry_of
 
@@ -43,29 +42,6 @@ EPISODE = 250
 
 KEPT = 3
 """Backups that are kept."""
-
-
-class Killed(BaseException):
-    """The daemon is gone, in the midst of whatever it did."""
-
-
-class Outside(Memory):
-    """A market that may fail or see its caller die, before or after it accepts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.accepted: Counter[str] = Counter()
-        self.before: BaseException | None = None
-        self.after: BaseException | None = None
-
-    def publish(self, offer: Offer) -> Handle:
-        if self.before is not None:
-            raise self.before
-        self.accepted[offer.key] += 1  # it would make another task each time
-        handle = super().publish(offer)
-        if self.after is not None:
-            raise self.after
-        return handle
 
 
 class Walk:
@@ -325,7 +301,7 @@ class Walk:
         self.store = self.case.store = self.ground.restore(path, self.case.tick)
         self.lost -= self.messages()
         self.gone = self.case.records.keys() - records
-        self.number_anew()
+        numbered(self.case)
         self.take_over()
 
     def messages(self) -> set[int]:
@@ -339,26 +315,6 @@ class Walk:
             for task, entry in tx.rows("SELECT id, entry_id FROM task"):
                 known = self.tasks.setdefault(task, texts[entry])
                 assert known == texts[entry], "a task's id was given twice"
-
-    def number_anew(self) -> None:
-        """Look up the numbers of accounts and entries: what was replayed has others."""
-        case, secret = self.case, self.store.key("pseudonym-key")
-        named = {keys.pseudonym(secret, "r", key): key for key in case.records}
-        with self.store.read() as tx:
-            case.accounts |= {
-                f"{connector}/{name}": number
-                for number, connector, name in tx.rows(
-                    "SELECT id, connector, name FROM account"
-                )
-            }
-            case.entries |= {
-                f"{named[record]}.{field}": number
-                for number, record, field in tx.rows(
-                    "SELECT e.id, r.pseudonym, f.name FROM entry e"
-                    " JOIN record r ON r.id = e.record_id"
-                    " JOIN field f ON f.id = e.field_id"
-                )
-            }
 
     def end(self) -> None:
         self.store.close()
