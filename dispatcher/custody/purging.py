@@ -50,6 +50,8 @@ def purge(
         means, done
     ):
         scrub(means.store, done)
+    else:
+        done.scrubbed = True  # nothing was there
     done.tidy()
     return done
 
