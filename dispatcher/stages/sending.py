@@ -408,7 +408,7 @@ def _item(force: InForce, row: CargoRow, token: str, *, held: bool) -> Item:
     if field.ask is not None:
         form = Form(
             ask=field.ask,
-            question=field.question or "",
+            question=field.asked,
             help=field.help,
             choices=field.choices,
             columns=field.columns,

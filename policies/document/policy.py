@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from fractions import Fraction
+from typing import Final
 
 
 class Objective(StrEnum):
@@ -121,6 +122,18 @@ class Property:
         return frozenset(f for alt in self.alternatives for f in alt)
 
 
+QUESTIONS: Final = {
+    "transcribe": "Type exactly what you see",
+    "choose": "Choose what you see",
+    "number": "Type the number you see",
+    "date": "Type the date you see",
+    "yes_no": "Is it so?",
+    "spans": "Copy each passage that is asked for",
+    "table": "Type the table you see, row by row",
+}
+"""What is asked where a field of the policy has no question, by ``ask``."""
+
+
 @dataclass(frozen=True)
 class Field:
     """One field of the entity: how it is asked for and shown."""
@@ -145,6 +158,11 @@ class Field:
     def column(self) -> str:
         """The loaded column that makes the entry exist: the page's or its own."""
         return self.image_column if self.image_column is not None else self.name
+
+    @property
+    def asked(self) -> str:
+        """The question that people are asked: its own, or the usual one of its kind."""
+        return self.question or QUESTIONS.get(self.ask or "", "")
 
 
 @dataclass(frozen=True)

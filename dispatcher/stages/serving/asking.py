@@ -24,15 +24,6 @@ MAX_DRAFT: Final = 200_000
 _ROWS: Final = 6
 _CELL: Final = re.compile(r"cell-(\d{1,3})-(\d{1,3})")
 _RANGES: Final = re.compile(r"[\d\s;,\[\]-]*")
-_QUESTIONS: Final = {
-    "transcribe": "Type exactly what you see",
-    "choose": "Choose what you see",
-    "number": "Type the number you see",
-    "date": "Type the date you see",
-    "yes_no": "Is it so?",
-    "spans": "Copy each passage that is asked for",
-    "table": "Type the table you see, row by row",
-}
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,7 @@ def asked(field: Field, draft: str = "") -> Asked:
     given = [int(m[1]) for m in map(_CELL.fullmatch, spread(field, draft)) if m]
     return Asked(
         ask=ask,
-        question=field.question or _QUESTIONS[ask],
+        question=field.asked,
         help=field.help,
         range=_range(field.minimum, field.maximum),
         options=tuple((choice, choice) for choice in field.choices),

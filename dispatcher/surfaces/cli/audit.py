@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
+
+SPOKEN: Final = {"accepted": "findings past a limit that were accepted"}
+"""Names of counts that say too little by themselves."""
 
 app = typer.Typer(help="Export evidence and verify it.", no_args_is_help=True)
 
@@ -35,7 +38,10 @@ def export(
             **bundle.counts,
         },
         f"wrote {directory}: {bundle.lines:,} ledger lines, "
-        + ", ".join(f"{count:,} {name}" for name, count in bundle.counts.items())
+        + ", ".join(
+            f"{count:,} {SPOKEN.get(name, name)}"
+            for name, count in bundle.counts.items()
+        )
         + f"\nroot {bundle.root}   note it down: no later rewrite goes unseen"
         f"\nnext: dispatcher audit verify {directory} --head {bundle.root}",
     )

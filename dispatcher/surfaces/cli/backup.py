@@ -176,9 +176,9 @@ def restore(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="A backup's name or file.")],
     to: Annotated[
-        str,
-        typer.Option("--to", help="A file, or the URL of an empty database."),
-    ],
+        str | None,
+        typer.Option("--to", help="A file, or the URL of an empty database. Required."),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(help="Where the backups are; default: backups/.", file_okay=False),
@@ -210,6 +210,13 @@ def restore(
     from dispatcher.custody import erasures, restoring
 
     context: CliContext = ctx.obj
+    if not to:
+        raise Usage(
+            "where the store is to be restored to is not said",
+            why="a restore never guesses: it would take the place of another store",
+            fix=f"dispatcher restore {name} --to restored.db, or --to with the URL of an "
+            "empty database; add --dry-run to see what it would do",
+        )
     since = None if assume_shown_since is None else _microseconds(assume_shown_since)
     target = restoring.Target(
         location=to if "://" in to else str(context.directory / to),

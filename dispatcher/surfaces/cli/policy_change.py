@@ -333,8 +333,8 @@ def _lay_out(
 def _feasible(seen: Foreseen) -> str:
     present = rehearsal.count(seen.present, "adversary", "adversaries")
     if seen.verdict == "SOLVED":
-        safe = f"; with {seen.safe_with:,} no order of work gets stuck"
-        return f"yes ({present} present{safe if seen.safe_with else ''})"
+        safe = f"; from {seen.safe_with:,} on whoever comes first, all can be shown"
+        return f"yes, by a plan ({present} present{safe if seen.safe_with else ''})"
     held = rehearsal.count(seen.held, "field")
     if seen.verdict != "INFEASIBLE":
         return f"unknown: {held} without a plan so far ({present} present)"

@@ -1,0 +1,196 @@
+"""What an operator gets wrong: the first line and the exit status, and nothing is lost."""
+
+import json
+import os
+import signal
+import socket
+
+import pytest
+
+from dispatcher.keyring import make_keyring
+from dispatcher.store import sqlite
+from dispatcher.surfaces.cli.context import CliContext
+from tests.integration.ledger_cases import PAIR, policy
+
+
+@pytest.fixture
+def house(run, tmp_path):
+    """A directory with a sealed store of one record, a worker and a backup."""
+    hangup = signal.getsignal(signal.SIGHUP)  # `up` takes it
+    yield build(run, tmp_path)
+    signal.signal(signal.SIGHUP, hangup)
+
+
+def build(run, tmp_path):
+    (tmp_path / "records.csv").write_text(
+        "id,person,when,a,b,c,d\nr1,pat,2026-01-01,Canary,x,y,z\n"
+    )
+    assert run("init").code == 0
+    (tmp_path / "policy.toml").write_bytes(policy(PAIR))
+    (tmp_path / "dispatcher.toml").write_text(
+        '[connectors.inhouse]\n[ledger]\nship="l"\n'
+    )
+    for words in (
+        ("policy", "apply", "--yes"),
+        ("workers", "add", "inhouse/ann"),
+        ("records", "load", "records.csv"),
+        ("backup", "create", "--no-verify"),
+    ):
+        done = run(*words)
+        assert done.code == 0, (words, done.err)
+    return tmp_path
+
+
+def contents(house):
+    """All rows of the store, and the bytes of everything that lies beside it."""
+    with CliContext(house).open_store() as store, store.read() as tx:
+        tables = [
+            name
+            for (name,) in tx.rows(
+                "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+            )
+        ]
+        rows = {
+            name: sorted(map(repr, tx.rows(f"SELECT * FROM {name}"))) for name in tables
+        }
+    files = {
+        path: path.read_bytes()
+        for folder in ("l", "backups")
+        for path in sorted((house / folder).iterdir())
+    }
+    return rows, files
+
+
+def wrong_key(house, monkeypatch):
+    key, kept = house / "dispatcher.key", house / "kept.key"
+    key.rename(kept)
+    make_keyring(key, os.urandom)
+    return ("up",), lambda: kept.replace(key)
+
+
+def no_key(house, monkeypatch):
+    key = house / "dispatcher.key"
+    key.rename(house / "away.key")
+    return ("up",), lambda: (house / "away.key").rename(key)
+
+
+def cut_backup(house, monkeypatch):
+    [path] = (house / "backups").glob("*.backup")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    words = ("restore", path.stem, "--to", "restored.db")
+    return words, lambda: path.write_bytes(whole)
+
+
+def restore_nowhere(house, monkeypatch):
+    [path] = (house / "backups").glob("*.backup")
+    return ("restore", path.stem), lambda: None
+
+
+def ledger_gap(house, monkeypatch):
+    [path] = (house / "l").glob("*.jsonl")
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    first = next(n for n, line in enumerate(lines) if b'"prev"' in line)
+    path.write_bytes(b"".join(lines[:first] + lines[first + 1 :]))
+    return ("up",), lambda: path.write_bytes(whole)
+
+
+def ledger_of_another(house, monkeypatch):
+    [path] = (house / "l").glob("*.jsonl")
+    whole = path.read_bytes()
+    head, _, rest = whole.partition(b"\n")
+    other = json.dumps(json.loads(head) | {"store": "0" * 64}).encode()
+    path.write_bytes(other + b"\n" + rest)
+    return ("up",), lambda: path.write_bytes(whole)
+
+
+def ledger_in_the_way(house, monkeypatch):
+    (house / "l").rename(house / "away")
+    (house / "l").write_text("a file")
+
+    def mend():
+        (house / "l").unlink()
+        (house / "away").rename(house / "l")
+
+    return ("up",), mend
+
+
+def future_schema(house, monkeypatch):
+    def put(version):
+        with sqlite.safe_driver().connect(house / "dispatcher.db") as connection:
+            connection.execute("UPDATE alembic_version SET version_num = ?", [version])
+        connection.close()
+
+    with CliContext(house).open_store() as store, store.read() as tx:
+        now = tx.value("SELECT version_num FROM alembic_version")
+    put("9999")
+    return ("up",), lambda: put(now)
+
+
+def network_disk(house, monkeypatch):
+    monkeypatch.setattr(sqlite, "file_system", lambda *_: "nfs4")
+    return ("up",), monkeypatch.undo
+
+
+def root(house, monkeypatch):
+    monkeypatch.delenv("DISPATCHER_ALLOW_ROOT")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    return ("up",), monkeypatch.undo
+
+
+def port_in_use(house, monkeypatch):
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    taken.listen()
+    settings = house / "dispatcher.toml"
+    kept = settings.read_text()
+    port = taken.getsockname()[1]
+    settings.write_text(
+        f'{kept}[surfaces]\nworkers = "127.0.0.1:{port}"\n'
+        'operators = "127.0.0.1:0"\nadmin = "127.0.0.1:0"\n'
+    )
+
+    def mend():
+        taken.close()
+        settings.write_text(kept)
+
+    return ("up",), mend
+
+
+MISTAKES = [
+    (wrong_key, 12, "E121"),
+    (no_key, 12, "E121"),
+    (cut_backup, 1, "E141"),
+    (restore_nowhere, 2, "E002"),
+    (ledger_gap, 1, "E134"),
+    (ledger_of_another, 5, "E133"),
+    (ledger_in_the_way, 75, "E131"),
+    (future_schema, 13, "E103"),
+    (network_disk, 1, "E104"),
+    (root, 2, "E002"),
+    (port_in_use, 1, "E005"),
+]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "code", "error"), MISTAKES, ids=[m.__name__ for m, *_ in MISTAKES]
+)
+def test_a_mistake_is_told_with_its_way_out_and_loses_nothing(
+    house, run, monkeypatch, mistake, code, error
+):
+    before = contents(house)
+    words, mend = mistake(house, monkeypatch)
+    done = run(*words)
+    assert done.code == code, done.err
+    told = [line for line in done.err.splitlines() if line.startswith("error[")]
+    assert told[0].startswith(f"error[{error}]: "), done.err
+    assert "  why: " in done.err
+    assert "  fix: " in done.err
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    mend()
+    rows, files = contents(house)
+    changed = {name for name in rows if rows[name] != before[0][name]}
+    assert changed <= {"lease"}  # a daemon that had led for a moment gave it back
+    assert files == before[1]
