@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import NotFound
+from dispatcher.errors import Conflict
+from dispatcher.surfaces.cli import connector_setup as setup
+from dispatcher.surfaces.cli.connector_setup import enable_now, values_of
 from dispatcher.surfaces.cli.context import CliContext, table
 
 if TYPE_CHECKING:
@@ -16,6 +18,11 @@ app = typer.Typer(
     help="Markets and feeds: what they declare, whether they work.",
     no_args_is_help=True,
 )
+
+app.command("add")(setup.add)
+app.command("set-secret")(setup.set_secret)
+app.command("disable")(setup.disable)
+app.command("new")(setup.new)
 
 EXIT_TEMPORARY = 75
 PROBE = "dispatcher-connectors-test"
@@ -65,7 +72,7 @@ def capabilities(
     from dispatcher.plugins import load_plugin
 
     context: CliContext = ctx.obj
-    kind = _values(context, name).get("kind", name)
+    kind = values_of(context, name).get("kind", name)
     told = _declared(load_plugin(kind).manifest)
     width = max(map(len, told))
     context.show(
@@ -84,15 +91,8 @@ def test(
     Nothing is sent and nothing is shown. A feed that can not be asked (`finds` is no in
     its capabilities) is only opened.
     """
-    from dispatcher.plugins import open_connector
-
     context: CliContext = ctx.obj
-    values = _values(context, name)
-    if values.get("kind", name) == "inhouse":  # it alone needs a key of the store
-        with context.open_store() as store:
-            opened = context.open_connectors(store, [name])[name]
-    else:
-        opened = open_connector(name, values, directory=context.directory)
+    opened = _open(context, name)
     lines = ["ok    the settings and the secret are well formed"]
     state, why = _probe(opened)
     lines.append(f"{state:<5} {why}")
@@ -105,6 +105,38 @@ def test(
         raise typer.Exit(1)
     if state == "LATER":
         raise typer.Exit(EXIT_TEMPORARY)
+
+
+@app.command("enable")
+def enable(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="A connector of the settings.")],
+    untested: Annotated[
+        bool, typer.Option("--untested", help="Do not test it first.")
+    ] = False,
+) -> None:
+    """Let work go through a connector, if its test passes."""
+    context: CliContext = ctx.obj
+    opened = _open(context, name)
+    state, why = ("ok", "") if untested else _probe(opened)
+    if state != "ok":
+        raise Conflict(
+            f"connector {name!r} does not work: {why}",
+            why="what is enabled is given work at once",
+            fix=f"mend it (dispatcher connectors test {name}), or add --untested",
+        )
+    enable_now(context, name)
+
+
+def _open(context: CliContext, name: str) -> Market | Feed:
+    """Open a connector of the settings; the store is touched only where it must be."""
+    from dispatcher.plugins import open_connector
+
+    values = values_of(context, name)
+    if values.get("kind", name) != "inhouse":
+        return open_connector(name, values, directory=context.directory)
+    with context.open_store() as store:
+        return context.open_connectors(store, [name])[name]
 
 
 def _probe(opened: Market | Feed) -> tuple[str, str]:
@@ -122,17 +154,6 @@ def _probe(opened: Market | Feed) -> tuple[str, str]:
     except Exception as error:  # noqa: BLE001 - a plugin's fault is told by its type
         return "FAIL", f"the connector failed: {type(error).__name__}"
     return "ok", "the outside answers"
-
-
-def _values(context: CliContext, name: str) -> dict[str, str]:
-    configured = context.config.connectors
-    if name not in configured:
-        raise NotFound(
-            f"there is no connector {name!r}",
-            why=f"set up: {', '.join(sorted(configured)) or 'none'}",
-            fix=f"add [connectors.{name}] to dispatcher.toml",
-        )
-    return dict(configured[name])
 
 
 def _declared(manifest: Manifest) -> dict[str, Any]:
