@@ -100,8 +100,8 @@ def mark(flags: Flags) -> None:
 
     start = Daemon.start
 
-    def _start(self: Daemon) -> None:
-        start(self)
+    def _start(self: Daemon, *args: Any) -> None:
+        start(self, *args)
         flags.add("leads", 1)
 
     Daemon._turn = _turn  # type: ignore[method-assign]
