@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +56,7 @@ AUTHENTICATION_BACKENDS = [
 ]
 DATABASES = {"default": {
     "ENGINE": "django.db.backends.sqlite3", "NAME": os.environ["TURKLE_DB"],
+    "OPTIONS": {"timeout": 60},
 }}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 REST_FRAMEWORK = {
@@ -93,7 +94,7 @@ from django.contrib.auth.models import User
 from rest_framework.authtoken.models import Token
 word = os.environ["TURKLE_PASSWORD"]
 boss = User.objects.create_superuser("boss", password=word)
-for name in ("ann", "bob", "ann.lee@lab"):
+for name in os.environ["TURKLE_PEOPLE"].split():
     User.objects.create_user(name, password=word)
 print("token", Token.objects.create(user=boss).key)
 """
@@ -124,13 +125,17 @@ class Browser:
         return self._open(urllib.request.Request(self.url + path, data=body))
 
     def log_in(self, name: str) -> None:
-        self.get("/admin/login/")
-        status, _ = self.post("/accounts/login/", username=name, password=PASSWORD)
-        assert status == 302
+        for _ in range(20):  # a busy server has no room for a session now and then
+            self.get("/admin/login/")
+            status, _ = self.post("/accounts/login/", username=name, password=PASSWORD)
+            if status == 302:
+                return
+            time.sleep(0.5)
+        raise AssertionError(f"{name} can not log in")
 
     def _open(self, request: urllib.request.Request) -> tuple[int, str]:
         try:
-            with self._plain.open(request, timeout=20) as answer:
+            with self._plain.open(request, timeout=120) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -143,6 +148,7 @@ class Turkle:
     url: str
     token: str
     database: Path
+    manage: Callable[[str], None]  # runs a command of its administrator
 
     def api(self, path: str, method: str = "GET", **told: Any) -> Any:
         request = urllib.request.Request(
@@ -154,7 +160,7 @@ class Turkle:
                 "content-type": "application/json",
             },
         )
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return json.load(answer)
 
     def browser(self, name: str = "") -> Browser:
@@ -185,7 +191,9 @@ def environment() -> Path:
 
 
 @contextmanager
-def turkle_server(place: Path) -> Iterator[Turkle]:
+def turkle_server(
+    place: Path, people: Sequence[str] = ("ann", "bob", "ann.lee@lab")
+) -> Iterator[Turkle]:
     python = environment()
     (place / "site_settings.py").write_text(SITE)
     (place / "site_urls.py").write_text(URLS)
@@ -195,6 +203,7 @@ def turkle_server(place: Path) -> Iterator[Turkle]:
     surroundings = {
         **os.environ, "PYTHONPATH": str(place), "TURKLE_DB": str(place / "turkle.db"),
         "DJANGO_SETTINGS_MODULE": "site_settings", "TURKLE_PASSWORD": PASSWORD,
+        "TURKLE_PEOPLE": " ".join(people),
     }  # fmt: skip
     manage = [str(python), "-W", "ignore", "-m", "django"]
     run = {"env": surroundings, "cwd": place, "capture_output": True}
@@ -205,6 +214,10 @@ def turkle_server(place: Path) -> Iterator[Turkle]:
     found = re.search(r"token (\w+)", told)
     assert found, told
     url = f"http://127.0.0.1:{port}"
+
+    def told_to(command: str) -> None:
+        subprocess.run([*manage, command], **run, check=True)
+
     words = [*manage, "runserver", "--noreload", "--insecure", f"127.0.0.1:{port}"]
     with (place / "turkle.log").open("wb") as log:
         process = subprocess.Popen(
@@ -220,7 +233,7 @@ def turkle_server(place: Path) -> Iterator[Turkle]:
                 assert process.poll() is None, (place / "turkle.log").read_text()
                 assert time.monotonic() < until, "Turkle does not start"
                 time.sleep(0.1)
-        yield Turkle(url, found[1], place / "turkle.db")
+        yield Turkle(url, found[1], place / "turkle.db", told_to)
     finally:
         process.terminate()
         process.wait(20)
