@@ -42,7 +42,6 @@ from policies.solvers.tape import (
     MEAN,
     MISSING,
     MODE,
-    NOUGHT,
     OTHER,
     OVER,
     PART,
@@ -57,7 +56,6 @@ from policies.solvers.tape import (
     SEEN,
     SEEN_START,
     TAU,
-    UP,
     WEIGHT,
     WHOLE,
     WORTH,
@@ -165,7 +163,7 @@ def hold(z: Ints, r: Floats, d: int, h: int, sign: int) -> None:
     while row < z[z[ROW_START] + d + 1]:
         unit, first = z[z[ROW_UNIT] + row], row
         row, load, left, right = moved(z, d, h, row, sign)
-        old = shift(z, unit, h, z[NOUGHT], z[NOUGHT], z[NOUGHT])
+        old = shift(z, unit, h, 0, 0, 0)
         new = shift(z, unit, h, load, left, right)
         book(z, d, h, first, load, sign)
         if z[z[JUDGED] + unit * z[H] + h]:
@@ -199,7 +197,7 @@ def scan(z: Ints, r: Floats, h: int) -> None:
     top, count = 0.0, 0
     for unit in range(z[Q]):
         if z[z[COUNTED] + unit] and z[z[JUDGED] + unit * z[H] + h]:
-            f = shift(z, unit, h, z[NOUGHT], z[NOUGHT], z[NOUGHT])
+            f = shift(z, unit, h, 0, 0, 0)
             if f > top:
                 top, count = f, 0
             if f == top:
@@ -253,11 +251,11 @@ def back(z: Ints, r: Floats, d: int, a: int, sign: int, place: int) -> None:
 
 def attempt(z: Ints, r: Floats, d: int, a: int) -> tuple[float, float, bool]:
     """Plan a pair and take it back: f, the change of units with f = 1, limits passed."""
-    keep(z, r, a, z[UP])
+    keep(z, r, a, 1)
     before = r[WHOLE]
-    give(z, r, d, a, z[UP])
+    give(z, r, d, a, 1)
     f, whole, bad = r[F], r[WHOLE] - before, crossed(z, r, d, a)
-    back(z, r, d, a, z[UP], z[UP])
+    back(z, r, d, a, 1, 1)
     return f, whole, bad
 
 
@@ -279,11 +277,11 @@ def sight(z: Ints, d: int, h: int, value: float, whole: float) -> tuple[float, f
     row = z[z[ROW_START] + d]
     while row < z[z[ROW_START] + d + 1]:
         unit = z[z[ROW_UNIT] + row]
-        row, load, left, right = moved(z, d, h, row, z[UP])
+        row, load, left, right = moved(z, d, h, row, 1)
         if z[z[JUDGED] + unit * z[H] + h] == 0:
             continue
         new = shift(z, unit, h, load, left, right)
-        old = shift(z, unit, h, z[NOUGHT], z[NOUGHT], z[NOUGHT])
+        old = shift(z, unit, h, 0, 0, 0)
         if new >= 1.0 and old < 1.0 and z[z[KIND] + unit] != COSINE:
             whole += 1.0
         if z[z[COUNTED] + unit] == 1:
@@ -324,7 +322,7 @@ def crossed(z: Ints, r: Floats, d: int, a: int) -> bool:
             if not z[z[JUDGED] + unit * z[H] + h]:
                 continue
             if z[z[KIND] + unit] >= COSINE:
-                if shift(z, unit, h, z[NOUGHT], z[NOUGHT], z[NOUGHT]) >= r[TAU] - 1e-12:
+                if shift(z, unit, h, 0, 0, 0) >= r[TAU] - 1e-12:
                     return True
             elif z[z[LOAD] + unit * z[H] + h] > z[z[CAP] + unit]:
                 return True
@@ -349,7 +347,7 @@ def barred(z: Ints, r: Floats, d: int, a: int) -> bool:
         row = z[z[ROW_START] + d]
         while row < z[z[ROW_START] + d + 1]:
             unit = z[z[ROW_UNIT] + row]
-            row, load, _, _ = moved(z, d, h, row, z[UP])
+            row, load, _, _ = moved(z, d, h, row, 1)
             load = 0 if z[z[COPIES] + d * z[H] + h] > 0 else load
             sets = z[z[JUDGED] + unit * z[H] + h] == 1 and z[z[KIND] + unit] < COSINE
             if sets and z[z[LOAD] + unit * z[H] + h] + load > z[z[CAP] + unit]:

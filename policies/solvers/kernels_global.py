@@ -40,7 +40,6 @@ from policies.solvers.tape import (
     MODE,
     NEAR,
     NEAR_START,
-    NOUGHT,
     OPEN,
     ORDER,
     OTHER,
@@ -52,7 +51,6 @@ from policies.solvers.tape import (
     UNIT_AMOUNT,
     UNIT_ENTRY,
     UNIT_START,
-    UP,
     VALUE,
     WHOLES,
     WORTH,
@@ -92,8 +90,8 @@ def pick(
         if z[AVERAGE] == 1:
             fresh = fresh and known[a, 2] == r[z[OTHER] + a]
         if known[a, 0] < 0 or not fresh:
-            found = sweep(z, r, a, z[UP], memo[a], z[NOUGHT])
-            known[a, 0] = sweep(z, r, a, z[NOUGHT], memo[a], found)
+            found = sweep(z, r, a, 1, memo[a], 0)
+            known[a, 0] = sweep(z, r, a, 0, memo[a], found)
             known[a, 1], known[a, 2] = r[F], r[z[OTHER] + a]
         for j in range(int(known[a, 0])):
             p, q, g, one = memo[a, j, 0], memo[a, j, 1], memo[a, j, 2], memo[a, j, 3]
@@ -119,7 +117,7 @@ def forget(z: Ints, r: Floats, d: int, a: int, memo: Floats, known: Floats) -> N
         for j in range(count):
             if memo[other, j, 3] == pair:
                 stale = True
-        if not stale and count >= 0 and not spent(z, d, other, z[NOUGHT]):
+        if not stale and count >= 0 and not spent(z, d, other, 0):
             short = -1.0 if z[z[DEGREE] + d] < z[z[LO] + d] else 0.0
             most = r[z[WORTH] + pair] + slack(z, r, other)
             p, q, g = rank(z, r, short, 0.0, most, 0.0)
@@ -302,7 +300,7 @@ def construct(
     Returns the number of the next iteration, or -1 once nothing improves.
     """
     for i in range(start, stop):
-        count = pick(z, r, z[NOUGHT], z[K], memo, known, top)
+        count = pick(z, r, 0, z[K], memo, known, top)
         if count == 0:
             return -1
         settle_pick(z, r, int(top[int(draws[i] * count), 3]), i + 1, memo, known)
@@ -314,7 +312,7 @@ def settle_pick(
 ) -> None:
     """Plan a pair and bring all that is remembered up to date."""
     d, a = pair // z[K], pair % z[K]
-    give(z, r, d, a, z[UP])
+    give(z, r, d, a, 1)
     refresh(z, r, d, a, mark)
     forget(z, r, d, a, memo, known)
 

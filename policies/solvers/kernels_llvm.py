@@ -24,7 +24,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Mapping, Sequence
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -115,13 +115,40 @@ class Unit:
 
 
 def source_of(function: FunctionType) -> ast.FunctionDef:
-    """Return a function's syntax tree, with lines as in its file."""
+    """Return a function's syntax tree, with lines as in its file.
+
+    Raises
+    ------
+    RuntimeError
+        If the file is not what was loaded any more.
+    """
     lines, first = inspect.getsourcelines(function)
-    tree = ast.parse(textwrap.dedent("".join(lines)))
+    text = textwrap.dedent("".join(lines))
+    if not _as_loaded(text, function.__code__):
+        raise RuntimeError(
+            f"{function.__code__.co_filename} has changed since the program started: "
+            f"{function.__name__} cannot be compiled; start the program again"
+        )
+    tree = ast.parse(text)
     ast.increment_lineno(tree, first - 1)
     (found,) = tree.body
     assert isinstance(found, ast.FunctionDef)
     return found
+
+
+def _as_loaded(text: str, known: CodeType) -> bool:
+    """Whether the text of a function is what was loaded."""
+    try:
+        parts = compile(text, known.co_filename, "exec").co_consts
+    except SyntaxError:
+        return False
+    return any(
+        isinstance(one, CodeType) and _told(one) == _told(known) for one in parts
+    )
+
+
+def _told(code: CodeType) -> tuple[Any, ...]:
+    return code.co_name, code.co_code, code.co_consts, code.co_names, code.co_varnames
 
 
 def _fitted(builder: Any, value: Value, wanted: Any) -> Value:  # noqa: ANN401

@@ -10,7 +10,6 @@ from policies.solvers.tape import (
     CAP,
     CHOSEN,
     COSINE,
-    DOWN,
     JUDGED,
     KIND,
     LO,
@@ -19,7 +18,6 @@ from policies.solvers.tape import (
     ROW_UNIT,
     UNIT_ENTRY,
     UNIT_START,
-    UP,
     Floats,
     H,
     K,
@@ -47,7 +45,7 @@ def redraw(
     """Take an entry's copies and draw lo anew, in proportion to its odds."""
     for a in range(z[K]):
         if z[z[CHOSEN] + d * z[K] + a] == 1:
-            give(z, r, d, a, z[DOWN])
+            give(z, r, d, a, -1)
     for _ in range(z[z[LO] + d]):
         total = 0.0
         for a in range(z[K]):
@@ -63,7 +61,7 @@ def redraw(
                 if point < 0.0:
                     break
         if last >= 0:
-            give(z, r, d, last, z[UP])
+            give(z, r, d, last, 1)
 
 
 def resample(

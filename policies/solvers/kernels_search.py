@@ -16,14 +16,11 @@ from policies.solvers.tape import (
     CAREFUL,
     CHOSEN,
     DEGREE,
-    DOWN,
     HI,
     LAMBDA,
     LO,
     MISSING,
-    NOUGHT,
     PAPER,
-    UP,
     WHOLE,
     WORTH,
     F,
@@ -98,7 +95,7 @@ def myopic(z: Ints, r: Floats, order: Ints, draws: Floats, top: Floats) -> int:
                     if improves(p, q, g):
                         count = insert(p, q, g, float(a), top, count)
         if count > 0:
-            give(z, r, d, int(top[int(draws[i] * count), 3]), z[UP])
+            give(z, r, d, int(top[int(draws[i] * count), 3]), 1)
             made += 1
     return made
 
@@ -111,7 +108,7 @@ def deal(z: Ints, r: Floats, order: Ints, ranked: Ints, most: Ints) -> None:
             if z[z[DEGREE] + d] >= most[d]:
                 break
             if not wall(z, r, d, ranked[d, j]):
-                give(z, r, d, ranked[d, j], z[UP])
+                give(z, r, d, ranked[d, j], 1)
 
 
 def adding(z: Ints, r: Floats, d: int, but: int, base: Floats, best: Floats) -> None:
@@ -157,14 +154,14 @@ def local(z: Ints, r: Floats, order: Ints, base: Floats, best: Floats) -> int:
         d = order[i]
         best[0], best[1], best[2], best[3], best[4] = 0.0, 0.0, 0.0, -1.0, -1.0
         base[0], base[1], base[2], base[3] = 0.0, 0.0, 0.0, r[F]
-        adding(z, r, d, z[DOWN], base, best)
+        adding(z, r, d, -1, base, best)
         for a in range(z[K]):
             if z[z[CHOSEN] + d * z[K] + a]:
                 taking(z, r, d, a, base, best)
         if best[3] >= 0:
-            give(z, r, d, int(best[3]), z[DOWN])
+            give(z, r, d, int(best[3]), -1)
         if best[4] >= 0:
-            give(z, r, d, int(best[4]), z[UP])
+            give(z, r, d, int(best[4]), 1)
         moves += 1 if best[3] >= 0 or best[4] >= 0 else 0
     return moves
 
@@ -172,16 +169,16 @@ def local(z: Ints, r: Floats, order: Ints, base: Floats, best: Floats) -> int:
 def taking(z: Ints, r: Floats, d: int, a: int, base: Floats, best: Floats) -> None:
     """Rank the neighbours that take the entry from an adversary."""
     missing, whole = r[MISSING], r[WHOLE]
-    keep(z, r, a, z[NOUGHT])
-    give(z, r, d, a, z[DOWN])
+    keep(z, r, a, 0)
+    give(z, r, d, a, -1)
     base[0] = r[MISSING] - missing
     base[1] = r[WHOLE] - whole
     base[2] = -r[z[WORTH] + d * z[K] + a]
     if z[CAREFUL] == 0 or not crossed(z, r, d, a):
         p, q, g = rank(z, r, base[0], base[1], base[2], r[F] - base[3])
-        better(p, q, g, a, z[DOWN], best)
+        better(p, q, g, a, -1, best)
         adding(z, r, d, a, base, best)
-    back(z, r, d, a, z[DOWN], z[NOUGHT])
+    back(z, r, d, a, -1, 0)
 
 
 NAMES: Final = (

@@ -49,18 +49,16 @@ BY_WORST, BY_MEAN, BY_TRIAL = range(3)
 F, U, WHOLE, MISSING, LAMBDA, TAU, _REALS = range(7)
 
 # numbers at the start of z. CAREFUL: limits are checked by trying; FALLING: f can fall
-# when an entry is added (cosine). UP, DOWN, NOUGHT: 1, -1 and 0, read from the tape so
-# that numba does not compile kernels anew for each number
-N, K, H, Q, CAPS, MODE, AVERAGE, PAPER, CAPPED, CAREFUL, FALLING = range(11)
-UP, DOWN, NOUGHT, _WORDS = range(11, 15)
+# when an entry is added (cosine)
+N, K, H, Q, CAPS, MODE, AVERAGE, PAPER, CAPPED, CAREFUL, FALLING, _WORDS = range(12)
 
 # then where each field starts
 CHOSEN, DEGREE, GIVEN, COPIES, LOAD, PART, ATTAIN = range(_WORDS, _WORDS + 7)
-OTHER, LEVEL, MEAN, SAVED, LIMIT, WEIGHT, OVER, WORTH, VALUE, WHOLES = range(22, 32)
-ROW_START, ROW_UNIT, ROW_AMOUNT, ROW_SLOT, ROW_MATE, MASS = range(32, 38)
-UNIT_START, UNIT_ENTRY, UNIT_AMOUNT, KIND, FULL, CAP, COUNTED, JUDGED = range(38, 46)
-SEEN_START, SEEN, ABLE, LO, HI, ROOM = range(46, 52)
-OPEN, ORDER, HEAD, STAMP, NEAR_START, NEAR, _FIELDS = range(52, 59)
+OTHER, LEVEL, MEAN, SAVED, LIMIT, WEIGHT, OVER, WORTH, VALUE, WHOLES = range(18, 28)
+ROW_START, ROW_UNIT, ROW_AMOUNT, ROW_SLOT, ROW_MATE, MASS = range(28, 34)
+UNIT_START, UNIT_ENTRY, UNIT_AMOUNT, KIND, FULL, CAP, COUNTED, JUDGED = range(34, 42)
+SEEN_START, SEEN, ABLE, LO, HI, ROOM = range(42, 48)
+OPEN, ORDER, HEAD, STAMP, NEAR_START, NEAR, _FIELDS = range(48, 55)
 
 _REAL: Final = range(OTHER, ROW_START)  # fields of r
 
@@ -101,7 +99,6 @@ class Tape:
         z: npt.NDArray[Any] = _laid(start, whole, _FIELDS, np.int64)
         r: npt.NDArray[Any] = _laid(start, real, _REALS, np.float64)
         z[:_FIELDS] = start
-        z[UP], z[DOWN] = 1, -1
         for at, word in words.items():
             z[at] = word
         for at, number in reals.items():

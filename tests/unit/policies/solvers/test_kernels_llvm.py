@@ -1,5 +1,6 @@
 """Kernels mean what Python means by them, and what they may not say is refused."""
 
+import importlib
 from collections.abc import Callable
 from math import exp, log, sqrt
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from llvmlite import ir
 
 from policies.sets import Bools, Ints
-from policies.solvers.kernels_llvm import Unit
+from policies.solvers.kernels_llvm import Unit, source_of
 from policies.solvers.kernels_numba import compiled
 from policies.solvers.kernels_values import INT, Array
 from policies.tables import Floats
@@ -222,3 +223,15 @@ def test_numbers_of_other_sizes_are_refused():
             np.zeros(3, np.bool_),
             np.zeros(6),
         )
+
+
+def test_a_file_that_changed_meanwhile_is_not_compiled(tmp_path, monkeypatch):
+    """What the program runs and what the file says must be one."""
+    file = tmp_path / "changing.py"
+    file.write_text("def one(a: int) -> int:\n    return a + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    one = importlib.import_module("changing").one
+    assert source_of(one).name == "one"
+    file.write_text("def one(a: int) -> int:\n    return a + 22\n")
+    with pytest.raises(RuntimeError, match=r"changing\.py has changed"):
+        source_of(one)
