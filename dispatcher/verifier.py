@@ -179,8 +179,9 @@ ENCODE = json.JSONEncoder(
 ).encode
 SCAN = json.JSONDecoder().raw_decode  # of what is known to be JSON
 # Nearly every line is an exposure or a key whose texts need no escapes. These are their
-# canonical forms, member by member; what does not match takes the long way.
-TEXT, INT, HASH = r'([^"\\\x00-\x1f]+)', "([1-9][0-9]{,17})", "([0-9a-f]{64})"
+# canonical forms, member by member, for lines that are `plain`; what does not match
+# takes the long way. Hashes are compared with what they must be, so any text may match.
+TEXT, INT, HASH = '([^"]+)', "([1-9][0-9]{,17})", "(.{64})"
 EXPOSURE = re.compile(
     f'{{"account":"{TEXT}","at":{INT},"cause":"{TEXT}","chain":"(?!system"){TEXT}",'
     f'"entry":"{TEXT}","hash":"{HASH}","kind":"exposure","policy":{INT},'
@@ -226,11 +227,16 @@ def marked_lines(folder: Path, name: str, mark: bytes) -> Iterator[tuple[int, by
             number += whole.count(b"\n", place)
 
 
+def plain(text: str) -> bool:
+    """Tell whether a line has no escape, nor a character that needs one."""
+    return "\\" not in text and text.isprintable()
+
+
 def parse(raw: bytes, number: int, name: str = LEDGER) -> Json:
     """Read a line of JSON: canonical, and of its form (in the ledger: by its kind)."""
     try:
         text = raw.decode()
-        if name == "keys.jsonl" and ENTRY.fullmatch(text):
+        if name == "keys.jsonl" and plain(text) and ENTRY.fullmatch(text):
             return SCAN(text)[0]
         line = json.loads(text)
         right = type(line) is dict and ENCODE(line) == text
@@ -355,6 +361,11 @@ class Rule:
         self.f_of: dict[int, list[int]] = {}  # f of each set, by tally
         self.worst: dict[int, int] = {}  # the largest of them, by tally
         self.top, self.place = 0, ("", 0)  # the largest f judged, and where
+        tallied = not self.window and not self.vector
+        self.alone = {  # whether an entry, alone, has an f that counts
+            field: not tallied or any(self.fs(one, one))
+            for field, one in self.one.items()
+        }
 
     def hold(self, state: State, entry: Entry) -> State:
         """Give what is held of a unit with one entry more."""
@@ -480,6 +491,7 @@ class Policy:
                 self.over[rule.scope, field].append(rule)
                 self.needs[field] |= rule.needs
         self.judged_by: dict[frozenset[Row], tuple[Rule, ...]] = {}  # by groups
+        self.tables: dict[tuple[Rule, ...], dict[Row, list[Rule]]] = {}
         self.accepted: dict[str, set[Row]] = defaultdict(set)  # items, by adversary
         for item in line.get("accepted", ()):
             self.accepted[item["chain"]].add((item["property"], *item["unit"]))
@@ -502,6 +514,15 @@ class Policy:
             rules = (r for r in self.rules if not all(r.trusted & {*g} for g in groups))
             self.judged_by[groups] = tuple(rules)
         return self.judged_by[groups]
+
+    def table(self, judged: tuple[Rule, ...]) -> dict[Row, list[Rule]]:
+        """Give those of some rules that look at a scope and field, for all of them."""
+        if judged not in self.tables:
+            self.tables[judged] = {
+                key: [rule for rule in rules if rule in judged]
+                for key, rules in self.over.items()
+            }
+        return self.tables[judged]
 
 
 def read_policy(folder: Path, line: Json) -> Policy:
@@ -542,8 +563,14 @@ class Chain:
         self.seq, self.last, self.at, self.sealed = 0, "0" * 64, -(2**63), 0
         self.starts: list[int] = []  # how many lines come before version 1, 2 ...
         self.heads, self.digests = array("q"), bytearray()  # what seals name: seq, hash
+        self.awaited = 0  # the next of them
+        self.accounts = set[str | None]()  # that came in this chain
         self.lines: list[Json] = []
         self.points: list[Point] = []
+        self.settled, self.rules = (
+            0,
+            dict[Row, list[Rule]](),
+        )  # the last, and from there
         self.path: list[tuple[str, int]] = []  # where it was joined, and that again
         self.groups = Counter[Row]()  # of its accounts
         self.means: set[str] = set()  # averages accepted since the last policy line
@@ -601,7 +628,9 @@ class Audit:
             elif line["kind"] == "unburn":
                 self.unburnt[line["entry"]] += line["extra"]
             for name, seq in line.get("heads", {}).items():
-                self.chains[name].heads.append(seq)
+                chain = self.chains[name]
+                chain.heads.append(seq)
+                chain.awaited = chain.heads[0]
         known = {f"policy-{n}.toml" for n in range(1, len(self.policies))}
         for path in self.folder.glob("policy-*.toml"):
             right = path.name in known or not path.stem[7:].isdecimal()
@@ -609,11 +638,13 @@ class Audit:
 
     def read_ledger(self) -> None:
         """Read the ledger: every line canonical, of its form, chained by its hash."""
+        exposures = 0
         for number, raw in raw_lines(self.folder, LEDGER):
-            plain = EXPOSURE.fullmatch(raw.decode("ascii")) if raw.isascii() else None
+            text = raw.decode("ascii") if raw.isascii() else ""
+            found = EXPOSURE.fullmatch(text) if plain(text) else None
             line: Json = {}
-            if plain:
-                account, at, _, name, entry, digest, policy, prev, seq = plain.groups()
+            if found:
+                account, at, _, name, entry, digest, policy, prev, seq = found.groups()
                 at, policy, seq = int(at), int(policy), int(seq)
             else:
                 line = parse(raw, number)
@@ -629,17 +660,22 @@ class Audit:
             rest = prev.encode() + raw[:cut] + raw[cut + 74 :]
             if sha256(rest).hexdigest() != digest:
                 need(False, "the line has not the hash that it says", number)
-            if policy > len(chain.starts):
-                chain.starts += [chain.seq] * (policy - len(chain.starts))
+            chain.starts += [chain.seq] * (policy - len(chain.starts))
             chain.seq, chain.last, chain.at = seq, digest, at
-            met = len(chain.digests) // 32
-            if met < len(chain.heads) and chain.heads[met] == seq:
+            if seq == chain.awaited:
                 chain.digests += bytes.fromhex(digest)
-            if plain or line["kind"] == "exposure":
-                self.counts["exposures"] += 1
-                self.shown.add((entry, name, seq, at, policy, account))
+                met = len(chain.digests) // 32
+                chain.awaited = chain.heads[met] if met < len(chain.heads) else 0
+            if found or line["kind"] == "exposure":
+                exposures += 1
+                known = account in chain.accounts  # else it has to come by a join
+                self.shown.add(
+                    (entry, name, seq, at, policy, None if known else account)
+                )
             elif name != "system":
                 chain.lines.append(line)
+                chain.accounts.add(account)
+        self.counts["exposures"] = exposures
 
     def check_seals(self, noted: set[str]) -> None:
         """Check the heads and roots of all seals, and that they cover every line."""
@@ -706,6 +742,9 @@ class Audit:
                     steps.append((seq, version, policy.line))
             for step in sorted(steps, key=itemgetter(0, 1)):
                 self.read_point(name, chain, *step)
+            if chain.points:
+                chain.settled, judged = chain.points[-1].seq, chain.points[-1].judged
+                chain.rules = self.policies[len(chain.starts)].table(judged)
         for policy in self.policies:
             units = [i for items in policy.accepted.values() for i in items if i[1:]]
             need(not units, "a policy line accepts what no adversary could hold")
@@ -750,6 +789,11 @@ class Audit:
         chain.groups += Counter([groups])
         self.accounts[line["account"]] = home, since, groups
 
+    def is_member(self, account: str, name: str, seq: int) -> bool:
+        """Tell whether an account is in a chain by a line, its own or by a join."""
+        home, since, _ = self.accounts.get(account, ("", 0, ()))
+        return self.is_here(home, since, name, seq)
+
     def is_here(self, home: str, since: int, name: str, seq: int) -> bool:
         """Tell whether what came at one place of the ledger is in a chain by a line."""
         path = self.chains[home].path if home in self.chains else ()
@@ -793,45 +837,50 @@ class Audit:
     def read_entry(self, entry: str, lines: list[Row], shown: list[Row]) -> None:
         """Merge the lines of an entry, see who came to hold it, and pass it on."""
         facts = merged(lines)
-        one = Entry(entry, facts[0][1]["field"], facts, {})
-        held, begun = one.since, facts[0][0]
+        begun, known = facts[0][0], facts[-1][1]
+        one = Entry(entry, known["field"], facts, {})
+        held, chains = one.since, self.chains
         for _, name, seq, at, version, account in shown:
-            home, by, _ = self.accounts.get(account, ("", 0, ()))
-            here = (home == name and by < seq) or self.is_here(home, by, name, seq)
-            if not here or version < begun:
+            if version < begun or (account and not self.is_member(account, name, seq)):
                 need(False, f"line {seq} of {name}: its entry or account is not here")
             if name not in held or seq < held[name][0]:
                 held[name] = seq, at
-            for on, by in self.chains[name].path:
+            for on, by in chains[name].path:
                 if on not in held or by < held[on][0]:
                     held[on] = by, None
-        showings = [row for row in shown if held[row[1]][0] == row[2]]
-        self.judge_showings(one, showings)
+        new = shown
+        if self.joins or len(held) < len(shown):  # some may have been held before
+            new = [row for row in shown if held[row[1]][0] == row[2]]
+        self.judge_showings(one, new)
         if shown or self.policies[-1].averaging:
-            known, wanted = facts[-1][1], self.wanted[one.field]
+            wanted = self.wanted[one.field]
             told = [
                 (v, {m: f[m] for m in wanted & f.keys()}) for v, f in facts if wanted
             ]
-            for scope in self.scopes[one.field]:
-                if scope in known:
-                    self.units.add(((scope, known[scope]), one.field, told, held))
+            for scope in self.scopes[one.field] & known.keys():
+                self.units.add(((scope, known[scope]), one.field, told, held))
 
     def judge_showings(self, one: Entry, shown: list[Row]) -> None:
         """Judge t, what is never sent, and whether rules have the members they need."""
         extra, field = self.unburnt.pop(one.of, 0), one.field
-        showings = sorted([(row[4], row[3], row[1], row[2]) for row in shown])
-        for number, (version, at, chain, seq) in enumerate(showings, 1):
-            t = self.policies[version].t.get(field)
-            if t is None:
-                self.violate(at, chain, seq, chain, "fields.send")
-            elif number > t + extra:
-                after = showings[number][0] if number < len(showings) else inf
-                if version < after:  # the last one under the version is named
-                    self.violate(at, chain, seq, chain, "budget.t")
-        first = showings[0][0] if showings else len(self.policies)
+        versions = {row[4] for row in shown}
+        least = min([self.policies[v].t.get(field, 0) for v in versions], default=0)
+        if len(shown) > least:  # else no version is past its t
+            showings = sorted([(row[4], row[3], row[1], row[2]) for row in shown])
+            for number, (version, at, chain, seq) in enumerate(showings, 1):
+                t = self.policies[version].t.get(field)
+                if t is None:
+                    self.violate(at, chain, seq, chain, "fields.send")
+                elif number > t + extra:
+                    after = showings[number][0] if number < len(showings) else inf
+                    if version < after:  # the last one under the version is named
+                        self.violate(at, chain, seq, chain, "budget.t")
+        first = min(versions, default=len(self.policies))
         for version, policy in enumerate(self.policies[first:], first):
-            lacks = policy.needs.get(one.field, set()) - one.known(version).keys()
-            need(not lacks, f"an entry lacks its {sorted(lacks)}", file="keys.jsonl")
+            wanted = policy.needs.get(field)
+            if wanted and not wanted <= (members := one.known(version).keys()):
+                what = f"an entry lacks its {sorted(wanted - members)}"
+                need(False, what, file="keys.jsonl")
 
     def judge_units(self) -> None:
         """Judge all records and subjects, then links, part after part."""
@@ -850,16 +899,40 @@ class Audit:
             )
 
     def judge_part(self, units: Iterable[Row]) -> None:
-        """Judge some units, for one adversary after another, and count f of all sets."""
+        """Judge some units, each alone where it can be; else by adversary."""
         arrivals: dict[str, list[Row]] = defaultdict(list)
-        whole, accepted, last = Held(dict), dict[str, set[Row]](), self.policies[-1]
+        whole, last = Held(dict), self.policies[-1]
         for scope, unit, after, rows in units:
+            mine: dict[str, list[Row]] = {}
             for entry in map(Entry._make, rows):
                 row = (scope, entry.field), unit, after, entry
                 for name, (seq, at) in entry.since.items():
-                    arrivals[name].append((seq, at, row))
+                    mine.setdefault(name, []).append((seq, at, row))
                 if last.averaging:
                     last.hold(whole, *row)
+            for name, few in mine.items():
+                if last.averaging or not self.judge_few(name, few):
+                    arrivals[name] += few
+        self.judge_arrivals(arrivals, whole)
+
+    def judge_few(self, name: str, arrivals: list[Row]) -> bool:
+        """Judge a unit for one adversary, unless a point changes it or how it is judged."""
+        chain, held = self.chains[name], dict[Rule, State]()
+        if len(arrivals) > 1:
+            arrivals.sort(key=itemgetter(0))
+        if arrivals[0][0] <= chain.settled:
+            return False
+        for seq, at, (key, _, after, entry) in arrivals:
+            for rule in chain.rules.get(key, ()):
+                if rule.version > after and (len(arrivals) > 1 or rule.alone[key[1]]):
+                    state = held[rule] = rule.hold(held.get(rule), entry)
+                    if rule.past(state, name, seq):
+                        self.violate(at, name, seq, name, rule.name)
+        return True
+
+    def judge_arrivals(self, arrivals: dict[str, list[Row]], whole: Held) -> None:
+        """Judge one adversary after another, and count f of all sets, for averages."""
+        accepted = dict[str, set[Row]]()
         for rule, states in whole.items():
             for state in states.values():
                 self.sets[rule] += sum(f > 0 for f in rule.fs(state, state))

@@ -43,6 +43,55 @@ def test_a_write_is_seen_by_the_next_read(store: Store) -> None:
         assert tx.value("SELECT at FROM pause WHERE at = ?", [2]) is None
 
 
+def test_questions_of_one_journey_are_answered_in_order(store: Store) -> None:
+    with store.write() as tx:
+        add_pause(tx, "b")
+        asked = "SELECT scope FROM pause WHERE scope >= ? ORDER BY scope"
+        added = "INSERT INTO pause (scope, reason, at) VALUES (?, '', 1) RETURNING at"
+        found = tx.answers(
+            [(asked, ["a"]), (added, ["a"]), (asked, ["a"]), (asked, ["c"])]
+        )
+    assert found == [[("b",)], [(1,)], [("a",), ("b",)], []]
+    assert scopes(store) == ["a", "b"]
+
+
+def test_what_fails_in_a_journey_ends_the_transaction(store: Store) -> None:
+    def clash() -> None:
+        with store.write() as tx, tx.journey():
+            add_pause(tx, "a")
+            add_pause(tx, "a")
+            add_pause(tx, "b")
+
+    with pytest.raises(Clash):
+        clash()
+    assert scopes(store) == []
+
+    def ask() -> None:
+        asked = "INSERT INTO pause (scope, reason, at) VALUES (?, '', 1) RETURNING at"
+        with store.write() as tx:
+            tx.answers([(asked, ["a"]), (asked, ["a"]), (asked, ["b"])])
+
+    with pytest.raises(Clash):
+        ask()
+    assert scopes(store) == []
+
+
+def test_an_error_of_the_program_in_a_journey_is_the_one_told(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        with store.write() as tx, tx.journey():
+            add_pause(tx, "a")
+            add_pause(tx, "a")
+            raise ZeroDivisionError
+
+    with pytest.raises((ZeroDivisionError, Clash)) as told:
+        fail()
+    assert store.dialect == "sqlite" or told.type is ZeroDivisionError
+    assert caplog.text == ""  # the server's words can hold values
+    assert scopes(store) == []
+
+
 def test_a_failed_block_leaves_nothing_behind(store: Store) -> None:
     def fail() -> None:
         with store.write() as tx:
