@@ -86,6 +86,11 @@ answers dismiss --all
 connectors list
 connectors capabilities folder
 connectors test folder
+connectors add drop --kind folder --set spool=drop
+connectors set-secret drop --from-file person.txt
+connectors enable drop
+connectors disable drop
+connectors new printer --into plugin
 console link
 console sign-out
 doctor
@@ -103,6 +108,7 @@ records reassemble -o whole.csv
 subject find --id-from-file person.txt
 subject report s0 -o report.zip
 subject erase s0 --dry-run
+subject verify receipts/none.json
 backup create --no-verify
 backup list
 backup verify

@@ -520,7 +520,8 @@ def test_changes_from_other_sites_are_refused(app, house, site):
     page = client.post("/start")
     names = {"token": token_of(page), "crop": "x"}
     for method, path in ROUTES:
-        if method == "POST":
+        # what markets call comes from elsewhere, and proves itself by its signature
+        if method == "POST" and not path.startswith("/hooks/"):
             data = {"form_token": form_token(page), "answer": "x"}
             response = client.post(
                 path.format(**names), data=data, headers={"sec-fetch-site": site}

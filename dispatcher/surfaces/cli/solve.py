@@ -94,7 +94,7 @@ def solve(
     with _interruptible() as stop, _own_stdout():
         limits: dict[str, Any] = {
             "seconds": _seconds(time_limit, work),
-            "work": float("inf") if ctx.get_parameter_source("time_limit") else 60.0,
+            "work": float("inf") if work is None else work,
             "clock": time.perf_counter,
             "stopped": stop.is_set,
             "threads": threads or os.cpu_count() or 1,
