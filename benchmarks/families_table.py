@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from math import isfinite
 from pathlib import Path
 from statistics import median
 
@@ -70,7 +71,8 @@ def cell(rows: list[Row]) -> str:
     seconds = median(float(r["seconds"]) for r in rows)
     seeds = f"{len(rows)} seed{'s' * (len(rows) > 1)}"
     if rows[0]["solver"] == "reach":
-        return f"{seconds:.2g} s ({seeds})"
+        when = f"{seconds:.2g} s" if isfinite(seconds) else "not reached"
+        return f"{when} ({seeds})"
     gaps = [float(r["gap"]) for r in rows if r["gap"]]
     parts = []
     if gaps:
