@@ -112,6 +112,11 @@ def check_key(key: bytes, fix: str) -> bytes:
     return key
 
 
+def opaque(key: bytes, *parts: str) -> str:
+    """Make a word of 32 hex digits that says nothing of its parts without the key."""
+    return hmac.digest(key, "\0".join(parts).encode(), "sha256").hex()[:32]
+
+
 def token_and_key(secret: bytes, kind: str) -> tuple[str, bytes]:
     """Read a secret of two lines: the outside's token, and a key of ours in hex.
 

@@ -38,7 +38,7 @@ from connectors.http import Http
 from connectors.prolific.api import Api
 from connectors.prolific.hooks import Hooks
 from connectors.prolific.proof import Keys, read
-from connectors.tickets import check_key, token_and_key
+from connectors.tickets import check_key, opaque, token_and_key
 
 MANIFEST: Final = Manifest(
     name="prolific",
@@ -147,7 +147,7 @@ class Prolific:
         }  # fmt: skip
 
     def _url(self, account: str) -> str:
-        mark = urlencode({"k": self._opaque("study", account)})
+        mark = urlencode({"k": opaque(self._key, "study", account)})
         return f"{self._page}?{_PLACEHOLDERS}&{mark}"
 
     def _check(self, number: str, account: str) -> None:
@@ -208,7 +208,7 @@ class Prolific:
                 raise _edited()
         mark = str(signed.get("k", ""))
         own = hmac.compare_digest(
-            mark.encode(), self._opaque("study", str(account)).encode()
+            mark.encode(), opaque(self._key, "study", str(account)).encode()
         )
         if not own or signed.get("workspace_id") != self._values["workspace"]:
             raise _edited()
@@ -263,22 +263,19 @@ class Prolific:
         working = any(one.get("status") in _OPEN for one in submissions)
         if gone and not ended and not working:
             self._api.move(number, "STOP")
-        answers = [told for one in gone for told in self._hand_backs(number, one)]
-        return answers, ended and not working
-
-    def _hand_backs(self, study: str, submission: Mapping[str, Any]) -> list[Answer]:
-        whole = self._api.study(study) or {}
-        account = str(submission.get("participant_id") or "")
-        return [
+        whole = (self._api.study(number) or {}) if gone else {}
+        answers = [
             Answer(
-                id=f"{submission['id']}:{submission['status']}:{token}",
+                id=f"{one['id']}:{one['status']}:{token}",
                 token=token,
-                account=account,
+                account=str(one["participant_id"]),
                 outcome=Outcome.RETURNED,
             )
+            for one in gone
+            if one.get("participant_id")
             for token in _tokens(whole.get("metadata"))
-            if account
         ]
+        return answers, ended and not working
 
     def close(self) -> None:
         """Close the connections that are kept open."""
@@ -291,16 +288,12 @@ class Prolific:
         return named[0] if named else None
 
     def _name(self, key: str) -> str:
-        return f"offer-{self._opaque('offer', key)}"
+        return f"offer-{opaque(self._key, 'offer', key)}"
 
     def _code(self, account: str) -> str:
         """Make the completion code of a participant: of nobody else, and no proof."""
         digest = hmac.digest(self._key, f"code\0{account}".encode(), "sha256")
         return base64.b32encode(digest)[:12].decode("ascii")
-
-    def _opaque(self, *parts: str) -> str:
-        told = "\0".join(parts).encode()
-        return hmac.digest(self._key, told, "sha256").hex()[:32]
 
 
 def _origin(url: str) -> tuple[str, str]:
@@ -314,11 +307,8 @@ def _tokens(metadata: object) -> list[str]:
         told = json.loads(str(metadata))
     except ValueError:
         return []
-    return (
-        [token for token in told if isinstance(token, str) and token]
-        if isinstance(told, list)
-        else []
-    )
+    listed = told if isinstance(told, list) else []
+    return [token for token in listed if isinstance(token, str) and token]
 
 
 def _edited() -> Rejected:

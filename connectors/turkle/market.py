@@ -7,7 +7,6 @@ are set and read back, and only then is it switched on.
 
 from __future__ import annotations
 
-import hmac
 import html
 from datetime import datetime
 from typing import Final
@@ -31,7 +30,7 @@ from connectors.base import (
     Visit,
 )
 from connectors.http import Http
-from connectors.tickets import Ticket, arrival, check_key, sign, token_and_key
+from connectors.tickets import Ticket, arrival, check_key, opaque, sign, token_and_key
 from connectors.turkle.api import Api
 
 MANIFEST = Manifest(
@@ -115,7 +114,7 @@ class Turkle:
 
     def _project(self, account: str, link: str, user: int) -> int:
         """Find or make the project of one worker; permitted before it has a batch."""
-        name = f"work-{self._opaque('project', account, link)}"
+        name = f"work-{opaque(self._key, 'project', account, link)}"
         found = self._api.project(name) or self._api.create("projects", {
             "name": name,
             "filename": "work.html",
@@ -170,11 +169,7 @@ class Turkle:
         self._api.close()
 
     def _name(self, key: str) -> str:
-        return f"offer-{self._opaque('offer', key)}"
-
-    def _opaque(self, *parts: str) -> str:
-        told = "\0".join(parts).encode()
-        return hmac.digest(self._key, told, "sha256").hex()[:32]
+        return f"offer-{opaque(self._key, 'offer', key)}"
 
 
 def _withdrawn(name: str) -> str:

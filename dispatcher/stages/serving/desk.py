@@ -111,10 +111,10 @@ class Desk:
             account = rows.account(tx, who.account_id)
         return ("", "") if account is None else (account.connector, account.name)
 
-    def note_call(self, connector: str, call: str) -> bool:
-        """Remember a market's checked call; False if it came before."""
+    def note_call(self, connector: str, call: str) -> None:
+        """Remember a market's checked call; one that came before changes nothing."""
         with self._store.write() as tx:
-            return hooks.note(tx, connector, call, self._clock())
+            hooks.note(tx, connector, call, self._clock())
 
     def has_task(self, who: Present) -> bool:
         """Whether the worker has a task in hand."""
