@@ -8,7 +8,7 @@ for every set of fields (:mod:`policies.levels`).
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from dispatcher.errors import Invalid, Usage
 from dispatcher.plugins import load_point, only_point
@@ -21,6 +21,8 @@ FUNCTIONS: Final = "sparsi_dispatcher.functions"
 SOLVERS: Final = "sparsi_dispatcher.solvers"
 UTILITIES: Final = "sparsi_dispatcher.utilities"
 
+Kind = TypeVar("Kind", FieldFunction, UserUtility)
+
 
 def load_function(name: str) -> FieldFunction:
     """Load the disclosure function that a policy names as ``plugin:NAME``.
@@ -30,15 +32,7 @@ def load_function(name: str) -> FieldFunction:
     Invalid
         There is none of that name, or two, or what is there is no function.
     """
-    loaded = load_point(only_point(FUNCTIONS, "disclosure function", name))
-    if not isinstance(loaded, FieldFunction):
-        raise Invalid(
-            f"what is installed as disclosure function {name!r} is none",
-            why=f"it is a {type(loaded).__name__}, expected "
-            "policies.functions.FieldFunction",
-            fix="tell the author: the entry point must name a FieldFunction",
-        )
-    return loaded
+    return _loaded(FUNCTIONS, "disclosure function", name, FieldFunction)
 
 
 def load_utility(name: str) -> UserUtility:
@@ -49,13 +43,17 @@ def load_utility(name: str) -> UserUtility:
     Invalid
         There is none of that name, or two, or what is there is no utility.
     """
-    loaded = load_point(only_point(UTILITIES, "utility", name))
-    if not isinstance(loaded, UserUtility):
+    return _loaded(UTILITIES, "utility", name, UserUtility)
+
+
+def _loaded(group: str, what: str, name: str, kind: type[Kind]) -> Kind:
+    loaded = load_point(only_point(group, what, name))
+    if not isinstance(loaded, kind):
         raise Invalid(
-            f"what is installed as utility {name!r} is none",
+            f"what is installed as {what} {name!r} is none",
             why=f"it is a {type(loaded).__name__}, expected "
-            "policies.functions.UserUtility",
-            fix="tell the author: the entry point must name a UserUtility",
+            f"policies.functions.{kind.__name__}",
+            fix=f"tell the author: the entry point must name a {kind.__name__}",
         )
     return loaded
 

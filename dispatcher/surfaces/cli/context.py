@@ -221,7 +221,12 @@ def _is_same(one: Path, other: Path) -> bool:
         return False
 
 
-def read_file(path: Path) -> bytes:
+def read_file(
+    path: Path,
+    *,
+    what: str = "file",
+    fix: str = "check the path and its permissions",
+) -> bytes:
     """Read a file whole.
 
     Raises
@@ -234,8 +239,8 @@ def read_file(path: Path) -> bytes:
     except OSError as error:
         raise Invalid(
             f"{path}: {error.strerror}",
-            why="the file can not be read",
-            fix="check the path and its permissions",
+            why=f"the {what} can not be read",
+            fix=fix,
         ) from None
 
 

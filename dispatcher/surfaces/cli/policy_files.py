@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dispatcher.errors import EXIT_INVALID, Invalid
-from dispatcher.surfaces.cli.context import CliContext, leave
+from dispatcher.errors import EXIT_INVALID
+from dispatcher.surfaces.cli.context import CliContext, leave, read_file
 
 if TYPE_CHECKING:
     from policies.document import ParseResult
@@ -27,14 +27,8 @@ def read_policy(path: Path) -> bytes:
     Invalid
         It can not be read.
     """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise Invalid(
-            f"{path}: {error.strerror}",
-            why="the policy file can not be read",
-            fix="name another file, or write one: dispatcher init",
-        ) from None
+    fix = "name another file, or write one: dispatcher init"
+    return read_file(path, what="policy file", fix=fix)
 
 
 def parse_policy(path: Path, *, strict: bool = False) -> ParseResult:
