@@ -6,6 +6,9 @@
 * A **task token** is what the world calls a task: one AES block over (id, zeros). It
   needs no index, two tokens can not be told to belong together, and a forged one does
   not decrypt to zeros (chance 2^-64).
+* An **offer key** is what the world calls a message of the outbox, made in the same way
+  under a key of its own: two stores that share a bucket, a folder or a market never use
+  one key for two messages, and each knows its own from the other's.
 * A **sealed value** is a value of a record as the store keeps it: AES-GCM under a data
   key of its subject, bound to the column and row that it stands in.
 """
@@ -134,6 +137,24 @@ def task_id_of(key: bytes, token: str) -> int | None:
     decryptor = _cipher(key).decryptor()
     task_id, zeros = struct.unpack(">QQ", decryptor.update(block))
     return int(task_id) if zeros == 0 and task_id < 2**63 else None
+
+
+def offer_key(key: bytes, message_id: int) -> str:
+    """Idempotency key of a message: 32 hex digits, of this store alone, for ever.
+
+    A restored store has the same keys, and so finds what was sent before. Shorter than
+    any market's limit (MTurk takes 64 characters).
+    """
+    return task_token(_for_offers(key), message_id)
+
+
+def message_id_of(key: bytes, offer_key: str) -> int | None:
+    """Return the outbox id behind an offer key; None for one of another store."""
+    return task_id_of(_for_offers(key), offer_key)
+
+
+def _for_offers(key: bytes) -> bytes:
+    return hashlib.sha256(b"offer\0" + key).digest()
 
 
 # -- values ------------------------------------------------------------------------

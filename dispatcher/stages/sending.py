@@ -1,10 +1,10 @@
 """Sending: what the outbox holds goes out, at least once, made once by its key.
 
 Reads ``outbox``, writes ``outbox`` and ``task``. A message is leased under the daemon's
-epoch, published outside any transaction with the outbox id as idempotency key, and
-settled in one more transaction. Every claim counts as an attempt: a message that was
-claimed before may lie outside already, so the connector is asked (``find``) before it
-is published again. Connectors run side by side; the fault of one holds up no other.
+epoch, published outside any transaction under a key made of its id, and settled in one
+more transaction. Every claim counts as an attempt: a message that was claimed before may
+lie outside already, so the connector is asked (``find``) before it is published again.
+Connectors run side by side; the fault of one holds up no other.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ class Sending:
         if reference is None:  # what may yet leave is withdrawn when it has
             told = "there is nothing to withdraw"
             return _Parcel(message, idle=waits, refusal="" if waits else told)
-        return _Parcel(message, withdraws=Handle(str(message.handle), reference))
+        return _Parcel(message, withdraws=Handle(self._key(number), reference))
 
     def _items(
         self, connector: Market | Feed, force: InForce | None, own: Iterable[CargoRow]
@@ -299,12 +299,15 @@ class Sending:
         manifest = connector.manifest
         anyone = manifest.binding is Binding.NONE and isinstance(connector, Market)
         return Offer(
-            key=str(message.id),
+            key=self._key(message.id),
             account="" if anyone else message.account,
             audience=message.account if anyone else "",
             items=tuple(items),
             link=self._terms.link if manifest.content is Content.OURS else "",
         )
+
+    def _key(self, message_id: int) -> str:
+        return keys.offer_key(self._store.key("task-key"), message_id)
 
     def _deliver(self, name: str, parcel: _Parcel) -> Outcome:
         """Hand one message over."""
@@ -351,7 +354,7 @@ class Sending:
         if message.kind == "withdraw" or not tried:
             return None
         with meters.calling(name):
-            return self._connectors[name].find(str(message.id))
+            return self._connectors[name].find(self._key(message.id))
 
     def _hand_over(self, name: str, parcel: _Parcel) -> Handle:
         offer, connector = parcel.offer, self._connectors[name]

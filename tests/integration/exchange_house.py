@@ -85,6 +85,9 @@ class Exchange:
     def token(self, task_id: int) -> str:
         return keys.task_token(self.store.key("task-key"), task_id)
 
+    def key(self, message_id: int) -> str:
+        return keys.offer_key(self.store.key("task-key"), message_id)
+
     def states(self, table: str = "outbox") -> list[str]:
         with self.store.read() as tx:
             return [r[0] for r in tx.rows(f"SELECT state FROM {table} ORDER BY id")]

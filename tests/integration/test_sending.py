@@ -71,7 +71,7 @@ def exchange(store, clock):
 def test_a_booked_message_goes_out_with_the_shown_form_and_its_form(exchange):
     booked = exchange.book(("ann", "r1.a r1.b"))
     assert exchange.sending().tick(exchange.epoch) == 1
-    offer = exchange.market.offers[str(booked.messages[0])]
+    offer = exchange.market.offers[exchange.key(booked.messages[0])]
     assert offer.account == "ann"
     assert [item.content for item in offer.items] == [b"shown", b"shown"]
     assert [item.token for item in offer.items] == [
@@ -118,7 +118,9 @@ def test_what_a_killed_daemon_had_leased_is_asked_for_by_the_next(exchange, cloc
     with exchange.store.write() as tx:  # claimed and published, then killed
         claimed = rows.claim(tx, "memory", exchange.epoch, clock(), clock() + HOUR, 9)
     assert [message.id for message in claimed] == booked.messages
-    exchange.market.offers[str(claimed[0].id)] = "what the killed daemon published"
+    exchange.market.offers[exchange.key(claimed[0].id)] = (
+        "what the killed daemon published"
+    )
     clock.advance(seconds=20)
     with exchange.store.write() as tx:
         epoch = lease.take(tx, lease.SHARD, "next", clock(), clock() + HOUR)
@@ -141,13 +143,15 @@ def test_what_arrived_before_a_crash_is_sent_whatever_came_of_it_since(
     exchange.book(("ann", "r1.a"))
     with exchange.store.write() as tx:  # claimed and published, then killed
         (mine,) = rows.claim(tx, "memory", exchange.epoch, clock(), clock() + HOUR, 9)
-    exchange.market.offers[str(mine.id)] = "what the killed daemon published"
+    exchange.market.offers[exchange.key(mine.id)] = "what the killed daemon published"
     exchange.do(meanwhile)
     with exchange.store.write() as tx:
         epoch = lease.take(tx, lease.SHARD, "next", clock() + 20, clock() + HOUR)
     assert exchange.sending().tick(epoch) == 1
     assert exchange.states() == ["sent"]
-    assert exchange.ask("SELECT handle FROM outbox") == f"memory:{mine.id}"
+    assert (
+        exchange.ask("SELECT handle FROM outbox") == f"memory:{exchange.key(mine.id)}"
+    )
 
 
 def test_what_could_not_be_written_down_is_asked_for_in_the_next_turn(
@@ -324,7 +328,7 @@ def test_an_offer_of_work_carries_no_content(exchange):
     )
     exchange.connectors["inhouse"] = Inhouse(b"k" * 32)
     assert exchange.sending(link="http://x.test/").tick(exchange.epoch) == 1
-    assert exchange.ask("SELECT handle FROM outbox WHERE id = 99") == "99"
+    assert exchange.ask("SELECT handle FROM outbox WHERE id = 99") == exchange.key(99)
 
 
 def test_a_withdrawal_takes_the_named_message_back(exchange):
@@ -339,7 +343,7 @@ def test_a_withdrawal_takes_the_named_message_back(exchange):
         str(booked.messages[0]),
     )
     assert sending.tick(exchange.epoch) == 1
-    assert exchange.market.withdrawn == {str(booked.messages[0])}
+    assert exchange.market.withdrawn == {exchange.key(booked.messages[0])}
 
 
 def test_a_withdrawal_waits_for_a_message_that_may_yet_leave(exchange, clock):
@@ -353,7 +357,7 @@ def test_a_withdrawal_waits_for_a_message_that_may_yet_leave(exchange, clock):
         sending.tick(exchange.epoch)
         assert exchange.ask("SELECT count(*) FROM outbox WHERE state = 'dead'") == 0
         clock.advance(seconds=90)
-    assert exchange.market.withdrawn == {str(booked.messages[0])}
+    assert exchange.market.withdrawn == {exchange.key(booked.messages[0])}
 
 
 def test_no_value_reaches_a_log_or_an_error(exchange, clock, logs):
@@ -389,7 +393,7 @@ def test_a_hostile_market_ends_with_one_copy_of_everything(store, clock):
         sending.tick(exchange.epoch)
         clock.advance(seconds=3600)
     assert set(exchange.states()) == {"sent"}
-    assert set(memory.offers) == {str(n) for n in booked.messages}
+    assert set(memory.offers) == {exchange.key(n) for n in booked.messages}
 
 
 def test_a_dead_market_degrades_only_itself(store, clock, monkeypatch):

@@ -26,7 +26,7 @@ app.command("new")(setup.new)
 
 EXIT_TEMPORARY = 75
 PROBE = "dispatcher-connectors-test"
-"""A key that no message has: ids of messages are numbers."""
+"""A key that no message has: those are 32 hex digits."""
 
 
 @app.command("list")

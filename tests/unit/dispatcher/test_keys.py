@@ -29,6 +29,18 @@ def test_an_edited_token_is_no_token(task_id, place, digit):
     assert keys.task_id_of(KEY, edited) == (task_id if edited == token else None)
 
 
+@given(IDS)
+def test_an_offer_key_leads_back_to_its_message_in_its_own_store_alone(message_id):
+    key = keys.offer_key(KEY, message_id)
+    assert keys.message_id_of(KEY, key) == message_id
+    assert keys.message_id_of(OTHER, key) is None
+    assert keys.task_id_of(KEY, key) is None
+
+
+def test_an_offer_key_fits_where_the_shortest_market_keeps_it():
+    assert len(keys.offer_key(KEY, 2**63 - 1)) <= 64
+
+
 @given(st.text(max_size=40))
 def test_any_text_is_read_without_a_fault(text):
     assert keys.task_id_of(KEY, text) is None
