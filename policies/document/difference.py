@@ -23,7 +23,7 @@ from policies.document.policy import (
     Relation,
 )
 
-_PLAIN: Final = frozenset({"name", "line", "note", "help", "question"})
+_PLAIN: Final = frozenset({"name", "line", "note", "help", "question", "example"})
 """Words of a policy that limit nothing; a change of them alone is still told."""
 
 

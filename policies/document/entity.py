@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
 from policies.document.diagnostic import Span, shown
+from policies.document.illustration import read_example
 from policies.document.policy import Box, Entity, Field
 from policies.document.reading import Reader, meant
 
@@ -34,6 +36,7 @@ FIELD_KEYS: Final = (
     "free",
     "redact",
     "help",
+    "example",
 )
 
 
@@ -97,7 +100,7 @@ def _field(name: str, reader: Reader) -> Field:
         reader.wrong("max", "a number that is not below min")
     answers = reader.integer("answers")
     utility = reader.number("utility", "a number of at least 0", Fraction(0))
-    return Field(
+    field = Field(
         name=name,
         ask=ask,
         choices=reader.texts("choices"),
@@ -114,6 +117,7 @@ def _field(name: str, reader: Reader) -> Field:
         redact=_tags(reader, whose),
         help=reader.text("help", empty=True) or "",
     )
+    return replace(field, example=read_example(reader, field))
 
 
 def _fits_ask(reader: Reader, whose: str, ask: str | None) -> None:
@@ -129,13 +133,14 @@ def _fits_ask(reader: Reader, whose: str, ask: str | None) -> None:
                 + (f'has ask = "{ask}"' if ask else "has no `ask`"),
                 f'delete the key, or set ask = "{asks[0]}"',
             )
-    if "question" in reader and ask is None:
-        no_effect(
-            reader,
-            "question",
-            f"{whose} has no `ask`: it is only published, nobody is asked",
-            "delete the key, or say what is asked",
-        )
+    for key in ("question", "example"):
+        if key in reader and ask is None:
+            no_effect(
+                reader,
+                key,
+                f"{whose} has no `ask`: it is only published, nobody is asked",
+                "delete the key, or say what is asked",
+            )
     for key in ("choices", "columns"):
         if ask in OF_ASK[key] and key not in reader:
             reader.missing(key, f'add {key} = ["…"]: ask = "{ask}" needs them')

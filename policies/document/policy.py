@@ -135,6 +135,14 @@ QUESTIONS: Final = {
 
 
 @dataclass(frozen=True)
+class Example:
+    """A made-up value of a field and its right answer, for workers to look at."""
+
+    shown: str
+    answer: str
+
+
+@dataclass(frozen=True)
 class Field:
     """One field of the entity: how it is asked for and shown."""
 
@@ -153,6 +161,7 @@ class Field:
     free: bool = False
     redact: tuple[str, ...] = ()
     help: str = ""
+    example: Example | None = None
 
     @property
     def column(self) -> str:

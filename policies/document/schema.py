@@ -11,6 +11,7 @@ from typing import Any
 
 from policies.document.cases import TEST_KEYS
 from policies.document.entity import ASKS, TAGS
+from policies.document.illustration import EXAMPLE_KEYS
 from policies.document.limits import CAPACITY_KEYS
 from policies.document.policy import Objective, Scope
 from policies.document.properties import KIND_KEYS, WORDS
@@ -124,6 +125,11 @@ def _entity() -> Schema:
             "free": {"type": "boolean", "description": "true: in no sensitive set"},
             "redact": NAMES | {"minItems": 0, "items": _words(TAGS)},
             "help": {"type": "string"},
+            "example": _table(
+                {"synthetic": {"const": True}, "shown": NAME, "answer": NAME},
+                EXAMPLE_KEYS,
+            )
+            | {"description": "a made-up value and its right answer, for the worker"},
         }
     )
     share = {"type": "number", "minimum": 0, "maximum": 1}

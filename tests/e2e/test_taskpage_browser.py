@@ -147,6 +147,21 @@ def test_enter_in_a_table_goes_to_the_next_cell(running, house, page):
     assert bytes(house.ask("SELECT normal FROM answer")) == b'[["zinc", "2"]]'
 
 
+def test_the_instruction_and_the_made_up_example_stand_by_the_box(running, house, page):
+    fill(house, name="Ada")
+    start(page, running)
+    expect(
+        page.get_by_label("Type exactly what you see")
+    ).to_have_accessible_description("As it is written")
+    shown = page.get_by_text("Dr Jo Doe")
+    expect(shown).to_be_hidden()
+    page.get_by_text("Example, made up").click()
+    expect(shown).to_be_visible()
+    expect(page.get_by_text("You answer")).to_be_visible()
+    page.keyboard.press("i")  # still a key of the page
+    expect(page.locator("[data-page=nothing]")).to_be_visible()
+
+
 def test_skipping_by_key_hands_the_task_back(running, house, page):
     fill(house, name="Ada")
     start(page, running)

@@ -31,7 +31,7 @@ key = "rx_id"
 subject = "patient"
 
 [entity.rx.fields]
-name    = { ask = "transcribe", help = "As it is written" }
+name    = { ask = "transcribe", help = "As it is written", example = { synthetic = true, shown = "Dr Jo Doe", answer = "Jo Doe" } }
 disease = { ask = "choose", choices = ["flu", "gout", "mumps"], question = "Which?" }
 age     = { ask = "number", min = 0, max = 130 }
 born    = { ask = "date" }

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 from policies.answers import Invalid
-from policies.document.policy import Field
+from policies.document.policy import Example, Field
 
 MAX_ROWS: Final = 200
 MAX_DRAFT: Final = 200_000
@@ -38,6 +38,8 @@ class Asked:
     columns : tuple of str
     rows : int
         Rows of the table's grid.
+    example : Example or None
+        Made up, with its right answer.
     """
 
     ask: str
@@ -47,6 +49,7 @@ class Asked:
     options: tuple[tuple[str, str], ...] = ()
     columns: tuple[str, ...] = ()
     rows: int = 0
+    example: Example | None = None
 
 
 def asked(field: Field, draft: str = "") -> Asked:
@@ -61,6 +64,7 @@ def asked(field: Field, draft: str = "") -> Asked:
         options=tuple((choice, choice) for choice in field.choices),
         columns=field.columns,
         rows=min(MAX_ROWS, max([_ROWS, *(row + 3 for row in given)])),
+        example=field.example,
     )
 
 

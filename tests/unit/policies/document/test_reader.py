@@ -43,6 +43,14 @@ TEST = (
     RULE
     + 'of = ["a", "b"]\n\n[[test]]\nname = "t"\nworker = "m/1"\nask = "r.a"\nexpect = "allow"\n'
 )
+EXAMPLE = (
+    BASE.replace("{", "{{")
+    .replace("}", "}}")
+    .replace(
+        'a = {{ ask = "transcribe" }}',
+        'a = {{ ask = "transcribe", example = {{ {} }} }}',
+    )
+)
 
 
 def codes(text: str, *, strict: bool = False) -> list[str]:
@@ -257,6 +265,16 @@ EXACT = [
     ("ends are two", ["POL003"], BASE.replace('"one", "other"', '"one"')),
     ("nothing limits", ["POL307"], BASE + '[budget]\nobjective = "tradeoff"\ntau = "none"\n'),
     ("unknown keys everywhere", ["POL002"] * 3, BASE + "colour = 1\n[budget]\ntaus = 1\n[capacity]\nx = { opens = 1 }\n"),
+    # examples
+    ("an example", [], EXAMPLE.format('synthetic = true, shown = "Mr Ey", answer = "Mr Ey"')),
+    ("says that it is made up", ["POL005"], EXAMPLE.format('shown = "Mr Ey", answer = "Mr Ey"')),
+    ("and means it", ["POL003"], EXAMPLE.format('synthetic = false, shown = "Mr Ey", answer = "Mr Ey"')),
+    ("shows something and answers it", ["POL005", "POL005"], EXAMPLE.format("synthetic = true")),
+    ("with a lawful answer", ["POL003"], EXAMPLE.replace('"transcribe"', '"date"').format('synthetic = true, shown = "2 May 26", answer = "soon"')),
+    ("or passages of what is shown", ["POL003"], EXAMPLE.replace('"transcribe"', '"spans"').format('synthetic = true, shown = "take two", answer = "three"')),
+    ("each on its line", [], EXAMPLE.replace('"transcribe"', '"spans"').format('synthetic = true, shown = "take two daily", answer = "two\\ndaily"')),
+    ("is a table", ["POL003"], BASE.replace("a = {", 'a = { example = "Ey",')),
+    ("belongs to a question", ["POL205"], EXAMPLE.replace('ask = "transcribe", ', "").format('synthetic = true, shown = "x", answer = "x"')),
     # tests
     ("a test", [], TEST),
     ("a test's name is unique", ["POL003"], TEST + TEST.split("\n\n")[-1]),
