@@ -38,6 +38,7 @@ from connectors.manifest import (
     Preview,
     Role,
 )
+from connectors.money import Money, Pay, PayKind, Progress, Submission
 from connectors.values import (
     ASKS,
     TOKEN,
@@ -77,14 +78,20 @@ __all__ = [
     "Manifest",
     "Market",
     "Misconfigured",
+    "Money",
     "Offer",
     "Outcome",
+    "Pay",
+    "PayKind",
+    "Paying",
     "Plugin",
     "Preview",
+    "Progress",
     "Quarantined",
     "Rejected",
     "Role",
     "Settings",
+    "Submission",
     "TryLater",
     "Visit",
 ]
@@ -173,6 +180,38 @@ class Finishing(Protocol):
 
     def finish(self, account: str) -> str:
         """Make the link, the same for the same account; it touches no network."""
+
+
+@runtime_checkable
+class Paying(Protocol):
+    """A market that pays its workers itself, on our word.
+
+    Optional; the manifest says ``pays``. It learns what a piece of work pays from
+    ``Offer.reward``, and tells by ``Collected.submissions`` how each one stands: that is
+    where the dispatcher gets :attr:`Pay.submission` from, and when it pays. Nothing here
+    rejects work: only a person does that, at the market.
+    """
+
+    def approve(self, pay: Pay) -> None:
+        """Accept a piece of work, so that its reward is paid.
+
+        Asked again it does no harm: one that is approved already is fine. Raises
+        Rejected where the market's state does not allow it (handed back, timed out,
+        unknown there), TryLater where the outcome is not known, Misconfigured.
+        """
+
+    def bonus(self, pay: Pay) -> None:
+        """Pay what was earned besides. Errors as in :meth:`approve`.
+
+        The caller asks ``paid`` before it repeats; where the market knows keys, ours
+        goes along.
+        """
+
+    def paid(self, pay: Pay) -> bool | None:
+        """Tell, after an unknown outcome, whether the market has paid this.
+
+        None: it can not tell. Then it is never repeated, and a person looks.
+        """
 
 
 @runtime_checkable

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -39,6 +40,7 @@ from connectors.base import (
     Item,
     Manifest,
     Market,
+    Money,
     Offer,
     Outcome,
     Rejected,
@@ -46,6 +48,7 @@ from connectors.base import (
     Visit,
 )
 
+REWARD = Money(Decimal("1.20"), "GBP")
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CANARY = "canary-7d1f-Ünïcödé"
 ACCOUNTS = ("ann", "Ann", "ann/lee", "ann%2Flee", "..", ".ann", "a b", "🦊", "a\u202eb")
@@ -89,6 +92,15 @@ class Bench:
         Visits that must be refused.
     crash_after_accept : callable or None
         () -> context in which ``publish`` fails after the outside has accepted.
+    submit : callable or None
+        (handle, account) -> None: the account takes the work of an offer and hands it
+        in. None where the market does not pay.
+    give_up : callable or None
+        The same, but it is handed back undone.
+    payments : callable or None
+        (account) -> what the market has paid it: amounts, in the order of paying.
+    lose_the_answer : callable or None
+        () -> context in which ``approve`` and ``bonus`` fail after the outside has paid.
     """
 
     open: Callable[[], Market | Feed]
@@ -98,6 +110,10 @@ class Bench:
     visit: Callable[[str, datetime], Visit] | None = None
     forged: Sequence[Visit] = ()
     crash_after_accept: Callable[[], AbstractContextManager[object]] | None = None
+    submit: Callable[[Handle, str], None] | None = None
+    give_up: Callable[[Handle, str], None] | None = None
+    payments: Callable[[str], list[Decimal]] | None = None
+    lose_the_answer: Callable[[], AbstractContextManager[object]] | None = None
 
 
 def offer_for(
@@ -118,7 +134,8 @@ def offer_for(
         for number in range(items)
     )
     link = "" if held else "https://tasks.example.test/"
-    return Offer(key, account=account, items=made, link=link)
+    reward = REWARD if manifest.pays else None
+    return Offer(key, account=account, items=made, link=link, reward=reward)
 
 
 class _Contract:

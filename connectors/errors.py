@@ -43,3 +43,9 @@ class Rejected(ConnectorError):
 
 class Misconfigured(ConnectorError):
     """No call will succeed until the operator mends the set-up."""
+
+
+def expect(holds: bool, name: str, value: object, expected: str) -> None:
+    """Raise ValueError that names the value and what was expected."""
+    if not holds:
+        raise ValueError(f"{name} is {value!r}, expected {expected}")

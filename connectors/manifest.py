@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from connectors.errors import Rejected
-from connectors.values import Identity, Item, Offer, expect
+from connectors.errors import Rejected, expect
+from connectors.values import Identity, Item, Offer
 
 
 class Binding(StrEnum):
@@ -98,6 +98,9 @@ class Manifest:
     withdraws : bool
         Whether an offer can be taken back before it is answered. What was offered
         counts as seen all the same.
+    pays : bool
+        Whether the market pays the workers itself: then it is :class:`Paying`, and
+        every offer there has a reward.
     tested_against : str
         What the contract suite runs against, in a few words ("real files"; "own
         emulator: contract-true, not live").
@@ -113,6 +116,7 @@ class Manifest:
     limits: Limits = field(default_factory=Limits)
     finds: bool = True
     withdraws: bool = True
+    pays: bool = False
     tested_against: str = ""
 
     def __post_init__(self) -> None:
@@ -155,6 +159,12 @@ class Manifest:
                 f"{self.name} needs the account of a worker",
                 why="its tasks are assigned to one worker each",
                 fix="offer to an account, not to an audience",
+            )
+        if self.pays and (offer.reward is None or not offer.reward.amount):
+            raise Rejected(
+                f"{self.name} needs to know what the work pays",
+                why="it pays its workers itself",
+                fix="set it: dispatcher runs budget set RUN --reward GBP:1.20",
             )
         size = len((offer.account or offer.audience).encode())
         if size > self.limits.account_bytes:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from connectors.errors import expect
+from connectors.money import Money, Submission
+
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 ASKS = ("transcribe", "choose", "number", "date", "yes_no", "spans", "table")
 
@@ -28,12 +31,6 @@ class Outcome(StrEnum):
     ILLEGIBLE = "illegible"
     NOT_PRESENT = "not_present"
     RETURNED = "returned"
-
-
-def expect(holds: bool, name: str, value: object, expected: str) -> None:
-    """Raise ValueError that names the value and what was expected."""
-    if not holds:
-        raise ValueError(f"{name} is {value!r}, expected {expected}")
 
 
 def _check_key(key: str) -> None:
@@ -132,7 +129,8 @@ class Offer:
     Attributes
     ----------
     key : str
-        Idempotency key: the outbox id. The same key is the same offer for ever.
+        Idempotency key: opaque, of one store alone. The same key is the same offer for
+        ever; it says nothing of what is offered, and may lie outside as it is.
     account : str
         The worker's account at the market, in the market's own spelling; empty for an
         audience.
@@ -144,6 +142,9 @@ class Offer:
         Where our own page waits, for content-free offers.
     expires : datetime or None
         With a zone.
+    reward : Money or None
+        What the whole piece of work pays at the market; None where our ledger of money
+        promises nothing for it.
     """
 
     key: str
@@ -152,6 +153,7 @@ class Offer:
     items: tuple[Item, ...] = ()
     link: str = ""
     expires: datetime | None = None
+    reward: Money | None = None
 
     def __post_init__(self) -> None:
         _check_key(self.key)
@@ -274,9 +276,13 @@ class Quarantined:
 
 @dataclass(frozen=True)
 class Collected:
-    """What lay behind a cursor, and the cursor that acknowledges it."""
+    """What lay behind a cursor, and the cursor that acknowledges it.
+
+    ``submissions`` is given by markets that pay: how pieces of work stand there.
+    """
 
     cursor: str
     answers: tuple[Answer, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
     more: bool = False
+    submissions: tuple[Submission, ...] = ()
