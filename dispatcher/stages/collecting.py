@@ -8,6 +8,9 @@ nothing and doubles nothing.
 An answer counts only from the account that the task was made for. All else (unknown
 tasks, another worker's task, what is no answer at all) is quarantined: kept for the
 operator, told in the audit log by ids, never acted on.
+
+Markets are asked side by side. One that fails rests, longer each time, and one that hangs
+keeps its own turn: it holds up no other.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from connectors.base import (
     TryLater,
 )
 from dispatcher import keys, meters
+from dispatcher.circuits import REST, Circuits, Turns
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, Tx, hooks, lease
@@ -38,7 +42,6 @@ from dispatcher.store.collecting import AnswerRow, StrangeRow, TaskRow
 from policies.answers import Mark, Valid, check
 
 MICRO: Final = 1_000_000
-RESTING: Final = 60 * MICRO
 PAGES: Final = 20
 """Collections of one connector in one turn."""
 
@@ -81,7 +84,9 @@ class Collecting:
             if isinstance(market, Market)
         }
         self._clock = clock
-        self._resting: dict[str, int] = {}
+        # Its own rests: a market that takes nothing may still have answers.
+        self._circuits = Circuits({}, clock)
+        self._turns = Turns()
         self._looked: dict[str, int] = {}
         self._log = get_logger("collecting")
 
@@ -95,25 +100,26 @@ class Collecting:
         StaleLease
             This daemon does not lead any more.
         """
-        kept = 0
         with self._store.read() as tx:
             called = hooks.latest(tx)
-        for name, market in self._markets.items():
-            if self._is_due(name, market, called.get(name, 0)):
-                kept += self._collect(name, market, epoch)
-        return kept
+        due = [
+            name
+            for name, market in self._markets.items()
+            if self._is_due(name, market, called.get(name, 0))
+        ]
+        return self._turns.take(due, lambda name: self._collect(name, epoch))
 
     def _is_due(self, name: str, market: Market, called: int) -> bool:
         """Whether to look at a market: it has rested, or has called since."""
         now = self._clock()
         looked = self._looked.get(name, 0)
         pause = market.manifest.limits.poll_seconds * MICRO
-        if self._resting.get(name, 0) > now:
+        if self._circuits.rests(name):
             return False
         return looked + pause <= now or called > looked
 
-    def _collect(self, name: str, market: Market, epoch: int) -> int:
-        kept = 0
+    def _collect(self, name: str, epoch: int) -> int:
+        market, kept = self._markets[name], 0
         self._looked[name] = self._clock()
         for _ in range(PAGES):
             with self._store.read() as tx:
@@ -121,26 +127,28 @@ class Collecting:
             try:
                 with meters.calling(name):
                     found = market.collect(cursor)
-            except TryLater as error:
-                wait = round(min(error.after, 86_400.0) * MICRO)
-                self._rest(name, wait, "try-later", error)
-                return kept
-            except ConnectorError as error:
-                mend = isinstance(error, Misconfigured)
-                why = "misconfigured" if mend else "rejected"
-                self._rest(name, RESTING, why, error)
-                return kept
             except Exception as error:  # noqa: BLE001 - one market stops no other
-                self._rest(name, RESTING, "failed", error)
+                self._failed(name, error)
                 return kept
+            self._circuits.worked(name)
             if found.cursor != cursor or found.answers or found.quarantined:
                 kept += self._keep(name, found, epoch)
             if not found.more:
                 break
         return kept
 
-    def _rest(self, name: str, wait: int, why: str, error: Exception) -> None:
-        self._resting[name] = self._clock() + wait
+    def _failed(self, name: str, error: Exception) -> None:
+        """Let a market rest, as long as its error asks for."""
+        why = "failed"
+        if isinstance(error, Misconfigured):
+            why = "misconfigured"
+            self._circuits.rest(name, REST)
+        elif isinstance(error, TryLater):
+            why = "try-later"
+            self._circuits.failed(name, round(min(error.after, 86_400.0) * MICRO))
+        else:
+            why = "rejected" if isinstance(error, ConnectorError) else why
+            self._circuits.failed(name)
         self._log.warning(
             "connector-resting", connector=name, why=why, error=type(error).__name__
         )

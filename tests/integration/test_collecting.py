@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,9 @@ from connectors.base import (
 )
 from connectors.folder import Folder
 from connectors.hostile import MEMORY, Hostile, Memory
+from dispatcher.circuits import Turns
 from dispatcher.errors import StaleLease
+from dispatcher.ledger.book import Push
 from dispatcher.stages.collecting import Collecting
 from dispatcher.store import hooks, lease
 from tests.integration.exchange_house import Exchange, logs
@@ -230,6 +233,51 @@ def test_a_market_that_fails_rests_and_the_others_are_asked(
     clock.advance(seconds=61)
     collecting.tick(exchange.epoch)
     assert broken.asked == 2
+
+
+def test_a_market_that_keeps_failing_is_asked_less_and_less(exchange, clock):
+    class Broken(Memory):
+        asked = 0
+
+        def collect(self, cursor):
+            self.asked += 1
+            raise OSError
+
+    exchange.connectors["broken"] = broken = Broken()
+    collecting = exchange.collecting()
+    for _ in range(60):  # an hour; rests of 1, 2, 4, 8, 16 and 30 minutes
+        collecting.tick(exchange.epoch)
+        clock.advance(seconds=60)
+    assert broken.asked == 6
+
+
+def test_a_market_that_hangs_holds_up_no_other(exchange, sent, monkeypatch):
+    go = threading.Event()
+
+    class Hanging(Memory):
+        asked = 0
+
+        def collect(self, cursor):
+            self.asked += 1
+            go.wait(30)
+            return super().collect(cursor)
+
+    monkeypatch.setattr("dispatcher.stages.collecting.Turns", lambda: Turns(0.2))
+    exchange.connectors["hanging"] = hanging = Hanging()
+    exchange.case.add("hanging/bob")
+    exchange.case.load(("r9", "p9", 1, "abcd"))
+    [task] = exchange.case.book(("hanging/bob", "r9.a"), delivery=Push()).tasks
+    exchange.do("UPDATE task SET state = 'sent' WHERE id = ?", task)
+    exchange.market.give(exchange.token(sent[0]), "ann", "x")
+    hanging.give(exchange.token(task), "bob", "y")
+    collecting = exchange.collecting()
+    assert collecting.tick(exchange.epoch) == 1
+    exchange.market.give(exchange.token(sent[1]), "ann", "5")
+    assert collecting.tick(exchange.epoch) == 1
+    assert hanging.asked == 1  # nor is it asked a second time while it hangs
+    go.set()
+    kept = sum(collecting.tick(exchange.epoch) for _ in range(3))
+    assert (kept, len(answers(exchange))) == (1, 3)  # what it says at last is kept
 
 
 def test_a_daemon_that_lost_the_lease_keeps_nothing(exchange, sent, clock):
