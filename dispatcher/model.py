@@ -94,8 +94,21 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "erased": frozenset(),  # born so: the values are gone, nothing is asked
     },
     "account": {
-        "active": frozenset({"blocked"}),
+        "active": frozenset({"blocked", "stopped", "left"}),
         "blocked": frozenset({"active"}),
+        "stopped": frozenset({"active", "blocked", "left"}),  # below the floor
+        "left": frozenset({"active", "blocked"}),  # by the worker's own wish
+    },
+    "probe_task": {
+        "shown": frozenset({"answered", "returned", "expired"}),
+        "expired": frozenset({"shown", "answered"}),
+        "returned": frozenset({"shown", "answered"}),
+        "answered": frozenset(),
+    },
+    "qualification": {
+        "open": frozenset({"passed", "failed"}),
+        "failed": frozenset({"open", "passed"}),  # one more try, or an operator's word
+        "passed": frozenset(),
     },
 }
 """State tables: table -> state -> states that may follow."""
@@ -208,7 +221,11 @@ class Barrier(SQLModel, table=True):
 
 
 class Run(SQLModel, table=True):
-    """A set of records with its connectors and budget."""
+    """A set of records with its connectors and budget.
+
+    ``pilot`` is set while only so many of its records may be shown, ``piloted`` how
+    many of them were let go (of the others ``record.waits_since`` is set).
+    """
 
     __tablename__ = "run"
     __table_args__ = (_states("run"),)
@@ -216,6 +233,8 @@ class Run(SQLModel, table=True):
     name: str = Field(sa_column=Column(Text, nullable=False, unique=True))
     state: str = Field(default="active", sa_column=_text(12))
     created_at: int = Field(sa_column=_big())
+    pilot: int | None = Field(default=None, sa_column=_big(null=True))
+    piloted: int | None = Field(default=None, sa_column=_big(null=True))
 
 
 class Load(SQLModel, table=True):
@@ -255,11 +274,21 @@ class Record(SQLModel, table=True):
     ``erased_at`` is set when its values were erased (on request, or by age): the row
     stays, so that the record is known again and its entries keep their history.
     ``lost_at`` is set besides when they were not erased, but went down with a store:
-    only its ledger is left, and the record may be loaded again.
+    only its ledger is left, and the record may be loaded again. ``waits_since`` is set
+    while the record waits for its run's pilot to be accepted: nothing of it is shown.
     """
 
     __tablename__ = "record"
-    __table_args__ = (Index(None, "run_id"), Index(None, "subject_id"))
+    __table_args__ = (
+        Index(None, "run_id"),
+        Index(None, "subject_id"),
+        Index(
+            "ix_record_waiting",
+            "run_id",
+            sqlite_where=text("waits_since IS NOT NULL"),
+            postgresql_where=text("waits_since IS NOT NULL"),
+        ),
+    )
     id: int = Field(sa_column=_id())
     run_id: int = Field(sa_column=_big())
     load_id: int = Field(sa_column=_big())
@@ -271,6 +300,7 @@ class Record(SQLModel, table=True):
     loaded_at: int | None = Field(default=None, sa_column=_big(null=True))
     erased_at: int | None = Field(default=None, sa_column=_big(null=True))
     lost_at: int | None = Field(default=None, sa_column=_big(null=True))
+    waits_since: int | None = Field(default=None, sa_column=_big(null=True))
 
 
 class Suppression(SQLModel, table=True):
@@ -333,7 +363,11 @@ class Chain(SQLModel, table=True):
 
 
 class Account(SQLModel, table=True):
-    """A worker's or advertiser's account: ``CONNECTOR/NAME``, of one adversary."""
+    """A worker's or advertiser's account: ``CONNECTOR/NAME``, of one adversary.
+
+    ``judged_from`` is set when an operator lifted a stop: answers to made-up questions
+    count towards the floor from that moment on.
+    """
 
     __tablename__ = "account"
     __table_args__ = (
@@ -350,6 +384,7 @@ class Account(SQLModel, table=True):
     invite: int = Field(default=1, sa_column=_big())  # number of the valid invite
     quality: float = Field(default=0.8)  # estimated accuracy, 0..1
     added_at: int = Field(sa_column=_big())
+    judged_from: int | None = Field(default=None, sa_column=_big(null=True))
 
 
 class Recusal(SQLModel, table=True):
@@ -693,6 +728,84 @@ class ExportFile(SQLModel, table=True):
     run_id: int = Field(sa_column=_big())
     path: str = Field(sa_column=Column(Text, nullable=False))
     at: int = Field(sa_column=_big())
+
+
+# -- made-up questions ---------------------------------------------------------
+
+
+class Probe(SQLModel, table=True):
+    """A made-up question with its right answer: no part of any record.
+
+    ``purpose`` is ``test`` (of a field's qualification test) or ``gold`` (mixed among
+    the real ones). What is in it was declared synthetic, so it is stored in clear.
+    """
+
+    __tablename__ = "probe"
+    __table_args__ = (
+        CheckConstraint("purpose IN ('test','gold')", name="purpose"),
+        Index(None, "field_id"),
+    )
+    id: int = Field(sa_column=_id())
+    field_id: int = Field(sa_column=_big())
+    purpose: str = Field(sa_column=_text(4))
+    shown: bytes = Field(sa_column=_bytes())
+    media: str = Field(sa_column=_text(40))
+    answer: bytes = Field(sa_column=_bytes())
+    added_at: int = Field(sa_column=_big())
+    retired_at: int | None = Field(default=None, sa_column=_big(null=True))
+
+
+class FieldTest(SQLModel, table=True):
+    """A field that asks for a passed qualification test, and the share that passes."""
+
+    __tablename__ = "field_test"
+    __table_args__ = (
+        CheckConstraint("pass_share > 0 AND pass_share <= 1", name="pass_share"),
+    )
+    field_id: int = Field(sa_column=_id())
+    pass_share: float = Field()
+    set_at: int = Field(sa_column=_big())
+
+
+class Qualification(SQLModel, table=True):
+    """How an account stands with a field's test; ``attempt`` counts from 1."""
+
+    __tablename__ = "qualification"
+    __table_args__ = (_states("qualification"),)
+    account_id: int = Field(sa_column=_id())
+    field_id: int = Field(sa_column=_id())
+    state: str = Field(default="open", sa_column=_text(12))
+    attempt: int = Field(default=1, sa_column=_big())
+    asked: int = Field(default=0, sa_column=_big())
+    correct: int = Field(default=0, sa_column=_big())
+    ended_at: int | None = Field(default=None, sa_column=_big(null=True))
+
+
+class ProbeTask(SQLModel, table=True):
+    """One showing of a made-up question to one account: no exposure, no answer.
+
+    Its id is of the same block as a task's, so that its public name has the same shape.
+    Only whether the answer was right is kept of it.
+    """
+
+    __tablename__ = "probe_task"
+    __table_args__ = (
+        _states("probe_task"),
+        Index(None, "account_id"),
+        Index(None, "probe_id"),
+    )
+    id: int = Field(sa_column=_id())
+    probe_id: int = Field(sa_column=_big())
+    account_id: int = Field(sa_column=_big())
+    state: str = Field(sa_column=_text(12))
+    created_at: int = Field(sa_column=_big())
+    leased_until: int | None = Field(default=None, sa_column=_big(null=True))
+    draft: bytes | None = Field(default=None, sa_column=_bytes(null=True))
+    attempt: int = Field(default=0, sa_column=_big())  # of a test; 0 for gold
+    correct: int | None = Field(
+        default=None, sa_column=Column(SmallInteger, nullable=True)
+    )
+    ended_at: int | None = Field(default=None, sa_column=_big(null=True))
 
 
 # -- running -------------------------------------------------------------------

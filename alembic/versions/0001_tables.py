@@ -18,6 +18,7 @@ def upgrade() -> None:
     _plan()
     _ledger()
     _out_and_back()
+    _made_up_questions()
     _running()
     _first_rows()
     if op.get_context().dialect.name == "sqlite":
@@ -102,6 +103,8 @@ def _records() -> None:
         _text("name"),
         _text("state", 12),
         _big("created_at"),
+        _big("pilot", null=True),
+        _big("piloted", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_run"),
         sa.CheckConstraint(
             "state = 'active' OR state IN ('paused', 'cancelled')",
@@ -151,11 +154,19 @@ def _records() -> None:
         _big("loaded_at", null=True),
         _big("erased_at", null=True),
         _big("lost_at", null=True),
+        _big("waits_since", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_record"),
         sa.UniqueConstraint("pseudonym", name="uq_record_pseudonym"),
     )
     op.create_index("ix_record_run_id", "record", ["run_id"])
     op.create_index("ix_record_subject_id", "record", ["subject_id"])
+    op.create_index(
+        "ix_record_waiting",
+        "record",
+        ["run_id"],
+        postgresql_where=sa.text("waits_since IS NOT NULL"),
+        sqlite_where=sa.text("waits_since IS NOT NULL"),
+    )
 
     op.create_table(
         "suppression",
@@ -210,9 +221,11 @@ def _who_may_see() -> None:
         _big("invite"),
         sa.Column("quality", sa.Float(), nullable=False),
         _big("added_at"),
+        _big("judged_from", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_account"),
         sa.CheckConstraint(
-            "state = 'active' OR state IN ('blocked')", name=op.f("ck_account_state")
+            "state = 'active' OR state IN ('blocked', 'stopped', 'left')",
+            name=op.f("ck_account_state"),
         ),
         sa.UniqueConstraint("connector", "name", name="uq_account_connector_name"),
     )
@@ -491,6 +504,72 @@ def _out_and_back() -> None:
         _big("at"),
         sa.PrimaryKeyConstraint("id", name="pk_export_file"),
     )
+
+
+def _made_up_questions() -> None:
+    op.create_table(
+        "probe",
+        _id("id"),
+        _big("field_id"),
+        _text("purpose", 4),
+        _bytes("shown"),
+        _text("media", 40),
+        _bytes("answer"),
+        _big("added_at"),
+        _big("retired_at", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_probe"),
+        sa.CheckConstraint("purpose IN ('test','gold')", name=op.f("ck_probe_purpose")),
+    )
+    op.create_index("ix_probe_field_id", "probe", ["field_id"])
+
+    op.create_table(
+        "field_test",
+        _id("field_id"),
+        sa.Column("pass_share", sa.Float(), nullable=False),
+        _big("set_at"),
+        sa.PrimaryKeyConstraint("field_id", name="pk_field_test"),
+        sa.CheckConstraint(
+            "pass_share > 0 AND pass_share <= 1",
+            name=op.f("ck_field_test_pass_share"),
+        ),
+    )
+
+    op.create_table(
+        "qualification",
+        _id("account_id"),
+        _id("field_id"),
+        _text("state", 12),
+        _big("attempt"),
+        _big("asked"),
+        _big("correct"),
+        _big("ended_at", null=True),
+        sa.PrimaryKeyConstraint("account_id", "field_id", name="pk_qualification"),
+        sa.CheckConstraint(
+            "state = 'open' OR state IN ('failed', 'passed')",
+            name=op.f("ck_qualification_state"),
+        ),
+    )
+
+    op.create_table(
+        "probe_task",
+        _id("id"),
+        _big("probe_id"),
+        _big("account_id"),
+        _text("state", 12),
+        _big("created_at"),
+        _big("leased_until", null=True),
+        _bytes("draft", null=True),
+        _big("attempt"),
+        sa.Column("correct", sa.SmallInteger(), nullable=True),
+        _big("ended_at", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_probe_task"),
+        sa.CheckConstraint(
+            "state = 'shown' OR state IN ('expired', 'returned', 'answered')",
+            name=op.f("ck_probe_task_state"),
+        ),
+    )
+    op.create_index("ix_probe_task_account_id", "probe_task", ["account_id"])
+    op.create_index("ix_probe_task_probe_id", "probe_task", ["probe_id"])
 
 
 def _running() -> None:
