@@ -116,6 +116,11 @@ class Bench:
     lose_the_answer: Callable[[], AbstractContextManager[object]] | None = None
 
 
+def reward_at(manifest: Manifest) -> Money:
+    """Give what the suite's offers pay, in a currency that the market pays in."""
+    return replace(REWARD, currency=manifest.currency or REWARD.currency)
+
+
 def offer_for(
     manifest: Manifest, key: str, account: str = "ann", items: int = 2
 ) -> Offer:
@@ -134,7 +139,7 @@ def offer_for(
         for number in range(items)
     )
     link = "" if held else "https://tasks.example.test/"
-    reward = REWARD if manifest.pays else None
+    reward = reward_at(manifest) if manifest.pays else None
     return Offer(key, account=account, items=made, link=link, reward=reward)
 
 

@@ -101,6 +101,8 @@ class Manifest:
     pays : bool
         Whether the market pays the workers itself: then it is :class:`Paying`, and
         every offer there has a reward.
+    currency : str
+        The only one that the market pays in; empty where accounts there differ.
     tested_against : str
         What the contract suite runs against, in a few words ("real files"; "own
         emulator: contract-true, not live").
@@ -117,6 +119,7 @@ class Manifest:
     finds: bool = True
     withdraws: bool = True
     pays: bool = False
+    currency: str = ""
     tested_against: str = ""
 
     def __post_init__(self) -> None:
@@ -165,6 +168,11 @@ class Manifest:
                 f"{self.name} needs to know what the work pays",
                 why="it pays its workers itself",
                 fix="set it: dispatcher runs budget set RUN --reward GBP:1.20",
+            )
+        if self.currency and offer.reward is not None:
+            _reject_unless(
+                offer.reward.currency == self.currency,
+                f"{self.name} pays in {self.currency}, not in {offer.reward.currency}",
             )
         size = len((offer.account or offer.audience).encode())
         if size > self.limits.account_bytes:

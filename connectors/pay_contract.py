@@ -28,7 +28,15 @@ from connectors.contract import REWARD, Bench, MarketContract, offer_for
 
 
 class PayingContract(MarketContract):
-    """For markets that pay; subclass it and give the fixture ``bench``."""
+    """For markets that pay; subclass it and give the fixture ``bench``.
+
+    Attributes
+    ----------
+    reward : Money
+        What the suite's work pays; a subclass says it where its market has one currency.
+    """
+
+    reward: Money = REWARD
 
     def paying(self, bench: Bench) -> Paying:
         """Open the market under test as one that pays."""
@@ -53,11 +61,12 @@ class PayingContract(MarketContract):
         self,
         piece: Submission,
         kind: PayKind = PayKind.REWARD,
-        money: Money = REWARD,
+        money: Money | None = None,
         key: str = "p1",
     ) -> Pay:
         """Make the payment of a piece of work."""
-        return Pay(key, kind, piece.id, piece.reference, piece.account, money)
+        return Pay(key, kind, piece.id, piece.reference, piece.account,
+                   money or self.reward)  # fmt: skip
 
     def paid_to(self, bench: Bench, account: str = "ann") -> list[Decimal]:
         """Amounts that the market has paid."""
@@ -69,7 +78,7 @@ class PayingContract(MarketContract):
 
     def test_an_offer_without_a_reward_is_rejected(self, bench: Bench) -> None:
         offer = offer_for(bench.open().manifest, "k1")
-        for reward in (None, Money(Decimal(0), REWARD.currency)):
+        for reward in (None, Money(Decimal(0), self.reward.currency)):
             with pytest.raises(Rejected):
                 self.put(bench, replace(offer, reward=reward))
 
@@ -93,7 +102,7 @@ class PayingContract(MarketContract):
 
     def test_a_bonus_is_paid_besides(self, bench: Bench) -> None:
         _, piece = self.submitted(bench)
-        bonus = Money(Decimal("0.36"), REWARD.currency)
+        bonus = Money(Decimal("0.36"), self.reward.currency)
         pay = self.pay_for(piece, PayKind.BONUS, bonus, "p2")
         self.paying(bench).approve(self.pay_for(piece))
         assert self.paying(bench).paid(pay) in (False, None)
