@@ -125,7 +125,7 @@ class Progress(StrEnum):
 
     OPEN = "open"  # a worker has taken it
     SUBMITTED = "submitted"  # done, and waits to be judged
-    GONE = "gone"  # handed back, timed out, screened out: nothing is owed
+    GONE = "gone"  # handed back, timed out, ended untaken; it can be taken no more
     APPROVED = "approved"  # judged and paid there, by whomever
     REJECTED = "rejected"  # judged by a person there; we never reject
 
@@ -144,7 +144,8 @@ class Submission:
     reference : str
         Of the offer: ``Handle.reference``.
     account : str
-        Who has it, as the market says.
+        Who has it, as the market says; empty exactly for an offer that ended untaken,
+        which is GONE and has its reference for an id.
     progress : Progress
     """
 
@@ -154,6 +155,8 @@ class Submission:
     progress: Progress
 
     def __post_init__(self) -> None:
-        for name in ("id", "reference", "account"):
+        for name in ("id", "reference"):
             value = getattr(self, name)
             expect(bool(value), name, value, "some text")
+        untaken = self.progress is Progress.GONE and self.id == self.reference
+        expect(bool(self.account) or untaken, "account", self.account, "some text")

@@ -93,6 +93,16 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "answered": frozenset({"open", "conflict"}),  # a late answer may change it
         "erased": frozenset(),  # born so: the values are gone, nothing is asked
     },
+    # What is released or refused is room in the budget again.
+    "payment": {
+        "reserved": frozenset({"due", "released", "held", "paid", "refused"}),
+        "released": frozenset({"reserved"}),  # it came in after all
+        "due": frozenset({"paid", "refused", "unknown", "held"}),
+        "held": frozenset({"due", "paid", "refused"}),  # a person looks
+        "unknown": frozenset({"due", "paid", "refused"}),  # a person looks
+        "refused": frozenset({"reserved"}),  # a person asked for it once more
+        "paid": frozenset(),
+    },
     "account": {
         "active": frozenset({"blocked", "stopped", "left"}),
         "blocked": frozenset({"active"}),
@@ -698,6 +708,90 @@ class Result(SQLModel, table=True):
     wanted: int = Field(default=0, sa_column=_big())  # answers wanted by now
     state: str = Field(default="open", sa_column=_text(12))
     at: int = Field(sa_column=_big())
+
+
+class Budget(SQLModel, table=True):
+    """What a run may cost. All amounts are millionths of the currency's unit.
+
+    ``reward`` is what one piece of work at a market that pays is offered for, ``bonus``
+    what one answered field earns; ``fee`` is what such a market adds, in millionths of
+    what it pays. ``taken`` is all that is promised, owed or paid; ``day_taken`` what was
+    of it on day ``day`` (days since 1970 UTC). Rebuildable from the payments.
+    """
+
+    __tablename__ = "budget"
+    __table_args__ = (
+        CheckConstraint("cap >= 0 AND reward >= 0 AND bonus >= 0", name="amounts"),
+        CheckConstraint("taken >= paid AND paid >= 0", name="taken"),
+    )
+    run_id: int = Field(sa_column=_id())
+    currency: str = Field(sa_column=_text(3))
+    cap: int = Field(sa_column=_big())
+    per_day: int | None = Field(default=None, sa_column=_big(null=True))
+    reward: int = Field(default=0, sa_column=_big())
+    bonus: int = Field(default=0, sa_column=_big())
+    fee: int = Field(default=0, sa_column=_big())
+    taken: int = Field(default=0, sa_column=_big())
+    paid: int = Field(default=0, sa_column=_big())
+    day: int = Field(default=0, sa_column=_big())
+    day_taken: int = Field(default=0, sa_column=_big())
+    set_at: int = Field(sa_column=_big())
+
+
+class Payment(SQLModel, table=True):
+    """What one thing is paid: there is one payment of each kind for it, ever.
+
+    ``kind`` is ``reward`` (of a piece of work; ``about`` is the message that offered it)
+    or ``field`` (one answered field; ``about`` is the task). ``piece`` is the message of
+    the piece of work that it belongs to: with a market that pays; else None. ``fee`` is
+    what the market adds to ``amount``; ``day`` the day whose allowance it took.
+    ``reference``, ``submission`` and ``progress`` are the market's, of rewards.
+    """
+
+    __tablename__ = "payment"
+    __table_args__ = (
+        _states("payment"),
+        CheckConstraint("kind IN ('reward','field')", name="kind"),
+        CheckConstraint("amount >= 0 AND fee >= 0", name="amount"),
+        Index(None, "state", "connector"),
+        Index(None, "account_id", "kind"),
+        Index(None, "piece"),
+        Index(None, "run_id"),
+    )
+    kind: str = Field(sa_column=Column(String(8), primary_key=True))
+    about: int = Field(sa_column=_id())
+    run_id: int = Field(sa_column=_big())
+    account_id: int = Field(sa_column=_big())
+    connector: str = Field(sa_column=_text(40))
+    piece: int | None = Field(default=None, sa_column=_big(null=True))
+    amount: int = Field(sa_column=_big())
+    fee: int = Field(sa_column=_big())
+    state: str = Field(default="reserved", sa_column=_text(12))
+    day: int = Field(sa_column=_big())
+    attempts: int = Field(default=0, sa_column=_big())
+    due: int = Field(default=0, sa_column=_big())
+    reference: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    submission: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    progress: str | None = Field(default=None, sa_column=_text(12, null=True))
+    why: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    created_at: int = Field(sa_column=_big())
+    at: int = Field(sa_column=_big())
+
+
+class MoneyLine(SQLModel, table=True):
+    """Every change of every payment, append-only (triggers refuse update and delete)."""
+
+    __tablename__ = "money_line"
+    id: int = Field(sa_column=_id())
+    kind: str = Field(sa_column=_text(8))
+    about: int = Field(sa_column=_big())
+    run_id: int = Field(sa_column=_big())
+    state: str = Field(sa_column=_text(12))
+    amount: int = Field(sa_column=_big())
+    fee: int = Field(sa_column=_big())
+    at: int = Field(sa_column=_big())
+    actor: str = Field(sa_column=Column(Text, nullable=False))
+    why: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
 
 
 class Quarantine(SQLModel, table=True):

@@ -8,7 +8,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-APPEND_ONLY = ("ledger_line", "key_lines", "policy")
+APPEND_ONLY = ("ledger_line", "key_lines", "policy", "money_line")
 
 
 def upgrade() -> None:
@@ -18,6 +18,7 @@ def upgrade() -> None:
     _plan()
     _ledger()
     _out_and_back()
+    _money()
     _made_up_questions()
     _running()
     _first_rows()
@@ -570,6 +571,81 @@ def _made_up_questions() -> None:
     )
     op.create_index("ix_probe_task_account_id", "probe_task", ["account_id"])
     op.create_index("ix_probe_task_probe_id", "probe_task", ["probe_id"])
+
+
+def _money() -> None:
+    op.create_table(
+        "budget",
+        _id("run_id"),
+        _text("currency", 3),
+        _big("cap"),
+        _big("per_day", null=True),
+        _big("reward"),
+        _big("bonus"),
+        _big("fee"),
+        _big("taken"),
+        _big("paid"),
+        _big("day"),
+        _big("day_taken"),
+        _big("set_at"),
+        sa.PrimaryKeyConstraint("run_id", name="pk_budget"),
+        sa.CheckConstraint(
+            "cap >= 0 AND reward >= 0 AND bonus >= 0", name=op.f("ck_budget_amounts")
+        ),
+        sa.CheckConstraint("taken >= paid AND paid >= 0", name=op.f("ck_budget_taken")),
+    )
+
+    op.create_table(
+        "payment",
+        _text("kind", 8),
+        _id("about"),
+        _big("run_id"),
+        _big("account_id"),
+        _text("connector", 40),
+        _big("piece", null=True),
+        _big("amount"),
+        _big("fee"),
+        _text("state", 12),
+        _big("day"),
+        _big("attempts"),
+        _big("due"),
+        _text("reference", null=True),
+        _text("submission", null=True),
+        _text("progress", 12, null=True),
+        _text("why", null=True),
+        _big("created_at"),
+        _big("at"),
+        sa.PrimaryKeyConstraint("kind", "about", name="pk_payment"),
+        sa.CheckConstraint("kind IN ('reward','field')", name=op.f("ck_payment_kind")),
+        sa.CheckConstraint("amount >= 0 AND fee >= 0", name=op.f("ck_payment_amount")),
+        sa.CheckConstraint(
+            "state = 'reserved' OR state IN ('released', 'due', 'held', 'unknown', 'refused', 'paid')",
+            name=op.f("ck_payment_state"),
+        ),
+    )
+    op.create_index(
+        "ix_payment_state_payment_connector", "payment", ["state", "connector"]
+    )
+    op.create_index(
+        "ix_payment_account_id_payment_kind", "payment", ["account_id", "kind"]
+    )
+    op.create_index("ix_payment_piece", "payment", ["piece"])
+    op.create_index("ix_payment_run_id", "payment", ["run_id"])
+
+    op.create_table(
+        "money_line",
+        _id("id"),
+        _text("kind", 8),
+        _big("about"),
+        _big("run_id"),
+        _text("state", 12),
+        _big("amount"),
+        _big("fee"),
+        _big("at"),
+        _text("actor"),
+        _text("why", null=True),
+        sa.PrimaryKeyConstraint("id", name="pk_money_line"),
+    )
 
 
 def _running() -> None:
