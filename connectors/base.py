@@ -49,8 +49,11 @@ from connectors.values import (
     Handle,
     Identity,
     Item,
+    Listed,
+    Notice,
     Offer,
     Outcome,
+    Posted,
     Quarantined,
     Visit,
 )
@@ -67,6 +70,7 @@ __all__ = [
     "Feed",
     "Finishing",
     "Forgetting",
+    "Framing",
     "Form",
     "Handle",
     "Heeding",
@@ -75,16 +79,20 @@ __all__ = [
     "Inviting",
     "Item",
     "Limits",
+    "Listed",
+    "Listing",
     "Manifest",
     "Market",
     "Misconfigured",
     "Money",
+    "Notice",
     "Offer",
     "Outcome",
     "Pay",
     "PayKind",
     "Paying",
     "Plugin",
+    "Posted",
     "Preview",
     "Progress",
     "Quarantined",
@@ -157,6 +165,23 @@ class Forgetting(Protocol):
 
 
 @runtime_checkable
+class Listing(Protocol):
+    """A market that can tell all that it has of us.
+
+    Optional: where it can not, nobody notices an offer that was deleted there, nor one
+    that this store has forgotten.
+    """
+
+    def listing(self, cursor: str) -> Listed:
+        """Give one page of the offers that lie outside (``""`` = the first).
+
+        Offers that were made by our hand alone, those of other stores too; ones that are
+        over or withdrawn may be left out. Pages are of bounded size; what is offered
+        while they are turned may be missing. Raises TryLater, Rejected, Misconfigured.
+        """
+
+
+@runtime_checkable
 class Inviting(Protocol):
     """A market whose workers open our task page by a personal link.
 
@@ -180,6 +205,21 @@ class Finishing(Protocol):
 
     def finish(self, account: str) -> str:
         """Make the link, the same for the same account; it touches no network."""
+
+
+@runtime_checkable
+class Framing(Protocol):
+    """A market that shows its workers a page of ours within a page of its own.
+
+    Optional. In a frame nothing of a field is ever shown, and no session is opened: the
+    page there leads to our own, in a window of its own.
+    """
+
+    def notice(self, visit: Visit) -> Notice:
+        """Say what that page leads to; it touches no network.
+
+        Raises Rejected for a visit that is none of the market's.
+        """
 
 
 @runtime_checkable
@@ -282,14 +322,23 @@ class Plugin:
     Attributes
     ----------
     manifest : Manifest
+        What it declares where the settings say nothing else.
     open : callable
         Settings -> Market or Feed. Raises Misconfigured; touches no network.
+    by_settings : callable or None
+        Values of the settings -> Manifest of the same name and role, for a kind that
+        declares by them what it is. Takes any values, wrong ones too.
     """
 
     manifest: Manifest
     open: Callable[[Settings], Market | Feed]
+    by_settings: Callable[[Mapping[str, str]], Manifest] | None = None
 
     @property
     def name(self) -> str:
         """Name of the kind of connector."""
         return self.manifest.name
+
+    def declared(self, values: Mapping[str, str]) -> Manifest:
+        """What a connector of these settings declares."""
+        return self.manifest if self.by_settings is None else self.by_settings(values)

@@ -193,6 +193,26 @@ class Visit:
 
 
 @dataclass(frozen=True)
+class Notice:
+    """A page of ours in a market's own frame: the way to our page, and the way back.
+
+    Attributes
+    ----------
+    frames : tuple of str
+        Origins whose pages may frame it.
+    action : str
+        Where the worker tells the market of being done; empty while nobody has taken
+        the work: then the page leads nowhere.
+    fields : Mapping[str, str]
+        What the form of being done carries.
+    """
+
+    frames: tuple[str, ...]
+    action: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Arrival:
     """Who came, and how sure we are.
 
@@ -286,3 +306,34 @@ class Collected:
     quarantined: tuple[Quarantined, ...] = ()
     more: bool = False
     submissions: tuple[Submission, ...] = ()
+
+
+@dataclass(frozen=True)
+class Posted:
+    """One offer of ours as it lies outside.
+
+    Attributes
+    ----------
+    key : str
+        Under which it was offered.
+    reference : str
+        As in ``Handle.reference``.
+    open : bool
+        Whether its worker can still begin it there.
+    """
+
+    key: str
+    reference: str
+    open: bool
+
+    def __post_init__(self) -> None:
+        _check_key(self.key)
+        expect(bool(self.reference), "reference", self.reference, "some text")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One page of what lies outside, and the cursor of the next; empty at the end."""
+
+    posted: tuple[Posted, ...] = ()
+    cursor: str = ""

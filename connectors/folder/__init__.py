@@ -7,7 +7,7 @@ The spool::
 
     spool/
       ACCOUNT/                  one directory a worker or agency, %XX for odd characters
-        batch-DIGEST/           one directory a message, put in place whole
+        batch-KEY/              one directory a message, put in place whole
           tasks.csv             what is asked; short texts stand in it
           content/TOKEN.png     crops and long texts
           HOW-TO.txt

@@ -24,6 +24,7 @@ from connectors.base import (
     Idempotency,
     Identity,
     Limits,
+    Listed,
     Manifest,
     Misconfigured,
     Offer,
@@ -46,6 +47,7 @@ from connectors.folder.files import (
     write_file,
 )
 from connectors.folder.forgetting import forget_tasks
+from connectors.folder.listing import batches_behind
 from connectors.folder.names import (
     MAX_DIRECTORY,
     account_of,
@@ -205,6 +207,11 @@ class Folder:
                 source.rename(grave)
                 sync_directory(source.parent)
             shutil.rmtree(grave, ignore_errors=True)
+
+    def listing(self, cursor: str) -> Listed:
+        """Give the batches that lie in the workers' directories."""
+        with disk_errors("listing batches"):
+            return batches_behind(self._root, self._directories(), cursor)
 
     def forget(self, tokens: Collection[str]) -> tuple[str, ...]:
         """Delete what the spool holds of tasks: rows, contents, answers taken or not."""

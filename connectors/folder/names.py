@@ -8,6 +8,8 @@ from urllib.parse import unquote
 _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 MAX_DIRECTORY = 150
+MAX_KEY = 40
+_BATCH = "batch-"
 
 
 def directory_of(account: str) -> str:
@@ -29,6 +31,19 @@ def account_of(directory: str) -> str:
 
 
 def batch_of(key: str) -> str:
-    """Name the batch directory of an idempotency key; the same for ever."""
-    digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16)
-    return f"batch-{digest.hexdigest()}"
+    """Name the batch directory of an idempotency key; the same for ever.
+
+    The key can be read from it, unless it is long; then a digest stands for it.
+    """
+    spelt = directory_of(key)
+    if len(spelt) > MAX_KEY:
+        digest = blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16)
+        spelt = f".{digest.hexdigest()}"
+    return f"{_BATCH}{spelt}"
+
+
+def key_of(batch: str) -> str:
+    """Give the key back that :func:`batch_of` named; empty if it is none, or a digest."""
+    spelt = batch.removeprefix(_BATCH)
+    named = spelt != batch and not spelt.startswith(".")
+    return account_of(spelt) if named else ""

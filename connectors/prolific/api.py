@@ -48,6 +48,15 @@ class Api:
         path = f"projects/{quote(self._project, safe='')}/studies/"
         return self._every(path, "ordering=-date_created")
 
+    def studies_page(self, number: int) -> tuple[list[dict[str, Any]], bool]:
+        """Give one page of them, and whether one follows."""
+        path = f"projects/{quote(self._project, safe='')}/studies/"
+        query = f"ordering=-date_created&page={number}&page_size={_PAGE}"
+        told = self._rest.ask("GET", f"{path}?{query}", missing=True)
+        if told is None:  # past the last
+            return [], False
+        return self._results(told), bool(self._following(self._rest.thing(told)))
+
     def study(self, number: str) -> dict[str, Any] | None:
         """Read one study whole; None for one that is gone."""
         told = self._rest.ask("GET", f"studies/{quote(number, safe='')}/", missing=True)
@@ -134,11 +143,15 @@ class Api:
         for _ in range(_MOST_PAGES):
             told = self._rest.thing(self._rest.ask("GET", f"{path}?{asked}"))
             yield from self._results(told)
-            following = (told.get("_links") or {}).get("next") or {}
             # Only the query is taken over: the token goes to no other place.
-            asked = urlsplit(str(following.get("href") or "")).query
+            asked = urlsplit(self._following(told)).query
             if not asked:
                 return
+
+    def _following(self, told: Mapping[str, Any]) -> str:
+        """Read the link to the next page; empty on the last."""
+        following = (told.get("_links") or {}).get("next") or {}
+        return str(following.get("href") or "")
 
     def _results(self, told: object) -> list[dict[str, Any]]:
         results = self._rest.thing(told).get("results")

@@ -24,10 +24,12 @@ from connectors.base import (
     Idempotency,
     Identity,
     Limits,
+    Listed,
     Manifest,
     Misconfigured,
     Offer,
     Outcome,
+    Posted,
     Preview,
     Rejected,
     Role,
@@ -35,6 +37,7 @@ from connectors.base import (
     Visit,
 )
 from connectors.http import Http
+from connectors.index import Index
 from connectors.prolific.api import Api
 from connectors.prolific.hooks import Hooks
 from connectors.prolific.proof import Keys, read
@@ -54,6 +57,7 @@ MANIFEST: Final = Manifest(
 URL: Final = "https://api.prolific.com"
 DONE: Final = "https://app.prolific.com/submissions/complete"
 
+_OFFER: Final = "offer-"
 _GONE: Final = ("RETURNED", "TIMED-OUT", "SCREENED OUT", "REJECTED")
 _OPEN: Final = ("RESERVED", "ACTIVE", "PROCESSING", "UNKNOWN")
 _NEVER_SHOWN: Final = ("UNPUBLISHED", "SCHEDULED")
@@ -88,6 +92,8 @@ class Prolific:
         self._values = values
         self._page = values["page"].rstrip("/")
         self._keys = Keys(api.signing_keys)
+        # Prolific has no look-up of studies by name.
+        self._studies = Index(lambda: _named(api.studies()), newest_first=True)
         self._hooks = Hooks(api, self._page.replace("/from/", "/hooks/"))
 
     @property
@@ -107,11 +113,13 @@ class Prolific:
                 "page of this connector and worker_url lead to different places",
                 fix="set page to worker_url and /from/ and the connector's name",
             )
-        name = self._name(offer.key)
+        name = _name(offer.key)
         found = self._study(name)
         if found is None:
             group = self._api.group_of(offer.account, name)
-            found = self._api.draft(self._told(offer, name, group))
+            with self._studies.making(name) as made:
+                found = self._api.draft(self._told(offer, name, group))
+                made(str(found["id"]))
         number = str(found["id"])
         if found.get("status") in _NEVER_SHOWN:
             self._check(number, offer.account)
@@ -180,10 +188,29 @@ class Prolific:
 
     def find(self, key: str) -> Handle | None:
         """Ask for the study of this key; a draft that nobody has seen is not there."""
-        found = self._study(self._name(key))
+        found = self._study(_name(key))
         if found is None or found.get("status") in _NEVER_SHOWN:
             return None
         return Handle(key, str(found["id"]))
+
+    def listing(self, cursor: str) -> Listed:
+        """Give a page of the project's studies that were made here, drafts left out."""
+        if cursor and not (cursor.isascii() and cursor.isdigit()):
+            raise Rejected("the cursor is not one of this connector")
+        number = int(cursor or "1")
+        studies, more = self._api.studies_page(number)
+        posted = tuple(
+            Posted(
+                name.removeprefix(_OFFER),
+                str(study["id"]),
+                open=study.get("status") not in _ENDED,
+            )
+            for study in studies
+            for name in [str(study.get("internal_name") or "")]
+            if name.startswith(_OFFER) and name != _OFFER
+            if study.get("status") not in _NEVER_SHOWN
+        )
+        return Listed(posted, str(number + 1) if more else "")
 
     def withdraw(self, handle: Handle) -> None:
         """Stop the study; one that has ended or is gone is no error."""
@@ -245,7 +272,7 @@ class Prolific:
         for study in self._api.studies():
             if moment and str(study.get("date_created", "")) < moment:
                 return
-            if str(study.get("internal_name") or "").startswith("offer-"):
+            if str(study.get("internal_name") or "").startswith(_OFFER):
                 yield study
 
     def _returned(self, study: Mapping[str, Any]) -> tuple[list[Answer], bool]:
@@ -282,13 +309,16 @@ class Prolific:
         self._api.close()
 
     def _study(self, name: str) -> dict[str, Any] | None:
-        named = [one for one in self._api.studies() if one.get("internal_name") == name]
-        # Two drafts after a broken try: the one that was published counts.
-        named.sort(key=lambda one: one.get("status") in _NEVER_SHOWN)
-        return named[0] if named else None
-
-    def _name(self, key: str) -> str:
-        return f"offer-{opaque(self._key, 'offer', key)}"
+        """Read the study of a name as it is now; of two drafts the published one."""
+        there = []
+        for number in self._studies.find(name):
+            found = self._api.study(number)
+            if found is None:
+                self._studies.drop(name, number)
+            else:
+                there.append(found)
+        there.sort(key=lambda one: one.get("status") in _NEVER_SHOWN)
+        return there[0] if there else None
 
     def _code(self, account: str) -> str:
         """Make the completion code of a participant: of nobody else, and no proof."""
@@ -299,6 +329,15 @@ class Prolific:
 def _origin(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     return parts.scheme, parts.netloc
+
+
+def _name(key: str) -> str:
+    return f"{_OFFER}{key}"
+
+
+def _named(studies: Iterator[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    told = ((str(one.get("internal_name") or ""), str(one["id"])) for one in studies)
+    return ((name, number) for name, number in told if name.startswith(_OFFER))
 
 
 def _tokens(metadata: object) -> list[str]:

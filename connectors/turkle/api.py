@@ -60,13 +60,18 @@ class Api:
             fix="add the worker in Turkle, spelt as in `dispatcher workers list`",
         )
 
-    def project(self, name: str) -> dict[str, Any] | None:
-        """Find the first project of a name."""
-        return next((p for p in self._every("projects/") if p["name"] == name), None)
+    def every(self, kind: str) -> Iterator[dict[str, Any]]:
+        """Give all projects or batches, closed ones too."""
+        return self._every(f"{kind}/")
 
-    def batch(self, name: str) -> dict[str, Any] | None:
-        """Find the first batch of a name, closed ones too."""
-        return next((b for b in self._every("batches/") if b["name"] == name), None)
+    def read(self, kind: str, number: str) -> dict[str, Any] | None:
+        """Read one project or batch; None for one that is gone."""
+        told = self._rest.ask("GET", f"{kind}/{quote(number, safe='')}/", missing=True)
+        return None if told is None else self._rest.thing(told)
+
+    def page(self, kind: str, number: int) -> tuple[list[dict[str, Any]], bool]:
+        """Give one page of projects or batches, and whether one follows."""
+        return self._page(f"{kind}/", number)
 
     def create(self, kind: str, told: Mapping[str, Any]) -> dict[str, Any]:
         """Create a project or a batch; Turkle makes a second one if asked again."""
@@ -101,12 +106,18 @@ class Api:
         self._rest.close()
 
     def _every(self, path: str) -> Iterator[dict[str, Any]]:
-        for page in range(1, _MOST_PAGES):
-            told = self._rest.ask("GET", f"{path}?page={page}")
-            if isinstance(told, list):  # a server without pages
-                yield from told
+        for number in range(1, _MOST_PAGES):
+            results, more = self._page(path, number)
+            yield from results
+            if not more:
                 return
-            page_of = self._rest.thing(told)
-            yield from page_of["results"]
-            if not page_of.get("next"):
-                return
+
+    def _page(self, path: str, number: int) -> tuple[list[dict[str, Any]], bool]:
+        """Give a page; one that is past the last is empty."""
+        told = self._rest.ask("GET", f"{path}?page={number}", missing=True)
+        if told is None:
+            return [], False
+        if isinstance(told, list):  # a server without pages
+            return [self._rest.thing(one) for one in told], False
+        page_of = self._rest.thing(told)
+        return list(page_of["results"]), bool(page_of.get("next"))

@@ -8,8 +8,9 @@ are set and read back, and only then is it switched on.
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from connectors.base import (
@@ -21,8 +22,10 @@ from connectors.base import (
     Idempotency,
     Identity,
     Limits,
+    Listed,
     Manifest,
     Offer,
+    Posted,
     Preview,
     Rejected,
     Role,
@@ -30,6 +33,7 @@ from connectors.base import (
     Visit,
 )
 from connectors.http import Http
+from connectors.index import Index
 from connectors.tickets import Ticket, arrival, check_key, opaque, sign, token_and_key
 from connectors.turkle.api import Api
 
@@ -46,6 +50,8 @@ MANIFEST = Manifest(
 )
 
 _ALLOTTED_HOURS: Final = 24
+_OFFER, _WORK, _CLOSED = "offer-", "work-", "-closed"
+_OURS: Final = (_OFFER, _WORK)
 _PAGE: Final = (
     "<p>There is work for you. It opens on a page of its own; your personal link lets "
     'you in.</p><p><a href="{link}" target="_blank" rel="noopener noreferrer">Open the '
@@ -70,6 +76,9 @@ class Turkle:
         self._key = check_key(
             key, "write 32 random bytes in hex into the second line of secret_file"
         )
+        # Turkle has no look-up of projects and batches by name.
+        self._batches = Index(lambda: _named(api.every("batches")))
+        self._projects = Index(lambda: _named(api.every("projects")))
 
     @property
     def manifest(self) -> Manifest:
@@ -90,10 +99,19 @@ class Turkle:
                 fix="set worker_url under [surfaces]",
             )
         user = self._api.user(offer.account)
-        name = self._name(offer.key)
-        found = self._api.batch(name) or self._api.batch(_withdrawn(name))
-        if found is None:
-            project = self._project(offer.account, offer.link, user)
+        name = _name(offer.key)
+        found = self._batch(name) or self._draft(name, offer, user)
+        number = int(found["id"])
+        if found["name"] == name and not found["active"]:
+            self._api.permit("projects", int(found["project"]), user)
+            self._api.permit("batches", number, user)
+            self._api.change("batches", number, active=True)
+        return Handle(offer.key, str(number))
+
+    def _draft(self, name: str, offer: Offer, user: int) -> dict[str, Any]:
+        """Make a batch that is inactive: nobody sees it."""
+        project = self._project(offer.account, offer.link, user)
+        with self._batches.making(name) as made:
             found = self._api.create("batches", {
                 "name": name,
                 "project": project,
@@ -105,38 +123,76 @@ class Turkle:
                 "assignments_per_task": 1,
                 "allotted_assignment_time": _ALLOTTED_HOURS,
             })  # fmt: skip
-        number = int(found["id"])
-        if found["name"] == name and not found["active"]:
-            self._api.permit("projects", int(found["project"]), user)
-            self._api.permit("batches", number, user)
-            self._api.change("batches", number, active=True)
-        return Handle(offer.key, str(number))
+            made(str(found["id"]))
+        return found
 
     def _project(self, account: str, link: str, user: int) -> int:
         """Find or make the project of one worker; permitted before it has a batch."""
-        name = f"work-{opaque(self._key, 'project', account, link)}"
-        found = self._api.project(name) or self._api.create("projects", {
-            "name": name,
-            "filename": "work.html",
-            "html_template": _PAGE.format(link=html.escape(_plain(link))),
-            "login_required": True,
-            "assignments_per_task": 1,
-            "allotted_assignment_time": _ALLOTTED_HOURS,
-        })  # fmt: skip
-        self._api.permit("projects", int(found["id"]), user)
-        return int(found["id"])
+        name = f"{_WORK}{opaque(self._key, 'project', account, link)}"
+        there = [n for n in self._projects.find(name) if self._is(n, name)]
+        if not there:
+            with self._projects.making(name) as made:
+                found = self._api.create("projects", {
+                    "name": name,
+                    "filename": "work.html",
+                    "html_template": _PAGE.format(link=html.escape(_plain(link))),
+                    "login_required": True,
+                    "assignments_per_task": 1,
+                    "allotted_assignment_time": _ALLOTTED_HOURS,
+                })  # fmt: skip
+                there = [str(found["id"])]
+                made(there[0])
+        self._api.permit("projects", int(there[0]), user)
+        return int(there[0])
+
+    def _is(self, number: str, name: str) -> bool:
+        """Whether a project is still there and bears its name."""
+        found = self._api.read("projects", number)
+        if found is None or found["name"] != name:
+            self._projects.drop(name, number)
+            return False
+        return True
+
+    def _batch(self, name: str) -> dict[str, Any] | None:
+        """Read the batch of a name as it is now; of several one that was shown first."""
+        there = []
+        for number in self._batches.find(name):
+            found = self._api.read("batches", number)
+            if found is None or _base(found) != name:
+                self._batches.drop(name, number)
+            else:
+                there.append(found)
+        there.sort(key=lambda one: one["name"] == name and not one["active"])
+        return there[0] if there else None
 
     def find(self, key: str) -> Handle | None:
         """Ask for the batch of this key; one that was left inactive is not there yet."""
-        name = self._name(key)
-        found = self._api.batch(_withdrawn(name)) or self._api.batch(name)
+        name = _name(key)
+        found = self._batch(name)
         if found is None or (found["name"] == name and not found["active"]):
             return None
         return Handle(key, str(found["id"]))
 
+    def listing(self, cursor: str) -> Listed:
+        """Give a page of Turkle's list of batches; closed ones are told as such."""
+        if cursor and not (cursor.isascii() and cursor.isdigit()):
+            raise Rejected("the cursor is not one of this connector")
+        number = int(cursor or "1")
+        batches, more = self._api.page("batches", number)
+        posted = tuple(
+            Posted(
+                _base(one).removeprefix(_OFFER),
+                str(one["id"]),
+                open=bool(one["active"]) and not one.get("completed"),
+            )
+            for one in batches
+            if _base(one).startswith(_OFFER) and _base(one) != _OFFER
+        )
+        return Listed(posted, str(number + 1) if more else "")
+
     def withdraw(self, handle: Handle) -> None:
         """Close the batch and mark it closed by us; gone already is no error."""
-        name = _withdrawn(self._name(handle.key))
+        name = f"{_name(handle.key)}{_CLOSED}"
         number = int(handle.reference)
         self._api.change("batches", number, active=False, name=name)
 
@@ -168,12 +224,19 @@ class Turkle:
         """Close the connections that are kept open."""
         self._api.close()
 
-    def _name(self, key: str) -> str:
-        return f"offer-{opaque(self._key, 'offer', key)}"
+
+def _name(key: str) -> str:
+    return f"{_OFFER}{key}"
 
 
-def _withdrawn(name: str) -> str:
-    return f"{name}-closed"
+def _base(batch: Mapping[str, Any]) -> str:
+    """Name of a batch as it was made."""
+    return str(batch["name"]).removesuffix(_CLOSED)
+
+
+def _named(told: Iterator[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    named = ((_base(one), str(one["id"])) for one in told)
+    return ((name, number) for name, number in named if name.startswith(_OURS))
 
 
 def _plain(link: str) -> str:

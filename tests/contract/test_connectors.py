@@ -21,6 +21,7 @@ from connectors.folder.names import batch_of, directory_of
 from connectors.hostile import Fault, Hostile, Memory
 from connectors.http import Http
 from connectors.inhouse import Inhouse, Ticket, sign
+from connectors.listing_contract import ListingContract
 from connectors.s3 import CONNECTOR as S3
 from connectors.s3 import S3Feed
 from connectors.segment import SegmentFeed
@@ -80,13 +81,13 @@ def folder_bench(tmp_path: Path, form: str) -> Bench:
     )
 
 
-class TestFolderOfCsv(MarketContract):
+class TestFolderOfCsv(ListingContract):
     @pytest.fixture
     def bench(self, tmp_path):
         return folder_bench(tmp_path, "csv")
 
 
-class TestFolderOfJsonLines(MarketContract):
+class TestFolderOfJsonLines(ListingContract):
     @pytest.fixture
     def bench(self, tmp_path):
         return folder_bench(tmp_path, "jsonl")

@@ -24,8 +24,9 @@ from connectors.base import (
     TryLater,
     Visit,
 )
-from connectors.contract import NOW, Bench, MarketContract, offer_for
+from connectors.contract import NOW, Bench, offer_for
 from connectors.errors import Misconfigured
+from connectors.listing_contract import ListingContract
 from connectors.prolific import CONNECTOR, Prolific
 from tests.contract.prolific_server import (
     PROJECT,
@@ -126,7 +127,7 @@ def forged(server: Server) -> list[Visit]:
     ]
 
 
-class TestProlific(MarketContract):
+class TestProlific(ListingContract):
     @pytest.fixture
     def bench(self, server: Server) -> Bench:
         numbers = itertools.count()
@@ -213,6 +214,48 @@ def test_a_study_is_found_on_any_page_of_many(server):
     market = open_at(server)
     handles = [market.publish(offer(f"k{n}")) for n in range(7)]
     assert [market.find(f"k{n}") for n in range(7)] == handles
+
+
+def test_offers_cost_the_same_however_many_studies_lie_there(server):
+    server.page_size = 100
+    before = open_at(server)
+    for number in range(3):
+        before.publish(offer(f"old{number}"))
+    [old, *_] = server.studies.values()
+    for number in range(2000):
+        server.studies[f"x{number}"] = {
+            **old, "id": f"x{number}", "internal_name": f"offer-x{number}",
+        }  # fmt: skip
+    market = open_at(server)
+    market.publish(offer("first"))  # lists them all, once
+    began = len(server.receiver.requests)
+    for number in range(10):
+        handle = market.publish(offer(f"k{number}"))
+        assert market.find(f"k{number}") == handle
+    calls = [one.path for one in server.receiver.requests[began:]]
+    assert not any("/projects/" in path for path in calls)
+    assert len(calls) == 10 * 6  # group, its members, draft, check, publish; find
+
+
+def test_a_draft_whose_making_got_no_answer_is_looked_for(server):
+    market = open_at(server)
+    market.publish(offer("k0"))
+    respond = server.receiver.respond
+
+    def cut(request):
+        if request.method == "POST" and request.path.endswith("/studies/"):
+            respond(request)
+            return None
+        return respond(request)
+
+    server.receiver.respond = cut
+    with pytest.raises(TryLater):
+        market.publish(offer("k1"))
+    server.receiver.respond = respond
+    assert market.find("k1") is None  # nobody has seen the draft
+    market.publish(offer("k1"))
+    named = [study["internal_name"] for study in server.studies.values()]
+    assert len(named) == len(set(named)) == 2
 
 
 @pytest.mark.parametrize("state", ["RETURNED", "TIMED-OUT", "SCREENED OUT", "REJECTED"])

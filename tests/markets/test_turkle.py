@@ -10,9 +10,10 @@ from datetime import timedelta
 import pytest
 
 from connectors.base import Content, Item, Offer, Rejected, Settings, Visit
-from connectors.contract import NOW, Bench, MarketContract, offer_for
+from connectors.contract import NOW, Bench, offer_for
 from connectors.errors import Misconfigured, TryLater
 from connectors.inhouse import Ticket, sign
+from connectors.listing_contract import ListingContract
 from connectors.turkle import CONNECTOR, MANIFEST
 from connectors.turkle.api import Api
 from tests.markets.turkle_server import turkle_server
@@ -85,7 +86,7 @@ def visit(account, now):
     return Visit({"token": sign(KEY, Ticket(account, "t1", now + timedelta(hours=1)))})
 
 
-class TestTurkle(MarketContract):
+class TestTurkle(ListingContract):
     @pytest.fixture
     def bench(self, clean):
         foreign = sign(b"o" * 32, Ticket("ann", "t1", NOW + timedelta(hours=1)))
@@ -110,7 +111,7 @@ def tasks(server) -> list[int]:
 
 
 def secrets_of(offer: Offer) -> list[str]:
-    return [offer.key, *(item.token for item in offer.items), "#k=", "token="]
+    return [*(item.token for item in offer.items), "#k=", "token="]
 
 
 @pytest.fixture
@@ -202,7 +203,7 @@ def test_what_was_withdrawn_stays_closed(clean, offer):
     assert not batch["active"]
 
 
-def test_turkle_holds_no_key_and_no_token_of_ours(clean, offer):
+def test_turkle_holds_no_secret_and_no_token_of_ours(clean, offer):
     open_at(clean).publish(offer)
     text = held(clean).decode()
     assert LINK in text
