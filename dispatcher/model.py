@@ -117,7 +117,7 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     },
     "qualification": {
         "open": frozenset({"passed", "failed"}),
-        "failed": frozenset({"open", "passed"}),  # one more try, or an operator's word
+        "failed": frozenset({"open"}),  # one more try
         "passed": frozenset(),
     },
 }
@@ -757,6 +757,7 @@ class Payment(SQLModel, table=True):
         Index(None, "account_id", "kind"),
         Index(None, "piece"),
         Index(None, "run_id"),
+        Index(None, "reference"),
     )
     kind: str = Field(sa_column=Column(String(8), primary_key=True))
     about: int = Field(sa_column=_id())

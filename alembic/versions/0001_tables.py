@@ -631,6 +631,7 @@ def _money() -> None:
     )
     op.create_index("ix_payment_piece", "payment", ["piece"])
     op.create_index("ix_payment_run_id", "payment", ["run_id"])
+    op.create_index("ix_payment_reference", "payment", ["reference"])
 
     op.create_table(
         "money_line",

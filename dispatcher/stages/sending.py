@@ -31,12 +31,13 @@ from connectors.base import (
     TryLater,
 )
 from connectors.quoting import heard
-from dispatcher import keys, meters
+from dispatcher import keys, meters, money
 from dispatcher.circuits import FAULTS, Circuits, Turns
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import ledger as gate_rows
+from dispatcher.store import money as purse
 from dispatcher.store import sending as rows
 from dispatcher.store.repeating import committed
 from dispatcher.store.sending import CargoRow, MessageRow, Outcome
@@ -47,6 +48,9 @@ LEASE: Final = 300 * MICRO
 
 BATCH: Final = 50
 """Messages of one connector sent in one turn."""
+
+BROKE: Final = 60 * MICRO
+"""How long a message waits that there is no money for, before it is tried again."""
 
 MENDING: Final = 60 * MICRO
 """How long a connector rests that only the operator can mend."""
@@ -179,7 +183,8 @@ class Sending:
             lease.check_epoch(tx, lease.SHARD, epoch)
             parted = self._shows_to_others(tx, name)
             limit = 0 if parted else self._circuits.room(name, BATCH)
-            return parted, rows.claim(tx, name, epoch, now, now + LEASE, limit)
+            claimed = rows.claim(tx, name, epoch, now, now + LEASE, limit)
+            return parted, self._affordable(tx, name, claimed, epoch)
 
         parted, messages = committed(self._store, claim)
         if parted:
@@ -201,6 +206,25 @@ class Sending:
             outcomes.append(self._deliver(name, parcel))
         return self._settle(name, epoch, outcomes, barred)
 
+    def _affordable(
+        self, tx: Tx, name: str, claimed: list[MessageRow], epoch: int
+    ) -> list[MessageRow]:
+        """Take the money for messages that were claimed; what has none goes back."""
+        connector, now = self._connectors[name], self._clock()
+        if not claimed or not isinstance(connector, Market):
+            return claimed
+        pays = connector.manifest.pays
+        stays = money.send_off(tx, name, claimed, pays=pays, now=now)
+        kept = stays.waiting | stays.idle
+        back = [
+            Outcome(one.id, "ready", now + BROKE, 1, None, one.error)
+            for one in claimed
+            if one.id in kept
+        ]
+        rows.settle(tx, epoch, back)
+        rows.cancel(tx, sorted(stays.idle))
+        return [one for one in claimed if one.id not in kept]
+
     def _shows_to_others(self, tx: Tx, name: str) -> bool:
         """Whether accounts that were not booked could open what is sent there."""
         connector = self._connectors[name]
@@ -216,12 +240,14 @@ class Sending:
     ) -> int:
         sent = [one.id for one in outcomes if one.state == "sent"]
         dead = [one.id for one in outcomes if one.state == "dead"]
-        feed = self._connectors[name].manifest.role is Role.FEED
-        arrived = "published" if feed else "sent"
+        manifest = self._connectors[name].manifest
+        arrived = "published" if manifest.role is Role.FEED else "sent"
 
         def settle(tx: Tx) -> list[tuple[str, dict[str, int]]]:
             lease.check_epoch(tx, lease.SHARD, epoch)
             rows.settle(tx, epoch, outcomes)
+            if manifest.pays:
+                purse.note_sent(tx, [(o.id, o.handle) for o in outcomes if o.handle])
             return [
                 ("dead", rows.end_tasks(tx, barred)),
                 (arrived, rows.mark_tasks(tx, sent, arrived, barred)),
@@ -250,6 +276,8 @@ class Sending:
             blocked = rows.is_blocked(tx, message.account_id)
             force = current_policy(tx)
             own = list(rows.cargo(tx, message.id)) if message.kind == "publish" else []
+            offers = message.kind == "offer"
+            promised = purse.reward_of(tx, message.id) if offers else None
         paused = {"all", f"connector:{name}"} & stopped
         if paused or any(f"run#{row.run_id}" in stopped for row in own):
             return _Parcel(message, idle=True)
@@ -257,9 +285,11 @@ class Sending:
             return self._pack_withdrawal(message)
         if blocked:
             return _Parcel(message, refusal="the account is blocked")
-        if message.kind == "offer":
+        if offers:
             token = keys.pseudonym(self._store.key("task-key"), "w", str(message.id))
-            return _Parcel(message, self._offer(connector, message, [Item(token)]))
+            offer = self._offer(connector, message, [Item(token)])
+            reward = None if promised is None else money.money_of(*promised)
+            return _Parcel(message, replace(offer, reward=reward))
         barred = tuple(row.task_id for row in own if not _may_go(force, row))
         items = self._items(connector, force, own)
         if not items:

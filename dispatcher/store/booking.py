@@ -86,7 +86,11 @@ def keep_planned(tx: Tx, kept: Iterable[tuple[int, int, bytes]]) -> None:
 def without_offer(
     tx: Tx, connectors: Sequence[str], since: int
 ) -> list[tuple[int, str]]:
-    """Accounts with planned work that were told of none since: (account, connector)."""
+    """Accounts with planned work that were told of none since: (account, connector).
+
+    Nor is one told again while an offer was put off and waits, or while a piece of work
+    that a market pays for is open.
+    """
     return [
         (row[0], row[1])
         for row in tx.rows(
@@ -96,7 +100,10 @@ def without_offer(
             " WHERE p.state = 'applied' AND length(s.entries) > 0"
             " AND a.state = 'active' AND a.connector = ANY(?) AND NOT EXISTS ("
             " SELECT 1 FROM outbox o WHERE o.account_id = a.id AND o.kind = 'offer'"
-            " AND o.created_at > ?) ORDER BY a.id",
+            " AND (o.created_at > ? OR o.state IN ('ready', 'leased')"
+            " AND o.due > o.created_at))"
+            " AND NOT EXISTS (SELECT 1 FROM payment m WHERE m.account_id = a.id"
+            " AND m.kind = 'reward' AND m.state = 'reserved') ORDER BY a.id",
             [connectors, since],
         )
     ]

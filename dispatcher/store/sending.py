@@ -148,6 +148,14 @@ def settle(tx: Tx, epoch: int, outcomes: Sequence[Outcome]) -> int:
     return settled
 
 
+def cancel(tx: Tx, outbox_ids: Sequence[int]) -> None:
+    """Drop messages that wait: what they tell of is no more."""
+    tx.execute(
+        "UPDATE outbox SET state = 'cancelled' WHERE id = ANY(?) AND state = 'ready'",
+        [outbox_ids],
+    )
+
+
 def mark_tasks(
     tx: Tx, outbox_ids: Sequence[int], state: str, kept_back: Sequence[int]
 ) -> dict[str, int]:

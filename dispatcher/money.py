@@ -1,0 +1,250 @@
+"""What leaves only while there is money for it: budgets of runs, kept before the fact.
+
+What work may cost is taken out of the budget in the very transaction in which the work
+is handed out, and given back when nothing came of it. So a cap holds whatever happens
+after: a crash, two daemons, ten workers at once. Where no budget is set nothing is
+counted, but for a market that pays its workers itself: there nothing leaves without.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, Protocol
+
+import numpy as np
+
+from connectors.money import Money
+from dispatcher.store import money as rows
+from dispatcher.store.money import UNIT, BudgetRow, FieldRow, PaymentRow
+from dispatcher.store.transaction import Tx
+
+LOOK: Final = 256
+"""Planned fields of an account that are looked at for the run that pays an offer."""
+
+ACTOR: Final = "daemon"
+
+
+class Message(Protocol):
+    """What is asked of a message that is to leave."""
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+
+    @property
+    def account_id(self) -> int:
+        """Whom it goes to."""
+
+    @property
+    def kind(self) -> str:
+        """``publish``, ``offer`` or ``withdraw``."""
+
+
+@dataclass(frozen=True)
+class Stays:
+    """Messages that may not leave now.
+
+    Attributes
+    ----------
+    waiting : frozenset of int
+        There is no money for them, perhaps later.
+    idle : frozenset of int
+        They offer work that there is no more.
+    """
+
+    waiting: frozenset[int] = frozenset()
+    idle: frozenset[int] = frozenset()
+
+
+def money_of(parts: int, currency: str) -> Money:
+    """Make an amount of whole millionths: ``1200000`` is 1.20."""
+    amount = Decimal(parts) / UNIT
+    if parts % 10_000 == 0:  # as most currencies are written
+        amount = amount.quantize(Decimal("0.01"))
+    return Money(amount, currency)
+
+
+def parts_of(money: Money) -> int:
+    """Count an amount in millionths."""
+    parts = money.in_parts(UNIT)
+    assert parts is not None, "an amount has at most six digits"
+    return parts
+
+
+def send_off(
+    tx: Tx, connector: str, messages: Sequence[Message], *, pays: bool, now: int
+) -> Stays:
+    """Take the money for what is about to leave; say what has to stay.
+
+    Parameters
+    ----------
+    tx : Tx
+        The transaction that claims the messages.
+    connector : str
+        A market.
+    messages : sequence of Message
+        For it.
+    pays : bool
+        Whether the market pays its workers itself.
+    now : int
+    """
+    if not pays and not rows.budgets(tx):
+        return Stays()
+    if pays:
+        offers = [one for one in messages if one.kind == "offer"]
+        return _send_pieces(tx, connector, offers, now)
+    return _send_fields(tx, [one.id for one in messages if one.kind == "publish"], now)
+
+
+def _send_pieces(tx: Tx, connector: str, offers: Sequence[Message], now: int) -> Stays:
+    known = rows.lock_payments(tx, "reward", [one.id for one in offers])
+    waiting, idle = set(), set()
+    for offer in offers:
+        before = known.get(offer.id)
+        if before is not None:  # what was promised once stays promised
+            if before.state not in rows.TAKES and not _take_again(tx, before, now):
+                waiting.add(offer.id)
+            continue
+        runs = _runs_for(tx, offer.account_id)
+        if not runs:
+            idle.add(offer.id)
+        elif not _take_piece(tx, connector, offer, runs, now):
+            waiting.add(offer.id)
+    return Stays(frozenset(waiting), frozenset(idle))
+
+
+def _runs_for(tx: Tx, account_id: int) -> list[int]:
+    """Runs of the fields planned for an account, most fields first."""
+    planned = np.frombuffer(rows.planned_for(tx, account_id), "<i8")[:LOOK]
+    counts = rows.runs_of(tx, planned.tolist())
+    return sorted(counts, key=lambda run_id: (-counts[run_id], run_id))
+
+
+def _take_again(tx: Tx, before: PaymentRow, now: int) -> bool:
+    held = rows.lock_budgets(tx, [before.run_id])[before.run_id]
+    return rows.reserve(tx, held, [before], now=now, actor=ACTOR) is not None
+
+
+def _take_piece(
+    tx: Tx, connector: str, offer: Message, runs: Sequence[int], now: int
+) -> bool:
+    """Take the reward out of the first budget that has room for it."""
+    held = rows.lock_budgets(tx, runs)
+    for budget in (held[run_id] for run_id in runs if run_id in held):
+        wanted = PaymentRow(
+            kind="reward",
+            about=offer.id,
+            run_id=budget.run_id,
+            account_id=offer.account_id,
+            connector=connector,
+            piece=offer.id,
+            amount=budget.reward,
+            fee=budget.fee_of(budget.reward),
+        )
+        if budget.reward and rows.reserve(tx, budget, [wanted], now=now, actor=ACTOR):
+            return True
+    return False
+
+
+def _send_fields(tx: Tx, outbox_ids: Sequence[int], now: int) -> Stays:
+    """Take what the fields of messages earn: those of one message all, or none."""
+    carried: dict[int, list[FieldRow]] = defaultdict(list)
+    for task in rows.carried(tx, outbox_ids):
+        carried[task.outbox_id].append(task)
+    tasks = [task for own in carried.values() for task in own]
+    known = rows.lock_payments(tx, "field", [task.task_id for task in tasks])
+    held = rows.lock_budgets(tx, {task.run_id for task in tasks})
+    waiting = set()
+    for outbox_id, own in carried.items():
+        wanted = _unpaid(own, known, held)
+        left = {run_id: held[run_id].room(now) for run_id in wanted}
+        if any(sum(p.total for p in w) > left[run] for run, w in wanted.items()):
+            waiting.add(outbox_id)
+            continue
+        for run_id, mine in wanted.items():
+            after = rows.reserve(tx, held[run_id], mine, now=now, actor=ACTOR)
+            assert after is not None, "there was room under the lock"
+            held[run_id] = after
+    return Stays(frozenset(waiting))
+
+
+def _unpaid(
+    tasks: Iterable[FieldRow],
+    known: dict[int, PaymentRow],
+    held: dict[int, BudgetRow],
+) -> dict[int, list[PaymentRow]]:
+    """What has to be taken for tasks, by run; nothing for what was taken before."""
+    wanted: dict[int, list[PaymentRow]] = defaultdict(list)
+    for task in tasks:
+        budget, before = held.get(task.run_id), known.get(task.task_id)
+        taken = before is not None and before.state in rows.TAKES
+        if budget is None or taken or not (before or budget.bonus):
+            continue
+        wanted[task.run_id].append(before or _bonus(budget, task, None))
+    return wanted
+
+
+def _bonus(budget: BudgetRow, task: FieldRow, piece: int | None) -> PaymentRow:
+    """What one field earns; a market adds its fee where it pays it."""
+    fee = 0 if piece is None else budget.fee_of(budget.bonus)
+    return PaymentRow(
+        kind="field",
+        about=task.task_id,
+        run_id=budget.run_id,
+        account_id=task.account_id,
+        connector=task.connector,
+        piece=piece,
+        amount=budget.bonus,
+        fee=fee,
+    )
+
+
+def hand_out(tx: Tx, task: FieldRow, now: int) -> bool:
+    """Take what a field earns that our page is about to show.
+
+    Parameters
+    ----------
+    tx : Tx
+        The transaction that books the showing.
+    task : FieldRow
+        ``outbox_id`` is not looked at.
+    now : int
+
+    Returns
+    -------
+    bool
+        False: there is no money for it, and it must not be shown.
+    """
+    budget = rows.budget(tx, task.run_id)
+    if budget is None or not budget.bonus:
+        return True
+    piece = rows.piece_in_hand(tx, task.account_id)
+    if piece is not None and piece[1] != budget.currency:
+        return False  # one piece of work is paid in one currency
+    held = rows.lock_budgets(tx, [task.run_id]).get(task.run_id)
+    if held is None or not held.bonus:
+        return True
+    wanted = _bonus(held, task, None if piece is None else piece[0])
+    return rows.reserve(tx, held, [wanted], now=now, actor=ACTOR) is not None
+
+
+def broke_runs(tx: Tx, now: int) -> frozenset[int]:
+    """Runs of which nothing more can be shown on our page: the money is taken."""
+    return frozenset(
+        row.run_id
+        for row in rows.budgets(tx)
+        if row.bonus and row.room(now) < row.bonus
+    )
+
+
+def is_between_pieces(tx: Tx, account_id: int) -> bool:
+    """Whether an account of a market that pays has no piece of work open.
+
+    What it did now would be paid by nobody; the next offer comes with its own reward.
+    """
+    return (
+        rows.had_pieces(tx, account_id) and rows.piece_in_hand(tx, account_id) is None
+    )

@@ -1,0 +1,268 @@
+"""What the paying stage looks for: payments that have to move, and what is to be paid.
+
+Every look is bounded by its limit, and by the payments that are under way; one that was
+looked at and has to wait is looked at again later (``due``), so that none holds up
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from dispatcher.store.money import COLUMNS, PaymentRow
+from dispatcher.store.transaction import Tx
+
+_FIELDS: Final = (
+    f"SELECT {COLUMNS} FROM payment p JOIN task t ON t.id = p.about"
+    " LEFT JOIN answer a ON a.task_id = t.id WHERE p.kind = 'field'"
+)
+_TAIL: Final = " ORDER BY p.about LIMIT ? FOR UPDATE OF p"
+
+
+def _found(tx: Tx, text: str, parameters: Sequence[int | str]) -> list[PaymentRow]:
+    return [PaymentRow(*row) for row in tx.rows(text, parameters)]
+
+
+def lost_fields(tx: Tx, limit: int) -> list[PaymentRow]:
+    """Reserved for fields that came back unanswered, or with no valid answer."""
+    return _found(
+        tx,
+        f"{_FIELDS} AND p.state = 'reserved' AND (t.state IN"
+        " ('returned', 'expired', 'dead') OR (t.state = 'answered' AND a.valid = 0))"
+        + _TAIL,
+        [limit],
+    )
+
+
+def late_fields(tx: Tx, now: int, limit: int) -> list[PaymentRow]:
+    """Released for fields that were answered after all."""
+    return _found(
+        tx,
+        f"{_FIELDS} AND p.state = 'released' AND p.due <= ?"
+        " AND t.state = 'answered' AND a.valid = 1" + _TAIL,
+        [now, limit],
+    )
+
+
+def earned_fields(tx: Tx, now: int, before: int, limit: int) -> list[PaymentRow]:
+    """Fields outside of pieces that are settled, or were answered before a moment.
+
+    A field is settled when enough answers came, whether they agree or not. One whose
+    person was erased has no answer any more: its work was done.
+    """
+    return _found(
+        tx,
+        f"SELECT {COLUMNS} FROM payment p JOIN task t ON t.id = p.about"
+        " LEFT JOIN answer a ON a.task_id = t.id"
+        " LEFT JOIN result r ON r.entry_id = t.entry_id"
+        " WHERE p.kind = 'field' AND p.state = 'reserved' AND p.piece IS NULL"
+        " AND p.due <= ? AND t.state = 'answered'"
+        " AND (a.valid IS NULL OR (a.valid = 1 AND (r.state <> 'open' OR a.at <= ?)))"
+        + _TAIL,
+        [now, before, limit],
+    )
+
+
+def stranded_fields(tx: Tx, limit: int) -> list[PaymentRow]:
+    """Answered fields of pieces of work that were settled without them."""
+    return _found(
+        tx,
+        f"SELECT {COLUMNS} FROM payment p JOIN task t ON t.id = p.about"
+        " JOIN payment w ON w.kind = 'reward' AND w.about = p.piece"
+        " WHERE p.kind = 'field' AND p.state = 'reserved' AND t.state = 'answered'"
+        " AND w.state NOT IN ('reserved', 'held')" + _TAIL,
+        [limit],
+    )
+
+
+def ended_pieces(tx: Tx, now: int, limit: int) -> list[PaymentRow]:
+    """Rewards of pieces of work that have ended at the market and are not settled."""
+    return _found(
+        tx,
+        f"SELECT {COLUMNS} FROM payment p WHERE p.kind = 'reward' AND p.due <= ?"
+        " AND (p.state IN ('reserved', 'held') AND p.progress IN ('gone', 'approved',"
+        " 'rejected') OR p.state = 'reserved' AND p.progress = 'submitted'"
+        " OR p.state = 'released' AND p.progress IN ('submitted', 'approved'))"
+        " ORDER BY p.due, p.about LIMIT ? FOR UPDATE",
+        [now, limit],
+    )
+
+
+def unsent_pieces(tx: Tx, limit: int) -> list[tuple[PaymentRow, int]]:
+    """Rewards whose offer will not leave any more, with how often it was tried."""
+    rows = tx.rows(
+        f"SELECT {COLUMNS}, o.attempts FROM payment p JOIN outbox o ON o.id = p.about"
+        " WHERE p.kind = 'reward' AND p.state = 'reserved' AND p.progress IS NULL"
+        " AND o.state IN ('dead', 'cancelled') ORDER BY p.about LIMIT ?"
+        " FOR UPDATE OF p",
+        [limit],
+    )
+    return [(PaymentRow(*row[:-1]), int(row[-1])) for row in rows]
+
+
+def look_later(tx: Tx, found: Iterable[PaymentRow], due: int) -> None:
+    """Look at payments again at a moment."""
+    tx.update_many(
+        "payment", ["kind", "about"], ["due"], [(r.kind, r.about, due) for r in found]
+    )
+
+
+class Work(NamedTuple):
+    """What was done in a piece of work.
+
+    ``live`` tasks are in the worker's hands, ``valid`` ones were answered well, and of
+    those ``open`` ones still wait for others' answers.
+    """
+
+    live: int
+    valid: int
+    open: int
+
+
+def work_in(tx: Tx, piece: PaymentRow) -> Work:
+    """What an account did since a piece of work was offered to it.
+
+    An account has one piece open at a time, so what it does then is done in it.
+    """
+    row = tx.one(
+        "SELECT coalesce(sum(CASE WHEN t.state = 'shown' THEN 1 ELSE 0 END), 0),"
+        " coalesce(sum(CASE WHEN t.state = 'answered' AND coalesce(a.valid, 1) = 1"
+        " THEN 1 ELSE 0 END), 0),"
+        " coalesce(sum(CASE WHEN a.valid = 1 AND coalesce(r.state, 'open') = 'open'"
+        " THEN 1 ELSE 0 END), 0)"
+        " FROM task t LEFT JOIN answer a ON a.task_id = t.id"
+        " LEFT JOIN result r ON r.entry_id = t.entry_id"
+        " WHERE t.account_id = ? AND t.created_at >= ?",
+        [piece.account_id, piece.created_at],
+    )
+    assert row is not None, "a sum has a row"
+    return Work(*map(int, row))
+
+
+def fields_of(tx: Tx, piece: int) -> list[tuple[PaymentRow, bool]]:
+    """Reserved for fields of a piece of work, and whether each was answered well."""
+    rows = tx.rows(
+        f"SELECT {COLUMNS}, CASE WHEN t.state = 'answered'"
+        " AND coalesce(a.valid, 1) = 1 THEN 1 ELSE 0 END FROM payment p"
+        " JOIN task t ON t.id = p.about LEFT JOIN answer a ON a.task_id = t.id"
+        " WHERE p.kind = 'field' AND p.piece = ? AND p.state = 'reserved'"
+        " ORDER BY p.about FOR UPDATE OF p",
+        [piece],
+    )
+    return [(PaymentRow(*row[:-1]), bool(row[-1])) for row in rows]
+
+
+# -- what a market tells -----------------------------------------------------------------
+
+
+class ToldRow(NamedTuple):
+    """A reward by the market's name of its offer, and whose it is."""
+
+    about: int
+    account: str
+    submission: str | None
+    progress: str | None
+
+
+def by_reference(
+    tx: Tx, connector: str, references: Collection[str]
+) -> dict[str, ToldRow]:
+    """Rewards of a connector by the market's names of their offers, locked."""
+    rows = tx.rows(
+        "SELECT p.reference, p.about, c.name, p.submission, p.progress FROM payment p"
+        " JOIN account c ON c.id = p.account_id WHERE p.connector = ?"
+        " AND p.kind = 'reward' AND p.reference = ANY(?)"
+        " ORDER BY p.about FOR UPDATE OF p",
+        [connector, sorted(set(references))],
+    )
+    return {row[0]: ToldRow(*row[1:]) for row in rows}
+
+
+def note_progress(
+    tx: Tx, told: Iterable[tuple[int, str | None, str]], now: int
+) -> None:
+    """Keep how pieces of work stand: message, submission, progress."""
+    tx.update_many(
+        "payment",
+        ["kind", "about"],
+        ["submission", "progress", "due", "at"],
+        [("reward", about, number, word, now, now) for about, number, word in told],
+    )
+
+
+# -- what is to be paid ------------------------------------------------------------------
+
+
+class DueRow(NamedTuple):
+    """One payment that a market is asked for: a reward, or the bonus of a piece.
+
+    ``abouts`` are its payments: the message, or the tasks of all its fields.
+    """
+
+    kind: str
+    piece: int
+    run_id: int
+    account: str
+    reference: str
+    submission: str
+    currency: str
+    amount: int
+    attempts: int
+    abouts: tuple[int, ...]
+
+
+_DUE: Final = (
+    "SELECT w.about, w.run_id, c.name, w.reference, w.submission, b.currency,"
+    " w.amount, w.attempts FROM payment w JOIN account c ON c.id = w.account_id"
+    " JOIN budget b ON b.run_id = w.run_id WHERE w.kind = 'reward' AND w.connector = ?"
+    " AND w.reference IS NOT NULL AND w.submission IS NOT NULL"
+)
+
+
+def due_rewards(tx: Tx, connector: str, now: int, limit: int) -> list[DueRow]:
+    """Rewards that a market is to pay now, locked."""
+    rows = tx.rows(
+        f"{_DUE} AND w.state = 'due' AND w.due <= ? ORDER BY w.due, w.about LIMIT ?"
+        " FOR UPDATE OF w",
+        [connector, now, limit],
+    )
+    return [DueRow._make(("reward", *row, (row[0],))) for row in rows]
+
+
+def due_bonuses(tx: Tx, connector: str, now: int, limit: int) -> list[DueRow]:
+    """Bonuses of pieces whose reward is paid, locked: what their fields earned."""
+    found = []
+    for about, *rest, _, _ in tx.rows(
+        f"{_DUE} AND w.state = 'paid' AND EXISTS (SELECT 1 FROM payment p"
+        " WHERE p.kind = 'field' AND p.piece = w.about AND p.state = 'due'"
+        " AND p.due <= ?) ORDER BY w.about LIMIT ? FOR UPDATE OF w",
+        [connector, now, limit],
+    ):
+        fields = tx.rows(
+            "SELECT about, amount, attempts FROM payment WHERE kind = 'field'"
+            " AND piece = ? AND state = 'due' ORDER BY about FOR UPDATE",
+            [about],
+        )
+        total = sum(row[1] for row in fields)
+        tries = max(row[2] for row in fields)
+        tasks = tuple(int(row[0]) for row in fields)
+        found.append(DueRow._make(("field", about, *rest, total, tries, tasks)))
+    return found
+
+
+def count_try(tx: Tx, due: DueRow, until: int) -> None:
+    """Count an attempt before it is made, and let nobody else make one meanwhile."""
+    tx.execute(
+        "UPDATE payment SET attempts = ?, due = ? WHERE kind = ? AND about = ANY(?)",
+        [due.attempts + 1, until, due.kind, list(due.abouts)],
+    )
+
+
+def put_off(tx: Tx, due: DueRow, until: int, why: str) -> None:
+    """Try a payment again at a moment; say why it did not work."""
+    tx.execute(
+        "UPDATE payment SET due = ?, why = ? WHERE kind = ? AND about = ANY(?)"
+        " AND state = 'due'",
+        [until, why, due.kind, list(due.abouts)],
+    )
