@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from policies.answers import Mark, Valid
 from policies.distance import medoid
 from policies.document.policy import Field
+from policies.skill import EXPECTED_RIGHT
 
 FREE_VALUES = 1_000
 PRIOR_ANSWERS = 20.0
-EXPECTED_RIGHT = 0.8
 MIN_CONFIDENCE = 0.6
 
 

@@ -60,12 +60,11 @@ def read_example(field: Reader, asked: Field) -> Example | None:
 
 def _fault(asked: Field, value: str, answer: str) -> str:
     """Say why the answer would not be taken; nothing if it would."""
-    if asked.ask == "spans":
-        strange = [line for line in answer.splitlines() if line.strip() not in value]
-        return "each line is a passage of `shown`, word for word" if strange else ""
     # Judging an answer needs the policy's words: at the top the two would import each
     # other.
     from policies.answers import Invalid, check
+    from policies.passages import located
 
-    verdict = check(asked, answer)
+    raw = located(asked, answer, value)
+    verdict = raw if isinstance(raw, Invalid) else check(asked, raw)
     return verdict.reason if isinstance(verdict, Invalid) else ""

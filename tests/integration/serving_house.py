@@ -14,7 +14,7 @@ from connectors.turkle.api import Api
 from dispatcher import keys
 from dispatcher.ledger import chains
 from dispatcher.stages.serving import Present, Serving, Terms
-from dispatcher.store import Store
+from dispatcher.store import Store, probes
 from dispatcher.store import ledger as ledger_rows
 
 INVITE_KEY = b"i" * 32
@@ -119,6 +119,29 @@ class House:
                 [(account_id, connector, name, chain.id, "[]", "active", 1, 0.8, 1)],
             )  # fmt: skip
         return Present(account_id, 1)
+
+    def made_up(
+        self, purpose: str, *pairs: tuple[str, str], field: str = "name"
+    ) -> list[int]:
+        """Add made-up questions with their right answers; gives their ids."""
+        with self.store.write() as tx:
+            first = tx.reserve("probe", len(pairs))
+            ids = range(first, first + len(pairs))
+            rows = [
+                probes.ProbeRow(
+                    number, self.fields[field], purpose, shown.encode(), "text/plain",
+                    right.encode(),
+                )
+                for number, (shown, right) in zip(ids, pairs, strict=True)
+            ]  # fmt: skip
+            probes.add(tx, rows, 1)
+        return list(ids)
+
+    def test_of(self, share: float, *pairs: tuple[str, str], field: str = "name"):
+        """Let a field ask for a test of these questions."""
+        self.made_up(probes.TEST, *pairs, field=field)
+        with self.store.write() as tx:
+            probes.require(tx, self.fields[field], share, 1)
 
     def plan(self, *pairs: tuple[Present, list[int]], applied_at: int | None = None):
         """Apply a plan."""

@@ -5,6 +5,7 @@ exposure is durable before :meth:`Serving.start` returns the bytes of the field.
 """
 
 from dispatcher.stages.serving.asking import asked, compose, spread
+from dispatcher.stages.serving.floor import stop_by_agreement
 from dispatcher.stages.serving.values import (
     Given,
     Present,
@@ -27,4 +28,5 @@ __all__ = [
     "compose",
     "expire",
     "spread",
+    "stop_by_agreement",
 ]

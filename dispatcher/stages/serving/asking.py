@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from policies.answers import Invalid
+from policies.answers import Invalid, Mark, Valid, check
 from policies.document.policy import Example, Field
+from policies.passages import located
 
 MAX_ROWS: Final = 200
 MAX_DRAFT: Final = 200_000
@@ -23,7 +24,6 @@ MAX_DRAFT: Final = 200_000
 
 _ROWS: Final = 6
 _CELL: Final = re.compile(r"cell-(\d{1,3})-(\d{1,3})")
-_RANGES: Final = re.compile(r"[\d\s;,\[\]-]*")
 
 
 @dataclass(frozen=True)
@@ -108,36 +108,27 @@ def spread(field: Field, raw: str) -> dict[str, str]:
     }
 
 
-def final(field: Field, raw: str, text: str | None) -> str | Invalid:
-    """Turn a composed form into the answer's raw text.
+def judged(
+    field: Field, text: str | None, typed: str, mark: Mark | None
+) -> tuple[str, Valid | Invalid]:
+    """Raw text of an answer, and what is thought of it.
 
     Parameters
     ----------
     field : Field
-    raw : str
     text : str or None
         The text that was shown; None for an image.
-
-    Returns
-    -------
-    str or Invalid
-        Passages of ``spans`` become ranges; all else is as composed.
+    typed : str
+        What the form holds, composed.
+    mark : Mark or None
+        The button that was pressed.
     """
-    if field.ask != "spans" or text is None:
-        return raw
-    ranges: list[list[int]] = []
-    taken: dict[str, int] = {}
-    for line in filter(None, (part.strip() for part in raw.splitlines())):
-        if re.fullmatch(r"\[[a-z_ ]+\]", line):
-            return raw  # a mark
-        start = text.find(line, taken.get(line, 0))
-        if start < 0 and _RANGES.fullmatch(raw):
-            return raw
-        if start < 0:
-            return Invalid("a passage is not in the text: copy it word for word")
-        taken[line] = start + len(line)
-        ranges.append([start, start + len(line)])
-    return json.dumps(ranges) if ranges else ""
+    if mark is not None:
+        return f"[{mark.value}]", check(field, "", mark)
+    raw = located(field, typed, text)
+    if isinstance(raw, Invalid):
+        return typed, raw
+    return raw, check(field, raw)
 
 
 def _range(low: Fraction | None, high: Fraction | None) -> str:

@@ -5,29 +5,28 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from connectors.base import Arrival
-from dispatcher import keys, meters
+from dispatcher import keys, meters, money
 from dispatcher.errors import Refused, StaleLease
 from dispatcher.ledger import refusals
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.decision import decide
-from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.ledger.standing import current_policy
 from dispatcher.model import LIVE_TASK_STATES
+from dispatcher.stages.serving.allowance import IN, SECOND, full, lapsed, out
+from dispatcher.stages.serving.made_up import MadeUp, due
 from dispatcher.stages.serving.plans import Plans
 from dispatcher.stages.serving.selection import Question, candidates, missing
 from dispatcher.stages.serving.values import Present, Showing, Terms
-from dispatcher.store import Clock, Store, Tx, hooks, lease
+from dispatcher.store import Clock, Store, Tx, hooks, lease, probes
+from dispatcher.store import money as purse
 from dispatcher.store import serving as rows
 from dispatcher.store.repeating import committed
-from dispatcher.store.serving import AccountRow, TaskRow
-
-SECOND: Final = 1_000_000
-HOUR: Final = 3600 * SECOND
-DAY: Final = 24 * HOUR
+from dispatcher.store.serving import TaskRow
 
 DECISIONS: Final = 48
 """Candidates that the gate is asked about for one Start, at most."""
@@ -37,6 +36,14 @@ TRIES: Final = 4
 
 PASSING: Final = frozenset({refusals.PAUSE, refusals.ACCOUNT})
 """Refusals that pass: the pair stays in the plan."""
+
+
+class Chosen(NamedTuple):
+    """An entry that could be shown now; ``untested``: its test comes first."""
+
+    entry_id: int
+    field_id: int
+    untested: bool
 
 
 class _Taken(Exception):
@@ -75,6 +82,7 @@ class Desk:
         self._rng = rng
         self._rng_lock = threading.Lock()
         self._task_key = store.key("task-key")
+        self._made_up = MadeUp(store, clock, terms, self._fence)
 
     # -- who ---------------------------------------------------------------------
 
@@ -93,7 +101,7 @@ class Desk:
         """
         with self._store.read() as tx:
             account = rows.account_named(tx, connector, arrival.account)
-        if account is None or account.state != "active":
+        if account is None or account.state not in IN:
             return None
         if invited and arrival.ticket != str(account.invite):
             return None
@@ -103,7 +111,7 @@ class Desk:
         """Ask whether a session still holds."""
         with self._store.read() as tx:
             account = rows.account(tx, account_id)
-        return None if _out(account, number) else Present(account_id, number)
+        return None if out(account, number) else Present(account_id, number)
 
     def account(self, who: Present) -> tuple[str, str]:
         """Connector and name of a worker's account."""
@@ -118,15 +126,21 @@ class Desk:
 
     def has_task(self, who: Present) -> bool:
         """Whether the worker has a task in hand."""
+        now = self._clock()
         with self._store.read() as tx:
-            return rows.leased_task(tx, who.account_id, self._clock()) is not None
+            made_up = probes.in_hand(tx, who.account_id, now)
+            return made_up is not None or (
+                rows.leased_task(tx, who.account_id, now) is not None
+            )
 
     def in_hand(self, who: Present) -> Showing | None:
         """Return the task in the worker's hands; nothing is booked."""
         now = self._clock()
         with self._store.read() as tx:
             task = rows.leased_task(tx, who.account_id, now)
-            return None if task is None else self.showing(tx, task, now)
+            if task is None:
+                return self._made_up.in_hand(tx, who, now)
+            return self.showing(tx, task, now)
 
     # -- what --------------------------------------------------------------------
 
@@ -142,18 +156,21 @@ class Desk:
         if showing is not None:
             return showing
         try:
-            return self._reopen(who) or self._new(who)
+            return self._made_up.reopen(who) or self._reopen(who) or self._new(who)
         except StaleLease:
             return None
 
     def _new(self, who: Present) -> Showing | None:
-        """Book a field that the worker has not seen, and show it."""
+        """Book a field that the worker has not seen, and show it; or a made-up one."""
         for _ in range(TRIES):
-            entry_id = self._choice(who)
-            if entry_id is None:
+            chosen = self._choice(who)
+            if chosen is None:
                 return None
             try:
-                return self._book(who, entry_id)
+                made_up = self._instead(who, chosen)
+                if made_up is not None or chosen.untested:
+                    return made_up or self.in_hand(who)
+                return self._book(who, chosen.entry_id)
             except Refused as refused:
                 meters.GATE_DECISIONS.add("deny", str(refused.facts["property"]))
             except _Taken:
@@ -161,6 +178,15 @@ class Desk:
                 if showing is not None:
                     return showing
         return None
+
+    def _instead(self, who: Present, chosen: Chosen) -> Showing | None:
+        """Give a made-up question in place of a field that could be shown now."""
+        if chosen.untested:
+            return self._made_up.test(who, chosen.field_id)
+        rng = self._shuffler()
+        if rng.random() >= self._terms.gold:
+            return None
+        return self._made_up.gold(who, chosen.field_id, rng)
 
     def _fence(self) -> int | None:
         """Return the fencing token for what is shown now; None where nobody leads.
@@ -172,9 +198,9 @@ class Desk:
         """
         return None if self._epoch is None else self._epoch()
 
-    def _choice(self, who: Present) -> int | None:
+    def _choice(self, who: Present) -> Chosen | None:
         """Pick the best entry that the gate allows now."""
-        allowed: int | None = None
+        allowed: Chosen | None = None
         refused: list[int] = []
         with self._store.read() as tx:
             question = self._question(tx, who)
@@ -182,9 +208,11 @@ class Desk:
                 return None
             found = candidates(tx, question, self._shuffler())
             for entry_id, _ in zip(found, range(DECISIONS), strict=False):
-                refusal = decide(tx, question.force, entry_id, who.account_id).refusal
+                said = decide(tx, question.force, entry_id, who.account_id)
+                refusal, field_id = said.refusal, said.entry.field_id
                 if refusal is None:
-                    allowed = entry_id
+                    untested = field_id in question.untested
+                    allowed = Chosen(entry_id, field_id, untested)
                     break
                 meters.GATE_DECISIONS.add("deny", refusal.rule)
                 if refusal.rule not in PASSING:
@@ -201,13 +229,15 @@ class Desk:
         now = self._clock()
         account = rows.account(tx, who.account_id)
         scopes = rows.paused(tx)
-        if account is None or _out(account, who.number):
+        if account is None or account.state != "active" or out(account, who.number):
             return None
         if not scopes.isdisjoint(("all", f"connector:{account.connector}")):
             return None
         force = current_policy(tx)
+        if money.is_between_pieces(tx, account.id):
+            return None
         plan = None if force is None else self._plans.in_force(tx, force.version)
-        if force is None or plan is None or _full(tx, account, force, now):
+        if force is None or plan is None or full(tx, account, force, now):
             return None
         packed = rows.planned_entries(tx, plan.plan_id, account.id)
         planned = np.frombuffer(packed, "<i8").astype(np.int64)
@@ -218,13 +248,17 @@ class Desk:
         if last is not None and last.created_at + apart > now:
             shown = rows.shown_entry(tx, last.entry_id)
             last_record = None if shown is None else shown.record_id
+        tests = [one for one in probes.tests(tx, account.id) if one.state != "passed"]
+        untested = frozenset(one.field_id for one in tests if due(one, now))
         return Question(
             account=account,
             force=force,
             plan=plan,
             own=planned[~np.isin(planned, given)],
-            idle_runs=rows.idle_runs(tx, scopes),
+            idle_runs=rows.idle_runs(tx, scopes) | money.broke_runs(tx, now),
             last_record=last_record,
+            untested=untested,
+            barred=frozenset(one.field_id for one in tests) - untested,
             taking=plan.applied_at + round(self._terms.patience * SECOND) <= now,
         )
 
@@ -251,7 +285,7 @@ class Desk:
         booked = book(
             tx,
             [Asks(who.account_id, [entry_id])],
-            delivery=Pull(leased_until=now + round(self._terms.lease * SECOND)),
+            delivery=Pull(leased_until=now + self._terms.lease_micros),
             at=now,
             cause="served",
             epoch=self._fence(),
@@ -264,17 +298,24 @@ class Desk:
         # The booking holds the locks of the adversary and of the entry, so what is
         # read now stands: nobody was quicker, in another tab or at another desk.
         if (
-            _out(account, who.number)
+            out(account, who.number)
             or rows.has_other_task(tx, task, now)
+            or probes.in_hand(tx, task.account_id, now) is not None
             or self._misses(tx, task) <= 0
-            or _full(tx, account, force, now, booked=1)
+            or full(tx, account, force, now, booked=1)
         ):
             raise _Taken
         showing = self.showing(tx, task, now)
-        if showing is None:
+        if showing is None or not self._afford(tx, task, now):
             raise _Taken
         moves[:] = [(meters.NEW, "shown", task.connector)]
         return showing
+
+    def _afford(self, tx: Tx, task: TaskRow, now: int) -> bool:
+        """Take what a new task earns out of the budget; False if it is used up."""
+        run_id = purse.run_of_entry(tx, task.entry_id)
+        row = purse.FieldRow(task.id, run_id, task.account_id, task.connector, 0)
+        return money.hand_out(tx, row, now)
 
     def _misses(self, tx: Tx, task: TaskRow) -> int:
         """How many answers the entry of a task misses, this task left out."""
@@ -293,7 +334,7 @@ class Desk:
         """
         now = self._clock()
         with self._store.read() as tx:
-            if not _lapsed(rows.last_task(tx, who.account_id), now):
+            if not lapsed(rows.last_task(tx, who.account_id), now):
                 return None
         epoch = self._fence()
         with self._store.write() as tx:
@@ -301,10 +342,11 @@ class Desk:
                 lease.check_epoch(tx, lease.SHARD, epoch)
             account = rows.account(tx, who.account_id)
             last = rows.last_task(tx, who.account_id)
-            if _out(account, who.number) or last is None:
+            in_hand = probes.in_hand(tx, who.account_id, now)
+            if out(account, who.number) or last is None or in_hand is not None:
                 return None
             task = rows.lock_task(tx, last.id)
-            if not _lapsed(task, now) or self._misses(tx, last) <= 0:
+            if not lapsed(task, now) or self._misses(tx, last) <= 0:
                 return None
             force = current_policy(tx)
             assert force is not None  # something was missed of it
@@ -316,7 +358,7 @@ class Desk:
 
     def lease(self, tx: Tx, task: TaskRow, now: int) -> TaskRow:
         """Put a task into its worker's hands for a full lease."""
-        until = now + round(self._terms.lease * SECOND)
+        until = now + self._terms.lease_micros
         rows.lease(tx, task.id, until)
         return task._replace(state="shown", leased_until=until)
 
@@ -347,34 +389,3 @@ class Desk:
     def _shuffler(self) -> np.random.Generator:
         with self._rng_lock:  # a Generator is for one thread at a time
             return np.random.default_rng(self._rng.integers(2**63))
-
-
-def _out(account: AccountRow | None, number: int) -> bool:
-    return account is None or account.state != "active" or account.invite != number
-
-
-def _lapsed(task: TaskRow | None, now: int) -> bool:
-    """Whether the lease of a task is over, and not long ago."""
-    if task is None or task.leased_until is None or task.leased_until > now:
-        return False
-    return task.state in ("shown", "expired") and task.created_at > now - DAY
-
-
-def _full(
-    tx: Tx, account: AccountRow, force: InForce, now: int, *, booked: int = 0
-) -> bool:
-    """Whether a capacity of the policy stops the account for now.
-
-    ``booked``: how many of its tasks were booked in this transaction, to be judged.
-    """
-    allowed = force.policy.capacity(f"{account.connector}/{account.name}")
-    given, day, hour = (
-        0 if limit is None else rows.tasks_since(tx, account.id, since) - booked
-        for limit, since in (
-            (allowed.total, -1),
-            (allowed.per_day, now - DAY),
-            (allowed.per_hour, now - HOUR),
-        )
-    )
-    # Nothing is in hand: whoever has a task in hand gets that one again.
-    return allowed.room(given, 0, day, hour) == 0

@@ -54,6 +54,10 @@ class Question:
         Entries planned for the account and not given to it yet.
     idle_runs : frozenset of int
         Runs from which nothing is shown now.
+    untested : frozenset of int
+        Fields before whose first entry a test comes.
+    barred : frozenset of int
+        Fields that the account is not shown: it did not pass their test.
     last_record : int or None
         Record of the task before; nothing of it is shown next.
     taking : bool
@@ -65,6 +69,8 @@ class Question:
     plan: PlanIndex
     own: Ids
     idle_runs: frozenset[int]
+    untested: frozenset[int]
+    barred: frozenset[int]
     last_record: int | None
     taking: bool
 
@@ -141,6 +147,7 @@ def _open(
         if (
             entry is not None
             and entry.run_id not in question.idle_runs
+            and entry.field_id not in question.barred
             and entry.record_id != question.last_record
             # A second answer of the same adversary would tell nothing new.
             and question.account.adversary_id not in standing.adversaries

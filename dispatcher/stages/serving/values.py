@@ -9,6 +9,7 @@ from typing import Final
 
 from policies.answers import Mark
 from policies.document.policy import Field
+from policies.skill import EXPECTED_RIGHT
 
 # A browser drops most control characters silently; a worker is to see that they are
 # there. Their pictures stand in Unicode at 2400 onwards.
@@ -16,6 +17,10 @@ _PICTURES: Final = {
     **{code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n\r"},
     127: "\u2421",
 }
+
+
+MOST_GOLD: Final = 0.5
+"""Share of new tasks that may be made up."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +39,23 @@ class Terms:
         Seconds that must lie between two tasks of one record for one worker, unless
         another task lay between them: in a row they could be told to belong together.
         Not for ever: the last fields of a record would else never be asked.
+    gold : float
+        Share of new tasks that are made up, 0 <= gold <= 0.5; those whose field has no
+        gold left are real all the same.
+    floor : float
+        Accuracy below which a worker is given nothing new, 0 <= floor < 0.8: that much
+        is expected of one of whom nothing is known. 0 stops nobody.
+    floor_after : int
+        Answers after which the floor is asked about, >= 1.
     """
 
     lease: float = 600.0
     extensions: int = 10
     patience: float = 900.0
     apart: float = 15.0
+    gold: float = 0.1
+    floor: float = 0.0
+    floor_after: int = 20
 
     def __post_init__(self) -> None:
         if not self.lease > 0:
@@ -49,6 +65,25 @@ class Terms:
             if not getattr(self, name) >= 0:
                 msg = f"{name} is {getattr(self, name)}, expected >= 0"
                 raise ValueError(msg)
+        if not 0 <= self.gold <= MOST_GOLD:
+            msg = f"gold is {self.gold}, expected 0 <= gold <= {MOST_GOLD}"
+            raise ValueError(msg)
+        if not 0 <= self.floor < EXPECTED_RIGHT:
+            msg = f"floor is {self.floor}, expected 0 <= floor < {EXPECTED_RIGHT}"
+            raise ValueError(msg)
+        if self.floor_after < 1:
+            msg = f"floor_after is {self.floor_after}, expected >= 1"
+            raise ValueError(msg)
+
+    @property
+    def lease_micros(self) -> int:
+        """The lease in microseconds."""
+        return round(self.lease * 1_000_000)
+
+    def until(self, created_at: int, now: int) -> int:
+        """When a lease ends that is extended now, as far as the extensions reach."""
+        last = created_at + self.lease_micros * (1 + self.extensions)
+        return min(now + self.lease_micros, last)
 
 
 @dataclass(frozen=True)
@@ -85,6 +120,8 @@ class Showing:
         What was typed so far, as :func:`~dispatcher.stages.serving.compose` made it.
     left : int
         Whole seconds of the lease that remain.
+    of_test : bool
+        Whether it is a made-up question of a test, and says so.
     """
 
     task_id: int
@@ -94,6 +131,12 @@ class Showing:
     content: bytes = dataclass_field(repr=False)
     draft: str = dataclass_field(repr=False)
     left: int = 0
+    of_test: bool = False
+
+    @property
+    def words(self) -> str | None:
+        """The text to read; None for an image."""
+        return None if self.media.startswith("image/") else self.text
 
     @property
     def text(self) -> str:

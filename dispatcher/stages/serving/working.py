@@ -9,14 +9,15 @@ from dispatcher import keys, meters
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.standing import current_policy
 from dispatcher.model import record_unit, subject_unit
-from dispatcher.stages.serving.asking import compose, final
-from dispatcher.stages.serving.desk import SECOND, Desk
+from dispatcher.stages.serving.allowance import SECOND
+from dispatcher.stages.serving.asking import compose, judged
+from dispatcher.stages.serving.desk import Desk
 from dispatcher.stages.serving.values import Given, Present, Saved, Showing, Wrong
-from dispatcher.store import Clock, Store, Tx, lease
+from dispatcher.store import Clock, Store, Tx, lease, probes
 from dispatcher.store import serving as rows
 from dispatcher.store.repeating import committed
 from dispatcher.store.serving import AnswerRow, TaskRow
-from policies.answers import Invalid, Mark, Valid, check
+from policies.answers import Invalid
 from policies.document.policy import Field
 
 ANSWERABLE = ("shown", "expired", "returned")
@@ -28,6 +29,8 @@ class Serving(Desk):
 
     def owns(self, who: Present, token: str) -> bool:
         """Whether a token names a task of this worker; if not, the audit log says so."""
+        if self._made_up.owned(who, token) is not None:
+            return True
         task_id = keys.task_id_of(self._task_key, token)
         with self._store.read() as tx:
             task = None if task_id is None else rows.task_of(tx, task_id)
@@ -45,6 +48,9 @@ class Serving(Desk):
             Saved also for a task that has its answer: there is one a task. None if the
             task is not this worker's.
         """
+        made_up = self._made_up.owned(who, token)
+        if made_up is not None:
+            return self._made_up.answer(who, made_up, given)
         moved: list[TaskRow] = []
         answering = partial(self._answer_in, who, token, given, moved)
         saved = committed(self._store, answering)
@@ -69,7 +75,7 @@ class Serving(Desk):
         if showing is None or task.state not in ANSWERABLE:
             return None
         typed = compose(showing.field, given.form)
-        raw, verdict = _judge(showing, typed, given.mark)
+        raw, verdict = judged(showing.field, showing.words, typed, given.mark)
         if isinstance(verdict, Invalid):
             again = self._shown_again(tx, task, typed.encode(), now)
             if again is None:
@@ -93,6 +99,9 @@ class Serving(Desk):
 
     def save_draft(self, who: Present, token: str, form: Mapping[str, str]) -> bool:
         """Keep what was typed; False if the task is not in this worker's hands."""
+        made_up = self._made_up.owned(who, token)
+        if made_up is not None:
+            return self._made_up.save_draft(who, made_up, form)
         with self._store.write() as tx:
             task = self._own(tx, who, token)
             field = None if task is None else self._field(tx, task)
@@ -103,14 +112,15 @@ class Serving(Desk):
 
     def extend(self, who: Present, token: str) -> Showing | None:
         """Give more time, while the extensions last; None if it is not in hand."""
+        made_up = self._made_up.owned(who, token)
+        if made_up is not None:
+            return self._made_up.extend(who, made_up)
         now = self._clock()
         with self._store.write() as tx:
             task = self._own(tx, who, token)
             if task is None or not self._leased(task):
                 return None
-            lease = round(self._terms.lease * SECOND)
-            last = task.created_at + lease * (1 + self._terms.extensions)
-            until = min(now + lease, last)
+            until = self._terms.until(task.created_at, now)
             if until > (task.leased_until or 0):
                 rows.lease(tx, task.id, until)
                 task = task._replace(leased_until=until)
@@ -118,6 +128,9 @@ class Serving(Desk):
 
     def give_back(self, who: Present, token: str) -> bool:
         """Hand a task back unanswered; what was seen stays seen."""
+        made_up = self._made_up.owned(who, token)
+        if made_up is not None:
+            return self._made_up.give_back(who, made_up)
         with self._store.write() as tx:
             task = self._own(tx, who, token)
             if task is None:
@@ -128,6 +141,9 @@ class Serving(Desk):
 
     def recuse(self, who: Present, token: str) -> bool:
         """End a task because the worker knows the person, and show them no more of it."""
+        made_up = self._made_up.owned(who, token)
+        if made_up is not None:
+            return self._made_up.give_back(who, made_up)
         now = self._clock()
         with self._store.write() as tx:
             task = self._own(tx, who, token)
@@ -201,19 +217,6 @@ def _hand_back(tx: Tx, task: TaskRow) -> list[meters.Move]:
     return [(task.state, "returned", task.connector)]
 
 
-def _judge(
-    showing: Showing, typed: str, mark: Mark | None
-) -> tuple[str, Valid | Invalid]:
-    """Raw text of an answer, and what is thought of it."""
-    if mark is not None:
-        return f"[{mark.value}]", check(showing.field, "", mark)
-    text = None if showing.media.startswith("image/") else showing.text
-    raw = final(showing.field, typed, text)
-    if isinstance(raw, Invalid):
-        return typed, raw
-    return raw, check(showing.field, raw)
-
-
 def expire(store: Store, clock: Clock, epoch: int | None = None) -> int:
     """End the leases that are over; the drafts go. A tick of the daemon.
 
@@ -231,5 +234,6 @@ def expire(store: Store, clock: Clock, epoch: int | None = None) -> int:
         if epoch is not None:
             lease.check_epoch(tx, lease.SHARD, epoch)
         expired = rows.expire_tasks(tx, clock())
+        probes.expire(tx, clock())
     meters.count_moves(("shown", "expired", connector) for connector in expired)
     return len(expired)

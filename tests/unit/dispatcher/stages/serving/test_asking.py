@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.stages.serving.asking import asked, compose, final, spread
-from policies.answers import Invalid
+from dispatcher.stages.serving.asking import asked, compose, spread
 from policies.document.policy import Field
 
 TABLE = Field("lines", ask="table", columns=("drug", "dose"))
-SPANS = Field("parts", ask="spans")
 NAME = Field("name", ask="transcribe")
 
 
@@ -66,33 +64,3 @@ def test_cells_outside_the_table_are_left_out():
 
 def test_lines_end_alike_from_every_browser():
     assert compose(NAME, {"answer": "a\r\nb"}) == "a\nb"
-
-
-@pytest.mark.parametrize(
-    ("raw", "ranges"),
-    [
-        ("ada", "[[0, 3]]"),
-        ("ada\nada", "[[0, 3], [8, 11]]"),
-        ("  and \n", "[[4, 7]]"),
-        ("0-3; 8-11", "0-3; 8-11"),
-        ("[[0, 3]]", "[[0, 3]]"),
-        ("[not present]", "[not present]"),
-        ("", ""),
-    ],
-)
-def test_passages_become_ranges(raw, ranges):
-    assert final(SPANS, raw, "ada and ada") == ranges
-
-
-def test_a_passage_that_is_not_there_is_told_without_repeating_it():
-    wrong = final(SPANS, "grace", "ada and ada")
-    assert isinstance(wrong, Invalid)
-    assert "grace" not in wrong.reason
-
-
-def test_a_passage_of_digits_is_looked_for_before_it_is_a_range():
-    assert final(SPANS, "2001-02", "born 2001-02-03") == "[[5, 12]]"
-
-
-def test_spans_of_an_image_stay_as_they_are():
-    assert final(SPANS, "0-3", None) == "0-3"

@@ -1,0 +1,49 @@
+"""Whether an account may work at all, and whether it had enough for now."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dispatcher.ledger.standing import InForce
+from dispatcher.store import Tx
+from dispatcher.store import serving as rows
+from dispatcher.store.serving import AccountRow, TaskRow
+
+SECOND: Final = 1_000_000
+HOUR: Final = 3600 * SECOND
+DAY: Final = 24 * HOUR
+
+IN: Final = frozenset({"active", "stopped"})
+"""States of accounts that are let in: who is stopped may end what is in hand."""
+
+
+def out(account: AccountRow | None, number: int) -> bool:
+    """Whether an account is let in no more, or not by this invite."""
+    return account is None or account.state not in IN or account.invite != number
+
+
+def lapsed(task: TaskRow | None, now: int) -> bool:
+    """Whether the lease of a task is over, and not long ago."""
+    if task is None or task.leased_until is None or task.leased_until > now:
+        return False
+    return task.state in ("shown", "expired") and task.created_at > now - DAY
+
+
+def full(
+    tx: Tx, account: AccountRow, force: InForce, now: int, *, booked: int = 0
+) -> bool:
+    """Whether a capacity of the policy stops the account for now.
+
+    ``booked``: how many of its tasks were booked in this transaction, to be judged.
+    """
+    allowed = force.policy.capacity(f"{account.connector}/{account.name}")
+    given, day, hour = (
+        0 if limit is None else rows.tasks_since(tx, account.id, since) - booked
+        for limit, since in (
+            (allowed.total, -1),
+            (allowed.per_day, now - DAY),
+            (allowed.per_hour, now - HOUR),
+        )
+    )
+    # Nothing is in hand: whoever has a task in hand gets that one again.
+    return allowed.room(given, 0, day, hour) == 0

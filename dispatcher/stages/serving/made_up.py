@@ -1,0 +1,320 @@
+"""Made-up questions: a test before the first real field, and gold among real ones.
+
+Nothing of a record is in them, so nothing is booked and no limit is touched. Gold is
+shown as a real field is: the same form, a name of the same shape, after the same look
+at what the gate would allow; and, as a real field, to so many adversaries at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from dispatcher import keys
+from dispatcher.ledger.locking import lock_adversaries
+from dispatcher.ledger.standing import current_policy
+from dispatcher.stages.serving.allowance import DAY, SECOND, out
+from dispatcher.stages.serving.asking import compose, judged
+from dispatcher.stages.serving.floor import stop_by_gold
+from dispatcher.stages.serving.values import (
+    Given,
+    Present,
+    Saved,
+    Showing,
+    Terms,
+    Wrong,
+)
+from dispatcher.store import Clock, Store, Tx, lease, probes
+from dispatcher.store import serving as rows
+from dispatcher.store.probes import HandedRow, StandingRow
+from policies.answers import Invalid, Valid, check
+
+ATTEMPTS: Final = 2
+"""Tries that a worker has at a field's test; a day lies between them."""
+
+
+class MadeUp:
+    """Hands made-up questions to workers and marks them.
+
+    Parameters
+    ----------
+    store : Store
+    clock : Clock
+    terms : Terms
+    fence : callable
+        Fencing token for what is shown now; None where nobody leads. Raises StaleLease.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        terms: Terms,
+        fence: Callable[[], int | None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._terms = terms
+        self._fence = fence
+        self._task_key = store.key("task-key")
+
+    # -- handing out ---------------------------------------------------------------
+
+    def in_hand(self, tx: Tx, who: Present, now: int) -> Showing | None:
+        """Return the question in the worker's hands."""
+        task = probes.in_hand(tx, who.account_id, now)
+        return None if task is None else self._showing(tx, task, now)
+
+    def reopen(self, who: Present) -> Showing | None:
+        """Give back the question whose time ran out, as a real field is given back."""
+        now = self._clock()
+        with self._store.read() as tx:
+            if probes.lapsed(tx, who.account_id, now - DAY, now) is None:
+                return None
+        with self._store.write() as tx:
+            self._hold(tx, who)
+            task = probes.lapsed(tx, who.account_id, now - DAY, now)
+            if task is None or self._busy(tx, who, now):
+                return None
+            return self._showing(tx, self._lease(tx, task, now), now)
+
+    def test(self, who: Present, field_id: int) -> Showing | None:
+        """Hand out the next question of a field's test; None if there is none."""
+        now = self._clock()
+        with self._store.write() as tx:
+            self._hold(tx, who)
+            found = {one.field_id: one for one in probes.tests(tx, who.account_id)}
+            test = found.get(field_id)
+            if test is None or not due(test, now) or self._busy(tx, who, now):
+                return None
+            attempt = test.attempt + (test.state == "failed" or not test.attempt)
+            if attempt != test.attempt:
+                probes.stand(
+                    tx, who.account_id, field_id, state="open", attempt=attempt
+                )
+                self._note(tx, who, "test.began", field_id, attempt)
+            done = probes.attempted(tx, who.account_id, field_id, attempt)
+            left = [
+                n for n in probes.active(tx, field_id, probes.TEST) if n not in done
+            ]
+            return self._hand(tx, who, left[0], attempt, now) if left else None
+
+    def gold(
+        self, who: Present, field_id: int, rng: np.random.Generator
+    ) -> Showing | None:
+        """Hand out gold of a field in place of a real one; None if there is none."""
+        now = self._clock()
+        with self._store.write() as tx:
+            adversary = self._hold(tx, who)
+            force = current_policy(tx)
+            standing = None if force is None else force.fields.get(field_id)
+            if standing is None or self._busy(tx, who, now):
+                return None
+            showings = standing.showings
+            unseen = probes.unseen_gold(tx, field_id, adversary, showings)
+            if not unseen:
+                return None
+            return self._hand(tx, who, unseen[rng.integers(len(unseen))], 0, now)
+
+    def _hold(self, tx: Tx, who: Present) -> int:
+        """Keep other desks from handing to this adversary meanwhile; return its id."""
+        epoch = self._fence()
+        if epoch is not None:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+        accounts, _ = lock_adversaries(tx, [who.account_id])
+        return accounts[who.account_id].adversary_id
+
+    def _busy(self, tx: Tx, who: Present, now: int) -> bool:
+        """Whether the worker is out, or has something in hand."""
+        return (
+            out(rows.account(tx, who.account_id), who.number)
+            or rows.leased_task(tx, who.account_id, now) is not None
+            or probes.in_hand(tx, who.account_id, now) is not None
+        )
+
+    def _hand(
+        self, tx: Tx, who: Present, probe_id: int, attempt: int, now: int
+    ) -> Showing | None:
+        probe = probes.probe(tx, probe_id)
+        assert probe is not None  # it was found in this transaction
+        task = HandedRow(
+            id=tx.reserve("task"),
+            probe_id=probe_id,
+            field_id=probe.field_id,
+            account_id=who.account_id,
+            purpose=probe.purpose,
+            state="shown",
+            created_at=now,
+            leased_until=now + self._terms.lease_micros,
+            draft=None,
+            attempt=attempt,
+        )
+        showing = self._showing(tx, task, now)
+        if showing is not None:
+            probes.hand(tx, task)
+        return showing
+
+    def _lease(self, tx: Tx, task: HandedRow, now: int) -> HandedRow:
+        until = now + self._terms.lease_micros
+        probes.lease(tx, task.id, until)
+        return task._replace(state="shown", leased_until=until)
+
+    def _showing(self, tx: Tx, task: HandedRow, now: int) -> Showing | None:
+        """Return a question as a real field is shown; a test says that it is one."""
+        self._store.settle()  # as for a real field: what stops those stops these
+        force, probe = current_policy(tx), probes.probe(tx, task.probe_id)
+        field = None if force is None else force.fields.get(task.field_id)
+        if force is None or probe is None or field is None or not field.sent:
+            return None
+        return Showing(
+            task_id=task.id,
+            token=keys.task_token(self._task_key, task.id),
+            field=force.policy.entity.fields[field.name],
+            media=probe.media,
+            content=probe.shown,
+            draft=(task.draft or b"").decode("utf-8", "replace"),
+            left=max(0, ((task.leased_until or now) - now) // SECOND),
+            of_test=task.purpose == probes.TEST,
+        )
+
+    # -- taking back ---------------------------------------------------------------
+
+    def owned(self, who: Present, token: str) -> int | None:
+        """Id of the showing that a token names, if it is this worker's made-up one."""
+        task_id = keys.task_id_of(self._task_key, token)
+        if task_id is None:
+            return None
+        with self._store.read() as tx:
+            task = probes.handed(tx, task_id)
+        mine = task is not None and task.account_id == who.account_id
+        return task_id if mine else None
+
+    def answer(self, who: Present, task_id: int, given: Given) -> Saved | Wrong | None:
+        """Mark an answer, once; what is no answer at all is given back as ever."""
+        now = self._clock()
+        with self._store.write() as tx:
+            task = self._locked(tx, who, task_id)
+            if task.state == "answered" or _over(task):
+                return Saved()
+            showing = self._showing(tx, task, now)
+            if showing is None:
+                return None
+            typed = compose(showing.field, given.form)
+            _, verdict = judged(showing.field, showing.words, typed, given.mark)
+            if isinstance(verdict, Invalid):
+                if task.state == "returned":
+                    return None
+                if task.state != "shown" or (task.leased_until or 0) <= now:
+                    task = self._lease(tx, task, now)
+                probes.save_draft(tx, task.id, typed.encode())
+                again = self._showing(tx, task._replace(draft=typed.encode()), now)
+                return None if again is None else Wrong(verdict.reason, again)
+            self._end(
+                tx, who, task, "answered", self._right(tx, task, showing, verdict)
+            )
+        return Saved()
+
+    def give_back(self, who: Present, task_id: int) -> bool:
+        """Take a question back unanswered: in a test this is no right answer."""
+        with self._store.write() as tx:
+            task = self._locked(tx, who, task_id)
+            if task.state in ("shown", "expired"):
+                wrong = 0 if task.purpose == probes.TEST else None
+                self._end(tx, who, task, "returned", wrong)
+        return True
+
+    def save_draft(self, who: Present, task_id: int, form: Mapping[str, str]) -> bool:
+        """Keep what was typed; False if the question is not in hand any more."""
+        now = self._clock()
+        with self._store.write() as tx:
+            task = self._locked(tx, who, task_id)
+            showing = self._showing(tx, task, now)
+            if showing is None or not showing.left or task.state != "shown":
+                return False
+            probes.save_draft(tx, task.id, compose(showing.field, form).encode())
+        return True
+
+    def extend(self, who: Present, task_id: int) -> Showing | None:
+        """Give more time, as for a real field."""
+        now = self._clock()
+        with self._store.write() as tx:
+            task = self._locked(tx, who, task_id)
+            if task.state != "shown" or (task.leased_until or 0) <= now:
+                return None
+            until = self._terms.until(task.created_at, now)
+            if until > (task.leased_until or 0):
+                probes.lease(tx, task.id, until)
+                task = task._replace(leased_until=until)
+            return self._showing(tx, task, now)
+
+    def _locked(self, tx: Tx, who: Present, task_id: int) -> HandedRow:
+        """Return the question locked, and the adversary before it: always that order."""
+        lock_adversaries(tx, [who.account_id])
+        task = probes.lock_handed(tx, task_id)
+        assert task is not None  # rows of showings are never deleted
+        return task
+
+    def _right(self, tx: Tx, task: HandedRow, showing: Showing, given: Valid) -> int:
+        """1 if an answer says what the right one says, else 0."""
+        probe = probes.probe(tx, task.probe_id)
+        assert probe is not None
+        right = check(showing.field, probe.answer.decode())
+        return int(isinstance(right, Valid) and right.key == given.key)
+
+    def _end(
+        self, tx: Tx, who: Present, task: HandedRow, state: str, correct: int | None
+    ) -> None:
+        now = self._clock()
+        probes.end(tx, task.id, state, correct, now)
+        if task.purpose == probes.TEST:
+            self._end_test(tx, who, task, now)
+        elif correct is not None:
+            stop_by_gold(tx, who.account_id, self._terms, now)
+
+    def _end_test(self, tx: Tx, who: Present, task: HandedRow, now: int) -> None:
+        """Mark the attempt when its last question came back."""
+        field_id, attempt = task.field_id, task.attempt
+        found = {one.field_id: one for one in probes.tests(tx, who.account_id)}
+        test = found.get(field_id)
+        if test is None or (test.state, test.attempt) != ("open", attempt):
+            return  # the test was dropped or set anew meanwhile
+        asked = probes.active(tx, field_id, probes.TEST)
+        done = probes.attempted(tx, who.account_id, field_id, attempt)
+        marks = [done.get(number) for number in asked]
+        if None in marks or not marks:
+            return
+        right = sum(mark or 0 for mark in marks)
+        passed = right >= test.pass_share * len(marks)
+        probes.stand(
+            tx,
+            who.account_id,
+            field_id,
+            state="passed" if passed else "failed",
+            attempt=attempt,
+            asked=len(marks),
+            correct=right,
+            ended_at=now,
+        )
+        action = "test.passed" if passed else "test.failed"
+        self._note(tx, who, action, field_id, attempt)
+
+    def _note(
+        self, tx: Tx, who: Present, action: str, field_id: int, attempt: int
+    ) -> None:
+        detail = {"field": field_id, "attempt": attempt}
+        actor = f"account:{who.account_id}"
+        rows.add_event(tx, self._clock(), actor, action, detail)
+
+
+def due(test: StandingRow, now: int) -> bool:
+    """Whether a worker may be asked the next question of a test now."""
+    if test.state != "failed":
+        return test.state == "open"
+    return test.attempt < ATTEMPTS and (test.ended_at or 0) + DAY <= now
+
+
+def _over(task: HandedRow) -> bool:
+    """Whether a question of a test was handed back: that is its mark."""
+    return task.purpose == probes.TEST and task.state == "returned"

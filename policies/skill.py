@@ -1,0 +1,37 @@
+"""How good a worker is taken to be: before anything is known, and after made-up tasks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EXPECTED_RIGHT: Final = 0.8
+"""Share of right answers that is expected of a worker of whom nothing is known."""
+
+GOLD_PRIOR: Final = 5.0
+"""Answers that this expectation weighs as much as, beside answers that are known to be
+right or wrong. (Consensus, which only estimates what is right, gives it twenty.)"""
+
+
+def gold_accuracy(right: int, asked: int) -> float:
+    """Estimate how often a worker is right, from questions whose answer is known.
+
+    The mean of the Beta posterior with the prior Beta(4, 1).
+
+    Parameters
+    ----------
+    right, asked : int
+        0 <= right <= asked.
+
+    Returns
+    -------
+    float in (0, 1)
+
+    Raises
+    ------
+    ValueError
+        More were right than asked, or fewer than none.
+    """
+    if not 0 <= right <= asked:
+        msg = f"{right} of {asked} right, expected 0 <= right <= asked"
+        raise ValueError(msg)
+    return (GOLD_PRIOR * EXPECTED_RIGHT + right) / (GOLD_PRIOR + asked)

@@ -1,0 +1,460 @@
+"""Made-up questions on both databases: tests before real fields, gold among them."""
+
+import itertools
+import threading
+
+import pytest
+
+from dispatcher.stages.serving import Given, Saved, Wrong, expire, stop_by_agreement
+from dispatcher.stages.serving.allowance import DAY
+from dispatcher.stages.serving.floor import stop_by_gold
+from dispatcher.stages.serving.values import Terms
+from dispatcher.store import Store
+from policies.answers import Mark
+from tests.integration.serving_house import House
+
+ASKED = [("Jo Doe", "Jo Doe"), ("Al Roe", "Al Roe")]
+ALWAYS = {"gold": 0.5}
+
+
+@pytest.fixture
+def house(store: Store, clock) -> House:
+    return House(store, clock)
+
+
+def answer(text: str) -> Given:
+    return Given({"answer": text})
+
+
+def planned(house: House, worker: str = "ann", records: int = 1, **values: str):
+    """A worker with fields planned in so many records."""
+    values = values or {"name": "Ada"}
+    entries = [
+        entry
+        for number in range(records)
+        for entry in house.record(
+            100 * (house.count("account") + 1) + number, **values
+        ).values()
+    ]
+    who = house.account(worker)
+    house.plan((who, entries))
+    return who
+
+
+def marks(house: House, who) -> dict[str, int]:
+    """Marks of a worker's made-up questions, by what was shown."""
+    with house.store.read() as tx:
+        return dict(
+            tx.rows(
+                "SELECT CAST(p.shown AS TEXT), t.correct FROM probe_task t JOIN probe p"
+                " ON p.id = t.probe_id WHERE t.account_id = ?"
+                if tx.dialect == "sqlite"
+                else "SELECT convert_from(p.shown, 'UTF8'), t.correct FROM probe_task t"
+                " JOIN probe p ON p.id = t.probe_id WHERE t.account_id = ?",
+                [who.account_id],
+            )
+        )
+
+
+def state_of(house: House, who) -> str:
+    return house.ask("SELECT state FROM account WHERE id = ?", who.account_id)
+
+
+def standing(house: House) -> tuple[str, int]:
+    with house.store.read() as tx:
+        return tuple(tx.one("SELECT state, attempt FROM qualification"))
+
+
+def work(serving, who, *texts: str) -> list[str]:
+    """Answer what is shown, one after another; what was shown."""
+    shown = []
+    for text in texts:
+        showing = serving.start(who)
+        shown.append(showing.text)
+        assert serving.answer(who, showing.token, answer(text)) == Saved()
+    return shown
+
+
+# -- a test before the first field ----------------------------------------------------
+
+
+def test_the_test_comes_before_the_first_real_field_and_books_nothing(house):
+    ann = planned(house)
+    house.test_of(1.0, *ASKED)
+    serving = house.serving()
+
+    first = serving.start(ann)
+    assert first.of_test
+    assert first.content == b"Jo Doe"
+    assert house.exposures() == house.count("task") == 0
+    assert serving.answer(ann, first.token, answer(" jo  DOE ")) == Saved()
+    work(serving, ann, "Al Roe")
+
+    assert standing(house) == ("passed", 1)
+    assert house.exposures() == house.count("answer") == 0
+    real = serving.start(ann)
+    assert (real.content, real.of_test) == (b"Ada", False)
+    assert house.exposures() == 1
+
+
+def test_a_field_without_a_test_is_shown_to_who_failed_another_ones(house):
+    ann = planned(house, name="Ada", age="36")
+    house.test_of(1.0, *ASKED)
+    serving = house.serving(gold=0)
+    shown = []
+    while (showing := serving.start(ann)) is not None:
+        shown.append(showing.text)
+        serving.answer(ann, showing.token, answer("0"))
+
+    assert sorted(shown) == ["36", "Al Roe", "Jo Doe"]
+    assert standing(house) == ("failed", 1)
+
+
+def test_a_share_of_right_answers_passes(house):
+    ann = planned(house)
+    house.test_of(0.5, *ASKED)
+    work(house.serving(), ann, "Jo Doe", "wrong")
+    assert standing(house) == ("passed", 1)
+
+
+def test_there_is_one_more_try_after_a_day_and_none_after_that(house, clock):
+    ann = planned(house)
+    house.test_of(1.0, *ASKED)
+    serving = house.serving()
+    work(serving, ann, "Jo Doe", "wrong")
+    assert serving.start(ann) is None
+
+    clock.now += DAY - 1
+    assert serving.start(ann) is None
+    clock.now += 1
+    assert serving.start(ann).content == b"Jo Doe"
+    work(serving, ann, "no", "no")
+    assert standing(house) == ("failed", 2)
+
+    clock.now += 30 * DAY
+    assert serving.start(ann) is None
+
+
+def test_the_second_try_may_pass(house, clock):
+    ann = planned(house)
+    house.test_of(1.0, *ASKED)
+    serving = house.serving()
+    work(serving, ann, "no", "no")
+    clock.now += DAY
+    work(serving, ann, "Jo Doe", "Al Roe")
+    assert standing(house) == ("passed", 2)
+    assert serving.start(ann).content == b"Ada"
+
+
+def test_what_is_handed_back_in_a_test_is_not_right_and_stays_so(house):
+    ann = planned(house)
+    house.test_of(0.5, *ASKED)
+    serving = house.serving()
+    showing = serving.start(ann)
+    assert serving.give_back(ann, showing.token)
+    assert serving.answer(ann, showing.token, answer("Jo Doe")) == Saved()
+    assert marks(house, ann) == {"Jo Doe": 0}
+    work(serving, ann, "wrong")
+    assert standing(house) == ("failed", 1)
+
+
+def test_a_mark_is_no_right_answer_unless_it_is_the_right_one(house):
+    ann = planned(house)
+    house.test_of(1.0, ("(a smudge)", "[illegible]"), ("Al Roe", "Al Roe"))
+    serving = house.serving()
+    for _ in range(2):
+        showing = serving.start(ann)
+        serving.answer(ann, showing.token, Given({}, Mark.ILLEGIBLE))
+    assert marks(house, ann) == {"(a smudge)": 1, "Al Roe": 0}
+
+
+def test_what_is_no_answer_is_told_as_for_a_real_field(house):
+    ann = planned(house, age="36")
+    house.test_of(1.0, ("7", "7"), field="age")
+    serving = house.serving()
+    showing = serving.start(ann)
+    wrong = serving.answer(ann, showing.token, answer("seven"))
+    assert isinstance(wrong, Wrong)
+    assert wrong.showing.draft == "seven"
+    assert marks(house, ann) == {"7": None}
+    assert serving.answer(ann, showing.token, answer("7.0")) == Saved()
+    assert standing(house) == ("passed", 1)
+
+
+def test_a_test_set_anew_lets_who_failed_begin_again_and_who_passed_be(house):
+    ann, bob = planned(house, "ann"), planned(house, "bob")
+    entries = [house.record(n, name="Eve")["name"] for n in (1, 2)]
+    house.plan((ann, entries[:1]), (bob, entries[1:]))
+    house.test_of(1.0, *ASKED)
+    serving = house.serving()
+    work(serving, ann, "Jo Doe", "Al Roe")
+    work(serving, bob, "no", "no")
+
+    house.do("UPDATE probe SET retired_at = 2")
+    house.test_of(1.0, ("Cy Poe", "Cy Poe"))
+    assert serving.start(bob).content == b"Cy Poe"
+    assert serving.start(ann).content == b"Eve"
+
+
+def test_a_killed_page_finds_its_question_and_its_draft_again(house, clock):
+    ann = planned(house)
+    house.test_of(1.0, *ASKED)
+    serving = house.serving(lease=60)
+    showing = serving.start(ann)
+    assert serving.save_draft(ann, showing.token, {"answer": "Jo"})
+
+    again = house.serving(lease=60)  # another process
+    assert again.has_task(ann)
+    assert again.start(ann).draft == "Jo"
+    clock.now += 61_000_000
+    expire(house.store, clock)
+    assert not again.has_task(ann)
+    assert not again.save_draft(ann, showing.token, {"answer": "Jo D"})
+    late = again.start(ann)
+    assert (late.token, late.draft) == (showing.token, "")
+    assert house.count("probe_task") == 1
+
+
+def test_more_time_is_given_as_often_as_for_a_real_field(house, clock):
+    ann = planned(house)
+    house.test_of(1.0, *ASKED)
+    serving = house.serving(lease=60, extensions=1)
+    showing = serving.start(ann)
+    clock.now += 30_000_000
+    assert serving.extend(ann, showing.token).left == 60
+    clock.now += 50_000_000
+    assert serving.extend(ann, showing.token).left == 40
+    clock.now += 41_000_000
+    assert serving.extend(ann, showing.token) is None
+
+
+def test_another_workers_question_is_foreign(house):
+    ann = planned(house)
+    eve = house.account("eve")
+    house.test_of(1.0, *ASKED)
+    serving = house.serving()
+    showing = serving.start(ann)
+    assert serving.answer(eve, showing.token, answer("Jo Doe")) is None
+    assert not serving.owns(eve, showing.token)
+    assert serving.owns(ann, showing.token)
+    assert marks(house, ann) == {"Jo Doe": None}
+
+
+def test_two_tabs_that_press_start_get_the_same_question(house):
+    ann = planned(house)
+    house.test_of(1.0, *ASKED)
+    servings = [house.serving() for _ in range(4)]
+    together(lambda n: servings[n].start(ann), 4)
+    assert house.count("probe_task") == 1
+    assert house.count("qualification") == 1
+
+
+def test_two_tabs_that_answer_count_once(house):
+    ann = planned(house)
+    house.test_of(0.5, *ASKED)
+    serving = house.serving()
+    token = serving.start(ann).token
+    texts = ["Jo Doe", "wrong", "wrong", "wrong"]
+    found = together(lambda n: serving.answer(ann, token, answer(texts[n])), 4)
+    assert found == [Saved()] * 4
+    work(serving, ann, "Al Roe")
+    assert standing(house) == ("passed", 1)
+    assert house.count("event", "action = 'test.passed'") == 1
+
+
+def together(act, count: int) -> list:
+    found = [None] * count
+
+    def run(number: int) -> None:
+        found[number] = act(number)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+# -- gold ------------------------------------------------------------------------------
+
+
+def gold(house: House, count: int, *, right: str = "") -> None:
+    house.made_up("gold", *((f"Gold {n}", right or f"Gold {n}") for n in range(count)))
+
+
+def test_gold_comes_at_its_rate_books_nothing_and_is_no_answer(house):
+    ann = planned(house, records=40)
+    gold(house, 40)
+    serving = house.serving(gold=0.25)
+    shown = []
+    while (showing := serving.start(ann)) is not None:
+        shown.append(showing.text)
+        serving.answer(ann, showing.token, answer(showing.text))
+
+    made_up = [text for text in shown if text.startswith("Gold")]
+    assert 5 <= len(made_up) <= 25  # 40 real ones, one in four made up
+    assert len(set(made_up)) == len(made_up)
+    assert len(shown) - len(made_up) == 40
+    assert house.exposures() == house.count("answer") == 40
+    assert set(marks(house, ann).values()) == {1}
+
+
+def test_the_same_seed_mixes_alike(house):
+    ann, bob = planned(house, "ann", records=20), planned(house, "bob", records=20)
+    gold(house, 20)
+
+    def mixed(who) -> list[bool]:
+        ids = [house.record(50 + n * 2 + who.account_id, name="Ada") for n in range(5)]
+        house.plan((who, [entry["name"] for entry in ids]))
+        serving, kinds = house.serving(gold=0.3), []
+        while (showing := serving.start(who)) is not None and len(kinds) < 9:
+            kinds.append(showing.text.startswith("Gold"))
+            serving.answer(who, showing.token, answer("x"))
+        return kinds[:5]
+
+    assert mixed(ann) == mixed(bob)
+
+
+def test_gold_looks_like_a_real_field(house):
+    ann = planned(house, records=30)
+    gold(house, 30)
+    serving = house.serving(**ALWAYS)
+    showings = []
+    for _ in range(12):
+        showing = serving.start(ann)
+        showings.append(showing)
+        assert serving.answer(ann, showing.token, answer("x")) == Saved()
+
+    kinds = {showing.text.startswith("Gold") for showing in showings}
+    assert kinds == {True, False}
+    for one, other in itertools.pairwise(showings):
+        assert (one.field, one.media, one.left) == (
+            other.field,
+            other.media,
+            other.left,
+        )
+        assert len(one.token) == len(other.token) == 32
+        assert not one.of_test
+
+
+def test_gold_is_never_shown_where_no_real_field_could_be(house):
+    ann = house.account("ann")
+    house.plan((ann, []))
+    gold(house, 5)
+    serving = house.serving(**ALWAYS)
+    assert [serving.start(ann) for _ in range(8)] == [None] * 8
+
+
+def test_gold_is_shown_to_as_many_adversaries_as_a_real_field_may_be(house):
+    """t = 3 in this policy: the fourth worker never sees it."""
+    gold(house, 1)
+    for name in ("ann", "bob", "cat", "dan"):
+        who = planned(house, name, records=8)
+        serving = house.serving(**ALWAYS)
+        work(serving, who, *["x"] * 8)
+    assert house.count("probe_task") == 3
+
+
+def test_two_accounts_of_one_worker_never_get_the_same_gold(house):
+    gold(house, 1)
+    ann, too = planned(house, "ann", records=8), planned(house, "too", records=8)
+    house.do("UPDATE account SET adversary_id = 1")
+    for who in (ann, too):
+        ids = [
+            house.record(10 * who.account_id + n, name="A")["name"] for n in range(8)
+        ]
+        house.plan((who, ids))
+        work(house.serving(**ALWAYS), who, *["x"] * 8)
+    assert house.count("probe_task") == 1
+
+
+def test_gold_handed_back_is_neither_right_nor_wrong(house):
+    ann = planned(house, records=9)
+    gold(house, 9)
+    serving = house.serving(**ALWAYS)
+    for _ in range(9):
+        showing = serving.start(ann)
+        assert serving.recuse(ann, showing.token)
+    assert set(marks(house, ann).values()) == {None}
+
+
+def test_one_tab_with_gold_and_one_with_a_real_field_are_never_both(house):
+    ann = planned(house, records=30)
+    gold(house, 30)
+    for _ in range(6):
+        servings = [house.serving(gold=n / 8) for n in range(4)]
+        together(lambda n, made=servings: made[n].start(ann), 4)
+        real = house.count("task", "state = 'shown'")
+        made_up = house.count("probe_task", "state = 'shown'")
+        assert real + made_up == 1
+        servings[0].give_back(ann, servings[0].in_hand(ann).token)
+
+
+# -- the floor -------------------------------------------------------------------------
+
+
+def poor(house: House, answers: int, floor_after: int = 5):
+    """A worker who answers gold wrongly, so many times."""
+    ann = planned(house, records=60)
+    gold(house, 60)
+    serving = house.serving(gold=0.5, floor=0.6, floor_after=floor_after)
+    while house.count("probe_task", "correct = 0") < answers:
+        showing = serving.start(ann)
+        if showing is None:
+            break
+        serving.answer(ann, showing.token, answer("wrong"))
+    return ann, serving
+
+
+def test_below_the_floor_nothing_new_is_given(house):
+    ann, serving = poor(house, 5)
+    assert state_of(house, ann) == "stopped"
+    assert serving.start(ann) is None
+    assert house.count("event", "action = 'account.stopped'") == 1
+
+
+def test_before_so_many_answers_nobody_is_stopped(house):
+    ann, serving = poor(house, 4)
+    assert state_of(house, ann) == "active"
+    assert serving.start(ann) is not None
+
+
+def test_what_a_stopped_worker_holds_may_still_be_answered(house):
+    ann = planned(house)
+    serving = house.serving()
+    showing = serving.start(ann)
+    house.do("UPDATE account SET state = 'stopped'")
+    assert serving.present(ann.account_id, 1) == ann
+    assert serving.start(ann).token == showing.token
+    assert serving.answer(ann, showing.token, answer("Ada")) == Saved()
+    assert serving.start(ann) is None
+
+
+def test_agreement_below_the_floor_stops_after_so_many_answers(house, clock):
+    ann = planned(house, records=3)
+    serving = house.serving(gold=0)
+    terms = Terms(floor=0.6, floor_after=3)
+    work(serving, ann, "x", "y")
+    house.do("UPDATE account SET quality = 0.5")
+    assert stop_by_agreement(house.store, clock, terms) == 0
+    work(serving, ann, "z")
+    assert stop_by_agreement(house.store, clock, terms) == 1
+    assert stop_by_agreement(house.store, clock, terms) == 0
+    assert state_of(house, ann) == "stopped"
+
+
+def test_without_a_floor_nobody_is_stopped(house, clock):
+    ann, _ = poor(house, 5, floor_after=100)
+    with house.store.write() as tx:
+        assert not stop_by_gold(tx, ann.account_id, Terms(floor_after=1), 1)
+    assert stop_by_agreement(house.store, clock, Terms(floor_after=1)) == 0
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"gold": 0.6}, {"gold": -0.1}, {"floor": 0.8}, {"floor": -1}, {"floor_after": 0}],
+)
+def test_terms_that_make_no_sense_are_refused(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Terms(**bad)
