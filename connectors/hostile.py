@@ -24,16 +24,22 @@ from connectors.base import (
     Handle,
     Idempotency,
     Identity,
+    Listed,
+    Listing,
     Manifest,
     Market,
     Offer,
     Plugin,
+    Posted,
     Preview,
     Quarantined,
     Rejected,
     Role,
     Visit,
 )
+
+PAGE = 3
+"""Offers in one page of a listing."""
 
 MEMORY = Manifest(
     name="memory",
@@ -84,6 +90,19 @@ class Memory:
             raise Rejected("the cursor is not one of this connector")
         behind = self.answers[int(cursor or "0") :]
         return Collected(str(len(self.answers)), tuple(behind))
+
+    def listing(self, cursor: str) -> Listed:
+        """Give the offers from number `cursor` on, a few a page."""
+        if cursor and not cursor.isdecimal():
+            raise Rejected("the cursor is not one of this connector")
+        first = int(cursor or "0")
+        end = first + PAGE
+        keys = list(self.offers)
+        posted = [
+            Posted(key, f"memory:{key}", open=key not in self.withdrawn)
+            for key in keys[first:end]
+        ]
+        return Listed(tuple(posted), str(end) if end < len(keys) else "")
 
     def give(self, token: str, account: str, value: str) -> None:
         """Play the worker: have an answer wait outside."""
@@ -156,6 +175,11 @@ class Hostile:
     def withdraw(self, handle: Handle) -> None:
         """Pass on."""
         self._inner.withdraw(handle)
+
+    def listing(self, cursor: str) -> Listed:
+        """Tell what the inner market lists; nothing where it lists nothing."""
+        inner = self._inner
+        return inner.listing(cursor) if isinstance(inner, Listing) else Listed()
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:
         """Pass on."""

@@ -216,6 +216,8 @@ class Sending:
         pays = connector.manifest.pays
         stays = money.send_off(tx, name, claimed, pays=pays, now=now)
         kept = stays.waiting | stays.idle
+        if not kept:
+            return claimed
         back = [
             Outcome(one.id, "ready", now + BROKE, 1, None, one.error)
             for one in claimed
@@ -360,7 +362,9 @@ class Sending:
             due = now + backoff(message.attempts, message.id)
             return self._again(name, message, due, type(error).__name__)
         self._circuits.worked(name)
-        return Outcome(message.id, "sent", now, 0, handle.reference, None)
+        # a withdrawal's own handle names the message that it took back
+        reference = None if parcel.withdraws else handle.reference
+        return Outcome(message.id, "sent", now, 0, reference, None)
 
     def _failed(self, name: str, parcel: _Parcel, error: ConnectorError) -> Outcome:
         """Class a connector's error by what to do next."""

@@ -140,13 +140,13 @@ def memory_bench(faults=()) -> Bench:
     )
 
 
-class TestMemory(MarketContract):
+class TestMemory(ListingContract):
     @pytest.fixture
     def bench(self):
         return memory_bench()
 
 
-class TestHostile(MarketContract):
+class TestHostile(ListingContract):
     """Whatever it does, the protocol's caller can still live with it."""
 
     @pytest.fixture

@@ -1,0 +1,314 @@
+"""Reconciling: what a market has of us is held against what we know.
+
+Reads ``outbox`` and ``task``, writes ``task``, ``outbox``, ``cursor`` and ``event``. Calls
+of a market and its answers are hints; what it lists is how things stand there:
+
+- *unknown*: open there, and this store knows nothing of it (it was restored from an older
+  state) or never let it go. It is withdrawn.
+- *arrived*: given up here, and there all the same. It waits again, is found, and counts
+  as sent.
+- *unwithdrawn*: withdrawn here, and open there still. It is withdrawn once more.
+- *gone*: sent, not answered, and not there any more. Its tasks return to the plan; that
+  they were seen stays booked.
+- *foreign*: of another store. It is counted and left alone.
+
+The market is asked outside any transaction.
+"""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from connectors.base import (
+    Feed,
+    Handle,
+    Listing,
+    Market,
+    Misconfigured,
+    Posted,
+    Rejected,
+)
+from dispatcher import keys, meters
+from dispatcher.circuits import Turns
+from dispatcher.errors import StaleLease
+from dispatcher.log import get_logger
+from dispatcher.store import Clock, Store, Tx, lease, membership, queue
+from dispatcher.store import ledger as gate_rows
+from dispatcher.store import reconciling as rows
+from dispatcher.store.repeating import committed
+
+MICRO: Final = 1_000_000
+GRACE: Final = 600 * MICRO
+"""What was sent so short a time before may be missing in a list without being gone."""
+
+OFFERED: Final = 86_400 * MICRO
+"""How long an offer without content is looked for."""
+
+MOST_PAGES: Final = 100_000
+DOUBTFUL: Final = 10
+"""Above so many, half of all that was sent being gone is taken for a list that lies."""
+
+KINDS: Final = ("unknown", "arrived", "unwithdrawn", "gone", "foreign", "refused")
+_NAMED: Final = 20  # examples of each kind
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How a market and this store differ.
+
+    Attributes
+    ----------
+    listed : int
+        Offers that the market lists.
+    counts : Mapping[str, int]
+        By the words of this module's text; ``gone`` counts tasks and offers.
+        ``refused``: what the market would not withdraw.
+    examples : Mapping[str, list of str]
+        The first few of each: messages as ``outbox#ID``, or the market's references.
+    doubtful : bool
+        So much is gone that the list itself is in doubt.
+    """
+
+    listed: int
+    counts: Mapping[str, int]
+    examples: Mapping[str, list[str]]
+    doubtful: bool = False
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything has to be mended."""
+        return any(self.counts.get(kind, 0) for kind in KINDS if kind != "foreign")
+
+
+@dataclass(frozen=True)
+class Mending:
+    """What may be mended.
+
+    Attributes
+    ----------
+    mend : bool
+        Withdraw, let wait again and return, as the module's text says; else only tell.
+    trust : bool
+        Believe the market's list also where it is doubtful.
+    epoch : int or None
+        Of the daemon; None for an operator's command.
+    """
+
+    mend: bool = False
+    trust: bool = False
+    epoch: int | None = None
+
+
+@dataclass
+class _Found:
+    """What was found so far."""
+
+    withdrawn: set[int]  # messages that were taken back
+    listed: int = 0
+    there: array[int] = field(default_factory=lambda: array("q"))
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def note(self, kind: str, what: str) -> None:
+        self.counts[kind] += 1
+        named = self.examples.setdefault(kind, [])
+        if len(named) < _NAMED:
+            named.append(what)
+
+
+class Reconciling:
+    """The stage; one object lives as long as the daemon.
+
+    Parameters
+    ----------
+    store : Store
+    connectors : Mapping
+        Connectors by the operator's names; only those that list are looked at.
+    clock : Clock
+    """
+
+    def __init__(
+        self, store: Store, connectors: Mapping[str, Market | Feed], clock: Clock
+    ) -> None:
+        self._store = store
+        self._markets = {
+            name: market
+            for name, market in connectors.items()
+            if isinstance(market, Market) and isinstance(market, Listing)
+        }
+        self._clock = clock
+        self._turns = Turns()
+        self._log = get_logger("reconciling")
+
+    def tick(self, epoch: int) -> int:
+        """Hold every market that lists to what we know, and mend; how much differed.
+
+        A paused market is left alone, so that a restored store is looked at first.
+
+        Raises
+        ------
+        StaleLease
+            This daemon does not lead any more.
+        """
+        with self._store.read() as tx:
+            lease.check_leader(tx, lease.SHARD, epoch)
+            stopped = gate_rows.stopped_scopes(tx)
+        awake = [name for name in self._markets if f"connector:{name}" not in stopped]
+        if "all" in stopped:
+            return 0
+        return self._turns.take(awake, lambda name: self._turn(name, epoch))
+
+    def _turn(self, name: str, epoch: int) -> int:
+        try:
+            drift = self.reconcile(name, Mending(mend=True, epoch=epoch))
+        except StaleLease:
+            raise
+        except Exception as error:  # noqa: BLE001 - one market stops no other
+            self._log.warning("not-reconciled", connector=name, error=error)
+            return 0
+        if drift.differs:
+            self._log.warning(
+                "market-differs",
+                connector=name,
+                doubtful=drift.doubtful,
+                **drift.counts,
+            )
+        return sum(drift.counts[kind] for kind in KINDS if kind != "foreign")
+
+    def reconcile(self, name: str, how: Mending) -> Drift:
+        """Hold one market to what we know.
+
+        Parameters
+        ----------
+        name : str
+            One that lists.
+        how : Mending
+
+        Raises
+        ------
+        ConnectorError
+            The market can not be asked now. What was mended before stays mended.
+        StaleLease
+        """
+        began = self._clock()
+        with self._store.read() as tx:
+            found = _Found(rows.withdrawn(tx, name))
+        cursor = ""
+        for _ in range(MOST_PAGES):
+            with meters.calling(name):
+                page = self._markets[name].listing(cursor)
+            self._compare(name, page.posted, found, how)
+            cursor = page.cursor
+            if not cursor:
+                break
+        else:
+            raise Misconfigured(
+                f"the pages that {name} lists have no end",
+                fix="tell the connector's author",
+            )
+        doubtful = self._look_for_gone(name, began, found, how)
+        drift = Drift(
+            found.listed,
+            {kind: found.counts[kind] for kind in KINDS},
+            found.examples,
+            doubtful,
+        )
+        if how.mend and drift.differs:
+            self._write_down(name, drift, how.epoch)
+        return drift
+
+    def _compare(
+        self, name: str, posted: Sequence[Posted], found: _Found, how: Mending
+    ) -> None:
+        """Judge one page of what lies there."""
+        key = self._store.key("task-key")
+        named = [(keys.message_id_of(key, one.key), one) for one in posted]
+        ours = {number: one for number, one in named if number is not None}
+        found.listed += len(posted)
+        found.counts["foreign"] += sum(number is None for number, _ in named)
+        with self._store.read() as tx:
+            if how.epoch is not None:
+                lease.check_leader(tx, lease.SHARD, how.epoch)
+            known = rows.known(tx, list(ours))
+        given_up = []
+        for number, one in ours.items():
+            row = known.get(number)
+            if row is not None and row.connector != name:
+                continue  # of another connector of ours at the same market
+            found.there.append(number)
+            if row is not None and row.state == "dead":
+                found.note("arrived", f"outbox#{number}")
+                given_up.append(number)
+            elif one.open and (row is None or row.state == "cancelled"):
+                self._withdraw(name, "unknown", one, found, how)
+            elif one.open and number in found.withdrawn:
+                self._withdraw(name, "unwithdrawn", one, found, how)
+        if how.mend and given_up:
+            now = self._clock()
+            self._write(lambda tx: queue.revive(tx, given_up, now), how.epoch)
+
+    def _withdraw(
+        self, name: str, kind: str, one: Posted, found: _Found, how: Mending
+    ) -> None:
+        found.note(kind, one.reference)
+        if not how.mend:
+            return
+        try:
+            with meters.calling(name):
+                self._markets[name].withdraw(Handle(one.key, one.reference))
+        except Rejected:
+            found.note("refused", one.reference)
+
+    def _look_for_gone(
+        self, name: str, began: int, found: _Found, how: Mending
+    ) -> bool:
+        """Find what was sent and is not there; tell whether that is to be doubted."""
+        there = np.unique(np.frombuffer(found.there, np.int64))
+        gone = array("q")
+        open_ = 0
+        with self._store.read() as tx:
+            for page in rows.sent_tasks(tx, name, began - GRACE):
+                open_ += len(page)
+                missing = ~np.isin([row.id for row in page], there)
+                for row in itertools.compress(page, missing):
+                    found.note("gone", f"outbox#{row.id}")
+                    gone.append(row.task_id)
+            told = rows.sent_offers(tx, name, began - OFFERED, began - GRACE)
+        for number in np.setdiff1d(np.array(told, np.int64), there).tolist():
+            found.note("gone", f"outbox#{number}")
+        doubtful = len(gone) > DOUBTFUL and 2 * len(gone) > open_
+        if how.mend and (how.trust or not doubtful):
+            for start in range(0, len(gone), rows.PAGE):
+                part = gone[start : start + rows.PAGE].tolist()
+                moved = self._write(
+                    partial(membership.take_back, task_ids=part), how.epoch
+                )
+                meters.TRANSITIONS.add("sent", "returned", name, count=moved)
+        return doubtful
+
+    def _write_down(self, name: str, drift: Drift, epoch: int | None) -> None:
+        detail: dict[str, object] = {"connector": name, **drift.counts}
+        detail["examples"] = drift.examples
+        actor = "cli" if epoch is None else f"connector:{name}"
+
+        def write(tx: Tx) -> int:
+            now = self._clock()
+            return membership.add_event(tx, now, actor, "market.reconciled", detail)
+
+        self._write(write, epoch)
+
+    def _write(self, job: Callable[[Tx], int], epoch: int | None) -> int:
+        def write(tx: Tx) -> int:
+            if epoch is not None:
+                lease.check_epoch(tx, lease.SHARD, epoch)
+            return job(tx)
+
+        return committed(self._store, write)
