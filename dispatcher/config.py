@@ -61,6 +61,7 @@ class Ticks(_Section):
     assembly: Seconds = 2.0
     sealing: Seconds = 60.0
     retention: Seconds = 3600.0
+    reconciling: Seconds = 86_400.0
     leading: Annotated[float, Field(gt=0, le=5)] = 2.0
 
 
@@ -80,6 +81,20 @@ class Tasks(_Section):
     apart: Annotated[float, Field(ge=0, le=10**9)] = 300.0
     patience: Annotated[float, Field(ge=0, le=10**9)] = 900.0
     attempts: Annotated[int, Field(ge=1, le=1000)] = 12
+
+
+class Quality(_Section):
+    """How made-up questions are mixed in, and who is given nothing new.
+
+    ``gold`` is the share of new tasks that are made up, where a field has such questions
+    left. Who answers below ``floor`` after ``floor_after`` answers is stopped until an
+    operator looks; 0 stops nobody. It stays below what is expected of a worker of whom
+    nothing is known (0.8).
+    """
+
+    gold: Annotated[float, Field(ge=0, le=0.5)] = 0.1
+    floor: Annotated[float, Field(ge=0, lt=0.8)] = 0.0
+    floor_after: Annotated[int, Field(ge=1, le=10**6)] = 20
 
 
 def split_address(address: str, where: str) -> tuple[str, int]:
@@ -163,6 +178,7 @@ class Config(_Section):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     ticks: Ticks = Ticks()
     tasks: Tasks = Tasks()
+    quality: Quality = Quality()
     surfaces: Surfaces = Surfaces()
     ledger: Ledger = Ledger()
     connectors: Mapping[str, Mapping[str, PathText]] = Field(

@@ -148,6 +148,11 @@ class Reconciling:
         self._turns = Turns()
         self._log = get_logger("reconciling")
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Markets that list."""
+        return frozenset(self._markets)
+
     def tick(self, epoch: int) -> int:
         """Hold every market that lists to what we know, and mend; how much differed.
 

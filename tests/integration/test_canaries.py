@@ -90,6 +90,7 @@ connectors add drop --kind folder --set spool=drop
 connectors set-secret drop --from-file person.txt
 connectors enable drop
 connectors disable drop
+connectors reconcile folder --mend
 connectors new printer --into plugin
 console link
 console sign-out

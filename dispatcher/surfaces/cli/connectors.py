@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from dispatcher.errors import Conflict
 from dispatcher.surfaces.cli import connector_setup as setup
 from dispatcher.surfaces.cli.connector_setup import enable_now, values_of
 from dispatcher.surfaces.cli.context import CliContext, table
+from dispatcher.surfaces.cli.reconcile import reconcile
 
 if TYPE_CHECKING:
     from connectors.base import Feed, Manifest, Market
@@ -23,8 +25,10 @@ app.command("add")(setup.add)
 app.command("set-secret")(setup.set_secret)
 app.command("disable")(setup.disable)
 app.command("new")(setup.new)
+app.command("reconcile")(reconcile)
 
 EXIT_TEMPORARY = 75
+NO_SETTINGS: Mapping[str, str] = {}
 PROBE = "dispatcher-connectors-test"
 """A key that no message has: those are 32 hex digits."""
 
@@ -42,19 +46,19 @@ def list_connectors(
 
     context: CliContext = ctx.obj
     if available:
-        named = {kind: (kind, origin) for kind, origin in kinds().items()}
+        named = {kind: (kind, NO_SETTINGS, origin) for kind, origin in kinds().items()}
     else:
         settings = context.config.connectors
         origins = kinds()
         named = {
-            name: (kind, origins.get(kind, "unknown"))
+            name: (kind, values, origins.get(kind, "unknown"))
             for name, values in settings.items()
             for kind in [values.get("kind", name)]
         }
     rows = [
         {"name": name, "kind": kind, "from": origin}
-        | _declared(load_plugin(kind).manifest)
-        for name, (kind, origin) in named.items()
+        | _declared(load_plugin(kind).declared(values))
+        for name, (kind, values, origin) in named.items()
     ]
     columns = ("name", "kind", "role", "binding", "identity", "content", "from")
     context.show(
@@ -72,8 +76,9 @@ def capabilities(
     from dispatcher.plugins import load_plugin
 
     context: CliContext = ctx.obj
-    kind = values_of(context, name).get("kind", name)
-    told = _declared(load_plugin(kind).manifest)
+    values = values_of(context, name)
+    kind = values.get("kind", name)
+    told = _declared(load_plugin(kind).declared(values))
     width = max(map(len, told))
     context.show(
         {"schema": "dispatcher.connector/1", "name": name, "kind": kind, **told},

@@ -137,9 +137,11 @@ def _ticks(
     from dispatcher.stages.collecting import Collecting
     from dispatcher.stages.intake import Inbox
     from dispatcher.stages.planning import Planning
+    from dispatcher.stages.reconciling import Reconciling
     from dispatcher.stages.sending import Sending
     from dispatcher.stages.sending import Terms as SendingTerms
-    from dispatcher.stages.serving import expire
+    from dispatcher.stages.serving import Terms as ServingTerms
+    from dispatcher.stages.serving import expire, stop_by_agreement
     from dispatcher.store import lease
     from dispatcher.surfaces.cli.subject import means
 
@@ -154,6 +156,14 @@ def _ticks(
             sealed = int(seal(tx, at=wall_clock()) is not None)
         context.anchor_roots(store)
         return sealed
+
+    quality = ServingTerms(
+        floor=config.quality.floor, floor_after=config.quality.floor_after
+    )
+
+    def serve(epoch: int) -> int:
+        stopped = stop_by_agreement(store, wall_clock, quality, epoch)
+        return expire(store, wall_clock, epoch) + stopped
 
     ticks = [
         Tick(
@@ -173,7 +183,7 @@ def _ticks(
             ).tick,
             shows=True,
         ),
-        Tick("serving", every.serving, lambda epoch: expire(store, wall_clock, epoch)),
+        Tick("serving", every.serving, serve),
         Tick(
             "collecting",
             every.collecting,
@@ -184,6 +194,8 @@ def _ticks(
     ]
     keeping = Retention(means(context, store, connectors))
     ticks.append(Tick("retention", every.retention, keeping.tick))
+    held = Reconciling(store, connectors, wall_clock)
+    ticks.append(Tick("reconciling", every.reconciling, held.tick))
     if config.plans == "auto":
         planning = Planning(store, wall_clock, feeds=feeds_of(config.connectors))
         ticks.insert(0, Tick("planning", every.planning, planning.tick, shows=True))
