@@ -1,0 +1,121 @@
+"""Clients of Amazon's services whose calls go out through our own guarded HTTP.
+
+boto3 signs and reads; :class:`connectors.http.Http` resolves the name, connects to the
+address that was checked, and bounds time and size. Retries are the caller's.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from connectors.errors import Misconfigured
+from connectors.http import Http
+
+if TYPE_CHECKING:
+    from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+
+_TEXT: Final = "latin-1"
+
+
+class Client(Protocol):
+    """What boto3 makes: a method for each operation of the service."""
+
+    def __getattr__(self, operation: str) -> Callable[..., dict[str, Any]]:
+        """Give an operation."""
+
+
+def make_client(
+    service: str,
+    http: Http,
+    *,
+    extra: str,
+    endpoint: str,
+    region: str,
+    key_id: str,
+    key: str,
+) -> Client:
+    """Make a client; touches no network.
+
+    Parameters
+    ----------
+    service : str
+        As boto3 names it.
+    http : Http
+        Sends every call.
+    extra : str
+        Of our package, which brings boto3.
+    endpoint : str
+        Where the service answers.
+    region : str
+        That calls are signed for.
+    key_id, key : str
+        The access key.
+
+    Raises
+    ------
+    Misconfigured
+        An endpoint that must not be called, or boto3 is not installed.
+    """
+    http.check(endpoint)
+    try:
+        from boto3.session import Session  # noqa: PLC0415 (an extra)
+        from botocore.awsrequest import AWSResponse, HeadersDict  # noqa: PLC0415
+        from botocore.config import Config  # noqa: PLC0415
+    except ImportError as error:
+        raise Misconfigured(
+            f"{extra} needs the library boto3",
+            fix=f"pip install 'sparsi-dispatcher[{extra}]'",
+        ) from error
+
+    def send(request: AWSPreparedRequest, **_: object) -> AWSResponse:
+        body = request.body or b""
+        answered = http.call(
+            request.method,
+            request.url,
+            headers={name: _text(value) for name, value in request.headers.items()},
+            body=body.encode() if isinstance(body, str) else bytes(body),
+        )
+        headers = HeadersDict(answered.headers)
+        return AWSResponse(request.url, answered.status, headers, _Raw(answered.body))
+
+    session = Session(
+        aws_access_key_id=key_id,
+        aws_secret_access_key=key,
+        region_name=region,
+        botocore_session=_session(),
+    )
+    once = Config(retries={"total_max_attempts": 1, "mode": "standard"})
+    client = session.client(service, endpoint_url=endpoint, config=once)
+    client.meta.events.register(f"before-send.{service}", send)
+    return cast("Client", client)
+
+
+def _session() -> object:
+    """Make a session of botocore that reads its descriptions of services once."""
+    from botocore.session import Session  # noqa: PLC0415 (an extra)
+
+    session = Session()
+    session.register_component("data_loader", _loader())
+    return session
+
+
+@cache
+def _loader() -> object:
+    from botocore.loaders import create_loader  # noqa: PLC0415 (an extra)
+
+    return create_loader()
+
+
+class _Raw(io.BytesIO):
+    """A body that was read already, as botocore wants to read it."""
+
+    def stream(self, **_: object) -> Iterator[bytes]:
+        """Give it at once."""
+        yield self.read()
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode(_TEXT) if isinstance(value, bytes) else str(value)

@@ -1,0 +1,316 @@
+"""What is asked of MTurk, by boto3's client; and what its errors mean.
+
+Every call here may be made twice: it reads, sets something to what it is already, or
+carries a token that MTurk knows again. So a call that was throttled, or whose answer was
+lost, is made again a few times before the caller hears of it.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, NoReturn
+
+from connectors.aws import Client
+from connectors.errors import ConnectorError, Misconfigured, Rejected, TryLater
+
+LONG_AGO: Final = datetime(2015, 1, 1, tzinfo=UTC)
+"""When a withdrawn HIT expires: so far back that no clock disagrees."""
+
+_TRIES: Final = 5
+_FIRST_WAIT: Final = 0.25
+_PAGE: Final = 100
+_MOST_PAGES: Final = 10_000
+_EVENTS: Final = ("AssignmentAccepted", "AssignmentAbandoned", "AssignmentReturned",
+                  "AssignmentSubmitted")  # fmt: skip
+_BUSY: Final = ("ThrottlingException", "Throttling", "TooManyRequestsException",
+                "RequestLimitExceeded", "ServiceFault", "InternalFailure")  # fmt: skip
+_CREDENTIALS: Final = (
+    "UnrecognizedClientException", "InvalidSignatureException", "AccessDeniedException",
+    "SignatureDoesNotMatch", "InvalidClientTokenId", "ExpiredTokenException",
+    "MissingAuthenticationTokenException", "IncompleteSignatureException",
+)  # fmt: skip
+_ID: Final = re.compile(r"\b[A-Z0-9]{20,64}\b")
+
+
+class Refused(Rejected):
+    """MTurk does not do what was asked.
+
+    Attributes
+    ----------
+    code : str
+        The last part of its ``TurkErrorCode``; empty where there is none.
+    words : str
+        What it said, which may hold ids: never shown.
+    """
+
+    def __init__(self, code: str, words: str) -> None:
+        super().__init__(f"MTurk refuses: {code or 'no reason given'}")
+        self.code = code
+        self.words = words
+
+    @property
+    def repeated(self) -> bool:
+        """Whether it says that the very same call was carried out before."""
+        return "already been processed" in self.words
+
+
+class Pace:
+    """At most so many calls a second, over all threads.
+
+    Parameters
+    ----------
+    per_second : float
+        > 0.
+    clock : callable
+        () -> seconds, monotonic.
+    sleep : callable
+    """
+
+    def __init__(
+        self,
+        per_second: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._apart = 1 / per_second
+        self._clock = clock
+        self._next = clock()
+        self._lock = threading.Lock()
+        self.sleep = sleep
+
+    def wait(self) -> None:
+        """Wait for the next turn."""
+        with self._lock:
+            now = self._clock()
+            turn = max(self._next, now)
+            self._next = turn + self._apart
+        if turn > now:
+            self.sleep(turn - now)
+
+
+class Api:
+    """Calls to MTurk.
+
+    Parameters
+    ----------
+    client : object
+        boto3's client of ``mturk``; it must not repeat calls itself.
+    pace : Pace
+    """
+
+    def __init__(self, client: Client, pace: Pace) -> None:
+        self._client = client
+        self._pace = pace
+        self.now: datetime | None = None
+
+    def qualification(self, name: str, description: str) -> str:
+        """Find or make our qualification type of a name; return its id."""
+        for _ in range(2):
+            for found in self._pages("list_qualification_types", "QualificationTypes",
+                                     Query=name, MustBeRequestable=False,
+                                     MustBeOwnedByCaller=True):  # fmt: skip
+                if found["Name"] == name:
+                    return str(found["QualificationTypeId"])
+            try:
+                made = self._call("create_qualification_type", Name=name,
+                                  Description=description,
+                                  QualificationTypeStatus="Active")  # fmt: skip
+                return str(made["QualificationType"]["QualificationTypeId"])
+            except Refused as error:
+                if error.code != "QualificationTypeAlreadyExists":
+                    raise
+        raise TryLater("MTurk has our qualification type and does not list it yet")
+
+    def give_score(self, kind: str, worker: str, score: int) -> None:
+        """Set a worker's score without writing to them."""
+        self._call("associate_qualification_with_worker", QualificationTypeId=kind,
+                   WorkerId=worker, IntegerValue=score,
+                   SendNotification=False)  # fmt: skip
+
+    def score(self, kind: str, worker: str) -> int | None:
+        """Read a worker's score; None where they have none (any more)."""
+        try:
+            told = self._call("get_qualification_score", QualificationTypeId=kind,
+                              WorkerId=worker)["Qualification"]  # fmt: skip
+        except Refused:
+            return None
+        return int(told["IntegerValue"]) if told["Status"] == "Granted" else None
+
+    def hit_type(self, **told: object) -> str:
+        """Make a HIT type; MTurk gives the same id for the same words."""
+        return str(self._call("create_hit_type", **told)["HITTypeId"])
+
+    def notify(self, hit_type: str, queue: str) -> None:
+        """Have what happens to HITs of a type told to a queue."""
+        self._call("update_notification_settings", HITTypeId=hit_type, Active=True,
+                   Notification={"Destination": queue, "Transport": "SQS",
+                                 "Version": "2014-08-15",
+                                 "EventTypes": list(_EVENTS)})  # fmt: skip
+
+    def make_hit(self, **told: object) -> str:
+        """Make a HIT under its token; the one that was made before counts as found."""
+        try:
+            return str(self._call("create_hit_with_hit_type", **told)["HIT"]["HITId"])
+        except Refused as error:
+            found = _ID.findall(error.words) if error.code == "HITAlreadyExists" else []
+            if not found:
+                raise
+            return str(found[0])
+
+    def hit(self, number: str) -> dict[str, Any] | None:
+        """Read one HIT; None for one that there is not (any more)."""
+        try:
+            told: dict[str, Any] = self._call("get_hit", HITId=number)["HIT"]
+        except Refused as error:
+            if error.code in ("HITDoesNotExist", "ParameterValidationError"):
+                return None
+            raise
+        return None if told["HITStatus"] == "Disposed" else told
+
+    def hits(self) -> Iterator[dict[str, Any]]:
+        """Give all HITs of the account that are not deleted."""
+        return self._pages("list_hits", "HITs")
+
+    def hits_page(self, token: str) -> tuple[list[dict[str, Any]], str]:
+        """Give one page of them, and the token of the next; empty behind the last."""
+        more = {"NextToken": token} if token else {}
+        said = self._call("list_hits", MaxResults=_PAGE, **more)
+        return said["HITs"], str(said.get("NextToken") or "") if said["HITs"] else ""
+
+    def reviewable(self, status: str = "Reviewable") -> Iterator[dict[str, Any]]:
+        """Give HITs that nobody can work on any more."""
+        return self._pages("list_reviewable_hits", "HITs", Status=status)
+
+    def set_reviewing(self, number: str, *, revert: bool = False) -> None:
+        """Move a HIT out of those to look at, or back."""
+        self._gone_is_fine("update_hit_review_status", HITId=number, Revert=revert)
+
+    def expire(self, number: str) -> None:
+        """Let nobody accept a HIT any more; whoever has it may finish."""
+        self._gone_is_fine("update_expiration_for_hit", HITId=number,
+                           ExpireAt=LONG_AGO)  # fmt: skip
+
+    def delete(self, number: str) -> None:
+        """Delete a HIT of which everything is judged."""
+        self._gone_is_fine("delete_hit", HITId=number)
+
+    def assignments(self, hit: str) -> Iterator[dict[str, Any]]:
+        """Give what was handed in of a HIT, judged or not."""
+        return self._pages("list_assignments_for_hit", "Assignments", HITId=hit)
+
+    def assignment(self, number: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Read one that was handed in, and its HIT; None where none was."""
+        try:
+            told = self._call("get_assignment", AssignmentId=number)
+        except Refused as error:
+            if error.code in ("AssignmentDoesNotExist", "ParameterValidationError"):
+                return None
+            raise
+        return told["Assignment"], told["HIT"]
+
+    def approve(self, number: str) -> None:
+        """Approve what was handed in: MTurk pays the reward."""
+        self._call("approve_assignment", AssignmentId=number)
+
+    def reject(self, number: str, reason: str) -> None:
+        """Refuse to pay what was handed in."""
+        self._call("reject_assignment", AssignmentId=number, RequesterFeedback=reason)
+
+    def bonus(self, **told: object) -> None:
+        """Pay a bonus under its token; paid before is paid."""
+        try:
+            self._call("send_bonus", **told)
+        except Refused as error:
+            if not error.repeated:
+                raise
+
+    def bonuses(self, assignment: str) -> Iterator[dict[str, Any]]:
+        """Give the bonuses that were paid for one assignment."""
+        return self._pages("list_bonus_payments", "BonusPayments",
+                           AssignmentId=assignment)  # fmt: skip
+
+    def _gone_is_fine(self, name: str, **told: object) -> None:
+        try:
+            self._call(name, **told)
+        except Refused as error:
+            if error.code != "HITDoesNotExist" and not error.repeated:
+                raise
+
+    def _pages(self, name: str, of: str, **told: object) -> Iterator[dict[str, Any]]:
+        more: dict[str, object] = {}
+        for _ in range(_MOST_PAGES):
+            said = self._call(name, MaxResults=_PAGE, **told, **more)
+            yield from said[of]
+            # MTurk gives a token with the last page too: behind it lies an empty one.
+            if not said.get("NextToken") or not said[of]:
+                return
+            more = {"NextToken": said["NextToken"]}
+
+    def _call(self, name: str, **told: object) -> dict[str, Any]:
+        for left in reversed(range(_TRIES)):
+            self._pace.wait()
+            try:
+                said: dict[str, Any] = getattr(self._client, name)(**told)
+            except Exception as error:  # noqa: BLE001 (classed by raise_classed)
+                try:
+                    raise_classed(error)
+                except TryLater:
+                    if not left:
+                        raise
+                    self._pace.sleep(_FIRST_WAIT * 2 ** (_TRIES - 1 - left))
+            else:
+                self._note_time(said)
+                return said
+        raise AssertionError("the last try returns or raises")
+
+    def _note_time(self, said: dict[str, Any]) -> None:
+        """Keep what MTurk's own clock says: ages there are told by it."""
+        headers = said.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+        try:
+            self.now = parsedate_to_datetime(headers["date"])
+        except (LookupError, ValueError, TypeError):
+            return
+
+
+def raise_classed(error: Exception) -> NoReturn:
+    """Class what boto3 raised by what the caller does next; its words stay inside.
+
+    Raises
+    ------
+    TryLater
+        Throttled, a fault of theirs, no answer: it may have been done.
+    Misconfigured
+        Credentials, this machine's clock, or no money.
+    Rejected
+        Anything else.
+    """
+    if isinstance(error, ConnectorError):
+        raise error
+    said = getattr(error, "response", None)
+    if not isinstance(said, dict):
+        raise Rejected(
+            "the library boto3 does not take this call", why=type(error).__name__
+        ) from None
+    code = str(said.get("Error", {}).get("Code", ""))
+    words = str(said.get("Error", {}).get("Message", ""))
+    status = said.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    reason = str(said.get("TurkErrorCode", "")).rpartition(".")[2]
+    if code in _BUSY or status == 429 or status >= 500:
+        raise TryLater(f"Amazon answers {code or status}", after=30.0,
+                       fix="it is asked again later") from None  # fmt: skip
+    if code in _CREDENTIALS:
+        late = "expired" in words or "not yet current" in words
+        raise Misconfigured(
+            "Amazon does not take the signature",
+            why="this machine's clock is off" if late else f"it answers {code}",
+            fix="set the clock" if late else "mend the access key in its secret_file",
+        ) from None
+    if reason == "InsufficientFunds":
+        raise Misconfigured("the MTurk account has too little money",
+                            fix="add money to it at MTurk") from None  # fmt: skip
+    raise Refused(reason or code, words) from None
