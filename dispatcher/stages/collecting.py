@@ -16,7 +16,7 @@ keeps its own turn: it holds up no other.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
@@ -29,7 +29,9 @@ from connectors.base import (
     Market,
     Misconfigured,
     Outcome,
+    Progress,
     Quarantined,
+    Submission,
     TryLater,
 )
 from dispatcher import keys, meters
@@ -38,12 +40,15 @@ from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, Tx, hooks, lease
 from dispatcher.store import collecting as rows
+from dispatcher.store import payments as pieces
 from dispatcher.store.collecting import AnswerRow, StrangeRow, TaskRow
 from policies.answers import Mark, Valid, check
 
 MICRO: Final = 1_000_000
 PAGES: Final = 20
 """Collections of one connector in one turn."""
+
+STRANGER: Final = "the market says that another account has taken it"
 
 ANSWERABLE: Final = ("booked", "sent", "shown", "expired", "returned", "dead")
 _MARKS: Final = {
@@ -131,7 +136,8 @@ class Collecting:
                 self._failed(name, error)
                 return kept
             self._circuits.worked(name)
-            if found.cursor != cursor or found.answers or found.quarantined:
+            news = found.answers or found.quarantined or found.submissions
+            if found.cursor != cursor or news:
                 kept += self._keep(name, found, epoch)
             if not found.more:
                 break
@@ -169,9 +175,41 @@ class Collecting:
             for strange in found.quarantined:
                 _set_aside(name, strange, sorted_, now)
             self._write(tx, name, sorted_, now)
+            self._note_work(tx, name, found.submissions, now)
             rows.save_cursor(tx, name, found.cursor)
         _count(name, sorted_, tasks)
         return len(sorted_.answers)
+
+    def _note_work(
+        self, tx: Tx, name: str, told: Sequence[Submission], now: int
+    ) -> None:
+        """Keep how pieces of work stand at a market that pays.
+
+        What is told of another one's taking is never paid by us: a person looks.
+        """
+        if not told:
+            return
+        known = pieces.by_reference(tx, name, {one.reference for one in told})
+        news: dict[int, tuple[str | None, str]] = {}
+        for one in told:
+            row = known.get(one.reference)
+            if row is None:
+                continue  # not ours, or of before we kept money
+            if one.account not in ("", row.account):
+                if pieces.hold(tx, row.about, STRANGER, now):
+                    self._log.warning("taken-by-another", connector=name, of=row.about)
+                continue
+            earlier = news.get(row.about, (row.submission, row.progress or ""))
+            handed_in = earlier[1] in (Progress.SUBMITTED, Progress.APPROVED)
+            if one.progress is Progress.GONE and handed_in and one.id != earlier[0]:
+                continue  # an earlier taking; the later one counts
+            news[row.about] = (one.id, one.progress.value)
+        fresh = [
+            (row.about, *news[row.about])
+            for row in known.values()
+            if row.about in news and news[row.about] != (row.submission, row.progress)
+        ]
+        pieces.note_progress(tx, fresh, now)
 
     def _sort(
         self,

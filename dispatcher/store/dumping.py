@@ -225,6 +225,9 @@ def make_ready(tx: Tx, now: int) -> None:
         " attempts = CASE WHEN attempts = 0 THEN 1 ELSE attempts END"
         " WHERE state IN ('ready', 'leased')"
     )
+    tx.execute(  # a market is asked whether it has paid before it pays
+        "UPDATE payment SET attempts = attempts + 1 WHERE state <> 'paid'"
+    )
     for table in tables():
         if "id" in table.columns:
             tx.execute(

@@ -70,6 +70,7 @@ class PaymentRow(NamedTuple):
     state: str = "reserved"
     day: int = 0
     attempts: int = 0
+    due: int = 0
     reference: str | None = None
     submission: str | None = None
     progress: str | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from dispatcher.store.money import COLUMNS, PaymentRow
+from dispatcher.store.money import COLUMNS, PaymentRow, lock_payments, move
 from dispatcher.store.transaction import Tx
 
 _FIELDS: Final = (
@@ -81,8 +81,8 @@ def ended_pieces(tx: Tx, now: int, limit: int) -> list[PaymentRow]:
     return _found(
         tx,
         f"SELECT {COLUMNS} FROM payment p WHERE p.kind = 'reward' AND p.due <= ?"
-        " AND (p.state IN ('reserved', 'held') AND p.progress IN ('gone', 'approved',"
-        " 'rejected') OR p.state = 'reserved' AND p.progress = 'submitted'"
+        " AND (p.state IN ('reserved', 'held', 'unknown') AND p.progress IN"
+        " ('gone', 'approved', 'rejected') OR p.state = 'reserved' AND p.progress = 'submitted'"
         " OR p.state = 'released' AND p.progress IN ('submitted', 'approved'))"
         " ORDER BY p.due, p.about LIMIT ? FOR UPDATE",
         [now, limit],
@@ -141,13 +141,13 @@ def work_in(tx: Tx, piece: PaymentRow) -> Work:
 
 
 def fields_of(tx: Tx, piece: int) -> list[tuple[PaymentRow, bool]]:
-    """Reserved for fields of a piece of work, and whether each was answered well."""
+    """What is open of the fields of a piece of work; whether each was answered well."""
     rows = tx.rows(
         f"SELECT {COLUMNS}, CASE WHEN t.state = 'answered'"
         " AND coalesce(a.valid, 1) = 1 THEN 1 ELSE 0 END FROM payment p"
         " JOIN task t ON t.id = p.about LEFT JOIN answer a ON a.task_id = t.id"
-        " WHERE p.kind = 'field' AND p.piece = ? AND p.state = 'reserved'"
-        " ORDER BY p.about FOR UPDATE OF p",
+        " WHERE p.kind = 'field' AND p.piece = ? AND p.state IN ('reserved', 'due')"
+        " AND t.state <> 'shown' ORDER BY p.about FOR UPDATE OF p",
         [piece],
     )
     return [(PaymentRow(*row[:-1]), bool(row[-1])) for row in rows]
@@ -189,6 +189,14 @@ def note_progress(
         ["submission", "progress", "due", "at"],
         [("reward", about, number, word, now, now) for about, number, word in told],
     )
+
+
+def hold(tx: Tx, about: int, why: str, now: int) -> bool:
+    """Hold a reward for a person to look at; False if it was settled or held before."""
+    row = lock_payments(tx, "reward", [about])[about]
+    open_ = row.state in ("reserved", "due")
+    move(tx, [row] if open_ else [], "held", now=now, why=why)
+    return open_
 
 
 # -- what is to be paid ------------------------------------------------------------------

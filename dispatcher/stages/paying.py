@@ -1,0 +1,314 @@
+"""Paying: what came of the money that was reserved, and what markets are asked to pay.
+
+Reads and writes ``payment`` and ``budget``; reads ``task``, ``answer`` and ``result``.
+First the books: what came back unanswered gives its money back; a field that was answered
+well earns its bonus once enough answers to it came; a piece of work that was handed in
+at its market is approved when all fields done in it have come so far. Whether a worker
+agrees with the others changes nothing: it would tell them what others answered, and an
+honest difference is work too. What no rule settles is held for a person; nothing is ever
+rejected here.
+
+Then the markets that pay: each payment is counted as tried before the call is made, and
+a market is asked whether it has paid before it is asked to pay a bonus, or to pay again.
+Where it can not tell, the payment is ``unknown``, and a person looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from connectors.base import (
+    ConnectorError,
+    Feed,
+    Market,
+    Misconfigured,
+    Pay,
+    Paying,
+    PayKind,
+    TryLater,
+)
+from dispatcher import keys, meters, money
+from dispatcher.circuits import FAULTS, Circuits, Turns
+from dispatcher.log import get_logger
+from dispatcher.store import Clock, Store, Tx, lease
+from dispatcher.store import money as purse
+from dispatcher.store import payments as rows
+from dispatcher.store.money import PaymentRow
+from dispatcher.store.payments import DueRow, Work
+from dispatcher.store.repeating import committed
+
+MICRO: Final = 1_000_000
+BATCH: Final = 500
+"""Payments that one transaction moves, at most."""
+
+CALLS: Final = 20
+"""Payments that one market is asked for in one turn, at most."""
+
+LEASE: Final = 300 * MICRO
+"""How long a payment that is being made is this daemon's."""
+
+PATIENCE: Final = 3 * 86_400 * MICRO
+"""Nobody waits longer than this for their pay because others have not answered yet."""
+
+LOOK: Final = 30 * MICRO
+"""Between two looks at what has to wait."""
+
+MENDING: Final = 60 * MICRO
+LONGEST: Final = 3600 * MICRO
+
+ACTOR: Final = "daemon"
+NOTHING_VALID: Final = "it was handed in without one valid answer"
+AFTERWARDS: Final = "it was answered after its piece of work had been settled"
+NOT_PAID: Final = "the market would not pay the piece of work that it was done in"
+GIVEN_UP: Final = (
+    "its message was given up after several tries; it may be at the market"
+)
+CAN_NOT_TELL: Final = "the market can not tell whether it has paid"
+REJECTED: Final = "it was rejected at the market"
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a market said to a payment: the state it goes to, or when to try again."""
+
+    due: DueRow
+    state: str = ""
+    again: int = 0
+    why: str | None = None
+
+
+class PayingStage:
+    """The stage; one object lives as long as the daemon.
+
+    Parameters
+    ----------
+    store : Store
+    connectors : Mapping
+        Connectors by the operator's names.
+    clock : Clock
+    """
+
+    def __init__(
+        self, store: Store, connectors: Mapping[str, Market | Feed], clock: Clock
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._markets: dict[str, Paying] = {
+            name: connector
+            for name, connector in connectors.items()
+            if isinstance(connector, Market) and isinstance(connector, Paying)
+        }
+        paces = {n: connectors[n].manifest.limits.per_minute for n in self._markets}
+        self._circuits = Circuits(paces, clock)
+        self._turns = Turns()
+        self._log = get_logger("paying")
+
+    def tick(self, epoch: int) -> int:
+        """Keep the books, then let every market that is awake pay.
+
+        Returns
+        -------
+        int
+            Payments that were moved.
+
+        Raises
+        ------
+        StaleLease
+            This daemon does not lead any more.
+        """
+        with self._store.read() as tx:
+            if not purse.budgets(tx):
+                return 0
+        moved = committed(self._store, lambda tx: self._keep_books(tx, epoch))
+        awake = [name for name in self._markets if not self._circuits.rests(name)]
+        return moved + self._turns.take(awake, lambda name: self._pay(name, epoch))
+
+    # -- the books -----------------------------------------------------------------------
+
+    def _keep_books(self, tx: Tx, epoch: int) -> int:
+        lease.check_epoch(tx, lease.SHARD, epoch)
+        now = self._clock()
+        lost = rows.lost_fields(tx, BATCH)
+        purse.move(tx, lost, "released", now=now)
+        moved = len(lost)
+        for piece, tries in rows.unsent_pieces(tx, BATCH):
+            given_up = tries > 1
+            state, why = ("held", GIVEN_UP) if given_up else ("released", None)
+            purse.move(tx, [piece], state, now=now, why=why)
+            moved += 1
+        for piece in rows.ended_pieces(tx, now, BATCH):
+            moved += _settle_piece(tx, piece, now)
+        late = rows.late_fields(tx, now, BATCH)
+        moved += sum(_take_again(tx, row, now) for row in late)
+        earned = rows.earned_fields(tx, now, now - PATIENCE, BATCH)
+        purse.move(tx, earned, "due", now=now)
+        stranded = rows.stranded_fields(tx, BATCH)
+        purse.move(tx, stranded, "held", now=now, why=AFTERWARDS)
+        return moved + len(earned) + len(stranded)
+
+    # -- the markets ---------------------------------------------------------------------
+
+    def _pay(self, name: str, epoch: int) -> int:
+        """Claim, ask, settle: one market's payments."""
+        claimed = committed(self._store, lambda tx: self._claim(tx, name, epoch))
+        paid = 0
+        for due in claimed:
+            if self._circuits.rests(name):
+                break  # what was claimed waits out its lease; it is asked after first
+            with self._store.read() as tx:
+                lease.check_leader(tx, lease.SHARD, epoch)
+            outcome = self._ask(name, due)
+            paid += committed(self._store, partial(self._settle, outcome, epoch))
+        return paid
+
+    def _claim(self, tx: Tx, name: str, epoch: int) -> list[DueRow]:
+        lease.check_epoch(tx, lease.SHARD, epoch)
+        now = self._clock()
+        room = self._circuits.room(name, CALLS)
+        if not room:
+            return []
+        found = rows.due_rewards(tx, name, now, room)
+        found += rows.due_bonuses(tx, name, now, room - len(found))
+        for due in found:
+            rows.count_try(tx, due, now + LEASE)
+        self._circuits.spend(name, len(found))
+        return found
+
+    def _ask(self, name: str, due: DueRow) -> _Outcome:
+        """Have one payment made; class what goes wrong by what to do next."""
+        market, pay, now = self._markets[name], self._payment(due), self._clock()
+        try:
+            with meters.calling(name):
+                said = _made(market, pay, again=due.attempts > 0)
+        except Misconfigured as error:
+            self._circuits.rest(name, MENDING)
+            outcome = _Outcome(due, again=now + MENDING, why=error.what)
+        except TryLater as error:
+            pause = round(min(error.after, 86_400.0) * MICRO)
+            self._circuits.failed(name, pause)
+            outcome = _Outcome(due, again=now + max(pause, _wait(due)), why=error.what)
+        except ConnectorError as error:
+            outcome = _Outcome(due, "refused", why=error.what)
+        except Exception as error:  # noqa: BLE001 - unknown: it is asked after first
+            self._circuits.failed(name, after=FAULTS)
+            outcome = _Outcome(due, again=now + _wait(due), why=type(error).__name__)
+        else:
+            self._circuits.worked(name)
+            if said:
+                return _Outcome(due, "paid")
+            outcome = _Outcome(due, "unknown", why=CAN_NOT_TELL)
+        self._log.warning(
+            "not-paid", connector=name, kind=due.kind, piece=due.piece, why=outcome.why
+        )
+        return outcome
+
+    def _payment(self, due: DueRow) -> Pay:
+        kind = PayKind.REWARD if due.kind == "reward" else PayKind.BONUS
+        offer = keys.offer_key(self._store.key("task-key"), due.piece)
+        return Pay(
+            key=f"{kind.value}-{offer}",
+            kind=kind,
+            submission=due.submission,
+            reference=due.reference,
+            account=due.account,
+            reward=money.money_of(due.amount, due.currency),
+        )
+
+    def _settle(self, said: _Outcome, epoch: int, tx: Tx) -> int:
+        """Write down what a market said; return how many payments moved."""
+        lease.check_epoch(tx, lease.SHARD, epoch)
+        due, now = said.due, self._clock()
+        if not said.state:
+            rows.put_off(tx, due, said.again, said.why or "")
+            return 0
+        found = purse.lock_payments(tx, due.kind, due.abouts).values()
+        mine = [
+            row for row in found if row.state == "due"
+        ]  # a person may have moved it
+        purse.move(tx, mine, said.state, now=now, why=said.why)
+        if due.kind == "reward" and said.state == "refused":
+            _hold_fields(tx, due.piece, now)
+        return len(mine)
+
+
+def _made(market: Paying, pay: Pay, *, again: bool) -> bool:
+    """Have a market pay, unless it has; False if nobody can tell whether it has."""
+    bonus = pay.kind is PayKind.BONUS
+    if bonus or again:
+        # a first bonus too: a restored store has forgotten what it paid
+        paid = market.paid(pay)
+        if paid:
+            return True
+        if paid is None and bonus and again:
+            return False
+    (market.bonus if bonus else market.approve)(pay)
+    return True
+
+
+def _wait(due: DueRow) -> int:
+    return min(LONGEST, 2 * MICRO << min(due.attempts, 20))
+
+
+def _settle_piece(tx: Tx, piece: PaymentRow, now: int) -> int:
+    """Settle a piece of work that has ended at its market, or look again later."""
+    if piece.state == "released":  # it was handed back, and came in after all
+        if not _take_again(tx, piece, now):
+            return 0
+        piece = purse.lock_payments(tx, "reward", [piece.about])[piece.about]
+    match piece.progress:
+        case "approved":
+            return _settle_both(tx, piece, "paid", now)
+        case "rejected":
+            return _end_unpaid(tx, piece, REJECTED, now)
+        case "gone":
+            return _end_unpaid(tx, piece, None, now)
+        case _:
+            return _judge(tx, piece, rows.work_in(tx, piece), now)
+
+
+def _judge(tx: Tx, piece: PaymentRow, work: Work, now: int) -> int:
+    """Decide about a piece of work that was handed in."""
+    if work.live or (work.open and now - piece.at < PATIENCE):
+        rows.look_later(tx, [piece], now + LOOK)
+        return 0
+    if not work.valid:
+        purse.move(tx, [piece], "held", now=now, why=NOTHING_VALID)
+        return 1
+    return _settle_both(tx, piece, "due", now)
+
+
+def _settle_both(tx: Tx, piece: PaymentRow, state: str, now: int) -> int:
+    """Let the reward go on, and the bonus for what was answered well in it."""
+    found = rows.fields_of(tx, piece.about)
+    fields = [(row, valid) for row, valid in found if row.state == "reserved"]
+    purse.move(tx, [piece], state, now=now)
+    purse.move(tx, [row for row, valid in fields if valid], "due", now=now)
+    purse.move(tx, [row for row, valid in fields if not valid], "released", now=now)
+    return 1 + len(fields)
+
+
+def _end_unpaid(tx: Tx, piece: PaymentRow, why: str | None, now: int) -> int:
+    """Give the reward's money back; what was answered all the same is held."""
+    handed_back = piece.state == "reserved" and why is None
+    state = "released" if handed_back else "refused"
+    purse.move(tx, [piece], state, now=now, why=why)
+    return 1 + _hold_fields(tx, piece.about, now)
+
+
+def _hold_fields(tx: Tx, piece: int, now: int) -> int:
+    """Hold what was answered in a piece of work that is not paid."""
+    answered = [row for row, valid in rows.fields_of(tx, piece) if valid]
+    purse.move(tx, answered, "held", now=now, why=NOT_PAID)
+    return len(answered)
+
+
+def _take_again(tx: Tx, row: PaymentRow, now: int) -> int:
+    """Take the money once more for what came in late; without room it waits."""
+    held = purse.lock_budgets(tx, [row.run_id])[row.run_id]
+    if purse.reserve(tx, held, [row], now=now, actor=ACTOR) is None:
+        rows.look_later(tx, [row], now + LOOK)
+        return 0
+    return 1

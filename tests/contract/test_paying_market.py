@@ -1,0 +1,26 @@
+"""The suite of markets that pay holds for the market that the tests work with."""
+
+import pytest
+
+from connectors.base import Progress
+from connectors.contract import Bench
+from connectors.pay_contract import PayingContract
+from tests.contract.paying_market import Outside, PayingMarket, losing
+
+
+class TestPayingMarket(PayingContract):
+    @pytest.fixture
+    def bench(self) -> Bench:
+        outside = Outside()
+
+        def act(progress: Progress):
+            return lambda handle, who: outside.take(handle.reference, who, progress)
+
+        return Bench(
+            open=lambda: PayingMarket(outside),
+            seen=lambda _: b"",
+            submit=act(Progress.SUBMITTED),
+            give_up=act(Progress.GONE),
+            payments=PayingMarket(outside).paid_to,
+            lose_the_answer=lambda: losing(outside),
+        )

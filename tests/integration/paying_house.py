@@ -1,0 +1,150 @@
+"""A house with a market that pays: offers leave, workers come, money goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from connectors.base import Progress
+from connectors.inhouse import Inhouse
+from dispatcher.stages.assembly import Assembly
+from dispatcher.stages.booking import Booking
+from dispatcher.stages.collecting import Collecting
+from dispatcher.stages.paying import PayingStage
+from dispatcher.stages.sending import Sending, Terms
+from dispatcher.stages.serving import Given, Present, expire
+from dispatcher.store import lease
+from dispatcher.store import money as rows
+from dispatcher.store.money import UNIT, BudgetRow, PaymentRow
+from tests.contract.paying_market import Outside, PayingMarket
+from tests.integration.serving_house import House
+
+MICRO = 1_000_000
+PENNY = UNIT // 100
+
+
+@dataclass
+class PayingHouse(House):
+    """Market ``paying`` (pays itself) and ``inhouse`` (paid by the operator)."""
+
+    outside: Outside = field(default_factory=Outside)
+    epoch: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.connectors = {
+            "paying": PayingMarket(self.outside),
+            "inhouse": Inhouse(b"i" * 32),
+        }
+        self.lead()
+        self.sending = Sending(
+            self.store, self.connectors, self.clock, Terms(link="https://t.example")
+        )
+        self.paying = PayingStage(self.store, self.connectors, self.clock)
+
+    def lead(self) -> None:
+        """Let a daemon take over (again): the epoch is one more."""
+        with self.store.write() as tx:
+            found = lease.take(tx, lease.SHARD, "me", self.clock(), self.clock() + 1)
+        assert found is not None
+        self.epoch = found
+
+    def budget(self, run_id: int = 1, **set_: object) -> BudgetRow:
+        """Set a run's budget; amounts in pence, fee in per cent."""
+        told = {"cap": 10_000, "per_day": None, "reward": 120, "bonus": 0, "fee": 0}
+        told |= set_
+        row = BudgetRow(
+            run_id=run_id,
+            currency=str(told.get("currency", "GBP")),
+            cap=told["cap"] * PENNY,
+            per_day=None if told["per_day"] is None else told["per_day"] * PENNY,
+            reward=told["reward"] * PENNY,
+            bonus=told["bonus"] * PENNY,
+            fee=told["fee"] * UNIT // 100,
+            taken=0,
+            paid=0,
+            day=0,
+            day_taken=0,
+        )
+        with self.store.write() as tx:
+            rows.put_budget(tx, row, self.clock())
+        return self.purse(run_id)
+
+    def purse(self, run_id: int = 1) -> BudgetRow:
+        with self.store.read() as tx:
+            found = rows.budget(tx, run_id)
+        assert found is not None
+        return found
+
+    def taken(self, run_id: int = 1) -> tuple[int, int]:
+        """What is taken and paid, in pence."""
+        purse = self.purse(run_id)
+        return purse.taken // PENNY, purse.paid // PENNY
+
+    def payments(self) -> dict[str, str]:
+        with self.store.read() as tx:
+            found = tx.rows(
+                "SELECT kind, about, state FROM payment ORDER BY kind, about"
+            )
+        return {f"{kind}-{about}": state for kind, about, state in found}
+
+    def payment(self, kind: str, about: int) -> PaymentRow:
+        with self.store.write() as tx:
+            return rows.lock_payments(tx, kind, [about])[about]
+
+    def offer(self) -> int:
+        """Write the offers that are due, and send what there is money for."""
+        booking = Booking(self.store, [], ["paying", "inhouse"], self.clock)
+        booking.tick(self.epoch)
+        return self.sending.tick(self.epoch)
+
+    def collect(self) -> None:
+        collecting = Collecting(self.store, self.connectors, self.clock)
+        collecting.tick(self.epoch)
+
+    def settle(self) -> int:
+        """Count the answers, then pay."""
+        Assembly(self.store, self.clock).tick(self.epoch)
+        return self.paying.tick(self.epoch)
+
+    def expire(self) -> int:
+        return expire(self.store, self.clock, self.epoch)
+
+    def work(self, who: Present, count: int = 1, text: str = "36") -> int:
+        """Let a worker answer so many fields; how many there were."""
+        serving = self.serving()
+        for done in range(count):
+            showing = serving.start(who)
+            if showing is None:
+                return done
+            serving.answer(who, showing.token, Given({"answer": text}))
+        return count
+
+    def references(self) -> list[str]:
+        """References of the offers at the market, in order."""
+        return [f"memory:{key}" for key in self.outside.offers]
+
+    def hand_in(
+        self, account: str, number: int = 0, progress: Progress = Progress.SUBMITTED
+    ) -> str:
+        found = self.outside.take(self.references()[number], account, progress)
+        self.collect()
+        return found
+
+    def check_books(self) -> None:
+        """The budgets are what the payments say, and the lines tell each change."""
+        with self.store.read() as tx:
+            for purse in rows.budgets(tx):
+                own = tx.rows(
+                    "SELECT state, amount + fee FROM payment WHERE run_id = ?",
+                    [purse.run_id],
+                )
+                assert purse.taken == sum(n for state, n in own if state in rows.TAKES)
+                assert purse.paid == sum(n for state, n in own if state == "paid")
+            last = dict(
+                tx.rows(
+                    "SELECT kind || '-' || about, state FROM money_line l"
+                    " WHERE id = (SELECT max(id) FROM money_line m"
+                    " WHERE m.kind = l.kind AND m.about = l.about)"
+                )
+            )
+        assert last == self.payments()
