@@ -59,6 +59,7 @@ class Ticks(_Section):
     serving: Seconds = 5.0
     collecting: Seconds = 2.0
     assembly: Seconds = 2.0
+    paying: Seconds = 5.0
     sealing: Seconds = 60.0
     retention: Seconds = 3600.0
     reconciling: Seconds = 86_400.0

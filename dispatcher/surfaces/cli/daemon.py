@@ -136,6 +136,7 @@ def _ticks(
     from dispatcher.stages.booking import Booking
     from dispatcher.stages.collecting import Collecting
     from dispatcher.stages.intake import Inbox
+    from dispatcher.stages.paying import PayingStage
     from dispatcher.stages.planning import Planning
     from dispatcher.stages.reconciling import Reconciling
     from dispatcher.stages.sending import Sending
@@ -190,6 +191,7 @@ def _ticks(
             Collecting(store, connectors, wall_clock).tick,
         ),
         Tick("assembly", every.assembly, Assembly(store, wall_clock).tick),
+        Tick("paying", every.paying, PayingStage(store, connectors, wall_clock).tick),
         Tick("sealing", every.sealing, seal_now),
     ]
     keeping = Retention(means(context, store, connectors))
