@@ -37,10 +37,13 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
-PART = 1 << 24  # bytes of the files that are judged at a time
-ROWS = 12_000  # rows that a spool keeps in memory
+PART = 1 << 25  # bytes of the files that are judged at a time
+BLOCK = 1 << 18  # bytes of a file that are read at a time
+ROWS = 24_000  # rows that a spool keeps in memory
 LONGEST = 1 << 24  # bytes of a line with its LF
-LEDGER, USAGE = "ledger.jsonl", "usage: python verifier.py DIR [--head HEX ...]"
+LEDGER, KEYS, LINKS = "ledger.jsonl", "keys.jsonl", "relations.jsonl"
+USAGE = "usage: python verifier.py DIR [--head HEX ...]"
+SYSTEM = b'"chain":"system"'  # what every line of that chain has, in its bytes
 Json = Any  # what a file holds, until its form is checked
 State = Any  # what is held of a unit: a tally, times with tallies, or places by end
 Row = tuple[Any, ...]
@@ -177,67 +180,86 @@ def fits(forms: dict[str, Check], x: Json) -> bool:
 ENCODE = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False
 ).encode
-SCAN = json.JSONDecoder().raw_decode  # of what is known to be JSON
 # Nearly every line is an exposure or a key whose texts need no escapes. These are their
-# canonical forms, member by member, for lines that are `plain`; what does not match
-# takes the long way. Hashes are compared with what they must be, so any text may match.
-TEXT, INT, HASH = '([^"]+)', "([1-9][0-9]{,17})", "(.{64})"
-EXPOSURE = re.compile(
-    f'{{"account":"{TEXT}","at":{INT},"cause":"{TEXT}","chain":"(?!system"){TEXT}",'
-    f'"entry":"{TEXT}","hash":"{HASH}","kind":"exposure","policy":{INT},'
-    f'"prev":"{HASH}","seq":{INT}}}'
+# canonical forms, member by member, to be found in many lines at once; the last group is
+# a line of any other form, which takes the long way. Bytes that are no UTF-8 are read as
+# surrogates, which no text has. Hashes are compared with what they must be.
+TEXT = r"([ !#-\[\]-\ud7ff\ue000-\U0010ffff]+)"
+INT, HASH = "([1-9][0-9]{,17})", "(.{64})"
+EXPOSURES = re.compile(
+    f'({{"account":"{TEXT}","at":{INT},"cause":"{TEXT}","chain":"(?!system"){TEXT}",'
+    f'"entry":"{TEXT}",)"hash":"{HASH}",("kind":"exposure","policy":{INT},'
+    f'"prev":"{HASH}","seq":{INT}}})\n|(.*)\n'
 )
-ENTRY = re.compile(
-    f'{{(?:"count":{{(?:"{TEXT}":{INT})?}},)?"entry":"{TEXT}","field":"{TEXT}",'
+ENTRIES = re.compile(
+    f'{{(?:"count":{{"{TEXT}":{INT}}},)?"entry":"{TEXT}","field":"{TEXT}",'
     f'"record":"{TEXT}"(?:,"subject":"{TEXT}")?(?:,"time":{INT})?'
-    f'(?:,"vector":{{(?:"{TEXT}":"{TEXT}")?}})?}}'
+    f'(?:,"vector":{{"{TEXT}":"{TEXT}"}})?}}\n|(.*)\n'
 )
 
 
-def raw_lines(folder: Path, name: str) -> Iterator[tuple[int, bytes]]:
-    """Stream a file: number and bytes of each line, without its LF."""
+def text_of(lines: bytes) -> str:
+    """Read bytes as UTF-8; what is none comes as surrogates."""
+    return lines.decode(errors="surrogateescape")
+
+
+def blocks(folder: Path, name: str) -> Iterator[tuple[int, int, bytes]]:
+    """Stream a file by whole lines: number and place of the first, and bytes."""
     need((folder / name).is_file(), "missing, or not a file", file=name)
-    number, rest = 0, b""
+    number, place, rest = 1, 0, b""
     with (folder / name).open("rb") as file:
-        while block := file.read(1 << 20):
-            *lines, rest = (rest + block).split(b"\n")
-            for raw in lines:
-                number += 1
-                if len(raw) >= LONGEST:
-                    need(False, "the line is too long", number, name)
-                yield number, raw
-            need(len(rest) < LONGEST, "the line is too long", number + 1, name)
-    need(not rest, "the line is not ended by LF", number + 1, name)
-
-
-def marked_lines(folder: Path, name: str, mark: bytes) -> Iterator[tuple[int, bytes]]:
-    """Stream the ended lines that have a mark; no other line is even cut out."""
-    number, rest = 1, b""
-    with (folder / name).open("rb") as file:
-        while block := file.read(1 << 20):
-            need(len(rest) < LONGEST, "the line is too long", number, name)
+        while block := file.read(BLOCK):
             whole, ended, rest = (rest + block).rpartition(b"\n")
-            whole, place = whole + ended, 0
-            while (found := whole.find(mark, place)) >= 0:
-                start = whole.rfind(b"\n", place, found) + 1 or place
-                number += whole.count(b"\n", place, start)
-                place = whole.index(b"\n", found) + 1
-                yield number, whole[start : place - 1]
-                number += 1
-            number += whole.count(b"\n", place)
+            lines = whole + ended
+            need(lines.find(b"\n") < LONGEST, "the line is too long", number, name)
+            if lines:
+                yield number, place, lines
+            number, place = number + lines.count(b"\n"), place + len(lines)
+            need(len(rest) < LONGEST, "the line is too long", number, name)
+    need(not rest, "the line is not ended by LF", number, name)
 
 
-def plain(text: str) -> bool:
-    """Tell whether a line has no escape, nor a character that needs one."""
-    return "\\" not in text and text.isprintable()
+def marked_lines(
+    folder: Path, name: str, mark: bytes
+) -> Iterator[tuple[int, int, bytes]]:
+    """Stream the lines that have a mark, with number and place; cut out no other."""
+    for first, place, lines in blocks(folder, name):
+        number, end = first, 0
+        while (found := lines.find(mark, end)) >= 0:
+            start = lines.rfind(b"\n", end, found) + 1 or end
+            number += lines.count(b"\n", end, start)
+            end = lines.index(b"\n", found) + 1
+            yield number, place + start, lines[start : end - 1]
+            number += 1
 
 
-def parse(raw: bytes, number: int, name: str = LEDGER) -> Json:
+def found_lines(
+    folder: Path, name: str, form_of: re.Pattern[str]
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Stream the numbers of lines, and what a form finds in them."""
+    for number, _, lines in blocks(folder, name):
+        yield from enumerate(form_of.findall(text_of(lines)), number)
+
+
+def key(found: tuple[str, ...]) -> Json:
+    """Give the line of an entry, from what was found in it; {} if nothing was."""
+    column, number, entry, field, record, subject, time, vector, place, _ = found
+    line: Json = {"entry": entry, "field": field, "record": record} if entry else {}
+    if column:
+        line["count"] = {column: int(number)}
+    if subject:
+        line["subject"] = subject
+    if time:
+        line["time"] = int(time)
+    if vector:
+        line["vector"] = {vector: place}
+    return line
+
+
+def parse(text: str, number: int, name: str = LEDGER) -> Json:
     """Read a line of JSON: canonical, and of its form (in the ledger: by its kind)."""
     try:
-        text = raw.decode()
-        if name == "keys.jsonl" and plain(text) and ENTRY.fullmatch(text):
-            return SCAN(text)[0]
+        text.encode()  # what is no UTF-8 can not be
         line = json.loads(text)
         right = type(line) is dict and ENCODE(line) == text
         need(right, "the line is not an object in canonical form", number, name)
@@ -462,6 +484,9 @@ def allowed(spec: Json, how: Json, fields: list[str], tau: Json, source: Json) -
     return all(conditions)
 
 
+Tables = tuple[dict[Row, list[Rule]], dict[Row, list[Rule]]]
+
+
 class Policy:
     """One version as applied: what may be sent, how often, and its rules."""
 
@@ -491,7 +516,7 @@ class Policy:
                 self.over[rule.scope, field].append(rule)
                 self.needs[field] |= rule.needs
         self.judged_by: dict[frozenset[Row], tuple[Rule, ...]] = {}  # by groups
-        self.tables: dict[tuple[Rule, ...], dict[Row, list[Rule]]] = {}
+        self.tables: dict[tuple[Rule, ...], Tables] = {}
         self.accepted: dict[str, set[Row]] = defaultdict(set)  # items, by adversary
         for item in line.get("accepted", ()):
             self.accepted[item["chain"]].add((item["property"], *item["unit"]))
@@ -515,13 +540,18 @@ class Policy:
             self.judged_by[groups] = tuple(rules)
         return self.judged_by[groups]
 
-    def table(self, judged: tuple[Rule, ...]) -> dict[Row, list[Rule]]:
-        """Give those of some rules that look at a scope and field, for all of them."""
+    def tables_of(self, judged: tuple[Rule, ...]) -> Tables:
+        """Give which of some rules look at a scope and field: all, or at it alone."""
         if judged not in self.tables:
-            self.tables[judged] = {
-                key: [rule for rule in rules if rule in judged]
-                for key, rules in self.over.items()
+            rules = {
+                key: [rule for rule in over if rule in judged]
+                for key, over in self.over.items()
             }
+            alone = {
+                key: [rule for rule in over if rule.alone[key[1]]]
+                for key, over in rules.items()
+            }
+            self.tables[judged] = rules, alone
         return self.tables[judged]
 
 
@@ -567,10 +597,9 @@ class Chain:
         self.accounts = set[str | None]()  # that came in this chain
         self.lines: list[Json] = []
         self.points: list[Point] = []
-        self.settled, self.rules = (
-            0,
-            dict[Row, list[Rule]](),
-        )  # the last, and from there
+        self.settled = 0  # the last of them, and the rules from there on
+        self.rules: dict[Row, list[Rule]] = {}
+        self.alone: dict[Row, list[Rule]] = {}  # to which an entry alone matters
         self.path: list[tuple[str, int]] = []  # where it was joined, and that again
         self.groups = Counter[Row]()  # of its accounts
         self.means: set[str] = set()  # averages accepted since the last policy line
@@ -597,8 +626,10 @@ class Audit:
         self.accounts: dict[str, Row] = {}  # chain and seq of its first line; groups
         self.joins: list[Json] = []
         self.scopes: dict[str, set[str]] = defaultdict(set)  # of units, by field
-        self.wanted: dict[str, set[str]] = defaultdict(set)  # members, by field
+        self.needs: dict[str, set[str]] = defaultdict(set)  # members, by field
+        self.least: dict[str, int] = defaultdict(int)  # t of any version, by field
         self.counts = Counter[str](accepted=0, exposures=0, entries=0, links=0, seals=0)
+        self.places = array("q")  # of the lines of the system, in the ledger
         self.violations: list[Row] = []
         self.sets = Counter[Rule]()  # that could disclose anything
         self.fs: dict[tuple[str, Rule], Counter[Any]] = defaultdict(Counter)
@@ -610,10 +641,20 @@ class Audit:
     def system_lines(self) -> Iterator[tuple[int, Json]]:
         """Stream the lines of the system, each with the version in force after it."""
         version = 0
-        need((self.folder / LEDGER).is_file(), "missing, or not a file")
-        for number, raw in marked_lines(self.folder, LEDGER, b'"chain":"system"'):
-            line = parse(raw, number)
+        for number, place, raw in marked_lines(self.folder, LEDGER, SYSTEM):
+            line = parse(text_of(raw), number)
             if line.get("chain") == "system":
+                self.places.append(place)
+                version += line["kind"] == "policy"
+                yield version, line
+
+    def system_again(self) -> Iterator[tuple[int, Json]]:
+        """Stream the lines of the system once more, from where they were found."""
+        version = 0
+        with (self.folder / LEDGER).open("rb") as file:
+            for place in self.places:
+                file.seek(place)
+                line = parse(text_of(file.readline()[:-1]), 0)
                 version += line["kind"] == "policy"
                 yield version, line
 
@@ -639,34 +680,33 @@ class Audit:
     def read_ledger(self) -> None:
         """Read the ledger: every line canonical, of its form, chained by its hash."""
         exposures = 0
-        for number, raw in raw_lines(self.folder, LEDGER):
-            text = raw.decode("ascii") if raw.isascii() else ""
-            found = EXPOSURE.fullmatch(text) if plain(text) else None
+        for number, found in found_lines(self.folder, LEDGER, EXPOSURES):
+            head, account, a, _, name, entry, digest, tail, p, prev, n, text = found
             line: Json = {}
-            if found:
-                account, at, _, name, entry, digest, policy, prev, seq = found.groups()
-                at, policy, seq = int(at), int(policy), int(seq)
+            if head:
+                at, policy, seq = int(a), int(p), int(n)
             else:
-                line = parse(raw, number)
+                line = parse(text, number)
                 name, digest, prev = line["chain"], line["hash"], line["prev"]
                 at, policy, seq = line["at"], line.get("policy", 0), line["seq"]
                 account, entry = line.get("account"), line.get("entry")
+                cut = text.index('"hash":"')  # no value has it: quotes are escaped
+                head, tail = text[:cut], text[cut + 74 :]
             chain = self.chains[name]
             if seq != chain.seq + 1 or prev != chain.last:
                 need(False, "the line does not follow the one before it", number)
             if at < chain.at or not len(chain.starts) <= policy < len(self.policies):
                 need(False, "`at` or `policy` falls within the chain", number)
-            cut = raw.index(b'"hash":"')  # no text has it: there, quotes are escaped
-            rest = prev.encode() + raw[:cut] + raw[cut + 74 :]
-            if sha256(rest).hexdigest() != digest:
+            if sha256((prev + head + tail).encode()).hexdigest() != digest:
                 need(False, "the line has not the hash that it says", number)
-            chain.starts += [chain.seq] * (policy - len(chain.starts))
+            if policy > len(chain.starts):
+                chain.starts += [chain.seq] * (policy - len(chain.starts))
             chain.seq, chain.last, chain.at = seq, digest, at
             if seq == chain.awaited:
                 chain.digests += bytes.fromhex(digest)
                 met = len(chain.digests) // 32
                 chain.awaited = chain.heads[met] if met < len(chain.heads) else 0
-            if found or line["kind"] == "exposure":
+            if not line or line["kind"] == "exposure":
                 exposures += 1
                 known = account in chain.accounts  # else it has to come by a join
                 self.shown.add(
@@ -680,7 +720,7 @@ class Audit:
     def check_seals(self, noted: set[str]) -> None:
         """Check the heads and roots of all seals, and that they cover every line."""
         leaves, before, self.seal = dict[str, str](), 0, dict[str, Json](seq=0)
-        for version, line in self.system_lines():
+        for version, line in self.system_again():
             for name, last in line.get("heads", {}).items():
                 chain = self.chains[name]
                 right = name != "system" and chain.sealed < last <= chain.seq
@@ -744,7 +784,8 @@ class Audit:
                 self.read_point(name, chain, *step)
             if chain.points:
                 chain.settled, judged = chain.points[-1].seq, chain.points[-1].judged
-                chain.rules = self.policies[len(chain.starts)].table(judged)
+                policy = self.policies[len(chain.starts)]
+                chain.rules, chain.alone = policy.tables_of(judged)
         for policy in self.policies:
             units = [i for items in policy.accepted.values() for i in items if i[1:]]
             need(not units, "a policy line accepts what no adversary could hold")
@@ -799,34 +840,50 @@ class Audit:
         path = self.chains[home].path if home in self.chains else ()
         return any(on == name and by < seq for on, by in ((home, since), *path))
 
-    def load(self, name: str) -> Iterator[tuple[int, Json]]:
-        """Stream keys or relations, load by load, as the ledger counts and hashes them."""
-        lines, what = raw_lines(self.folder, name), name.partition(".")[0]
+    def load(self, name: str) -> Iterator[tuple[int, int, str]]:
+        """Stream keys or relations, load by load, as the ledger counts and hashes them.
+
+        Some lines at a time: the version in force, the number of the first, the lines.
+        """
+        what, number, lines = name.partition(".")[0], 1, list[bytes]()
+        rest = (lines.split(b"\n")[:-1] for _, _, lines in blocks(self.folder, name))
         for version, line in self.loads:
             digest, missing = sha256(), line[f"{what}_count"]
-            for number, raw in islice(lines, missing):
-                digest.update(raw + b"\n")
-                missing -= 1
-                yield version, parse(raw, number, name)
+            while missing and (lines or (lines := next(rest, []))):
+                some, lines = lines[:missing], lines[missing:]
+                raw = b"\n".join([*some, b""])
+                digest.update(raw)
+                yield version, number, text_of(raw)
+                missing, number = missing - len(some), number + len(some)
             right = not missing and digest.hexdigest() == line[f"{what}_sha256"]
             need(right, "a load is not what the ledger counted and hashed", file=name)
-        need(next(lines, None) is None, "there are lines beyond the loads", file=name)
+        right = not lines and next(rest, None) is None
+        need(right, "there are lines beyond the loads", file=name)
 
-    def read_entries(self) -> None:
-        """Bring every entry together with its exposures, then to its units."""
+    def read_rules(self) -> None:
+        """Find what entries of a field are brought to, need, and have for t."""
         for rule in (rule for policy in self.policies for rule in policy.rules):
             for field in rule.fields:
                 scope = "record" if rule.scope == "record" else "subject"
                 self.scopes[field].add(scope)  # links are made of subjects
-                self.wanted[field] |= rule.needs - {"subject"}
-        for version, line in self.load("keys.jsonl"):
-            self.keys.add((line["entry"], version, line))
-        for version, line in self.load("relations.jsonl"):
-            self.counts["links"] += 1
-            for end in line["ends"]:
-                self.ends.add(
-                    (("subject", end), line["relation"], *line["ends"], version)
-                )
+                self.needs[field] |= rule.needs
+        for field in self.policies[1].t if self.policies[1:] else ():
+            self.least[field] = min(p.t.get(field, 0) for p in self.policies[1:])
+
+    def read_entries(self) -> None:
+        """Bring every entry together with its exposures, then to its units."""
+        for version, number, text in self.load(KEYS):
+            for n, found in enumerate(ENTRIES.findall(text), number):
+                line = key(found) or parse(found[-1], n, KEYS)
+                self.keys.add((line["entry"], version, line))
+        for version, number, text in self.load(LINKS):
+            for n, one in enumerate(text.split("\n")[:-1], number):
+                line = parse(one, n, LINKS)
+                self.counts["links"] += 1
+                for end in line["ends"]:
+                    self.ends.add(
+                        (("subject", end), line["relation"], *line["ends"], version)
+                    )
         for keys, shown in zip(self.keys.parts(), self.shown.parts(), strict=True):
             self.counts["entries"] += len(keys)
             for entry, lines in keys.items():
@@ -837,50 +894,59 @@ class Audit:
     def read_entry(self, entry: str, lines: list[Row], shown: list[Row]) -> None:
         """Merge the lines of an entry, see who came to hold it, and pass it on."""
         facts = merged(lines)
-        begun, known = facts[0][0], facts[-1][1]
-        one = Entry(entry, known["field"], facts, {})
-        held, chains = one.since, self.chains
+        (begun, known), last = facts[0], facts[-1][1]
+        field, held = last["field"], self.holders(begun, shown)
+        if self.joins or len(held) < len(shown):  # some may have been held before
+            new = [row for row in shown if held[row[1]][0] == row[2]]
+        else:
+            new = shown
+        extra = self.unburnt.pop(entry, 0)
+        if len(new) > self.least[field]:  # else no version is past its t
+            self.judge_showings(field, extra, new)
+        if new and not self.needs[field] <= known.keys():  # else none is lacking
+            first = min(row[4] for row in new)
+            self.check_members(Entry(entry, field, facts, held), first)
+        if shown or self.policies[-1].averaging:
+            wanted = self.needs[field] - {"subject"}
+            told = [
+                (v, {m: f[m] for m in wanted & f.keys()}) for v, f in facts if wanted
+            ]
+            for scope in self.scopes[field]:
+                if scope in last:
+                    self.units.add(((scope, last[scope]), field, told, held))
+
+    def holders(
+        self, begun: int, shown: list[Row]
+    ) -> dict[str, tuple[int, int | None]]:
+        """Tell who came to hold an entry, where and when, and check that they could."""
+        held: dict[str, tuple[int, int | None]] = {}
         for _, name, seq, at, version, account in shown:
             if version < begun or (account and not self.is_member(account, name, seq)):
                 need(False, f"line {seq} of {name}: its entry or account is not here")
             if name not in held or seq < held[name][0]:
                 held[name] = seq, at
-            for on, by in chains[name].path:
+            for on, by in self.chains[name].path if self.joins else ():
                 if on not in held or by < held[on][0]:
                     held[on] = by, None
-        new = shown
-        if self.joins or len(held) < len(shown):  # some may have been held before
-            new = [row for row in shown if held[row[1]][0] == row[2]]
-        self.judge_showings(one, new)
-        if shown or self.policies[-1].averaging:
-            wanted = self.wanted[one.field]
-            told = [
-                (v, {m: f[m] for m in wanted & f.keys()}) for v, f in facts if wanted
-            ]
-            for scope in self.scopes[one.field] & known.keys():
-                self.units.add(((scope, known[scope]), one.field, told, held))
+        return held
 
-    def judge_showings(self, one: Entry, shown: list[Row]) -> None:
-        """Judge t, what is never sent, and whether rules have the members they need."""
-        extra, field = self.unburnt.pop(one.of, 0), one.field
-        versions = {row[4] for row in shown}
-        least = min([self.policies[v].t.get(field, 0) for v in versions], default=0)
-        if len(shown) > least:  # else no version is past its t
-            showings = sorted([(row[4], row[3], row[1], row[2]) for row in shown])
-            for number, (version, at, chain, seq) in enumerate(showings, 1):
-                t = self.policies[version].t.get(field)
-                if t is None:
-                    self.violate(at, chain, seq, chain, "fields.send")
-                elif number > t + extra:
-                    after = showings[number][0] if number < len(showings) else inf
-                    if version < after:  # the last one under the version is named
-                        self.violate(at, chain, seq, chain, "budget.t")
-        first = min(versions, default=len(self.policies))
+    def judge_showings(self, field: str, extra: int, shown: list[Row]) -> None:
+        """Judge t, and what is never sent."""
+        showings = sorted([(row[4], row[3], row[1], row[2]) for row in shown])
+        for number, (version, at, chain, seq) in enumerate(showings, 1):
+            t = self.policies[version].t.get(field)
+            if t is None:
+                self.violate(at, chain, seq, chain, "fields.send")
+            elif number > t + extra:
+                after = showings[number][0] if number < len(showings) else inf
+                if version < after:  # the last one under the version is named
+                    self.violate(at, chain, seq, chain, "budget.t")
+
+    def check_members(self, one: Entry, first: int) -> None:
+        """Check that from a version on no rule lacks a member that it needs."""
         for version, policy in enumerate(self.policies[first:], first):
-            wanted = policy.needs.get(field)
-            if wanted and not wanted <= (members := one.known(version).keys()):
-                what = f"an entry lacks its {sorted(wanted - members)}"
-                need(False, what, file="keys.jsonl")
+            lacking = policy.needs[one.field] - one.known(version).keys()
+            need(not lacking, f"an entry lacks its {sorted(lacking)}", file=KEYS)
 
     def judge_units(self) -> None:
         """Judge all records and subjects, then links, part after part."""
@@ -907,24 +973,27 @@ class Audit:
             for entry in map(Entry._make, rows):
                 row = (scope, entry.field), unit, after, entry
                 for name, (seq, at) in entry.since.items():
-                    mine.setdefault(name, []).append((seq, at, row))
+                    if name in mine:
+                        mine[name].append((seq, at, row))
+                    else:
+                        mine[name] = [(seq, at, row)]
                 if last.averaging:
                     last.hold(whole, *row)
             for name, few in mine.items():
-                if last.averaging or not self.judge_few(name, few):
+                if last.averaging or not self.judge_few(self.chains[name], name, few):
                     arrivals[name] += few
         self.judge_arrivals(arrivals, whole)
 
-    def judge_few(self, name: str, arrivals: list[Row]) -> bool:
+    def judge_few(self, chain: Chain, name: str, arrivals: list[Row]) -> bool:
         """Judge a unit for one adversary, unless a point changes it or how it is judged."""
-        chain, held = self.chains[name], dict[Rule, State]()
-        if len(arrivals) > 1:
-            arrivals.sort(key=itemgetter(0))
+        rules = chain.rules if len(arrivals) > 1 else chain.alone
+        held: dict[Rule, State] = {}
+        arrivals.sort(key=itemgetter(0))
         if arrivals[0][0] <= chain.settled:
             return False
         for seq, at, (key, _, after, entry) in arrivals:
-            for rule in chain.rules.get(key, ()):
-                if rule.version > after and (len(arrivals) > 1 or rule.alone[key[1]]):
+            for rule in rules.get(key, ()):
+                if rule.version > after:
                     state = held[rule] = rule.hold(held.get(rule), entry)
                     if rule.past(state, name, seq):
                         self.violate(at, name, seq, name, rule.name)
@@ -1121,19 +1190,21 @@ def judge(folder: Path, heads: set[str]) -> tuple[int, list[str]]:
         audit.check_seals(heads)
         audit.read_joins()
         audit.read_points()
+        audit.read_rules()
         audit.read_entries()
         audit.judge_units()
         audit.finish()
     name, told = "cert.json", audit.certificate()
-    lines = [parse(raw, n, name) for n, raw in islice(raw_lines(folder, name), 2)]
-    need(len(lines) == 1, "not exactly one line", file=name)
+    texts = [text_of(raw) for _, _, raw in islice(blocks(folder, name), 2)]
+    need("".join(texts).count("\n") == 1, "not exactly one line", file=name)
+    line = parse(texts[0][:-1], 1, name)
     for member, value in told.items():
-        right = ENCODE(lines[0][member]) == ENCODE(value)
+        right = ENCODE(line[member]) == ENCODE(value)
         need(right, f"`{member}` does not agree with the other files", 1, name)
     shown = [f"NOT CHECKED {json.dumps(rule)}" for rule in told["not_checked"]]
     shown += [f"JOINED {json.dumps(join)}" for join in told["joins"]]
     shown += ["ASSUMED who is whom, and in which group, is as the ledger says"]
-    shown += [f"ASSUMED {json.dumps(text)}" for text in lines[0]["assumed"]]
+    shown += [f"ASSUMED {json.dumps(text)}" for text in line["assumed"]]
     if not audit.violations:
         return 0, [f"VERIFIED {ENCODE(told['counts'])}", *shown]
     _, chain, seq, who, rule = audit.violations[0]

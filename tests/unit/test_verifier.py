@@ -198,6 +198,7 @@ def test_chains_may_be_mixed_in_any_way(ask, tmp_path):
 @pytest.mark.parametrize("part", [6, 400_000])
 def test_it_agrees_with_brute_force_on_random_worlds(ask, tmp_path, monkeypatch, part):
     monkeypatch.setattr(verifier, "PART", part)  # 6: several parts, even if tiny
+    monkeypatch.setattr(verifier, "BLOCK", part)  # and lines that go over blocks
     met = set()
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -280,6 +281,28 @@ def test_texts_that_need_escapes_or_are_not_ascii_are_read(ask):
     world.expose("häß\U0001f600", 'a"\\\t', 'e"\\\n\u2028')
     world.seal()
     assert ask(world)[1] == "VERIFIED"
+
+
+def test_bytes_that_are_no_utf_8_never_take_the_short_way():
+    line = (
+        b'{"account":"a","at":1,"cause":"c","chain":"A","entry":"%b","hash":"%b",'
+        b'"kind":"exposure","policy":1,"prev":"%b","seq":2}\n'
+    )
+    key = b'{"entry":"%b","field":"f","record":"r"}\n'
+    for text, short in ((b"e", True), ("é".encode(), True), (b"\xff", False)):
+        hashes = NO_HASH.encode(), NO_HASH.encode()
+        shown = verifier.text_of(line % (text, *hashes))
+        assert bool(verifier.EXPOSURES.fullmatch(shown)[1]) == short
+        entry = verifier.text_of(key % text)
+        assert bool(verifier.key(verifier.ENTRIES.fullmatch(entry).groups())) == short
+
+
+def test_a_certificate_of_two_lines_or_none_is_broken(ask, tmp_path):
+    for n, times in enumerate((0, 2)):
+        folder = good().write(tmp_path / str(n))
+        raw = (folder / "cert.json").read_bytes()
+        (folder / "cert.json").write_bytes(raw * times)
+        assert ask(folder)[2] == {"file": "cert.json", "what": "not exactly one line"}
 
 
 # -- what is violated --
@@ -1022,7 +1045,9 @@ def test_marked_lines_are_found_wherever_blocks_of_the_file_end(tmp_path):
         for number in range(1_300)
     ]
     (tmp_path / "f").write_bytes(b"".join(line + b"\n" for line in lines))
+    raw = (tmp_path / "f").read_bytes()
     found = list(verifier.marked_lines(tmp_path, "f", b"MARK"))
-    every = verifier.raw_lines(tmp_path, "f")
-    assert found == [(number, raw) for number, raw in every if b"MARK" in raw]
+    marked = [(n, line) for n, line in enumerate(lines, 1) if b"MARK" in line]
+    assert [(number, line) for number, _, line in found] == marked
+    assert all(raw[at : at + len(line) + 1] == line + b"\n" for _, at, line in found)
     assert len(found) == 186
