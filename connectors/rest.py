@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connectors.errors import Misconfigured
 from connectors.http import Http, expect_done
+
+Told = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+"""What is sent as JSON."""
 
 
 class Rest:
@@ -46,7 +49,7 @@ class Rest:
         self,
         method: str,
         path: str,
-        told: Mapping[str, Any] | None = None,
+        told: Told | None = None,
         *,
         missing: bool = False,
     ) -> object:
@@ -56,7 +59,7 @@ class Rest:
         ----------
         method, path : str
             `path` is appended to the base; it holds no value.
-        told : Mapping, optional
+        told : Mapping or Sequence of Mapping, optional
             Sent as JSON.
         missing : bool
             Whether 404 means None instead of an error.
@@ -72,7 +75,7 @@ class Rest:
         self,
         method: str,
         path: str,
-        told: Mapping[str, Any] | None = None,
+        told: Told | None = None,
         *,
         missing: bool = False,
     ) -> tuple[object, Mapping[str, str]]:

@@ -21,6 +21,7 @@ GROUP: Final = "sparsi_dispatcher.connectors"
 BUILT_IN: Final[Mapping[str, str]] = {
     "folder": "connectors.folder:CONNECTOR",
     "inhouse": "connectors.inhouse:CONNECTOR",
+    "label-studio": "connectors.label_studio:CONNECTOR",
     "prolific": "connectors.prolific:CONNECTOR",
     "s3": "connectors.s3:CONNECTOR",
     "segment": "connectors.segment:CONNECTOR",
@@ -192,7 +193,7 @@ def open_connector(
         raise Invalid(
             f"connector {name!r}: {error.what}", why=error.why, fix=error.fix
         ) from error
-    manifest = plugin.manifest
+    manifest = plugin.declared(own)
     lacking = [v for v in _VERBS[manifest.role] if not callable(_attribute(opened, v))]
     if lacking:
         raise Invalid(

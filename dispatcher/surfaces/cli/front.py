@@ -183,7 +183,7 @@ class Front:
     def _task_page(self, config: Config) -> Any:  # noqa: ANN401 - an ASGI application
         import numpy as np
 
-        from connectors.base import Content, Market
+        from connectors.base import Content, Heeding, Market
         from dispatcher.stages.serving import Terms
         from dispatcher.surfaces.taskpage.app import task_app
         from dispatcher.surfaces.taskpage.settings import PageSettings
@@ -192,7 +192,10 @@ class Front:
             name: connector
             for name, connector in self._connectors.items()
             if isinstance(connector, Market)
-            and connector.manifest.content is Content.OURS
+            and (
+                connector.manifest.content is Content.OURS
+                or isinstance(connector, Heeding)
+            )
         }
         return task_app(
             self._store,

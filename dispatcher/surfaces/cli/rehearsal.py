@@ -44,7 +44,7 @@ def withdrawing(context: CliContext) -> frozenset[str]:
     return frozenset(
         name
         for name, values in context.config.connectors.items()
-        if load_plugin(values.get("kind", name)).manifest.withdraws
+        if load_plugin(values.get("kind", name)).declared(values).withdraws
     )
 
 

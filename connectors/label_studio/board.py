@@ -1,0 +1,155 @@
+"""Two projects of a Label Studio server: where tasks lie, and what was taken back.
+
+Label Studio knows no idempotency key, so each task carries the name of its offer, and is
+asked for by it before it is imported. What was withdrawn leaves its name in a second
+project where nobody works, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from connectors.base import Handle
+from connectors.label_studio.api import Api
+from connectors.tickets import opaque
+
+_CLOSED: Final = (
+    '<View><Text name="gone" value="$offer"/><Choices name="none" toName="gone">'
+    '<Choice value="nothing to do"/></Choices></View>'
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task for the server.
+
+    Attributes
+    ----------
+    token : str
+        Opaque; unique in its offer.
+    account : str
+        Whom the offer is for.
+    shown : Mapping
+        Columns of the task's data that its labelling config names.
+    """
+
+    token: str
+    account: str
+    shown: Mapping[str, Any]
+
+
+class Board:
+    """The tasks of one connector at one server.
+
+    Parameters
+    ----------
+    api : Api
+    key : bytes
+        Hides our keys; at least 32 bytes.
+    title : str
+        What the projects are called; a word made of the key is put behind it, so that
+        two dispatchers share a server and no project.
+    config : str
+        Labelling config of the tasks.
+    """
+
+    def __init__(self, api: Api, key: bytes, title: str, config: str) -> None:
+        self._api = api
+        self._key = key
+        self._config = config
+        mark = opaque(key, "project")[:8]
+        self._open = f"{title} {mark}"
+        self._closed = f"{title} {mark} (closed)"
+
+    def put(self, key: str, tasks: Sequence[Task]) -> Handle:
+        """Import the tasks of an offer that are not there, unless it was withdrawn."""
+        name = self._name(key)
+        if self._is_closed(name):
+            return Handle(key, name)
+        project = self._made(self._open, self._config)
+        there = {_meta(one).get("task") for one in self._of(project, name)}
+        missing = [
+            {"data": {"offer": name, "task": one.token, **one.shown},
+             "meta": {"task": one.token, "account": one.account, "of": len(tasks)}}
+            for one in tasks
+            if one.token not in there
+        ]  # fmt: skip
+        if missing:
+            self._api.load(project, missing)
+        return Handle(key, name)
+
+    def find(self, key: str) -> Handle | None:
+        """Ask for the tasks of an offer; an import that broke off is not there yet."""
+        name = self._name(key)
+        if self._is_closed(name):
+            return Handle(key, name)
+        found = self._api.project(self._open)
+        tasks = [] if found is None else list(self._of(int(found["id"]), name))
+        if not tasks or len(tasks) < int(_meta(tasks[0]).get("of", 1)):
+            return None
+        return Handle(key, name)
+
+    def withdraw(self, key: str, blank: Mapping[str, Any]) -> None:
+        """Delete the tasks of an offer; those with an answer are only blanked.
+
+        Their answers may not have been collected yet.
+        """
+        name = self._name(key)
+        if not self._is_closed(name):
+            closed = self._made(self._closed, _CLOSED)
+            self._api.load(closed, [{"data": {"offer": name}}])
+        found = self._api.project(self._open)
+        if found is None:
+            return
+        for task in list(self._of(int(found["id"]), name)):
+            if task.get("annotations"):
+                token = _meta(task).get("task", "")
+                data = {"offer": name, "task": token, **blank}
+                self._api.blank(int(task["id"]), data)
+            else:
+                self._api.delete(int(task["id"]))
+
+    def forget(self, token: str) -> None:
+        """Delete all tasks of a token, with what was answered there."""
+        found = self._api.project(self._open)
+        if found is None:
+            return
+        for task in list(self._api.named(int(found["id"]), "task", token)):
+            self._api.delete(int(task["id"]))
+
+    def project(self) -> int | None:
+        """Find the project in which the tasks lie; None where there is none yet."""
+        found = self._api.project(self._open)
+        return None if found is None else int(found["id"])
+
+    def changed(
+        self, project: int, since: datetime
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Give what changed, as :meth:`Api.changed` does."""
+        return self._api.changed(project, since)
+
+    def _is_closed(self, name: str) -> bool:
+        found = self._api.project(self._closed)
+        return found is not None and any(self._of(int(found["id"]), name))
+
+    def _made(self, title: str, config: str) -> int:
+        found = self._api.project(title)
+        if found is None:
+            return self._api.make_project(title, config)
+        if found.get("label_config") != config:
+            self._api.change_project(int(found["id"]), config)
+        return int(found["id"])
+
+    def _of(self, project: int, name: str) -> Iterator[dict[str, Any]]:
+        return self._api.named(project, "offer", name)
+
+    def _name(self, key: str) -> str:
+        return f"offer-{opaque(self._key, 'offer', key)}"
+
+
+def _meta(task: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = task.get("meta")
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,134 @@
+"""Label Studio as a notice board: tasks that only say where our task page is.
+
+Every user of the server can open every notice. That tells whom there is work for, and
+nothing else: the page opens by a personal link, which never goes there.
+"""
+
+from __future__ import annotations
+
+import html
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+from connectors.base import (
+    Arrival,
+    Binding,
+    Collected,
+    Content,
+    Handle,
+    Idempotency,
+    Identity,
+    Limits,
+    Manifest,
+    Offer,
+    Preview,
+    Rejected,
+    Role,
+    Visit,
+)
+from connectors.label_studio.api import Api
+from connectors.label_studio.board import Board, Task
+from connectors.tickets import Ticket, arrival, sign
+
+MANIFEST: Final = Manifest(
+    name="label-studio",
+    role=Role.MARKET,
+    binding=Binding.LATE,
+    identity=Identity.SIGNED,
+    content=Content.OURS,
+    preview=Preview.CONTENTLESS,
+    idempotency=Idempotency.SEARCH,
+    limits=Limits(items=1000, per_minute=60, account_bytes=254),
+    tested_against="a real Label Studio Community server",
+)
+
+CONFIG: Final = (
+    '<View><HyperText name="notice" value="$notice" clickableLinks="true"/>'
+    '<Choices name="done" toName="notice"><Choice value="Nothing is left there"/>'
+    "</Choices></View>"
+)
+_NOTICE: Final = (
+    "<p>There is work for {account}. It opens on a page of its own; your personal link "
+    'lets you in.</p><p><a href="{link}" target="_blank" rel="noopener noreferrer">Open '
+    "the task page</a></p><p>When it says that nothing is left, submit here.</p>"
+)
+
+
+class Notices:
+    """One server that holds notices, and no field.
+
+    Parameters
+    ----------
+    api : Api
+    key : bytes
+        Signs the personal links and hides our keys; at least 32 bytes.
+    title : str
+        What the projects are called.
+    """
+
+    def __init__(self, api: Api, key: bytes, title: str) -> None:
+        self._api = api
+        self._key = key
+        self._board = Board(api, key, title, CONFIG)
+
+    @property
+    def manifest(self) -> Manifest:
+        """Bound when the worker arrives, content ours."""
+        return MANIFEST
+
+    def publish(self, offer: Offer) -> Handle:
+        """Put up one notice; one of this key that was there once is never repeated.
+
+        Raises
+        ------
+        Rejected
+            The offer may not go there, or names no task page.
+        TryLater, Misconfigured
+            By what the server says.
+        """
+        MANIFEST.check(offer)
+        if urlsplit(offer.link).scheme not in ("http", "https"):
+            raise Rejected(
+                "the offer names no task page",
+                fix="set worker_url under [surfaces]",
+            )
+        whom = offer.account or offer.audience
+        notice = _NOTICE.format(account=html.escape(whom), link=html.escape(offer.link))
+        return self._board.put(offer.key, [Task("notice", whom, {"notice": notice})])
+
+    def find(self, key: str) -> Handle | None:
+        """Ask for the notice of this key, taken down or not."""
+        return self._board.find(key)
+
+    def withdraw(self, handle: Handle) -> None:
+        """Take the notice down."""
+        self._board.withdraw(handle.key, {"notice": ""})
+
+    def arrive(self, visit: Visit, now: datetime) -> Arrival:
+        """Check the personal link's token; nothing that lies there lets anybody in.
+
+        Raises
+        ------
+        Rejected
+            No token, or one that is forged, damaged or expired.
+        """
+        return arrival(
+            self._key,
+            visit,
+            now,
+            why="what Label Studio says of a visitor is not signed",
+            fix="open your personal link once, then come from Label Studio",
+        )
+
+    def invite(self, account: str, ticket: str, expires: datetime) -> str:
+        """Sign the code of a personal link; it never goes to Label Studio."""
+        return sign(self._key, Ticket(account, ticket, expires))
+
+    def collect(self, cursor: str) -> Collected:
+        """Answers are given on our own page: none lie at Label Studio."""
+        return Collected(cursor)
+
+    def close(self) -> None:
+        """Close the connections that are kept open."""
+        self._api.close()
