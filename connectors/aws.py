@@ -36,6 +36,7 @@ def make_client(
     region: str,
     key_id: str,
     key: str,
+    style: str = "auto",
 ) -> Client:
     """Make a client; touches no network.
 
@@ -53,6 +54,8 @@ def make_client(
         That calls are signed for.
     key_id, key : str
         The access key.
+    style : str
+        S3 only: whether a bucket is named by the host (``virtual``) or the ``path``.
 
     Raises
     ------
@@ -71,12 +74,11 @@ def make_client(
         ) from error
 
     def send(request: AWSPreparedRequest, **_: object) -> AWSResponse:
-        body = request.body or b""
         answered = http.call(
             request.method,
             request.url,
             headers={name: _text(value) for name, value in request.headers.items()},
-            body=body.encode() if isinstance(body, str) else bytes(body),
+            body=_bytes(request.body),
         )
         headers = HeadersDict(answered.headers)
         return AWSResponse(request.url, answered.status, headers, _Raw(answered.body))
@@ -87,7 +89,13 @@ def make_client(
         region_name=region,
         botocore_session=_session(),
     )
-    once = Config(retries={"total_max_attempts": 1, "mode": "standard"})
+    once = Config(
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        s3={"addressing_style": style},
+        # else a body that goes out by TLS is wrapped into chunks with a trailer
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
     client = session.client(service, endpoint_url=endpoint, config=once)
     client.meta.events.register(f"before-send.{service}", send)
     return cast("Client", client)
@@ -115,6 +123,12 @@ class _Raw(io.BytesIO):
     def stream(self, **_: object) -> Iterator[bytes]:
         """Give it at once."""
         yield self.read()
+
+
+def _bytes(body: Any) -> bytes:  # noqa: ANN401 (botocore's)
+    """Read a body in any of the shapes that botocore gives it."""
+    whole = body.read() if hasattr(body, "read") else body or b""
+    return whole.encode() if isinstance(whole, str) else bytes(whole)
 
 
 def _text(value: str | bytes) -> str:

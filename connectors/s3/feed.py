@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final, NoReturn, Protocol, cast
 
+from connectors.aws import make_client
 from connectors.base import (
     Binding,
     ConnectorError,
@@ -38,8 +40,10 @@ MANIFEST = Manifest(
     tested_against="moto's S3 over real HTTP: contract-true, not live",
 )
 
+_SECONDS: Final = 120.0  # an object may be large
 _DENIED: Final = (401, 403)
 _TAKEN: Final = 412
+_REGION = re.compile(r"[a-z0-9-]{1,40}")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _SETTINGS: Final = (
     "bucket", "prefix", "format", "guard", "endpoint", "region", "allow_private",
@@ -69,12 +73,22 @@ class S3Feed:
         One of :data:`connectors.drops.FORMATS`.
     guarded : bool
         Whether cells of CSV are guarded against formulas.
+    close : callable
+        Closes what the client keeps open.
     """
 
     def __init__(
-        self, client: Objects, bucket: str, prefix: str, form: str, *, guarded: bool
+        self,
+        client: Objects,
+        bucket: str,
+        prefix: str,
+        form: str,
+        *,
+        guarded: bool,
+        close: Callable[[], None],
     ) -> None:
         self._client = client
+        self.close = close
         self._bucket = bucket
         self._prefix = prefix
         self._form = form
@@ -160,10 +174,14 @@ def open_s3(settings: Settings) -> S3Feed:
         )
     if len(prefix) > 500 or not prefix.isascii() or not prefix.isprintable():
         raise Misconfigured("the prefix is none", fix="at most 500 ASCII characters")
-    return S3Feed(_client(settings), bucket, prefix, form, guarded=guarded == "yes")
+    http = Http(private=settings.private, seconds=_SECONDS)
+    client = _client(settings, http)
+    return S3Feed(
+        client, bucket, prefix, form, guarded=guarded == "yes", close=http.close
+    )
 
 
-def _client(settings: Settings) -> Objects:
+def _client(settings: Settings, http: Http) -> Objects:
     lines = settings.secret.decode("ascii", "replace").split()
     if len(lines) != 2:
         raise Misconfigured(
@@ -172,30 +190,17 @@ def _client(settings: Settings) -> Objects:
             fix="write them into the secret_file",
         )
     endpoint = settings.values.get("endpoint")
-    if endpoint:
-        Http(private=settings.private).check(endpoint)
-    try:
-        import boto3  # noqa: PLC0415 (an extra)
-        from botocore.config import Config  # noqa: PLC0415
-    except ImportError as error:
-        raise Misconfigured(
-            "the feed s3 needs the library boto3",
-            fix="pip install 'sparsi-dispatcher[s3]'",
-        ) from error
-    session = boto3.session.Session(
-        aws_access_key_id=lines[0],
-        aws_secret_access_key=lines[1],
-        region_name=settings.values.get("region", "us-east-1"),
-    )
-    style = "path" if endpoint else "auto"
-    client = session.client(
+    region = settings.values.get("region", "us-east-1")
+    if not _REGION.fullmatch(region):  # it becomes a part of the host's name
+        raise Misconfigured("the region is none", fix="a name such as eu-west-1")
+    client = make_client(
         "s3",
-        endpoint_url=endpoint,
-        config=Config(
-            connect_timeout=10,
-            read_timeout=30,
-            retries={"total_max_attempts": 2, "mode": "standard"},
-            s3={"addressing_style": style},
-        ),
+        http,
+        extra="s3",
+        endpoint=endpoint or f"https://s3.{region}.amazonaws.com",
+        region=region,
+        key_id=lines[0],
+        key=lines[1],
+        style="path" if endpoint else "virtual",
     )
     return cast("Objects", client)

@@ -329,8 +329,14 @@ class TestS3(FeedContract):
             with mock.patch.object(S3Feed, "_handle", side_effect=Killed):
                 yield
 
-        return Bench(
-            open=lambda: S3.open(Settings(values, SECRET)),
+        opened = []
+
+        def open_():
+            opened.append(S3.open(Settings(values, SECRET)))
+            return opened[-1]
+
+        yield Bench(
+            open=open_,
             seen=bodies,
             copies=lambda key: sum(
                 file_name(key, "jsonl") in name
@@ -338,6 +344,8 @@ class TestS3(FeedContract):
             ),
             crash_after_accept=crash,
         )
+        for one in opened:
+            one.close()
 
 
 @pytest.fixture(scope="module")

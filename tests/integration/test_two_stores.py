@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 
 import pytest
 
@@ -55,8 +56,8 @@ def test_a_folder_of_two_stores_gets_the_messages_of_both(stores, clock, tmp_pat
 def test_a_bucket_of_two_stores_gets_the_messages_of_both(stores, clock):
     with bucket_server("shared") as url:
         values = {"bucket": "shared", "endpoint": url, "allow_private": "127.0.0.1"}
-        feed = S3.open(Settings(values, SECRET))
-        told = [sent(one, clock, feed, "s3") for one in stores]
+        with closing(S3.open(Settings(values, SECRET))) as feed:
+            told = [sent(one, clock, feed, "s3") for one in stores]
         assert told[0][0] == told[1][0]
         held = {f"s3://shared/{name}" for name in objects(url, "shared")}
     assert held == {handle for _, handle in told}

@@ -158,6 +158,10 @@ def _probe(opened: Market | Feed) -> tuple[str, str]:
         return "FAIL", f"{error.what}: {error.fix}" if error.fix else error.what
     except Exception as error:  # noqa: BLE001 - a plugin's fault is told by its type
         return "FAIL", f"the connector failed: {type(error).__name__}"
+    finally:
+        close = getattr(opened, "close", None)
+        if close is not None:
+            close()
     return "ok", "the outside answers"
 
 

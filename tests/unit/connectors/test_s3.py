@@ -13,6 +13,7 @@ from connectors.base import Item, Misconfigured, Offer, Settings, TryLater
 from connectors.cells import unguard
 from connectors.s3 import CONNECTOR
 from tests.contract.buckets import SECRET, bucket_server, objects
+from tests.contract.receiver import receiving
 
 ITEMS = (
     Item("t1", content='=1+1, Zürich 🦊\n"x"'.encode(), label="place"),
@@ -31,9 +32,20 @@ def outside():
         yield url
 
 
+OPENED = []
+
+
+@pytest.fixture(autouse=True)
+def closing_all():
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
 def feed(url, bucket="acme-data", **more):
     values = {"bucket": bucket, "endpoint": url, "allow_private": "127.0.0.1", **more}
-    return CONNECTOR.open(Settings(values, SECRET))
+    OPENED.append(CONNECTOR.open(Settings(values, SECRET)))
+    return OPENED[-1]
 
 
 def put(url, form, **more):
@@ -95,6 +107,7 @@ def test_a_server_that_is_not_there_is_for_later(outside):
         ({"prefix": "é"}, SECRET),
         ({"endpoint": "http://10.0.0.1/"}, SECRET),
         ({"colour": "red"}, SECRET),
+        ({"region": "evil.example/"}, SECRET),
         ({}, b"one-line-only"),
         ({}, b""),
     ],
@@ -104,3 +117,37 @@ def test_settings_that_can_not_be_are_refused(more, secret):
     with pytest.raises(Misconfigured) as caught:
         CONNECTOR.open(Settings(values, secret))
     assert not secret or secret.decode() not in str(caught.value)
+
+
+def told(sent):
+    """The Misconfigured that a send ends with, which tells nothing of the secret."""
+    with pytest.raises(Misconfigured) as caught:
+        sent.send(OFFER)
+    assert SECRET.decode().split()[1] not in f"{caught.value.what}{caught.value.why}"
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "values", [{"endpoint": "https://metadata.example"}, {"region": "eu-west-1"}]
+)
+def test_a_name_that_leads_into_the_own_network_is_not_reached(monkeypatch, values):
+    asked = []
+
+    def private(host, port, **_):
+        asked.append(host)
+        return [(2, 1, 6, "", ("169.254.169.254", port))]
+
+    monkeypatch.setattr("connectors.http.socket.getaddrinfo", private)
+    sent = CONNECTOR.open(Settings({"bucket": "acme-data", **values}, SECRET))
+    assert "private network" in told(sent).what
+    assert asked == [values.get("endpoint", "")[8:]
+                     or "acme-data.s3.eu-west-1.amazonaws.com"]  # fmt: skip
+
+
+def test_a_redirect_leads_to_no_other_server():
+    with receiving() as outside, receiving() as elsewhere:
+        headers = {"x-amz-bucket-region": "eu-west-1", "location": elsewhere.url}
+        outside.respond = lambda request: (301, headers, b"")
+        assert "301" in told(feed(outside.url)).what
+        assert outside.requests
+        assert not elsewhere.requests
