@@ -12,6 +12,7 @@ from enum import StrEnum
 from connectors.errors import expect
 from connectors.money import Money, Submission
 
+_ORIGIN = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 ASKS = ("transcribe", "choose", "number", "date", "yes_no", "spans", "table")
 
@@ -210,6 +211,18 @@ class Notice:
     frames: tuple[str, ...]
     action: str = ""
     fields: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for origin in self.frames:
+            expect(_ORIGIN.fullmatch(origin) is not None, "frames", origin, "an origin")
+        place = _ORIGIN.match(self.action)
+        expect(not self.action or place is not None, "action", self.action, "a URL")
+
+    @property
+    def target(self) -> str:
+        """Origin of ``action``; empty where there is none."""
+        found = _ORIGIN.match(self.action)
+        return "" if found is None else found[0]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import traceback
 from collections.abc import Callable, Iterable, MutableMapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from dispatcher.log import get_logger
@@ -50,7 +51,25 @@ _FEATURES: Final = (
 )
 
 
-def safe_headers(nonce: str, *, https: bool) -> dict[str, str]:
+@dataclass(frozen=True)
+class Framed:
+    """What one response may do that others may not: be shown within a market's page.
+
+    Attributes
+    ----------
+    by : tuple of str
+        Origins whose pages may frame it.
+    form : str
+        Origin that its form may go to; empty for none.
+    """
+
+    by: tuple[str, ...]
+    form: str = ""
+
+
+def safe_headers(
+    nonce: str, *, https: bool, framed: Framed | None = None
+) -> dict[str, str]:
     """Headers of every response.
 
     Parameters
@@ -59,11 +78,15 @@ def safe_headers(nonce: str, *, https: bool) -> dict[str, str]:
         Of this response alone, >= 128 bits.
     https : bool
         Whether browsers come over TLS.
+    framed : Framed, optional
+        Set by the page as ``request.state.framed``; None: nobody may frame it.
     """
+    by = "'none'" if framed is None else " ".join(framed.by)
+    form = "'self'" if framed is None else framed.form or "'none'"
     policy = (
         "default-src 'none'; img-src 'self'; connect-src 'self'; "
         f"script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; object-src 'none'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        f"form-action {form}; base-uri 'none'; frame-ancestors {by}"
     )
     headers = {
         "cache-control": "no-store",
@@ -73,9 +96,10 @@ def safe_headers(nonce: str, *, https: bool) -> dict[str, str]:
         "permissions-policy": ", ".join(f"{name}=()" for name in _FEATURES),
         "referrer-policy": "no-referrer",
         "x-content-type-options": "nosniff",
-        "x-frame-options": "DENY",
         "x-robots-tag": "noindex, nosnippet",
     }
+    if framed is None:
+        headers["x-frame-options"] = "DENY"  # the older word knows no list
     if https:
         headers["strict-transport-security"] = "max-age=31536000"
     return headers
@@ -107,13 +131,14 @@ class Guard:
             return
         nonce = secrets.token_urlsafe(24)
         scope.setdefault("state", {})["nonce"] = nonce
-        headers = safe_headers(nonce, https=self._https)
         started = False
 
         async def answer(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
+                framed = scope["state"].get("framed")
+                headers = safe_headers(nonce, https=self._https, framed=framed)
                 message["headers"] = _merged(message.get("headers", ()), headers)
             await send(message)
 

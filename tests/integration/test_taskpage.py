@@ -449,6 +449,7 @@ ROUTES = [
     ("POST", "/arrive"),
     ("POST", "/leave"),
     ("GET", "/from/inhouse"),
+    ("GET", "/from/inhouse/notice"),
     ("POST", "/hooks/inhouse"),
     ("POST", "/start"),
     ("GET", "/task/{token}"),

@@ -68,6 +68,7 @@ def task_app(
             Route("/", door.home, methods=["GET"]),
             Route("/arrive", door.arrive, methods=["POST"]),
             Route("/from/{connector}", door.bring, methods=["GET"]),
+            Route("/from/{connector}/notice", door.notice, methods=["GET"]),
             Route("/hooks/{connector}", door.called, methods=["POST"]),
             Route("/leave", door.leave, methods=["POST"]),
             Route("/start", table.start, methods=["POST"]),

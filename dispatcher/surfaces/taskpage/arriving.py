@@ -17,15 +17,18 @@ from connectors.base import (
     Arrival,
     ConnectorError,
     Finishing,
+    Framing,
     Heeding,
     Inviting,
     Market,
     Rejected,
+    TryLater,
     Visit,
 )
 from dispatcher.stages.serving import Present, Serving
 from dispatcher.store import Clock
 from dispatcher.surfaces.forms import own_page, read_form
+from dispatcher.surfaces.guard import Framed
 from dispatcher.surfaces.invitations import read_code
 from dispatcher.surfaces.pace import Pace
 from dispatcher.surfaces.taskpage.pages import Pages
@@ -122,7 +125,10 @@ class Door:
         wait = self._arrivals.wait(host, self._clock())
         if wait:
             raise HTTPException(429, headers={"retry-after": str(wait)})
-        found = await run_in_threadpool(self._resolve, request, form)
+        try:
+            found = await run_in_threadpool(self._resolve, request, form)
+        except TryLater:  # the market has yet to say who this is
+            return self._bring(request, form.get("market", ""), form, waits=True)
         if found is None:
             return self.closed(request, refused=True)
         connector, arrival = found
@@ -149,17 +155,43 @@ class Door:
         """
         connector = request.path_params["connector"]
         market = self._markets.get(connector)
-        brought = dict(request.query_params)
-        size = sum(len(name) + len(text) for name, text in brought.items())
-        if market is None or isinstance(market, Inviting) or size > _BROUGHT:
+        brought = request.query_params
+        if market is None or isinstance(market, Inviting) or _too_much(brought):
             return self.closed(request, refused=True)
-        brought = {name: text for name, text in brought.items() if name not in _OURS}
+        return self._bring(request, connector, brought)
+
+    def _bring(
+        self,
+        request: Request,
+        connector: str,
+        brought: Mapping[str, str],
+        *,
+        waits: bool = False,
+    ) -> Response:
+        """Ask to go on with what was brought, or to come again with it."""
         session = self._doorstep(request)
         response = self._pages.bring(
-            request, self.form_token(session), connector, brought
+            request, self.form_token(session), connector, _theirs(brought), waits=waits
         )
         self._remember(response, self._form_cookie, session)
         return response
+
+    async def notice(self, request: Request) -> Response:
+        """``GET /from/CONNECTOR/notice``: what a market shows in a frame of its own.
+
+        No session is opened and nothing of a field is shown: it leads to ``bring``, in a
+        window where the address bar tells whose page it is.
+        """
+        connector = request.path_params["connector"]
+        market: object = self._markets.get(connector)
+        if not isinstance(market, Framing) or _too_much(request.query_params):
+            raise HTTPException(404)
+        try:
+            notice = market.notice(Visit(dict(request.query_params)))
+        except Rejected:
+            raise HTTPException(403) from None
+        request.state.framed = Framed(notice.frames, notice.target)
+        return self._pages.notice(request, connector, notice)
 
     async def called(self, request: Request) -> Response:
         """``POST /hooks/CONNECTOR``: a market says that something has changed.
@@ -247,11 +279,21 @@ class Door:
         market = self._markets.get(connector)
         if market is None:
             return None
-        parameters = {name: text for name, text in form.items() if name not in _OURS}
-        visit = Visit({**parameters, "token": token}, dict(request.headers))
+        visit = Visit({**_theirs(form), "token": token}, dict(request.headers))
         now = datetime.fromtimestamp(self._clock() / _SECOND, UTC)
         try:
             arrival = market.arrive(visit, now)
+        except TryLater:
+            raise
         except ConnectorError:
             return None
         return None if arrival.preview else (connector, arrival)
+
+
+def _theirs(brought: Mapping[str, str]) -> dict[str, str]:
+    """What a market sent along, without names of ours."""
+    return {name: text for name, text in brought.items() if name not in _OURS}
+
+
+def _too_much(brought: Mapping[str, str]) -> bool:
+    return sum(len(name) + len(text) for name, text in brought.items()) > _BROUGHT

@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from connectors.base import Notice
 from dispatcher.stages.serving import Showing, asked, spread
 
 _ENVIRONMENT: Final = Environment(
@@ -50,15 +51,34 @@ class Pages:
         form_token: str,
         connector: str,
         brought: Mapping[str, str],
+        *,
+        waits: bool = False,
     ) -> HTMLResponse:
-        """Ask a worker whom a market sent to go on."""
+        """Ask a worker whom a market sent to go on.
+
+        Parameters
+        ----------
+        form_token, connector : str
+        brought : Mapping[str, str]
+            What the market sent along.
+        waits : bool
+            Whether the market has yet to confirm it.
+        """
         return self._page(
             request,
             "bring.html",
             form_token=form_token,
             connector=connector,
             brought=brought,
+            waits=waits,
         )
+
+    def notice(self, request: Request, connector: str, notice: Notice) -> HTMLResponse:
+        """Show, in a market's frame, the way to this page and back."""
+        return self._page(
+            request, "notice.html", connector=connector, notice=notice,
+            query=request.url.query,
+        )  # fmt: skip
 
     def ready(
         self, request: Request, form_token: str, *, continues: bool, saved: str = ""
@@ -119,6 +139,7 @@ class Pages:
             values=spread(showing.field, showing.draft),
             crop=crop_id if image else "",
             what="The part to read",
+            of_test=showing.of_test,
             text="" if image else showing.text,
             left=showing.left,
             lease=round(self._lease),
