@@ -22,6 +22,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "folder": "connectors.folder:CONNECTOR",
     "inhouse": "connectors.inhouse:CONNECTOR",
     "label-studio": "connectors.label_studio:CONNECTOR",
+    "mturk": "connectors.mturk:CONNECTOR",
     "prolific": "connectors.prolific:CONNECTOR",
     "s3": "connectors.s3:CONNECTOR",
     "segment": "connectors.segment:CONNECTOR",
