@@ -18,10 +18,11 @@ from typing import Final
 from dispatcher.errors import Conflict, Invalid, NotFound, Usage
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import accounts as rows
-from dispatcher.store import ledger
+from dispatcher.store import ledger, membership, proficiency
 from dispatcher.store.accounts import Account
 from dispatcher.store.transaction import Tx
 from policies.document.policy import Policy
+from policies.skill import EXPECTED_RIGHT
 
 LONGEST_NAME: Final = 200
 _CONNECTOR: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
@@ -153,14 +154,21 @@ def block(tx: Tx, text: str) -> Account:
     return _move(tx, text, "blocked")
 
 
-def unblock(tx: Tx, text: str) -> Account:
-    """Let a blocked account work again.
+def unblock(tx: Tx, text: str, at: int) -> Account:
+    """Let an account work again that was blocked, stopped, or left.
+
+    One that was stopped below the floor is judged by what it answers from `at` on.
 
     Raises
     ------
     NotFound, Conflict
     """
-    return _move(tx, text, "active")
+    before = find(tx, text)
+    account = _move(tx, text, "active")
+    if before.state == "stopped":
+        proficiency.judge_from(tx, account.id, at, EXPECTED_RIGHT)
+        membership.add_event(tx, at, "cli", "account.lifted", {"account": account.id})
+    return account
 
 
 def _move(tx: Tx, text: str, state: str) -> Account:

@@ -112,6 +112,22 @@ def active(tx: Tx, field_id: int, purpose: str) -> list[int]:
     return [row[0] for row in rows]
 
 
+def active_values(tx: Tx, field_id: int, purpose: str) -> frozenset[bytes]:
+    """What a field's questions of one purpose show, those that are still asked."""
+    rows = tx.rows(
+        "SELECT shown FROM probe WHERE field_id = ? AND purpose = ?"
+        " AND retired_at IS NULL",
+        [field_id, purpose],
+    )
+    return frozenset(bytes(row[0]) for row in rows)
+
+
+def field_named(tx: Tx, name: str) -> int | None:
+    """Number of a field, over all policies; None if no policy ever had it."""
+    found = tx.value("SELECT id FROM field WHERE name = ?", [name])
+    return None if found is None else int(found)
+
+
 def unseen_gold(tx: Tx, field_id: int, adversary_id: int, showings: int) -> list[int]:
     """Gold of a field that an adversary was never asked, and fewer than so many were.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -53,29 +54,48 @@ def judge_from(tx: Tx, account_id: int, at: int, quality: float) -> None:
     )
 
 
+class StopRow(NamedTuple):
+    """Why an account was stopped: by which measure, and how good it was, in percent."""
+
+    at: int
+    by: str
+    percent: int
+
+
+def stopped(tx: Tx, account_id: int) -> StopRow | None:
+    """Why an account was stopped last."""
+    for at, detail in tx.stream(
+        "SELECT at, detail FROM event WHERE action = 'account.stopped' ORDER BY id DESC"
+    ):
+        told = json.loads(detail)
+        if told["account"] == account_id:
+            return StopRow(at, told["by"], told["percent"])
+    return None
+
+
 # -- for operators -----------------------------------------------------------------
 
 
 class StockRow(NamedTuple):
-    """A field's questions of one purpose: how many, and how often asked and right."""
+    """A field's questions of one purpose: how many, how often answered and right."""
 
     field: str
-    purpose: str
     questions: int
     answered: int
     right: int
 
 
-def stock(tx: Tx) -> list[StockRow]:
-    """Questions that are asked, by field and purpose."""
+def stock(tx: Tx, purpose: str) -> list[StockRow]:
+    """Questions of one purpose that are asked, by field."""
     rows = tx.rows(
-        "SELECT f.name, p.purpose, count(DISTINCT p.id),"
+        "SELECT f.name, count(DISTINCT p.id),"
         " sum(CASE WHEN t.state = 'answered' THEN 1 ELSE 0 END),"
         " COALESCE(sum(t.correct), 0) FROM probe p JOIN field f ON f.id = p.field_id"
         " LEFT JOIN probe_task t ON t.probe_id = p.id WHERE p.retired_at IS NULL"
-        " GROUP BY f.name, p.purpose ORDER BY f.name, p.purpose"
+        " AND p.purpose = ? GROUP BY f.name ORDER BY f.name",
+        [purpose],
     )
-    return [StockRow(row[0], row[1], *map(int, row[2:])) for row in rows]
+    return [StockRow(row[0], *map(int, row[1:])) for row in rows]
 
 
 class StandRow(NamedTuple):

@@ -46,6 +46,12 @@ def fields(tx: Tx) -> dict[str, int]:
     return found | ({"published": int(at_feeds)} if at_feeds else {})
 
 
+def workers(tx: Tx) -> dict[str, int]:
+    """How many accounts are in each state."""
+    text = "SELECT state, count(*) FROM account GROUP BY state ORDER BY state"
+    return {state: int(count) for state, count in tx.rows(text)}
+
+
 def oldest_waiting(tx: Tx) -> int | None:
     """When the oldest message that waits or is being sent was written."""
     found = tx.value(

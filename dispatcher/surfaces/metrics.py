@@ -32,7 +32,15 @@ from dispatcher.ledger import burnt
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.nearness import Nearness
 from dispatcher.ledger.standing import current_policy
-from dispatcher.store import Clock, Store, erasure, lease, metering, moments
+from dispatcher.store import (
+    Clock,
+    Store,
+    erasure,
+    lease,
+    metering,
+    moments,
+    proficiency,
+)
 from dispatcher.store import status as rows
 from dispatcher.store.transaction import Tx
 from dispatcher.surfaces.event_metrics import PREFIX, Events
@@ -193,6 +201,22 @@ class Tables(Collector):
         for *labels, count in metering.answers(tx):
             answers.add_metric([str(label) for label in labels], count)
         yield answers
+        yield _labelled(
+            "workers",
+            "Accounts; those that are stopped are below the accuracy floor.",
+            ("state",),
+            sorted(rows.workers(tx).items()),
+        )
+        yield _labelled(
+            "gold_right_ratio",
+            "Share of the answers to made-up questions that are right.",
+            ("field",),
+            [
+                (row.field, row.right / row.answered)
+                for row in proficiency.stock(tx, "gold")
+                if row.answered
+            ],
+        )
         yield _gauge("store_bytes", "Size of the store.", metering.size(tx))
 
     def _fields(self, tx: Tx) -> Iterator[Metric]:

@@ -58,6 +58,12 @@ workers invite inhouse/ann
 workers block inhouse/bob
 workers unblock inhouse/bob
 workers groups
+workers qualification set name tests.csv
+workers qualification list
+workers qualification drop name
+workers gold add name tests.csv
+workers gold list
+workers gold drop name
 workers merge inhouse/ann inhouse/bob --because same --dry-run
 records preview forms.csv
 records load forms.csv
@@ -79,6 +85,14 @@ queue list
 queue retry --all
 queue dead list
 queue dead retry --all --yes
+runs list
+runs budget set default --cap GBP:10 --bonus GBP:0.10
+runs budget show
+payments list
+payments owed
+payments settle --account inhouse/ann --because test
+payments approve reward-1 --because test --yes
+payments refuse field-1 --because test
 fields list
 fields unburn k1.name --extra-showings 1 --reason test
 answers list
@@ -168,6 +182,7 @@ def place(tmp_path, monkeypatch) -> Path:
         f'id,person,name,disease\nr1,{CANARIES[99]}\nr2,"{CANARIES[99]},,,,,\n'
     )
     (tmp_path / "team.csv").write_text("worker\ninhouse/dan\ninhouse/eve\n")
+    (tmp_path / "tests.csv").write_text("shown,answer\nJo Doe,Jo Doe\n")
     (tmp_path / "person.txt").write_text(f"person-{CANARIES[0]}\n")
     (tmp_path / "person.txt").chmod(0o600)
     return tmp_path

@@ -61,6 +61,8 @@ NAMES = {
     "http_request_duration_seconds": ("histogram", {"route", "method", "code"}),
     "answers_total": ("counter", {"connector", "verdict"}),
     "agreement_ratio": ("gauge", {"field"}),
+    "gold_right_ratio": ("gauge", {"field"}),
+    "workers": ("gauge", {"state"}),
     "store_bytes": ("gauge", set()),
     "backup_last_success_timestamp_seconds": ("gauge", set()),
     "ledger_last_verified_timestamp_seconds": ("gauge", set()),
@@ -188,6 +190,17 @@ def busy(case, seen):
             [task, entry, account, b"canary"],
         )
         tx.execute(
+            "INSERT INTO probe (id, field_id, purpose, shown, media, answer, added_at)"
+            " SELECT 1, id, 'gold', ?, 'text/plain', ?, 1 FROM field WHERE name = 'c'",
+            [b"canary", b"canary"],
+        )
+        for number, correct in enumerate((1, 0, 1, 1)):
+            tx.execute(
+                "INSERT INTO probe_task (id, probe_id, account_id, state, created_at,"
+                " attempt, correct) VALUES (?, 1, ?, 'answered', 1, 0, ?)",
+                [900 + number, account, correct],
+            )
+        tx.execute(
             "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
             " VALUES (?, 1.0, 1, 1, 'answered', 1)",
             [entry],
@@ -263,6 +276,11 @@ def test_limits_that_a_merge_crossed_are_counted_by_property_and_cause(case, see
 def test_answers_that_agree_are_a_share_of_each_field(busy):
     assert busy.value('dispatcher_agreement_ratio{field="c"}') == 1
     assert busy.value("dispatcher_plan_utility_ratio") == 0.75
+
+
+def test_answers_to_made_up_questions_and_who_is_stopped_are_counted(busy):
+    assert busy.value('dispatcher_gold_right_ratio{field="c"}') == 0.75
+    assert busy.value('dispatcher_workers{state="active"}') == 2
 
 
 def test_records_older_than_the_policy_keeps_them_are_overdue(case, seen, clock):

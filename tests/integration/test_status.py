@@ -112,10 +112,13 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_told():
         "results": {"conflict": 2},
         "burnt": {},
         "paused": {},
+        "workers": {"active": 3, "stopped": 2},
     }
     assert needs(found) == [
         "connector acme is down, the others are not affected: 2 messages wait "
         "(gave no answer): dispatcher connectors test acme",
         "3 answers were refused: dispatcher answers list --refused",
         "2 fields are in conflict: dispatcher records list --state conflict",
+        "2 workers are below the accuracy floor and given nothing new: "
+        "dispatcher workers list, then dispatcher workers show ACCOUNT",
     ]

@@ -208,6 +208,9 @@ class Front:
                 extensions=config.tasks.extensions,
                 apart=config.tasks.apart,
                 patience=config.tasks.patience,
+                gold=config.quality.gold,
+                floor=config.quality.floor,
+                floor_after=config.quality.floor_after,
             ),
             settings=PageSettings(
                 https=(config.surfaces.worker_url or "").startswith("https://")

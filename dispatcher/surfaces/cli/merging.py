@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dispatcher.ledger.exposure import Near
     from dispatcher.ledger.members import Merged
     from dispatcher.store import Store, Tx
+    from dispatcher.store.accounts import Account
 
 Because = Annotated[
     str, typer.Option(help="Why; auditors read it in the ledger. No field value.")
@@ -244,6 +245,7 @@ def show(
     with context.open_store() as store, store.read() as tx:
         found = identity.find(tx, account)
         seen = exposure(tx, found.adversary_id)
+        quality = _quality(tx, found)
     groups_ = json.loads(found.groups)
     context.show(
         {
@@ -257,6 +259,7 @@ def show(
             "fields_seen": seen.entries,
             "records_seen": seen.records,
             "open_tasks": seen.open_tasks,
+            **quality,
             "exposure": [_near(near) for near in seen.nearness],
         },
         "\n".join(
@@ -268,10 +271,50 @@ def show(
                 f"  saw       {rehearsal.count(seen.entries, 'field')} of "
                 f"{rehearsal.count(seen.records, 'record')}, "
                 f"{rehearsal.count(seen.open_tasks, 'open task')}",
+                *_quality_words(found.text, quality),
                 *(f"  {_near_words(near)}" for near in seen.nearness),
             ]
         ),
     )
+
+
+def _quality(tx: Tx, account: Account) -> dict[str, Any]:
+    """How good a worker is, by agreement and by made-up questions, and its tests."""
+    from dispatcher.store import proficiency
+    from policies.skill import gold_accuracy
+
+    gold = proficiency.gold(tx, account.id)
+    why = proficiency.stopped(tx, account.id) if account.state == "stopped" else None
+    return {
+        "agreement": round(account.quality, 4),
+        "gold": {
+            **gold._asdict(),
+            "accuracy": round(gold_accuracy(gold.right, gold.asked), 4),
+        },
+        "tests": [row._asdict() for row in proficiency.tried(tx, [account.id])],
+        "stopped": None if why is None else why._asdict(),
+    }
+
+
+def _quality_words(account: str, quality: dict[str, Any]) -> list[str]:
+    gold, why = quality["gold"], quality["stopped"]
+    tests = (
+        f"{one['field']} {one['state']}"
+        + (f" ({one['correct']} of {one['asked']})" if one["asked"] else "")
+        for one in quality["tests"]
+    )
+    lines = [
+        f"  accuracy  {quality['agreement']:.2f} by agreement, {gold['accuracy']:.2f} by "
+        f"made-up questions ({gold['right']} of {gold['asked']} right)",
+        f"  tests     {_list(tests)}",
+    ]
+    if why is not None:
+        by = "made-up questions" if why["by"] == "gold" else "agreement with others"
+        lines.append(
+            f"  stopped   below the floor by {by} ({why['percent']} %): given nothing "
+            f"new until dispatcher workers unblock {account}"
+        )
+    return lines
 
 
 def _list(texts: Iterable[str]) -> str:

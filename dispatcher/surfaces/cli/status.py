@@ -69,6 +69,7 @@ def collect(store: Store, now: int) -> dict[str, Any]:
             "tasks": rows.states(tx, "task"),
             "outbox": rows.states(tx, "outbox"),
             "results": rows.fields(tx),
+            "workers": rows.workers(tx),
             "oldest_waiting_minutes": (now - oldest) // MINUTE if oldest else 0,
             "sealed_minutes_ago": (now - seal[1]) // MINUTE if seal else None,
             "paused": pauses.paused(tx),
@@ -145,6 +146,12 @@ def needs(found: dict[str, Any]) -> list[str]:
         said.append(
             f"{_count(found['results']['conflict'], 'field is', 'fields are')} in "
             "conflict: dispatcher records list --state conflict"
+        )
+    if found["workers"].get("stopped"):
+        stopped = _count(found["workers"]["stopped"], "worker is", "workers are")
+        said.append(
+            f"{stopped} below the accuracy floor and given nothing new: "
+            "dispatcher workers list, then dispatcher workers show ACCOUNT"
         )
     said += [f"{scope} is paused: {why}" for scope, why in found["paused"].items()]
     return said

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dispatcher.errors import EXIT_PARTLY, Conflict, Usage
-from dispatcher.surfaces.cli import merging
+from dispatcher.surfaces.cli import merging, questions
 from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
@@ -35,6 +35,8 @@ app = typer.Typer(
 app.command("show")(merging.show)
 app.command("merge")(merging.merge)
 app.command("groups")(merging.groups)
+app.add_typer(questions.qualification, name="qualification")
+app.add_typer(questions.gold, name="gold")
 
 Invite = Annotated[
     bool, typer.Option("--invite", help="Print invite links to the task page.")
@@ -170,16 +172,21 @@ def block(ctx: typer.Context, account: OneAccount) -> None:
 
 @app.command()
 def unblock(ctx: typer.Context, account: OneAccount) -> None:
-    """Let a blocked worker work again."""
+    """Let a worker work again who is blocked, stopped below the floor, or left.
+
+    Who was stopped is judged anew, by what is answered from now on.
+    """
     _move(ctx.obj, account, "unblock")
 
 
 def _move(context: CliContext, text: str, verb: str) -> None:
     from dispatcher import identity
 
-    act = identity.block if verb == "block" else identity.unblock
     with context.open_store() as store, store.write() as tx:
-        account = act(tx, text)
+        if verb == "block":
+            account = identity.block(tx, text)
+        else:
+            account = identity.unblock(tx, text, wall_clock())
     context.show(
         {"schema": "dispatcher.workers/1", "worker": text, "state": account.state},
         f"{text} is {account.state}",

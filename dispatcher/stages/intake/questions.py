@@ -1,0 +1,247 @@
+"""Made-up questions of a file: read whole or refused, compared with what is stored.
+
+A file has a column ``shown`` (text) or ``image`` (a picture beside the file), and
+``answer``, the right one. What is shown passes what a record's field passes on its way
+in: masking, or re-encoding. A question that shows what a stored entry of its field shows
+is no made-up one: it would be seen without being booked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dispatcher.errors import Conflict, Invalid, NotFound
+from dispatcher.ledger.standing import InForce, current_policy, no_policy
+from dispatcher.stages.intake.images import BadPage, Pages
+from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.redaction import redacted
+from dispatcher.stages.intake.shaping import IMAGE, TEXT
+from dispatcher.stages.intake.table import Table
+from dispatcher.store import Store, Tx, probes
+from dispatcher.store import serving as journal
+from dispatcher.store.probes import ProbeRow
+from policies import answers
+from policies.document.policy import Field
+from policies.passages import located
+
+MOST: Final = 10_000
+"""Questions of one file, at most."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A made-up question: what is shown, and the right answer's raw text."""
+
+    line: int
+    shown: bytes
+    media: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The questions of a file for one field.
+
+    Attributes
+    ----------
+    field : str
+    field_id : int
+    found : tuple of Question
+    """
+
+    field: str
+    field_id: int
+    found: tuple[Question, ...]
+
+
+def read_questions(store: Store, where: Path, field: str) -> Questions:
+    """Read a file of made-up questions under the policy in force.
+
+    Parameters
+    ----------
+    store : Store
+    where : Path
+        CSV, JSONL or any other table that can be loaded.
+    field : str
+        The field that they ask for.
+
+    Raises
+    ------
+    NotFound
+        The policy knows no such field.
+    Conflict
+        No policy is in force, or nobody is asked for the field.
+    Invalid
+        The file is no table, has no question or too many, or a row is none: it shows
+        nothing, its answer is not one, or it shows what another row shows.
+    """
+    with store.read() as tx:
+        force = current_policy(tx)
+    if force is None:
+        raise no_policy()
+    spec = _field(force, field)
+    with open_table(where) as table:
+        found = tuple(_rows(table, spec, Pages(where.parent)))
+    if not found:
+        raise Invalid(
+            f"{where.name} has no question",
+            why="there is nothing to ask",
+            fix="write one made-up question a row",
+        )
+    return Questions(field, force.field_ids[field], found)
+
+
+def equal_to_stored(store: Store, questions: Questions) -> list[int]:
+    """Lines of questions that show what a stored entry of the field shows."""
+    lines = {question.shown: question.line for question in questions.found}
+    with store.read() as tx:
+        values = probes.shown_values(tx, questions.field_id)
+        return sorted({lines[bytes(v)] for v in values if bytes(v) in lines})
+
+
+def set_test(store: Store, questions: Questions, pass_share: float, at: int) -> None:
+    """Let a field ask for a test of these questions, in place of an earlier one.
+
+    Who passed an earlier one has passed; who did not begins anew.
+    """
+    with store.write() as tx:
+        probes.retire(tx, questions.field_id, probes.TEST, at)
+        _add(tx, questions.found, questions.field_id, probes.TEST, at)
+        probes.require(tx, questions.field_id, pass_share, at)
+        _note(tx, at, "test.set", questions.field_id, len(questions.found))
+
+
+def add_gold(store: Store, questions: Questions, at: int) -> int:
+    """Mix these questions among the real ones of a field; return how many are new."""
+    with store.write() as tx:
+        known = probes.active_values(tx, questions.field_id, probes.GOLD)
+        new = [one for one in questions.found if one.shown not in known]
+        _add(tx, new, questions.field_id, probes.GOLD, at)
+        _note(tx, at, "gold.added", questions.field_id, len(new))
+    return len(new)
+
+
+def drop(store: Store, field: str, purpose: str, at: int) -> int:
+    """Ask a field's made-up questions of one purpose no more; return how many.
+
+    Raises
+    ------
+    NotFound
+        There are none.
+    """
+    with store.write() as tx:
+        field_id = probes.field_named(tx, field)
+        count = 0 if field_id is None else probes.retire(tx, field_id, purpose, at)
+        if field_id is None or not count:
+            raise NotFound(
+                f"field {field} has no questions of that kind",
+                why="none were set, or they were dropped",
+                fix="see what there is with the command's list",
+            )
+        if purpose == probes.TEST:
+            probes.excuse(tx, field_id)
+        _note(tx, at, f"{purpose}.dropped", field_id, count)
+    return count
+
+
+def _field(force: InForce, name: str) -> Field:
+    spec = force.policy.entity.fields.get(name)
+    if spec is None:
+        raise NotFound(
+            f"the policy in force has no field {name}",
+            why=f"its fields: {', '.join(force.policy.entity.fields)}",
+            fix="name one of them",
+        )
+    if spec.ask is None or not spec.send:
+        raise Conflict(
+            f"nobody is asked for field {name}",
+            why="it has no `ask`, or send = false",
+            fix="name a field that workers answer",
+        )
+    return spec
+
+
+def _rows(table: Table, spec: Field, pages: Pages) -> Iterator[Question]:
+    """Questions of a table; the first row that is none is told."""
+    kind = "image" if spec.image_column is not None else "shown"
+    for name in (kind, "answer"):
+        if name not in table.columns:
+            raise Invalid(
+                f"the file has no column `{name}`",
+                why="a made-up question of this field is a row of "
+                f"`{kind}` and `answer`",
+                fix="name the columns so in the first row, or in each JSON object",
+            )
+    show = _shower(spec, pages)
+    places = table.columns.index(kind), table.columns.index("answer")
+    seen: set[bytes] = set()
+    for batch in table.batches:
+        for refused in batch.rejected:
+            raise _bad(refused.line, refused.reason)
+        for line, cells in zip(batch.lines, batch.rows, strict=True):
+            question = _question(line, cells, places, spec, show)
+            if question.shown in seen:
+                raise _bad(line, "it shows what an earlier row shows")
+            seen.add(question.shown)
+            if len(seen) > MOST:
+                raise _bad(line, f"there are more than {MOST:,} questions")
+            yield question
+
+
+def _shower(spec: Field, pages: Pages) -> Callable[[str], bytes]:
+    if spec.image_column is not None:
+        return lambda cell: pages.crop(cell, None)
+    if not spec.redact:
+        return str.encode
+    return lambda cell: redacted(cell, spec.redact).encode()
+
+
+def _question(
+    line: int,
+    cells: Sequence[str],
+    places: tuple[int, int],
+    spec: Field,
+    show: Callable[[str], bytes],
+) -> Question:
+    value, answer = (cells[place] for place in places)
+    if not value or value.isspace():
+        raise _bad(line, "it shows nothing")
+    try:
+        shown = show(value)
+    except BadPage as error:
+        raise _bad(line, str(error)) from None
+    is_image = spec.image_column is not None
+    raw = located(spec, answer, None if is_image else shown.decode())
+    verdict = raw if isinstance(raw, answers.Invalid) else answers.check(spec, raw)
+    if isinstance(verdict, answers.Invalid):
+        raise _bad(line, f"its answer is none: {verdict.reason}")
+    return Question(line, shown, IMAGE if is_image else TEXT, str(raw))
+
+
+def _bad(line: int, reason: str) -> Invalid:
+    return Invalid(
+        f"line {line} is no made-up question",
+        why=reason,
+        fix="mend the row; nothing of the file was taken",
+    )
+
+
+def _add(
+    tx: Tx, questions: Sequence[Question], field_id: int, purpose: str, at: int
+) -> None:
+    first = tx.reserve("probe", len(questions)) if questions else 0
+    rows = [
+        ProbeRow(
+            first + i, field_id, purpose, one.shown, one.media, one.answer.encode()
+        )
+        for i, one in enumerate(questions)
+    ]
+    probes.add(tx, rows, at)
+
+
+def _note(tx: Tx, at: int, action: str, field_id: int, count: int) -> None:
+    detail = {"field": field_id, "questions": count}
+    journal.add_event(tx, at, "cli", action, detail)
