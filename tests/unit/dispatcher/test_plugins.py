@@ -67,7 +67,7 @@ def test_a_package_can_not_take_the_name_of_a_built_in_one(monkeypatch, tmp_path
 
 def test_an_unknown_kind_is_refused_with_the_kinds_that_exist(tmp_path):
     with pytest.raises(Invalid) as caught:
-        open_one("mturk", {}, tmp_path)
+        open_one("toloka", {}, tmp_path)
     assert "folder, inhouse" in caught.value.fix
 
 
