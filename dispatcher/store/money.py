@@ -137,6 +137,16 @@ def run_id_of(tx: Tx, name: str) -> int | None:
     return None if found is None else int(found)
 
 
+def run_names(tx: Tx) -> dict[int, str]:
+    """Names of all runs by their ids."""
+    return dict(tx.rows("SELECT id, name FROM run ORDER BY id"))
+
+
+def no_budget(run_id: int, currency: str) -> BudgetRow:
+    """Return a budget that allows nothing yet."""
+    return BudgetRow(run_id, currency, 0, None, 0, 0, 0, 0, 0, 0, 0)
+
+
 def lock_payments(tx: Tx, kind: str, abouts: Sequence[int]) -> dict[int, PaymentRow]:
     """Payments of one kind by what they are for, locked in order."""
     found = tx.rows(

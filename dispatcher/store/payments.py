@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from dispatcher.store.money import COLUMNS, PaymentRow, lock_payments, move
+from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
 
 _FIELDS: Final = (
@@ -20,7 +21,7 @@ _FIELDS: Final = (
 _TAIL: Final = " ORDER BY p.about LIMIT ? FOR UPDATE OF p"
 
 
-def _found(tx: Tx, text: str, parameters: Sequence[int | str]) -> list[PaymentRow]:
+def _found(tx: Tx, text: str, parameters: Sequence[Value]) -> list[PaymentRow]:
     return [PaymentRow(*row) for row in tx.rows(text, parameters)]
 
 
@@ -273,4 +274,112 @@ def put_off(tx: Tx, due: DueRow, until: int, why: str) -> None:
         "UPDATE payment SET due = ?, why = ? WHERE kind = ? AND about = ANY(?)"
         " AND state = 'due'",
         [until, why, due.kind, list(due.abouts)],
+    )
+
+
+# -- what people look at -----------------------------------------------------------------
+
+
+class ListedRow(NamedTuple):
+    """A payment as it is listed; amounts in millionths."""
+
+    kind: str
+    about: int
+    run: str
+    account: str
+    state: str
+    currency: str
+    amount: int
+    fee: int
+    at: int
+    why: str | None
+
+
+class OwedRow(NamedTuple):
+    """What an account is owed that no market pays: millionths, and for how many."""
+
+    run: str
+    account: str
+    currency: str
+    amount: int
+    payments: int
+
+
+def listed(
+    tx: Tx, states: Sequence[str], run: str | None, connector: str | None, limit: int
+) -> list[ListedRow]:
+    """Payments in some states, those that changed last first."""
+    text = (
+        "SELECT p.kind, p.about, u.name, p.connector || '/' || c.name, p.state,"
+        " b.currency, p.amount, p.fee, p.at, p.why FROM payment p"
+        " JOIN run u ON u.id = p.run_id JOIN account c ON c.id = p.account_id"
+        " JOIN budget b ON b.run_id = p.run_id WHERE p.state = ANY(?)"
+    )
+    parameters: list[Value] = [list(states)]
+    for column, wanted in (("u.name", run), ("p.connector", connector)):
+        if wanted is not None:
+            text += f" AND {column} = ?"
+            parameters.append(wanted)
+    text += " ORDER BY p.at DESC, p.kind, p.about LIMIT ?"
+    return [ListedRow(*row) for row in tx.rows(text, [*parameters, limit])]
+
+
+def owed(tx: Tx) -> list[OwedRow]:
+    """What people have to pay: earned where no market pays, by run and account."""
+    return [
+        OwedRow(run, account, currency, int(amount), int(count))
+        for run, account, currency, amount, count in tx.rows(
+            "SELECT u.name, p.connector || '/' || c.name, b.currency, sum(p.amount),"
+            " count(*) FROM payment p JOIN run u ON u.id = p.run_id"
+            " JOIN account c ON c.id = p.account_id JOIN budget b ON b.run_id = p.run_id"
+            " WHERE p.state = 'due' AND p.piece IS NULL"
+            " GROUP BY u.name, p.connector, c.name, b.currency"
+            " ORDER BY u.name, p.connector, c.name"
+        )
+    ]
+
+
+def owed_to(tx: Tx, connector: str, account: str) -> list[PaymentRow]:
+    """What one account is owed that no market pays, locked."""
+    return _found(
+        tx,
+        f"SELECT {COLUMNS} FROM payment p JOIN account c ON c.id = p.account_id"
+        " WHERE p.state = 'due' AND p.piece IS NULL AND p.connector = ?"
+        " AND c.name = ? ORDER BY p.about FOR UPDATE OF p",
+        [connector, account],
+    )
+
+
+def counts(tx: Tx) -> dict[str, int]:
+    """How many payments are in each state."""
+    text = "SELECT state, count(*) FROM payment GROUP BY state ORDER BY state"
+    return {state: int(count) for state, count in tx.rows(text)}
+
+
+def waiting_offers(tx: Tx, connectors: Sequence[str]) -> int:
+    """Offers to markets that pay that were put off before they were tried."""
+    text = (
+        "SELECT count(*) FROM outbox WHERE kind = 'offer' AND state = 'ready'"
+        " AND attempts = 0 AND due > created_at AND connector = ANY(?)"
+    )
+    return int(tx.value(text, [list(connectors)]))
+
+
+def fields_in_state(tx: Tx, pieces: Sequence[int], state: str) -> list[PaymentRow]:
+    """Fields of pieces of work that are in a state, locked."""
+    return _found(
+        tx,
+        f"SELECT {COLUMNS} FROM payment p WHERE p.kind = 'field'"
+        " AND p.piece = ANY(?) AND p.state = ? ORDER BY p.about FOR UPDATE",
+        [pieces, state],
+    )
+
+
+def forget_tries(tx: Tx, found: Iterable[PaymentRow]) -> None:
+    """Let payments be made as if they had never been tried: a person has looked."""
+    tx.update_many(
+        "payment",
+        ["kind", "about"],
+        ["attempts"],
+        [(r.kind, r.about, 0) for r in found],
     )

@@ -25,12 +25,14 @@ from dispatcher.surfaces.cli import (
     init,
     leading,
     ledger,
+    payments,
     plan,
     policy,
     purge,
     queue,
     record_list,
     records,
+    runs,
     solve,
     status,
     subject,
@@ -70,6 +72,8 @@ app.add_typer(fields.app, name="fields", rich_help_panel=MORE)
 app.add_typer(answers.app, name="answers", rich_help_panel=MORE)
 app.add_typer(connectors.app, name="connectors", rich_help_panel=MORE)
 app.add_typer(queue.app, name="queue", rich_help_panel=MORE)
+app.add_typer(runs.app, name="runs", rich_help_panel=MORE)
+app.add_typer(payments.app, name="payments", rich_help_panel=MORE)
 app.add_typer(audit.app, name="audit", rich_help_panel=MORE)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=MORE)
 app.add_typer(backup.app, name="backup", rich_help_panel=MORE)

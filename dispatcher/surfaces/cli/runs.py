@@ -1,0 +1,264 @@
+"""``dispatcher runs``: the sets of records that work is done for, and their budgets."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from dispatcher.errors import Conflict, NotFound, Usage
+from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
+
+if TYPE_CHECKING:
+    from connectors.money import Money
+    from dispatcher.store import Tx
+    from dispatcher.store.money import BudgetRow
+
+app = typer.Typer(help="Sets of records and what they may cost.", no_args_is_help=True)
+budget = typer.Typer(help="What a run may cost.", no_args_is_help=True)
+app.add_typer(budget, name="budget")
+
+_PERCENT: Final = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,4}))?")
+
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="Name of the run.")]
+
+
+@budget.command("set")
+def set_budget(
+    ctx: typer.Context,
+    run: RunName,
+    cap: Annotated[
+        str | None,
+        typer.Option(metavar="GBP:100", help="Most that is ever promised and paid."),
+    ] = None,
+    per_day: Annotated[
+        str | None,
+        typer.Option(metavar="GBP:20", help="Most of it a day (UTC); none: no limit."),
+    ] = None,
+    reward: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GBP:1.20",
+            help="For one piece of work at a market that pays: a study, a HIT.",
+        ),
+    ] = None,
+    bonus: Annotated[
+        str | None,
+        typer.Option(metavar="GBP:0.12", help="For each field that is answered."),
+    ] = None,
+    fee: Annotated[
+        str | None,
+        typer.Option(metavar="PERCENT", help="What markets add to what they pay."),
+    ] = None,
+) -> None:
+    """Set what a run may cost; what is left out stays as it was.
+
+    A cap below what is taken already is allowed: it stops new work and undoes nothing.
+    """
+    from dispatcher.store import membership
+    from dispatcher.store import money as rows
+
+    context: CliContext = ctx.obj
+    told = {"cap": cap, "per_day": per_day, "reward": reward, "bonus": bonus}
+    amounts = {
+        name: _money(text, name)
+        for name, text in told.items()
+        if text is not None and (name, text) != ("per_day", "none")
+    }
+    now = wall_clock()
+    with context.open_store() as store, store.write() as tx:
+        run_id = _run_id(tx, run)
+        before = rows.lock_budgets(tx, [run_id]).get(run_id)
+        row = _changed(tx, run_id, before, amounts)
+        if per_day == "none":
+            row = row._replace(per_day=None)
+        if fee is not None:
+            row = row._replace(fee=_share(fee))
+        rows.put_budget(tx, row, now)
+        detail: dict[str, object] = {
+            name: getattr(row, name)
+            for name in ("currency", "cap", "per_day", "reward", "bonus", "fee")
+        }
+        membership.add_event(tx, now, "cli", "budget.set", {"run": run_id, **detail})
+    document = {"run": run, **spelt(row, now)}
+    context.show({"schema": "dispatcher.budget/1", **document}, lay_out(document))
+    if row.room(now) <= 0:
+        context.say("nothing new is begun: as much, or more, is taken already")
+
+
+@budget.command("show")
+def show_budget(
+    ctx: typer.Context,
+    run: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="Only this run.")
+    ] = None,
+) -> None:
+    """Show budgets: what is set, what is promised or owed, what is paid."""
+    context: CliContext = ctx.obj
+    with context.open_store() as store, store.read() as tx:
+        wanted = None if run is None else _run_id(tx, run)
+        found = documents(tx, wall_clock(), wanted)
+    context.show(
+        {"schema": "dispatcher.budgets/1", "budgets": found},
+        "\n".join(lay_out(one) for one in found),
+    )
+    if not found:
+        context.say("no budget is set: dispatcher runs budget set RUN --cap GBP:100")
+
+
+@app.command("list")
+def list_runs(ctx: typer.Context) -> None:
+    """List runs with the room that their budgets leave."""
+    from dispatcher.store import status as rows
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store, store.read() as tx:
+        budgets = {one["run"]: one for one in documents(tx, wall_clock())}
+        runs = rows.runs(tx)
+    lines = [
+        (name, budgets[name]["cap"], budgets[name]["room"])
+        if name in budgets
+        else (name, "none", "-")
+        for name in runs
+    ]
+    context.show(
+        {
+            "schema": "dispatcher.runs/1",
+            "runs": [{"run": name, "budget": budgets.get(name)} for name in runs],
+        },
+        table(lines, ("run", "cap", "room")),
+    )
+
+
+def documents(tx: Tx, now: int, run_id: int | None = None) -> list[dict[str, Any]]:
+    """Budgets in words, by the names of their runs."""
+    from dispatcher.store import money as rows
+
+    names = rows.run_names(tx)
+    return [
+        {"run": names[row.run_id], **spelt(row, now)}
+        for row in rows.budgets(tx)
+        if run_id in (None, row.run_id)
+    ]
+
+
+def spelt(row: BudgetRow, now: int) -> dict[str, Any]:
+    """Spell a budget out; amounts as exact text."""
+    from dispatcher import money
+
+    def text(parts: int) -> str:
+        sign = "-" if parts < 0 else ""
+        return f"{sign}{money.money_of(abs(parts), row.currency)}"
+
+    return {
+        "cap": text(row.cap),
+        "per_day": None if row.per_day is None else text(row.per_day),
+        "reward": text(row.reward),
+        "bonus": text(row.bonus),
+        "fee_percent": f"{row.fee / 10_000:g}",
+        "promised": text(row.taken - row.paid),
+        "paid": text(row.paid),
+        "today": text(row.taken_today(now)),
+        "room": text(row.room(now)),
+    }
+
+
+def lay_out(one: dict[str, Any]) -> str:
+    """Lay a budget out for people."""
+    day = f", {one['per_day']} a day" if one["per_day"] else ""
+    return "\n".join([
+        f"{one['run']}  at most {one['cap']}{day}",
+        f"  pays      {one['reward']} a piece of work, {one['bonus']} a field, markets "
+        f"add {one['fee_percent']} %",
+        f"  paid      {one['paid']}   promised or owed {one['promised']}   today "
+        f"{one['today']}",
+        f"  room      {one['room']}",
+    ])  # fmt: skip
+
+
+def _run_id(tx: Tx, name: str) -> int:
+    from dispatcher.store import money as rows
+    from dispatcher.store import status
+
+    found = rows.run_id_of(tx, name)
+    if found is None:
+        raise NotFound(
+            f"there is no run {name!r}",
+            why=f"there are: {', '.join(status.runs(tx)) or 'none'}",
+            fix="load records first: dispatcher records load FILE",
+        )
+    return found
+
+
+def _money(text: str, name: str) -> Money:
+    from connectors.money import Money
+
+    try:
+        return Money.read(text)
+    except ValueError:
+        raise Usage(
+            f"--{name.replace('_', '-')} is no amount of money",
+            why="it is a currency of three capital letters, a colon and a number",
+            fix="write it like GBP:0.12",
+        ) from None
+
+
+def _share(text: str) -> int:
+    """Read per cent as millionths of the whole."""
+    found = _PERCENT.fullmatch(text)
+    if found is None or int(found[1]) > 100:
+        raise Usage(
+            "--fee is no share",
+            why="it is per cent of what a market pays: 0 to 100, four decimals at most",
+            fix="write it like 33.3",
+        )
+    return int(found[1]) * 10_000 + int((found[2] or "").ljust(4, "0"))
+
+
+def _changed(
+    tx: Tx, run_id: int, before: BudgetRow | None, amounts: dict[str, Money]
+) -> BudgetRow:
+    """Return the budget with what was set.
+
+    Raises
+    ------
+    Usage
+        No cap, or several currencies.
+    Conflict
+        Another currency than what is promised already.
+    """
+    from dispatcher import money
+    from dispatcher.store import money as rows
+
+    currencies = {one.currency for one in amounts.values()}
+    if len(currencies) > 1:
+        raise Usage(
+            f"one budget in {' and '.join(sorted(currencies))}",
+            why="a run is paid in one currency",
+            fix="give all amounts in the same",
+        )
+    if before is None and "cap" not in amounts:
+        raise Usage(
+            "a budget needs a cap",
+            why="the run has none yet",
+            fix="dispatcher runs budget set RUN --cap GBP:100",
+        )
+    currency = currencies.pop() if currencies else before.currency if before else ""
+    if before is not None and currency != before.currency:
+        others = {"cap", "reward", "bonus", "per_day"} - amounts.keys()
+        if rows.has_payments(tx, run_id):
+            raise Conflict(
+                f"the run is paid in {before.currency}",
+                why="work was promised in it already",
+                fix="load what is paid in another currency into a run of its own",
+            )
+        if any(getattr(before, name) for name in others):
+            raise Usage(
+                f"the other amounts are in {before.currency}",
+                why="a run is paid in one currency",
+                fix="give --cap, --per-day, --reward and --bonus together",
+            )
+    row = before or rows.no_budget(run_id, currency)
+    parts = {name: money.parts_of(one) for name, one in amounts.items()}
+    return row._replace(currency=currency, **parts)

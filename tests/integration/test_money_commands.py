@@ -1,0 +1,202 @@
+"""``dispatcher runs budget`` and ``payments``: amounts exact, mistakes told, nothing lost."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dispatcher.ledger import chains
+from dispatcher.store import accounts, open_store
+from dispatcher.store import money as rows
+from dispatcher.store.money import PaymentRow
+
+
+@pytest.fixture
+def place(run, sqlite_path, monkeypatch):
+    """A store with one run and two workers."""
+    monkeypatch.setenv("DISPATCHER_STORE", str(sqlite_path))
+    with open_store(sqlite_path) as store, store.write() as tx:
+        tx.execute(
+            "INSERT INTO run (id, name, state, created_at) VALUES (1, 'default', 'active', 1)"
+        )
+        for number, where, who in ((1, "inhouse", "ann"), (2, "folder", "cat")):
+            chain = chains.begin(tx)
+            account = accounts.Account(number, where, who, chain.id, "[]", "active")
+            accounts.add_account(tx, account, 1)
+    return sqlite_path
+
+
+def budget(run, *more: str, run_name: str = "default"):
+    return run("runs", "budget", "set", run_name, *more, "--json")
+
+
+def promise(place, *payments: PaymentRow, move: str = "due") -> None:
+    """Take money as the stages do, and let it be owed."""
+    with open_store(place) as store, store.write() as tx:
+        held = rows.lock_budgets(tx, [1])[1]
+        assert rows.reserve(tx, held, payments, now=1, actor="test") is not None
+        if move != "reserved":
+            found = [
+                row
+                for one in payments
+                for row in rows.lock_payments(tx, one.kind, [one.about]).values()
+            ]
+            rows.move(tx, found, move, now=2)
+
+
+def field(task: int, pence: int = 12, **more) -> PaymentRow:
+    told = {"account_id": 1, "connector": "inhouse", "piece": None, "fee": 0} | more
+    return PaymentRow("field", task, 1, amount=pence * 10_000, **told)
+
+
+def test_a_budget_is_set_piece_by_piece_and_shown_exactly(run, place):
+    set_ = budget(run, "--cap", "GBP:100", "--per-day", "GBP:20.5")
+    assert set_.code == 0
+    told = json.loads(set_.out)
+    assert (told["cap"], told["per_day"]) == ("GBP:100.00", "GBP:20.50")
+    budget(run, "--bonus", "GBP:0.125", "--fee", "33.3333")
+    told = json.loads(run("runs", "budget", "show", "--json").out)["budgets"][0]
+    assert told == {
+        "run": "default", "cap": "GBP:100.00", "per_day": "GBP:20.50",
+        "reward": "GBP:0.00", "bonus": "GBP:0.125", "fee_percent": "33.3333",
+        "promised": "GBP:0.00", "paid": "GBP:0.00", "today": "GBP:0.00",
+        "room": "GBP:20.50",
+    }  # fmt: skip
+    budget(run, "--per-day", "none")
+    shown = run("runs", "budget", "show", "default").out
+    assert "at most GBP:100.00\n" in shown
+    assert "default\tGBP:100.00\tGBP:100.00" in run("runs", "list").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--cap", "100"),
+        ("--cap", "GBP:-1"),
+        ("--cap", "GBP:1e9"),
+        ("--cap", "gbp:1"),
+        ("--cap", "GBP:0.0000001"),
+        ("--bonus", "GBP:1"),  # no cap yet
+        ("--cap", "GBP:1", "--bonus", "EUR:1"),
+        ("--cap", "GBP:1", "--fee", "101"),
+        ("--cap", "GBP:1", "--fee", "x"),
+        ("--cap", "GBP:1", "--per-day", "no"),
+        (),
+    ],
+)
+def test_what_is_no_budget_is_refused_and_nothing_is_set(run, place, words):
+    refused = budget(run, *words)
+    assert refused.code == 2
+    assert json.loads(refused.err)["error"]["fix"]
+    assert json.loads(run("runs", "budget", "show", "--json").out)["budgets"] == []
+
+
+def test_a_run_that_is_not_there_is_told(run, place):
+    refused = budget(run, "--cap", "GBP:1", run_name="march")
+    assert refused.code == 1
+    assert "default" in refused.err
+
+
+def test_a_cap_below_what_is_taken_is_allowed_and_said(run, place):
+    budget(run, "--cap", "GBP:100")
+    promise(place, field(1, 500))
+    lowered = run("runs", "budget", "set", "default", "--cap", "GBP:3")
+    assert lowered.code == 0
+    assert "room      GBP:0" not in lowered.out
+    assert "-GBP:2.00" in lowered.out
+    assert "nothing new is begun" in lowered.err
+
+
+def test_another_currency_is_refused_once_work_was_promised(run, place):
+    budget(run, "--cap", "GBP:100", "--bonus", "GBP:1")
+    assert budget(run, "--cap", "EUR:100").code == 2  # the bonus is in pounds
+    assert budget(run, "--cap", "EUR:100", "--bonus", "EUR:1").code == 0
+    promise(place, field(1))
+    refused = budget(run, "--cap", "GBP:100", "--bonus", "GBP:1")
+    assert (refused.code, "of its own" in refused.err) == (1, True)
+
+
+def test_what_is_owed_is_summed_and_settled_by_worker(run, place):
+    budget(run, "--cap", "GBP:100")
+    promise(
+        place, field(1), field(2, 13), field(3, 1, account_id=2, connector="folder")
+    )
+    owed = json.loads(run("payments", "owed", "--json").out)["owed"]
+    assert owed == [
+        {"run": "default", "account": "folder/cat", "amount": "GBP:0.01", "fields": 1},
+        {"run": "default", "account": "inhouse/ann", "amount": "GBP:0.25", "fields": 2},
+    ]
+    settled = run("payments", "settle", "--account", "inhouse/ann", "--because", "May")
+    assert (settled.code, settled.out) == (0, "settled: 2 payments\n")
+    assert (
+        run("payments", "settle", "--account", "inhouse/ann", "--because", "May").code
+        == 1
+    )
+    assert "paid      GBP:0.25" in run("runs", "budget", "show").out
+    listed = run("payments", "list", "--state", "paid", "--json")
+    assert {p["why"] for p in json.loads(listed.out)["payments"]} == {"May"}
+
+
+def test_a_person_decides_what_is_held(run, place):
+    budget(run, "--cap", "GBP:100")
+    promise(place, field(1), field(2), move="held")
+    assert "field-2" in run("payments", "list").out
+    assert run("payments", "refuse", "field-1", "--because", "no work").code == 0
+    assert run("payments", "settle", "field-2", "--because", "paid by hand").code == 0
+    assert run("payments", "list").out == ""
+    told = json.loads(run("runs", "budget", "show", "--json").out)["budgets"][0]
+    assert (told["promised"], told["paid"]) == ("GBP:0.00", "GBP:0.12")
+
+
+def test_what_was_never_handed_in_at_a_market_can_not_be_approved(run, place):
+    budget(run, "--cap", "GBP:100")
+    reward = PaymentRow("reward", 7, 1, 1, "inhouse", 7, 1_200_000, 0)
+    promise(place, reward, move="held")
+    refused = run("payments", "approve", "reward-7", "--because", "x", "--yes")
+    assert (refused.code, "settle" in refused.err) == (1, True)
+
+
+def test_an_unknown_payment_is_asked_for_once_more_by_a_person(run, place):
+    budget(run, "--cap", "GBP:100")
+    promise(place, PaymentRow("reward", 7, 1, 1, "market", 7, 1_200_000, 0))
+    with open_store(place) as store, store.write() as tx:
+        tx.execute("UPDATE payment SET submission = 's', reference = 'r', attempts = 3")
+        rows.move(tx, list(rows.lock_payments(tx, "reward", [7]).values()), "unknown",
+                  now=3)  # fmt: skip
+    done = run("payments", "approve", "reward-7", "--because", "looked", "--yes")
+    assert done.code == 0
+    with open_store(place) as store, store.read() as tx:
+        assert tx.one("SELECT state, attempts FROM payment") == ("due", 0)
+
+
+def test_what_a_market_is_about_to_pay_is_not_settled_by_hand(run, place):
+    budget(run, "--cap", "GBP:100")
+    promise(place, PaymentRow("reward", 7, 1, 1, "market", 7, 1_200_000, 0))
+    refused = run("payments", "settle", "reward-7", "--because", "x")
+    assert (refused.code, "twice" in refused.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("settle", "--because", "x"), 2),
+        (("settle", "field-1", "--account", "a/b", "--because", "x"), 2),
+        (("settle", "field-1"), 2),
+        (("settle", "field-1", "--because", "two\nlines"), 2),
+        (("settle", "12", "--because", "x"), 2),
+        (("settle", "field-0", "--because", "x"), 2),
+        (("settle", "field-99", "--because", "x"), 1),
+        (("settle", "--account", "nobody", "--because", "x"), 1),
+        (("refuse", "field-1", "--because", "x"), 1),
+        (("approve", "field-1", "--because", "x"), 2),  # nobody can be asked
+    ],
+)
+def test_mistakes_about_payments_are_told_and_change_nothing(run, place, words, code):
+    budget(run, "--cap", "GBP:100")
+    promise(place, field(1), move="reserved")
+    refused = run("payments", *words)
+    assert refused.code == code
+    assert "fix:" in refused.err
+    with open_store(place) as store, store.read() as tx:
+        assert tx.value("SELECT state FROM payment") == "reserved"
