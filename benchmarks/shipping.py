@@ -5,9 +5,11 @@
 Single: one decision with its booking, durable in the store and in the shipped ledger,
 against a transaction of three plain inserts (line, task, holding) plus one append with
 its fdatasync, by the same driver with the same settings. Batch: many pairs in one
-booking with shipping, against the same rows by the bulk writer alone (executemany, or
-binary COPY). In turns, by the wall clock: syncs are what it costs. Limits: half of the
-bare rate for both. The disk's own speed cancels out only where nobody else uses it.
+booking with shipping, against the very rows that it wrote (under numbers of nobody, so
+that indexes grow in the same places) by the bulk writer alone (executemany, or binary
+COPY) and the same bytes appended. In turns, by the wall clock: syncs are what it costs.
+Limits: half of the bare rate for both. The disk's own speed cancels out only where
+nobody else uses it.
 """
 
 import argparse
@@ -65,6 +67,32 @@ class Bare:
             [(7_000_000, 2 * n, 1, 0, 1) for n in numbers],
         )
 
+    def again(self, tasks: range) -> tuple[Rows, Rows, Rows]:
+        """Rows that a booking wrote, under chains, tasks and adversaries of nobody."""
+        shift = next(self.seq) * 1_000_000
+        with self.store.read() as tx:
+            chains = "SELECT adversary_id FROM task WHERE id BETWEEN ? AND ?"
+            ends = tasks[0], tasks[-1]
+            lines = tx.rows(
+                f"SELECT {', '.join(LINE_COLUMNS)} FROM ledger_line WHERE"
+                f" kind = 'exposure' AND chain_id IN ({chains})",
+                ends,
+            )
+            booked = tx.rows(
+                f"SELECT {', '.join(TASK_COLUMNS)} FROM task WHERE id BETWEEN ? AND ?",
+                ends,
+            )
+            held = tx.rows(
+                f"SELECT {', '.join(HOLDING_COLUMNS)} FROM holding"
+                f" WHERE adversary_id IN ({chains})",
+                ends,
+            )
+        return (
+            [(row[0] + shift, *row[1:-1], bytearray(row[-1])) for row in lines],
+            [(row[0] + shift, *row[1:]) for row in booked],
+            [(row[0] + shift, *row[1:]) for row in held],
+        )
+
     def write(self, tx: Tx, rows: tuple[Rows, Rows, Rows]) -> None:
         """Insert them in bulk."""
         tx.insert_many("ledger_line", LINE_COLUMNS, rows[0])
@@ -89,10 +117,10 @@ def pairs_of(workers: Sequence[int], field: int, size: int, records: int) -> lis
     return [Asks(w, ids) for w, ids in zip(workers, taken, strict=True)]
 
 
-def committed(store: Store, asks: Sequence[Asks]) -> int:
-    """Book asks of which none is refused; return how many they are."""
+def committed(store: Store, asks: Sequence[Asks]) -> range:
+    """Book asks of which none is refused; return their tasks."""
     with store.write() as tx:
-        return len(book(tx, asks, delivery=Push(), at=5, cause="t").tasks)
+        return book(tx, asks, delivery=Push(), at=5, cause="t").tasks
 
 
 def singles(store: Store, bare: Bare, worker: int, pairs: int, records: int) -> float:
@@ -121,13 +149,11 @@ def batches(
     for turn in range(TURNS):
         mine = workers[turn * CROWD : (turn + 1) * CROWD]
         asks = pairs_of(mine, turn, size, records)
-        rows = bare.rows(sum(len(ask.entry_ids) for ask in asks))
-        found.append(
-            (
-                wall(lambda asks=asks: committed(store, asks)),
-                wall(lambda rows=rows: bare.once(rows)),
-            )
-        )
+        start = time.perf_counter()
+        tasks = committed(store, asks)
+        booking = time.perf_counter() - start
+        rows = bare.again(tasks)
+        found.append((booking, wall(lambda rows=rows: bare.once(rows))))
     one, other = (statistics.median(each) / size for each in zip(*found, strict=True))
     print(
         f"batch:  booking {one * 1e6:.1f} us a pair  bare {other * 1e6:.1f} us a pair"
