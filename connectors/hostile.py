@@ -3,12 +3,15 @@
 :class:`Memory` keeps the contract with no disk and no network. :class:`Hostile` wraps
 any market and breaks what real markets break: it times out after accepting, delivers
 twice, out of order and once more after the cursor has passed, lies about who answered
-which task, and answers tasks that nobody ever offered.
+which task, and answers tasks that nobody ever offered. Told to, it breaks the contract
+itself (:data:`BREACHES`): says yes and does nothing, gives another offer's handle, sends
+its cursor back, hangs, hides what it has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import itertools
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
@@ -29,6 +32,7 @@ from connectors.base import (
     Manifest,
     Market,
     Offer,
+    Outcome,
     Plugin,
     Posted,
     Preview,
@@ -118,8 +122,25 @@ class Fault(StrEnum):
     REORDER = "reorder"
     AGAIN = "again"  # all answers come again after their cursor has passed
     LIE = "lie"  # also says that another account answered the task
+    SWAP = "swap"  # also says of one worker what another one was asked
     UNKNOWN = "unknown"  # also answers a task that was never offered
+    HUGE = "huge"  # also answers tasks with ten megabytes, before the true answer
     GARBAGE = "garbage"  # also delivers something that is no answer
+    NOTHING = "nothing"  # now and then publish says yes, and nothing lies there
+    HANDLE = "handle"  # now and then publish gives another offer's handle
+    BACK = "back"  # now and then the cursor goes back to the beginning
+    HANG = "hang"  # now and then a call takes long
+    HIDE = "hide"  # lists only half of what it has
+
+
+BREACHES = frozenset(
+    {Fault.HUGE, Fault.NOTHING, Fault.HANDLE, Fault.BACK, Fault.HANG, Fault.HIDE}
+)
+"""What no market does that passes the contract suite."""
+
+BEARABLE = tuple(fault for fault in Fault if fault not in BREACHES)
+HUGE = 10 << 20
+"""Characters of a huge answer."""
 
 
 class Hostile:
@@ -132,22 +153,26 @@ class Hostile:
     rng : Generator
         Decides which call times out and in which order answers come.
     faults : collection of Fault
-        All by default.
+        All but the breaches by default.
     timed_out : callable, optional
         Called at each publish that times out, so that a test can count them.
+    hang : callable, optional
+        Takes long, where that is among the faults.
     """
 
     def __init__(
         self,
         inner: Market,
         rng: Generator,
-        faults: Collection[Fault] = tuple(Fault),
+        faults: Collection[Fault] = BEARABLE,
         timed_out: Callable[[], None] = lambda: None,
+        hang: Callable[[], None] = lambda: None,
     ) -> None:
         self._inner = inner
         self._rng = rng
         self._faults = frozenset(faults)
         self._timed_out = timed_out
+        self._hang = hang
 
     @property
     def manifest(self) -> Manifest:
@@ -162,11 +187,20 @@ class Hostile:
         TimeoutError
             The offer lies outside all the same.
         """
+        if self._does(Fault.HANG, 0.05):
+            self._hang()
+        if self._does(Fault.NOTHING, 0.2) and self._inner.find(offer.key) is None:
+            return Handle(offer.key, "nowhere")
         handle = self._inner.publish(offer)
-        if Fault.TIMEOUT in self._faults and self._rng.random() < 0.5:
+        if self._does(Fault.TIMEOUT, 0.5):
             self._timed_out()
             raise TimeoutError
+        if self._does(Fault.HANDLE, 0.2):
+            return Handle(f"{offer.key}-other", "another")
         return handle
+
+    def _does(self, fault: Fault, chance: float) -> bool:
+        return fault in self._faults and bool(self._rng.random() < chance)
 
     def find(self, key: str) -> Handle | None:
         """Tell the truth."""
@@ -179,7 +213,10 @@ class Hostile:
     def listing(self, cursor: str) -> Listed:
         """Tell what the inner market lists; nothing where it lists nothing."""
         inner = self._inner
-        return inner.listing(cursor) if isinstance(inner, Listing) else Listed()
+        honest = inner.listing(cursor) if isinstance(inner, Listing) else Listed()
+        if Fault.HIDE in self._faults:
+            return replace(honest, posted=honest.posted[::2])
+        return honest
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:
         """Pass on."""
@@ -187,14 +224,12 @@ class Hostile:
 
     def collect(self, cursor: str) -> Collected:
         """Deliver with every fault that is switched on."""
+        if self._does(Fault.HANG, 0.05):
+            self._hang()
         start = "" if Fault.AGAIN in self._faults else cursor
         honest = self._inner.collect(start)
-        answers = list(honest.answers)
-        lies = [self._lie(answer) for answer in answers]
-        if Fault.LIE in self._faults:
-            answers += lies
-        if Fault.UNKNOWN in self._faults:
-            answers.append(Answer("hostile-u", "no-such-task", "nobody", value="x"))
+        answers = [*self._huge(honest.answers), *honest.answers]
+        answers += self._untrue(honest.answers)
         if Fault.DUPLICATE in self._faults:
             answers += answers
         if Fault.REORDER in self._faults:
@@ -203,7 +238,35 @@ class Hostile:
         strange = honest.quarantined
         if Fault.GARBAGE in self._faults:
             strange += (Quarantined("hostile-g", "thin air", "it is no answer"),)
+        if self._does(Fault.BACK, 0.3):
+            honest = replace(honest, cursor="", more=True)
         return replace(honest, answers=tuple(answers), quarantined=strange)
+
+    def _untrue(self, honest: Sequence[Answer]) -> list[Answer]:
+        """Answers that nobody gave."""
+        told = []
+        if Fault.LIE in self._faults:
+            told += [self._lie(answer) for answer in honest]
+        if Fault.SWAP in self._faults:
+            told += [
+                replace(one, id=f"{one.id}-swap", account=other.account)
+                for one, other in itertools.pairwise(honest)
+                if one.account != other.account
+            ]
+        if Fault.UNKNOWN in self._faults:
+            told.append(Answer("hostile-u", "no-such-task", "nobody", value="x"))
+        return told
+
+    def _huge(self, honest: Sequence[Answer]) -> list[Answer]:
+        """Make one huge answer a collection: more would only take long."""
+        if Fault.HUGE not in self._faults:
+            return []
+        return [
+            replace(
+                one, id=f"{one.id}-huge", outcome=Outcome.ANSWERED, value="x" * HUGE
+            )
+            for one in honest[-1:]
+        ]
 
     def _lie(self, answer: Answer) -> Answer:
         """Say that somebody else answered the same task."""

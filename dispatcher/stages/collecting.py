@@ -42,13 +42,16 @@ from dispatcher.store import Clock, Store, Tx, hooks, lease
 from dispatcher.store import collecting as rows
 from dispatcher.store import payments as pieces
 from dispatcher.store.collecting import AnswerRow, StrangeRow, TaskRow
-from policies.answers import Mark, Valid, check
+from policies.answers import MAX_TEXT, Mark, Valid, check
 
 MICRO: Final = 1_000_000
 PAGES: Final = 20
 """Collections of one connector in one turn."""
 
 STRANGER: Final = "the market says that another account has taken it"
+
+NAMED: Final = 1000
+"""Characters that are kept of each name of an answer that is set aside."""
 
 ANSWERABLE: Final = ("booked", "sent", "shown", "expired", "returned", "dead")
 _MARKS: Final = {
@@ -237,7 +240,8 @@ class Collecting:
             if task.state in ("booked", "sent", "shown", "expired"):
                 into.returned.add(task.id)
             return
-        if task.valid == 1 or task.id in into.answers:
+        before = into.answers.get(task.id)
+        if task.valid == 1 or (before is not None and before.valid):
             into.repeated += 1
             return
         given = int(answer.given.timestamp() * MICRO) if answer.given else now
@@ -293,7 +297,12 @@ def _misfit(
         return f"the task is {task.state}"
     if force is None or task.field_id not in force.fields:
         return "the field is no longer asked for"
-    return ""
+    return _too_long(answer)
+
+
+def _too_long(answer: Answer) -> str:
+    size = len(answer.value)
+    return f"it has {size} characters, {MAX_TEXT} are read" if size > MAX_TEXT else ""
 
 
 def _judged(force: InForce, task: TaskRow, answer: Answer, at: int) -> AnswerRow:
@@ -318,7 +327,8 @@ def _judged(force: InForce, task: TaskRow, answer: Answer, at: int) -> AnswerRow
 
 def _set_aside(name: str, strange: Quarantined, into: _Sorted, now: int) -> None:
     number = _number(name, strange.id, strange.place)
-    payload = json.dumps({"place": strange.place, "account": strange.account}).encode()
+    told = {"place": strange.place[:NAMED], "account": strange.account[:NAMED]}
+    payload = json.dumps(told).encode()
     into.strange[number] = StrangeRow(
         number, name, _plain(strange.reason), payload, now
     )
@@ -329,12 +339,13 @@ def _plain(reason: str) -> str:
 
 
 def _payload(answer: Answer) -> bytes:
+    """What is kept of an answer that is set aside: all of it, unless it is huge."""
     told = {
-        "id": answer.id,
-        "token": answer.token,
-        "account": answer.account,
+        "id": answer.id[:NAMED],
+        "token": answer.token[:NAMED],
+        "account": answer.account[:NAMED],
         "outcome": answer.outcome.value,
-        "value": answer.value,
+        "value": answer.value[:MAX_TEXT],
     }
     return json.dumps(told).encode()
 

@@ -350,7 +350,7 @@ class Sending:
             handle = self._arrived(name, parcel)
             if handle is None and parcel.refusal:
                 return self._dead(name, message, parcel.refusal)
-            handle = handle or self._hand_over(name, parcel)
+            handle = self._own(parcel, handle or self._hand_over(name, parcel))
         except ConnectorError as error:
             return self._failed(name, parcel, error)
         except Exception as error:  # noqa: BLE001 - the outcome is unknown: ask later
@@ -409,6 +409,12 @@ class Sending:
             if isinstance(connector, Market):
                 return connector.publish(offer)
             return connector.send(offer)
+
+    def _own(self, parcel: _Parcel, handle: Handle) -> Handle:
+        """Take no other offer's handle: then nobody knows what became of this one."""
+        if parcel.withdraws is None and handle.key != self._key(parcel.message.id):
+            raise ValueError("the handle is another offer's")
+        return handle
 
     def _again(self, name: str, message: MessageRow, due: int, told: str) -> Outcome:
         if message.attempts >= self._terms.attempts:

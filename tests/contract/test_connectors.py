@@ -18,7 +18,7 @@ from connectors.contract import NOW, Bench, FeedContract, MarketContract, offer_
 from connectors.drops import file_name
 from connectors.folder import Folder
 from connectors.folder.names import batch_of, directory_of
-from connectors.hostile import Fault, Hostile, Memory
+from connectors.hostile import BEARABLE, Hostile, Memory
 from connectors.http import Http
 from connectors.inhouse import Inhouse, Ticket, sign
 from connectors.listing_contract import ListingContract
@@ -151,7 +151,7 @@ class TestHostile(ListingContract):
 
     @pytest.fixture
     def bench(self):
-        return memory_bench(tuple(Fault))
+        return memory_bench(BEARABLE)
 
 
 class TestMemoryFeed(FeedContract):

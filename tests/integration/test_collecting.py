@@ -196,6 +196,25 @@ def test_an_answer_to_a_field_that_is_asked_for_no_more_is_set_aside(exchange, s
     assert "no longer" in exchange.ask("SELECT reason FROM quarantine")
 
 
+def test_ten_megabytes_are_set_aside_and_the_answer_behind_them_counts(exchange, sent):
+    huge = Answer("h1", exchange.token(sent[0]), "ann", value="x" * (10 << 20))
+    exchange.market.answers += [huge]
+    exchange.market.give(exchange.token(sent[0]), "ann", "short")
+    assert exchange.collecting().tick(exchange.epoch) == 1
+    assert [bytes(row[1]) for row in answers(exchange)] == [b"short"]
+    assert "10485760 characters" in exchange.ask("SELECT reason FROM quarantine")
+    assert exchange.ask("SELECT length(payload) FROM quarantine") < 110_000
+
+
+def test_an_invalid_answer_does_not_hide_the_valid_one_of_the_same_collection(
+    exchange, sent
+):
+    for value in ("many", "5", "6"):
+        exchange.market.give(exchange.token(sent[1]), "ann", value)  # b: a number
+    exchange.collecting().tick(exchange.epoch)
+    assert [(bytes(row[1]), row[3]) for row in answers(exchange)] == [(b"5", 1)]
+
+
 def test_what_is_no_answer_is_set_aside_once_however_often_it_comes(exchange, sent):
     class Strange(Memory):
         def collect(self, cursor):

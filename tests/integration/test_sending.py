@@ -362,6 +362,24 @@ def test_a_withdrawal_waits_for_a_message_that_may_yet_leave(exchange, clock):
     assert exchange.market.withdrawn == {exchange.key(booked.messages[0])}
 
 
+def test_another_offers_handle_is_not_believed_and_the_market_is_asked(exchange, clock):
+    class Confused(Failing):
+        def publish(self, offer):
+            super().publish(offer)
+            return Handle("another", "memory:another")
+
+    exchange.market = exchange.connectors["memory"] = Confused()
+    booked = exchange.book(("ann", "r1.a"))
+    sending = exchange.sending()
+    assert sending.tick(exchange.epoch) == 0
+    assert exchange.states() == ["ready"]
+    clock.advance(seconds=10)
+    assert sending.tick(exchange.epoch) == 1
+    assert exchange.market.calls == 1
+    key = exchange.key(booked.messages[0])
+    assert exchange.ask("SELECT handle FROM outbox") == f"memory:{key}"
+
+
 def test_no_value_reaches_a_log_or_an_error(exchange, clock, logs):
     exchange.do("UPDATE entry SET shown = ?", b"canary-value")
     exchange.market.before = [
