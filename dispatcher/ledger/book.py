@@ -7,7 +7,7 @@ of it is kept, or none. What may leave afterwards is what was booked, and nothin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
 
@@ -52,11 +52,14 @@ class Push:
     ----------
     tasks_per_message : int, optional
         At most so many tasks go in one message; None: all of an ``Asks`` together.
+    most : Mapping
+        Connector -> tasks that it takes in one message; those not named take any number.
     due : int, optional
         When the messages may leave; None: at once.
     """
 
     tasks_per_message: int | None = None
+    most: Mapping[str, int] = field(default_factory=dict)
     due: int | None = None
 
 
@@ -294,7 +297,7 @@ class _Booking:
             until = repeat(self.delivery.leased_until)
             handing.add_pulled(self.tx, self._tasks(first, booked, "shown", until))
             return tasks, []
-        parts = list(_messages(booked, self.delivery.tasks_per_message))
+        parts = list(_messages(booked, self.delivery))
         start = self.tx.reserve("outbox", len(parts))
         due = self.at if self.delivery.due is None else self.delivery.due
         handing.add_outbox(
@@ -332,9 +335,10 @@ class _Booking:
 
 
 def _messages(
-    booked: Sequence[tuple[AccountRow, list[int]]], size: int | None
+    booked: Sequence[tuple[AccountRow, list[int]]], delivery: Push
 ) -> Iterator[tuple[AccountRow, list[int]]]:
     for account, ids in booked:
-        step = size or len(ids) or 1
+        size = delivery.tasks_per_message or len(ids) or 1
+        step = min(size, delivery.most.get(account.connector, size))
         for i in range(0, len(ids), step):
             yield account, ids[i : i + step]

@@ -10,7 +10,7 @@ content-free offer is written: "there is work". No exposure comes of that.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -76,6 +76,8 @@ class Booking:
         Names of the connectors whose content leaves with the task, and of those whose
         content we serve.
     clock : Clock
+    most : Mapping
+        Connector -> tasks that it takes in one message.
     """
 
     def __init__(
@@ -84,11 +86,13 @@ class Booking:
         pushed: Sequence[str],
         pulled: Sequence[str],
         clock: Clock,
+        most: Mapping[str, int] | None = None,
     ) -> None:
         self._store = store
         self._pushed = list(pushed)
         self._pulled = list(pulled)
         self._clock = clock
+        self._most = dict(most or {})
         self._pace = 1.0  # size of the next piece, in pieces
         self._log = get_logger("booking")
 
@@ -190,7 +194,7 @@ class Booking:
         booked = book(
             tx,
             [Asks(account_id, mine.tolist()) for (_, account_id), mine in asked],
-            delivery=Push(tasks_per_message=MESSAGE),
+            delivery=Push(tasks_per_message=MESSAGE, most=self._most),
             at=now,
             cause="planned",
             epoch=epoch,

@@ -187,6 +187,15 @@ def test_a_message_holds_a_limited_number_of_tasks(house, monkeypatch):
     assert house.case.count("outbox") == 3
 
 
+def test_a_message_holds_no_more_than_its_connector_takes(house):
+    case = house.case
+    house.booking = Booking(case.store, ["x"], ["page"], house.clock, {"x": 2, "y": 1})
+    house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"), ("x/bob", "r1.b"))
+    assert house.tick() == 6
+    sizes = house.rows("SELECT count(*) FROM task GROUP BY outbox_id ORDER BY 1")
+    assert sizes == [(1,), (1,), (2,), (2,)]
+
+
 def test_a_piece_goes_by_entries_over_all_workers_and_fills_messages(
     house, monkeypatch
 ):

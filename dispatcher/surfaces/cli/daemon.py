@@ -149,6 +149,7 @@ def _ticks(
     config, every = context.config, context.config.ticks
     pushed = [n for n, c in connectors.items() if c.manifest.content is Content.MARKET]
     pulled = [n for n in connectors if n not in pushed]
+    most = {name: each.manifest.limits.items for name, each in connectors.items()}
     link = config.surfaces.worker_url or f"http://{config.surfaces.workers}"
 
     def seal_now(epoch: int) -> int:
@@ -170,7 +171,7 @@ def _ticks(
         Tick(
             "booking",
             every.booking,
-            Booking(store, pushed, pulled, wall_clock).tick,
+            Booking(store, pushed, pulled, wall_clock, most).tick,
             shows=True,
         ),
         Tick(
