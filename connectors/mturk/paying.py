@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from connectors.base import Money, Pay, PayKind, Rejected
+from connectors.base import Money, Pay, PayKind, Rejected, TryLater
 from connectors.mturk.api import Api, Refused
 from connectors.mturk.reviewing import submission_id
 
@@ -49,6 +49,8 @@ class Paying:
         ------
         Rejected
             MTurk does not know it, somebody rejected it, or it pays something else.
+        TryLater
+            It was asked to, and does not show it yet.
         """
         piece, hit = self._piece(pay)
         if Decimal(hit["Reward"]) != Decimal(dollars(pay.reward)):
@@ -65,6 +67,12 @@ class Paying:
             # An answer that was lost, or MTurk's own approval: is it approved now?
             if not self.paid(pay):
                 raise
+        else:
+            if not self.paid(pay):
+                raise TryLater(
+                    "MTurk does not show yet that it was approved",
+                    fix="it is asked again later",
+                )
 
     def bonus(self, pay: Pay) -> None:
         """Pay a bonus; one that MTurk lists under our key is paid already.
