@@ -62,6 +62,7 @@ def test_all_kinds_that_could_be_set_up_are_listed(run):
     assert kinds >= {
         "folder",
         "inhouse",
+        "label-studio",
         "prolific",
         "s3",
         "segment",
@@ -75,6 +76,24 @@ def test_capabilities_say_what_was_tested_against(run):
     told = json.loads(run("capabilities", "acme", "--json").out)
     assert told["finds"] == "yes"
     assert "not live" in told["tested_against"]
+
+
+@pytest.mark.parametrize(
+    ("content", "declared"), [("there", ("market", "none")), ("ours", ("ours", "late"))]
+)
+def test_what_a_connector_is_by_its_settings_is_what_is_told(
+    run, monkeypatch, content, declared
+):
+    labels = f'\n[connectors.labels]\nkind = "label-studio"\ncontent = "{content}"\n'
+    monkeypatch.setattr(f"{__name__}.SETTINGS", SETTINGS + labels)
+    told = json.loads(run("capabilities", "labels", "--json").out)
+    assert (told["content"], told["binding"]) == declared
+    (row,) = [
+        row
+        for row in json.loads(run("list", "--json").out)["connectors"]
+        if row["name"] == "labels"
+    ]
+    assert (row["content"], row["binding"]) == declared
 
 
 def test_a_connector_that_works_is_told_to_work(run):

@@ -6,10 +6,8 @@ import http.cookiejar
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.parse
@@ -20,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-CACHE = Path(__file__).parents[2] / "build" / "turkle-3.1.0"
+from tests.markets.installed import installed
+
 PASSWORD = "only for this test"
 
 SITE = """
@@ -170,31 +169,11 @@ class Turkle:
         return made
 
 
-def environment() -> Path:
-    """Install Turkle once; the next run finds it."""
-    python = CACHE / "bin" / "python"
-    if not (CACHE / "ready").exists():
-        shutil.rmtree(CACHE, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(CACHE)], check=True)
-        words = [
-            str(python),
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "turkle==3.1.0",
-            "setuptools<81",
-        ]
-        subprocess.run(words, check=True)
-        (CACHE / "ready").touch()
-    return python
-
-
 @contextmanager
 def turkle_server(
     place: Path, people: Sequence[str] = ("ann", "bob", "ann.lee@lab")
 ) -> Iterator[Turkle]:
-    python = environment()
+    python = installed("turkle", "3.1.0", "setuptools<81")
     (place / "site_settings.py").write_text(SITE)
     (place / "site_urls.py").write_text(URLS)
     with socket.socket() as one:

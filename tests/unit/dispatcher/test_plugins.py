@@ -151,3 +151,20 @@ def test_a_secret_file_that_is_missing_or_empty_is_refused(tmp_path):
     for name, match in (("none", "can not be read"), ("empty", "is empty")):
         with pytest.raises(Invalid, match=match):
             open_one("inhouse", {"secret_file": name}, tmp_path)
+
+
+def by_settings(values):
+    return replace(MEMORY, finds=False) if values.get("mute") == "yes" else MEMORY
+
+
+@pytest.mark.parametrize("mute", ["yes", "no"])
+def test_a_kind_may_declare_by_its_settings_what_it_is(monkeypatch, tmp_path, mute):
+    class Fitting(Memory):
+        manifest = by_settings({"mute": mute})
+
+    plugin = Plugin(MEMORY, lambda settings: Fitting(), by_settings)
+    monkeypatch.setattr(plugins, "load_plugin", lambda kind: plugin)
+    opened = open_one("memory", {"mute": mute}, tmp_path)
+    assert opened.manifest.finds == (mute == "no")
+    with pytest.raises(Invalid, match="something else than it declares"):
+        open_one("memory", {"mute": "no" if mute == "yes" else "yes"}, tmp_path)
