@@ -96,9 +96,11 @@ class Batch:
         of_record, self._own = np.unique(self.record, return_inverse=True)
         self._pseudonyms: list[str] = []
         self._runs: list[int] = []
-        for _, name, run in batches.records(self.tx, of_record.tolist()):
+        self._waiting: list[bool] = []
+        for _, name, run, waiting in batches.records(self.tx, of_record.tolist()):
             self._pseudonyms.append(name)
             self._runs.append(run)
+            self._waiting.append(bool(waiting))
 
     def names(self) -> list[str]:
         """Return the entries' ledger names."""
@@ -161,6 +163,8 @@ class Batch:
         recused = rows.recusals(self.tx, self.adversaries.tolist())
         if scopes or recused:
             suspect[:] = True
+        elif any(self._waiting):
+            suspect |= np.array(self._waiting)[self._own[self.ask_entry]]
         for i in np.flatnonzero(suspect).tolist():
             word = self._standing(i, scopes, recused)
             if word is not None:
@@ -176,6 +180,8 @@ class Batch:
             return refusals.FIELDS_SEND
         if account.state != "active":
             return refusals.ACCOUNT
+        if entry.waiting:
+            return refusals.PILOT
         if stopped(scopes, entry, account):
             return refusals.PAUSE
         units = {(account.adversary_id, unit) for unit in units_of(entry)}
@@ -193,6 +199,7 @@ class Batch:
             time=int(self.time[number]),
             record=self._pseudonyms[own],
             run_id=self._runs[own],
+            waiting=self._waiting[own],
         )
 
     def account_of(self, i: int) -> AccountRow:

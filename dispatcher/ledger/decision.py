@@ -229,6 +229,8 @@ def _standing(tx: Tx, ask: AskRow) -> Refusal | None:
     account, entry = ask.account, ask.entry
     if account.state != "active":
         return refuse(entry, account, refusals.ACCOUNT)
+    if entry.waiting:
+        return refuse(entry, account, refusals.PILOT)
     if ask.stopped and stopped(rows.stopped_scopes(tx), entry, account):
         return refuse(entry, account, refusals.PAUSE)
     if ask.recused:

@@ -15,10 +15,15 @@ FIELDS_SEND: Final = "fields.send"
 ACCOUNT: Final = "account"
 PAUSE: Final = "pause"
 RECUSAL: Final = "recusal"
+PILOT: Final = "pilot"
+
+PASSING: Final = frozenset({PAUSE, ACCOUNT, PILOT})
+"""Refusals that pass: the pair stays in the plan."""
 
 _WORDS: Final = {
     ACCOUNT: "The account is blocked.",
     PAUSE: "Work is paused here, or the run is cancelled.",
+    PILOT: "The record waits for the pilot of its run to be accepted.",
     RECUSAL: "The worker asked not to be shown anything of this person.",
     FIELDS_SEND: "The policy in force never sends this field (or lacks it).",
 }

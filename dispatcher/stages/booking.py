@@ -53,7 +53,6 @@ OFFER_EVERY: Final = 3600 * 1_000_000
 Ids = npt.NDArray[np.int64]
 Place = tuple[int, int]  # plan and account
 
-PASSING: Final = frozenset({refusals.PAUSE, refusals.ACCOUNT})
 
 
 @dataclass(frozen=True)
@@ -259,7 +258,7 @@ def _kept(
     """What stays in the plan: what was not asked for, and what is only paused."""
     passing: dict[int, list[int]] = defaultdict(list)
     for refusal in booked.refused:
-        if refusal.rule in PASSING:
+        if refusal.rule in refusals.PASSING:
             passing[refusal.account_id].append(refusal.entry_id)
     again: dict[Place, list[Ids]] = defaultdict(list)
     for place, mine in asked:

@@ -23,10 +23,11 @@ def entry_facts(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
 
 
 def records(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
-    """Many records, in order of the ascending ids: (id, pseudonym, run)."""
+    """Many records, in order of the ascending ids: (id, pseudonym, run, waiting)."""
     for part in parts(ids):
         yield from tx.stream(
-            "SELECT id, pseudonym, run_id FROM record WHERE id = ANY(?) ORDER BY id",
+            "SELECT id, pseudonym, run_id, waits_since IS NOT NULL FROM record"
+            " WHERE id = ANY(?) ORDER BY id",
             (part,),
         )
 

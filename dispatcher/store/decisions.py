@@ -23,6 +23,7 @@ class AskRow(NamedTuple):
 _ASK = (
     "SELECT a.id, a.connector, a.name, a.adversary_id, a.state,"
     " e.id, e.record_id, e.field_id, e.subject_id, e.time, r.pseudonym, r.run_id,"
+    " r.waits_since IS NOT NULL,"
     " EXISTS (SELECT 1 FROM pause)"
     " OR EXISTS (SELECT 1 FROM run WHERE state <> 'active'),"
     " EXISTS (SELECT 1 FROM recusal WHERE adversary_id = a.adversary_id),"
@@ -39,8 +40,8 @@ def ask_question(entry_id: int, account_id: int) -> Question:
 
 def ask(row: Row) -> AskRow:
     """Read the row that :func:`ask_question` asks for."""
-    account_row, entry_row = AccountRow._make(row[:5]), EntryRow._make(row[5:12])
-    return AskRow(account_row, entry_row, *row[12:])
+    account_row, entry_row = AccountRow._make(row[:5]), EntryRow._make(row[5:13])
+    return AskRow(account_row, entry_row, *row[13:])
 
 
 def account_exists(tx: Tx, account_id: int) -> bool:

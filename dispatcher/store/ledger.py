@@ -66,6 +66,7 @@ class EntryRow(NamedTuple):
     time: int | None
     record: str  # the record's pseudonym
     run_id: int
+    waiting: bool  # for its run's pilot to be accepted
 
 
 class ShowingRow(NamedTuple):
@@ -292,8 +293,8 @@ def groups_of(tx: Tx, adversary_id: int) -> list[str]:
 
 
 _ENTRY = (
-    "SELECT e.id, e.record_id, e.field_id, e.subject_id, e.time, r.pseudonym, r.run_id"
-    " FROM entry e JOIN record r ON r.id = e.record_id WHERE e.id"
+    "SELECT e.id, e.record_id, e.field_id, e.subject_id, e.time, r.pseudonym, r.run_id,"
+    " r.waits_since IS NOT NULL FROM entry e JOIN record r ON r.id = e.record_id WHERE e.id"
 )
 
 

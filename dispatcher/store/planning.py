@@ -58,7 +58,8 @@ def pulse(tx: Tx) -> tuple[int, ...]:
     """A few numbers that change when there may be something new to plan.
 
     Grants of extra showings, last entry, active accounts, last account, policy version,
-    plans applied, and tasks that ended without an answer.
+    plans applied, tasks that ended without an answer, open fields, records let go by
+    pilots, and tests failed for good.
     """
     return granted(tx), *(
         int(tx.value(statement) or 0)
@@ -70,6 +71,8 @@ def pulse(tx: Tx) -> tuple[int, ...]:
             "SELECT max(id) FROM plan WHERE state = 'applied'",
             "SELECT count(*) FROM task WHERE state IN ('returned', 'expired', 'dead')",
             "SELECT count(*) FROM result WHERE state = 'open'",
+            "SELECT sum(COALESCE(pilot, 0) + COALESCE(piloted, 0)) FROM run",
+            "SELECT sum(attempt) FROM qualification WHERE state = 'failed'",
         )
     )
 
@@ -83,10 +86,14 @@ def entries(tx: Tx) -> Iterator[Row]:
 
 
 def cancelled(tx: Tx) -> Iterator[Row]:
-    """Entries of cancelled runs: (id,)."""
-    return tx.stream(
+    """Entries of cancelled runs, and of records that wait for a pilot: (id,)."""
+    yield from tx.stream(
         "SELECT e.id FROM run u JOIN record r ON r.run_id = u.id"
         " JOIN entry e ON e.record_id = r.id WHERE u.state = 'cancelled'"
+    )
+    yield from tx.stream(
+        "SELECT e.id FROM record r JOIN entry e ON e.record_id = r.id"
+        " WHERE r.waits_since IS NOT NULL"
     )
 
 

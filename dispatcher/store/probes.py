@@ -14,6 +14,9 @@ from dispatcher.store.transaction import Row, Tx
 TEST: Final = "test"
 GOLD: Final = "gold"
 
+ATTEMPTS: Final = 2
+"""Tries that a worker has at a field's test; a day lies between them."""
+
 _HANDED: Final = (
     "SELECT t.id, t.probe_id, p.field_id, t.account_id, p.purpose, t.state,"
     " t.created_at, t.leased_until, t.draft, t.attempt FROM probe_task t"
@@ -278,13 +281,13 @@ def stand(
     tx.upsert_many("qualification", ["account_id", "field_id"], columns, [row])
 
 
-def failed_for_good(tx: Tx, attempts: int) -> list[Row]:
-    """Accounts that have no try left: (account, field)."""
+def failed_for_good(tx: Tx) -> list[Row]:
+    """Accounts that have no try left at a test: (account, field)."""
     return tx.rows(
         "SELECT q.account_id, q.field_id FROM qualification q JOIN field_test f"
         " ON f.field_id = q.field_id WHERE q.state = 'failed' AND q.attempt >= ?"
         " ORDER BY 1, 2",
-        [attempts],
+        [ATTEMPTS],
     )
 
 

@@ -64,6 +64,7 @@ class EntryRow(NamedTuple):
     subject_id: int | None
     field_id: int
     run_id: int
+    waiting: bool
 
 
 class Standing(NamedTuple):
@@ -265,7 +266,8 @@ def idle_accounts(tx: Tx) -> frozenset[int]:
 def entry_rows(tx: Tx, entry_ids: Sequence[int]) -> list[EntryRow]:
     """Where each of the entries belongs."""
     rows = tx.rows(
-        "SELECT e.id, e.record_id, e.subject_id, e.field_id, r.run_id FROM entry e"
+        "SELECT e.id, e.record_id, e.subject_id, e.field_id, r.run_id,"
+        " r.waits_since IS NOT NULL FROM entry e"
         " JOIN record r ON r.id = e.record_id WHERE e.id = ANY(?)",
         [entry_ids],
     )

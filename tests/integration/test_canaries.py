@@ -68,6 +68,9 @@ workers merge inhouse/ann inhouse/bob --because same --dry-run
 records preview forms.csv
 records load forms.csv
 records load ragged.csv
+runs pilot begin default 9
+runs pilot show default
+runs pilot accept default
 records list
 records show k1
 plan --dry-run

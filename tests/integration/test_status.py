@@ -113,6 +113,7 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_told():
         "burnt": {},
         "paused": {},
         "workers": {"active": 3, "stopped": 2},
+        "pilots": [{"run": "x", "let_go": 2, "waiting": 1}],
     }
     assert needs(found) == [
         "connector acme is down, the others are not affected: 2 messages wait "
@@ -121,4 +122,5 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_told():
         "2 fields are in conflict: dispatcher records list --state conflict",
         "2 workers are below the accuracy floor and given nothing new: "
         "dispatcher workers list, then dispatcher workers show ACCOUNT",
+        "run x has a pilot, 1 record waits: dispatcher runs pilot show x, then accept",
     ]

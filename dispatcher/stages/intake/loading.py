@@ -17,7 +17,7 @@ import msgspec
 from dispatcher.errors import Conflict, Invalid, StoreLocked
 from dispatcher.ledger.loads import register_keys
 from dispatcher.ledger.standing import InForce, current_policy, no_policy
-from dispatcher.stages.intake import recognising, returning, writing
+from dispatcher.stages.intake import piloting, recognising, returning, writing
 from dispatcher.stages.intake.images import Pages
 from dispatcher.stages.intake.naming import check_run_name
 from dispatcher.stages.intake.opening import open_table
@@ -30,7 +30,7 @@ from dispatcher.stages.intake.table import (
     Rejected,
     Table,
 )
-from dispatcher.store import Clash, Clock, Store
+from dispatcher.store import Clash, Clock, Store, pilots
 from dispatcher.store import intake as rows
 from dispatcher.store.ledger import hold_barrier
 
@@ -143,7 +143,7 @@ class _Loading:
     ) -> None:
         self.counts = Progress(size=table.size)
         self.load_id = 0
-        self._run_id = 0
+        self._run, self._run_id = "", 0
         self._store = store
         self._force = force
         self._table = table
@@ -172,7 +172,7 @@ class _Loading:
                     why="records that are loaded into it would never be sent",
                     fix="name another run with --run",
                 )
-            self._run_id = found.id
+            self._run, self._run_id = run, found.id
             for earlier in rows.loads_of(tx, found.id, source):
                 if _names(earlier.columns)[: len(columns)] == columns:
                     self.load_id = earlier.id
@@ -203,6 +203,7 @@ class _Loading:
         counts = self.counts
         with self._store.write() as tx:
             rows.end_load(tx, self.load_id, counts.rejected, self._clock())
+            piloting.fill(tx, self._run)
         if not counts.records + counts.skipped + counts.rejected:
             raise Invalid(
                 f"{self._table.facts.name} has a header and no row",
@@ -325,6 +326,7 @@ class _Loading:
                 raise Clash(ERASED_MEANWHILE)
             of = writing.Bound(self._run_id, self.load_id, now)
             first = writing.add(tx, of, fresh, known)
+            pilots.hold(tx, self._run_id, first, len(fresh), now)
             told = [
                 *writing.ledger_keys(fresh),
                 *returning.bring_back(tx, of, back, known),

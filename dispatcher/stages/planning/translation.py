@@ -16,7 +16,7 @@ from dispatcher.ledger.standing import InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.stages.planning.backlog import Backlog
 from dispatcher.stages.planning.cosines import loosened
-from dispatcher.store import booking
+from dispatcher.store import booking, probes
 from dispatcher.store import planning as rows
 from dispatcher.store.accounts import Account, all_accounts
 from dispatcher.store.transaction import Tx
@@ -249,7 +249,22 @@ def _forbidden(tx: Tx, backlog: Backlog, people: Workforce) -> Pairs:
         places = np.flatnonzero((column == owner) & (backlog.copies > 0))
         entry.append(places)
         adversary.append(np.full(len(places), index[holder], np.int64))
+    for holder, field_id in _unqualified(tx, people):
+        places = np.flatnonzero((backlog.field == field_id) & (backlog.copies > 0))
+        entry.append(places)
+        adversary.append(np.full(len(places), holder, np.int64))
     return Pairs(np.concatenate(entry), np.concatenate(adversary))
+
+
+def _unqualified(tx: Tx, people: Workforce) -> Iterator[tuple[int, int]]:
+    """Adversaries (places) none of whose accounts may pass a field's test any more."""
+    failed: dict[int, set[int]] = defaultdict(set)
+    for account_id, field_id in probes.failed_for_good(tx):
+        failed[account_id].add(field_id)
+    if failed:
+        for place, accounts in enumerate(people.accounts):
+            lost = set.intersection(*(failed[account.id] for account in accounts))
+            yield from ((place, field_id) for field_id in sorted(lost))
 
 
 def _trusted(expansion: Expansion, people: Workforce) -> npt.NDArray[np.bool_] | None:

@@ -34,8 +34,6 @@ DECISIONS: Final = 48
 TRIES: Final = 4
 """Times that a Start looks again after another worker was quicker."""
 
-PASSING: Final = frozenset({refusals.PAUSE, refusals.ACCOUNT})
-"""Refusals that pass: the pair stays in the plan."""
 
 
 class Chosen(NamedTuple):
@@ -215,7 +213,7 @@ class Desk:
                     allowed = Chosen(entry_id, field_id, untested)
                     break
                 meters.GATE_DECISIONS.add("deny", refusal.rule)
-                if refusal.rule not in PASSING:
+                if refusal.rule not in refusals.PASSING:
                     refused.append(entry_id)
         if refused:
             never = np.intersect1d(np.array(refused, np.int64), question.own)

@@ -8,7 +8,6 @@ at what the gate would allow; and, as a real field, to so many adversaries at mo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 import numpy as np
 
@@ -30,9 +29,6 @@ from dispatcher.store import Clock, Store, Tx, lease, probes
 from dispatcher.store import serving as rows
 from dispatcher.store.probes import HandedRow, StandingRow
 from policies.answers import Invalid, Valid, check
-
-ATTEMPTS: Final = 2
-"""Tries that a worker has at a field's test; a day lies between them."""
 
 
 class MadeUp:
@@ -312,7 +308,7 @@ def due(test: StandingRow, now: int) -> bool:
     """Whether a worker may be asked the next question of a test now."""
     if test.state != "failed":
         return test.state == "open"
-    return test.attempt < ATTEMPTS and (test.ended_at or 0) + DAY <= now
+    return test.attempt < probes.ATTEMPTS and (test.ended_at or 0) + DAY <= now
 
 
 def _over(task: HandedRow) -> bool:

@@ -147,6 +147,7 @@ def _open(
         if (
             entry is not None
             and entry.run_id not in question.idle_runs
+            and not entry.waiting
             and entry.field_id not in question.barred
             and entry.record_id != question.last_record
             # A second answer of the same adversary would tell nothing new.

@@ -26,6 +26,7 @@ from dispatcher.surfaces.cli import (
     leading,
     ledger,
     payments,
+    pilot,
     plan,
     policy,
     purge,
@@ -72,6 +73,7 @@ app.add_typer(fields.app, name="fields", rich_help_panel=MORE)
 app.add_typer(answers.app, name="answers", rich_help_panel=MORE)
 app.add_typer(connectors.app, name="connectors", rich_help_panel=MORE)
 app.add_typer(queue.app, name="queue", rich_help_panel=MORE)
+runs.app.add_typer(pilot.app, name="pilot")
 app.add_typer(runs.app, name="runs", rich_help_panel=MORE)
 app.add_typer(payments.app, name="payments", rich_help_panel=MORE)
 app.add_typer(audit.app, name="audit", rich_help_panel=MORE)

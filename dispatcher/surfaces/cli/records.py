@@ -118,12 +118,19 @@ def load(
         Path | None,
         typer.Option(help="Where rejected rows go (default: FILE.rejected.csv)."),
     ] = None,
+    pilot: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Only N records go out until the pilot is accepted."
+        ),
+    ] = None,
 ) -> None:
     """Load a file under the policy in force; loading it twice changes nothing.
 
     Rows that can not be loaded are listed by line, column and reason in a file, and
     the exit status is 3.
     """
+    from dispatcher.stages.intake import piloting
     from dispatcher.stages.intake.loading import load as bring
     from dispatcher.stages.intake.rejects import rejects_path
     from dispatcher.surfaces.cli.load_progress import LoadProgress
@@ -133,6 +140,8 @@ def load(
     listed = rejects or rejects_path(Path("stdin.csv") if is_stream else file)
     context.spare(listed, file)
     with context.open_store() as store, LoadProgress(context) as progress:
+        if pilot is not None:  # first: nothing that is loaded may slip out
+            piloting.begin(store, run, pilot, wall_clock())
         loaded = bring(
             store,
             _where(file),

@@ -13,7 +13,7 @@ from dispatcher.errors import EXIT_FINDINGS
 from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
 
 if TYPE_CHECKING:
-    from dispatcher.store import Store
+    from dispatcher.store import Store, Tx
     from dispatcher.store.planning import PlanRow
 
 MINUTE: Final = 60_000_000
@@ -70,6 +70,7 @@ def collect(store: Store, now: int) -> dict[str, Any]:
             "outbox": rows.states(tx, "outbox"),
             "results": rows.fields(tx),
             "workers": rows.workers(tx),
+            "pilots": _pilots(tx),
             "oldest_waiting_minutes": (now - oldest) // MINUTE if oldest else 0,
             "sealed_minutes_ago": (now - seal[1]) // MINUTE if seal else None,
             "paused": pauses.paused(tx),
@@ -87,6 +88,16 @@ def collect(store: Store, now: int) -> dict[str, Any]:
     found["plan"] = _plan(applied[0]) if applied else None
     found["needs_you"] = needs(found)
     return found
+
+
+def _pilots(tx: Tx) -> list[dict[str, Any]]:
+    """Runs with a pilot, and how many of their records wait."""
+    from dispatcher.store import pilots
+
+    return [
+        {"run": one.name, "let_go": one.opened, "waiting": pilots.waiting(tx, one.run_id)}
+        for one in pilots.under_way(tx)
+    ]
 
 
 def _plan(row: PlanRow) -> dict[str, Any]:
@@ -153,6 +164,11 @@ def needs(found: dict[str, Any]) -> list[str]:
             f"{stopped} below the accuracy floor and given nothing new: "
             "dispatcher workers list, then dispatcher workers show ACCOUNT"
         )
+    said += [
+        f"run {one['run']} has a pilot, "
+        f"{_count(one['waiting'], 'record waits', 'records wait')}: dispatcher runs pilot show {one['run']}, then accept"
+        for one in found["pilots"]
+    ]
     said += [f"{scope} is paused: {why}" for scope, why in found["paused"].items()]
     return said
 

@@ -1,0 +1,101 @@
+"""A pilot: so many records of a run first, the others when an operator accepts."""
+
+from __future__ import annotations
+
+from dispatcher.errors import Conflict, NotFound
+from dispatcher.stages.intake.naming import check_run_name
+from dispatcher.store import Store, Tx, pilots
+from dispatcher.store import intake as rows
+from dispatcher.store import serving as journal
+from dispatcher.store.pilots import PilotRow
+
+
+def begin(store: Store, run: str, records: int, at: int) -> PilotRow:
+    """Let only so many records of a run be shown; of one under way, let more go.
+
+    The records are picked by chance, among those that are loaded or will be; a load
+    picks at its end. The run is made if there is none.
+
+    Raises
+    ------
+    Usage
+        The run has no proper name.
+    Conflict
+        Records of the run were shown already, the run is cancelled, or its pilot has
+        more records by now.
+    """
+    check_run_name(run)
+    with store.write() as tx:
+        found = rows.run(tx, run, at)
+        pilot = pilots.lock(tx, run)
+        assert pilot is not None  # it was made
+        if found.state == "cancelled" or (
+            pilot.wanted is None and pilots.is_shown(tx, pilot.run_id)
+        ):
+            raise Conflict(
+                f"run {run} is past a pilot",
+                why="it is cancelled, or records of it were shown already",
+                fix="load into another run: --run NAME",
+            )
+        if records < pilot.opened:
+            raise Conflict(
+                f"the pilot of run {run} has {pilot.opened} records already",
+                why="what was let go can not be taken back",
+                fix=f"name at least {pilot.opened}, or dispatcher runs pilot accept {run}",
+            )
+        if pilot.wanted is None:
+            pilots.begin(tx, pilot.run_id, records, at)
+        else:
+            pilots.enlarge(tx, pilot.run_id, records)
+        _note(tx, at, "pilot.begun", pilot.run_id, records)
+        pilots.choose(tx, pilot.run_id, records - pilot.opened)
+        now = pilots.find(tx, run)
+        assert now is not None
+        return now
+
+
+def fill(tx: Tx, run: str) -> int:
+    """Let records go that the pilot of a run still lacks; return how many."""
+    pilot = pilots.lock(tx, run)
+    if pilot is None or pilot.wanted is None:
+        return 0
+    return pilots.choose(tx, pilot.run_id, pilot.wanted - pilot.opened)
+
+
+def accept(store: Store, run: str, at: int) -> int:
+    """End the pilot of a run; return how many records waited for it.
+
+    Raises
+    ------
+    NotFound
+        There is no such run.
+    Conflict
+        It has no pilot.
+    """
+    with store.write() as tx:
+        pilot = pilots.lock(tx, run)
+        if pilot is None:
+            raise no_run(run)
+        if pilot.wanted is None:
+            raise Conflict(
+                f"run {run} has no pilot",
+                why="it never had one, or it was accepted",
+                fix="nothing has to be done",
+            )
+        waited = pilots.accept(tx, pilot.run_id)
+        _note(tx, at, "pilot.accepted", pilot.run_id, waited)
+    return waited
+
+
+def no_run(run: str) -> NotFound:
+    """Say that there is no such run."""
+    return NotFound(
+        f"there is no run {run}",
+        why="nothing was loaded into it",
+        fix="see the runs with: dispatcher runs list",
+    )
+
+
+def _note(tx: Tx, at: int, action: str, run_id: int, records: int) -> None:
+    detail = {"run": run_id, "records": records}
+    journal.add_event(tx, at, "cli", action, detail)

@@ -1,0 +1,238 @@
+"""Pilots on both databases: so many records first, and nothing of the others."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from dispatcher.errors import Conflict, NotFound, Refused, Usage
+from dispatcher.ledger.book import Asks, Pull, Push, book
+from dispatcher.stages.intake import load, piloting
+from dispatcher.stages.planning import Planning
+from dispatcher.stages.serving import Given
+from dispatcher.store import Store, lease, pilots
+from tests.integration.ledger_cases import Case, policy
+from tests.integration.serving_house import House
+
+
+@pytest.fixture
+def case(store: Store) -> Case:
+    made = Case(store)
+    made.apply(policy(""))
+    made.add("x/ann", "x/bob")
+    return made
+
+
+def load_rows(case, tmp_path, first: int, count: int, **options):
+    file = tmp_path / f"{first}.csv"
+    header = "id,person,when,a,b,c,d"
+    lines = [f"k{n},p{n},2026-01-01,1,2,3,4" for n in range(first, first + count)]
+    file.write_text("\n".join([header, *lines]) + "\n")
+    return load(case.store, file, clock=case.tick, run="nov", **options)
+
+
+def shown(case) -> set[str]:
+    """Records that do not wait."""
+    with case.store.read() as tx:
+        rows = tx.rows("SELECT pseudonym FROM record WHERE waits_since IS NULL")
+    return {row[0] for row in rows}
+
+
+def waiting(case) -> int:
+    with case.store.read() as tx:
+        return int(tx.value("SELECT count(*) FROM record WHERE waits_since > 0"))
+
+
+def test_only_so_many_records_go_out_until_it_is_accepted(case, tmp_path):
+    piloting.begin(case.store, "nov", 2, 1)
+    load_rows(case, tmp_path, 0, 5)
+    assert (len(shown(case)), waiting(case)) == (2, 3)
+    first = shown(case)
+    load_rows(case, tmp_path, 5, 4)
+    assert (shown(case), waiting(case)) == (first, 7)
+
+    assert piloting.accept(case.store, "nov", 2) == 7
+    assert waiting(case) == 0
+    load_rows(case, tmp_path, 9, 1)
+    assert waiting(case) == 0
+
+
+def test_records_that_are_loaded_already_are_picked_from(case, tmp_path):
+    load_rows(case, tmp_path, 0, 5)
+    piloting.begin(case.store, "nov", 3, 1)
+    assert (len(shown(case)), waiting(case)) == (3, 2)
+
+
+def test_a_pilot_may_grow_and_never_shrinks_below_what_went_out(case, tmp_path):
+    load_rows(case, tmp_path, 0, 5)
+    piloting.begin(case.store, "nov", 2, 1)
+    first = shown(case)
+    piloting.begin(case.store, "nov", 4, 1)
+    assert first < shown(case)
+    with pytest.raises(Conflict, match="4 records already"):
+        piloting.begin(case.store, "nov", 3, 1)
+
+
+def test_a_load_that_was_killed_lets_nothing_slip_out(case, tmp_path, monkeypatch):
+    piloting.begin(case.store, "nov", 2, 1)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(piloting, "fill", killed)
+    with pytest.raises(KeyboardInterrupt):
+        load_rows(case, tmp_path, 0, 5)
+    assert waiting(case) == 5
+    monkeypatch.undo()
+    load_rows(case, tmp_path, 0, 5)  # the same file again: nothing is new
+    assert (len(shown(case)), waiting(case)) == (2, 3)
+
+
+def test_a_pilot_comes_before_the_first_showing(case):
+    case.load(("r", None, 0, "ab"))
+    case.book(("x/ann", "r.a"))
+    with pytest.raises(Conflict, match="past a pilot"):
+        piloting.begin(case.store, "default", 1, 1)
+
+
+def test_what_is_no_pilot_is_told(case, tmp_path):
+    with pytest.raises(NotFound):
+        piloting.accept(case.store, "nov", 1)
+    load_rows(case, tmp_path, 0, 1)
+    with pytest.raises(Conflict, match="has no pilot"):
+        piloting.accept(case.store, "nov", 1)
+    with pytest.raises(Usage):
+        piloting.begin(case.store, " nov", 1, 1)
+
+
+def entries_of(case, *, waiting: bool) -> list[int]:
+    word = "NOT NULL" if waiting else "NULL"
+    with case.store.read() as tx:
+        rows = tx.rows(
+            "SELECT e.id FROM entry e JOIN record r ON r.id = e.record_id"
+            f" WHERE r.waits_since IS {word} ORDER BY e.id"
+        )
+    return [row[0] for row in rows]
+
+
+@pytest.mark.parametrize("delivery", [Pull(10**18), Push()])
+def test_the_gate_refuses_what_waits_one_by_one_and_in_bulk(case, tmp_path, delivery):
+    piloting.begin(case.store, "nov", 1, 1)
+    load_rows(case, tmp_path, 0, 3)
+    held, free = entries_of(case, waiting=True), entries_of(case, waiting=False)
+    ann = case.accounts["x/ann"]
+    with pytest.raises(Refused, match="may not see"), case.store.write() as tx:
+        book(tx, [Asks(ann, held[:1])], delivery=delivery, at=1, cause="test")
+    with case.store.write() as tx:
+        asks = [Asks(ann, [*held, *free])]
+        booked = book(
+            tx, asks, delivery=delivery, at=1, cause="test", skip_refused=True
+        )
+    assert booked.new == len(free)
+    assert {refusal.rule for refusal in booked.refused} == {"pilot"}
+
+
+def test_only_the_pilot_is_planned_and_then_the_rest(case, tmp_path):
+    piloting.begin(case.store, "nov", 1, 1)
+    load_rows(case, tmp_path, 0, 3)
+    planning = Planning(case.store, case.tick, rest=0)
+    with case.store.write() as tx:
+        epoch = lease.take(tx, lease.SHARD, "t", case.tick(), 10**18)
+    planning.tick(epoch)
+    assert planned(case) == set(entries_of(case, waiting=False))
+    planning.tick(epoch)
+    piloting.accept(case.store, "nov", 1)
+    planning.tick(epoch)
+    assert planned(case) == set(entries_of(case, waiting=False))
+    assert len(planned(case)) == 12
+
+
+def planned(case) -> set[int]:
+    with case.store.read() as tx:
+        rows = tx.rows(
+            "SELECT s.entries FROM assignment s JOIN plan p ON p.id = s.plan_id"
+            " WHERE p.state = 'applied'"
+        )
+    return {int(n) for row in rows for n in np.frombuffer(bytes(row[0]), "<i8")}
+
+
+def test_loads_and_an_acceptance_at_once_leave_nothing_waiting(case, tmp_path):
+    """What a load writes either sees the pilot and is let go with it, or no pilot."""
+    piloting.begin(case.store, "nov", 1, 1)
+    load_rows(case, tmp_path, 0, 2)
+    threads = [
+        threading.Thread(target=load_rows, args=(case, tmp_path, 100 * n, 20))
+        for n in (1, 2)
+    ]
+    for thread in threads:
+        thread.start()
+    piloting.accept(case.store, "nov", 1)
+    for thread in threads:
+        thread.join()
+    assert waiting(case) == 0
+    assert len(shown(case)) == 42
+
+
+def test_serving_shows_nothing_that_waits(store, clock):
+    house = House(store, clock)
+    first, other = house.record(1, name="Ada"), house.record(2, name="Bob")
+    ann = house.account("ann")
+    house.plan((ann, [first["name"], other["name"]]))
+    with store.write() as tx:
+        pilots.begin(tx, 1, 1, 1)
+        pilots.choose(tx, 1, 1)  # the first by pseudonym
+    serving = house.serving()
+    assert serving.start(ann).content == b"Ada"
+    assert serving.give_back(ann, serving.in_hand(ann).token)
+    assert serving.start(ann) is None
+    with store.write() as tx:
+        pilots.accept(tx, 1)
+    assert serving.start(ann).content == b"Bob"
+
+
+# -- commands --------------------------------------------------------------------------
+
+
+def test_a_pilot_from_load_to_acceptance_by_commands(run, tmp_path):
+    assert run("init").code == 0
+    (tmp_path / "policy.toml").write_text(
+        'version = 1\nname = "f"\n[entity.f]\nkey = "id"\n'
+        '[entity.f.fields]\nname = { ask = "transcribe" }\n'
+    )
+    assert run("policy", "apply").code == 0
+    rows = "\n".join(f"r{n},Canary {n}" for n in range(9))
+    (tmp_path / "f.csv").write_text(f"id,name\n{rows}\n")
+    assert run("records", "load", "f.csv", "--pilot", "4").code == 0
+    told = run("runs", "pilot", "show", "default").out
+    assert (
+        "pilot of 4 records: 4 let go, 5 wait for: dispatcher runs pilot accept" in told
+    )
+    assert "name: 0 of 4 fields answered" in told
+    needs = run("status").out
+    assert "run default has a pilot, 5 records wait" in needs
+    assert "6 let go, 3 wait" in run("runs", "pilot", "begin", "default", "6").out
+    assert run("runs", "pilot", "begin", "default", "5").code != 0
+    done = run("runs", "pilot", "accept", "default")
+    assert done.out == "default: the pilot is accepted, 3 records more may be shown\n"
+    assert run("runs", "pilot", "accept", "default").code != 0
+    assert run("runs", "pilot", "show", "other").code != 0
+    assert "no pilot" in run("runs", "pilot", "show", "default").out
+
+
+def test_the_report_tells_confidence_time_and_what_is_in_conflict(store, clock):
+    house = House(store, clock)
+    entries = [house.record(n, name="Ada")["name"] for n in (1, 2, 3)]
+    ann = house.account("ann")
+    house.plan((ann, entries))
+    serving = house.serving(gold=0)
+    for _ in range(2):
+        showing = serving.start(ann)
+        clock.advance(6)
+        serving.answer(ann, showing.token, Given({"answer": "Ada"}))
+    house.do(
+        "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
+        " VALUES (1, 0.9, 1, 1, 'answered', 1), (2, 0.4, 1, 1, 'conflict', 1)"
+    )
+    with store.read() as tx:
+        (row,) = pilots.by_field(tx, 1)
+    assert row == pilots.FieldRow("name", 3, 1, 1, 2, 0.9, 6.0)
