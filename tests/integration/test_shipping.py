@@ -13,6 +13,7 @@ import pytest
 from dispatcher.custody.audit import export
 from dispatcher.errors import (
     LedgerAhead,
+    LedgerBroken,
     LedgerForeign,
     NotShipped,
     Refused,
@@ -22,6 +23,7 @@ from dispatcher.ledger.extras import unburn
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.shipping import attach, shipped_lines
 from dispatcher.ledger.shipping import segments as files
+from dispatcher.ledger.shipping.looking import look
 from dispatcher.store import open_store
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -290,3 +292,50 @@ def test_another_store_may_not_ship_to_the_same_folder(sqlite_path, folder, tmp_
         with pytest.raises(LedgerForeign) as caught:
             Case(other).apply(policy(PAIR))
         assert caught.value.exit_status == 5
+
+
+def attached(folder, name):
+    """The shipped files, and the first line that is attached under a name."""
+    file = folder / "ledger-000001.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    mark = f'{{"attached":"{name}"'.encode()
+    return file, lines, next(i for i, raw in enumerate(lines) if raw.startswith(mark))
+
+
+@pytest.mark.parametrize("name", ["policy", "keys"])
+@pytest.mark.parametrize("how", ["cut out", "changed", "doubled", "moved"])
+def test_what_a_line_is_about_is_missed_where_the_line_stands(case, folder, name, how):
+    """By a store that starts, by a look, and by whoever reads the whole."""
+    file, lines, at = attached(folder, name)
+    edited = {
+        "cut out": [*lines[:at], *lines[at + 1 :]],
+        "changed": [*lines[:at], lines[at].replace(b"x", b"y"), *lines[at + 1 :]],
+        "doubled": [*lines[: at + 1], *lines[at:]],
+        "moved": [*lines[:at], *lines[at + 1 :], lines[at], lines[-1]],
+    }[how]
+    assert edited != lines
+    file.write_bytes(b"".join(edited))
+    attach(case.store, folder)  # as a daemon that starts does
+    for read in (
+        lambda: case.store.settle(afresh=True),
+        lambda: look(case.store, folder),
+        lambda: list(shipped_lines(folder)),
+    ):
+        with pytest.raises(LedgerBroken):
+            read()
+
+
+@pytest.mark.parametrize("name", ["policy", "keys"])
+def test_an_append_that_ended_within_what_a_line_is_about_is_done_anew(
+    case, folder, tmp_path, clock, name
+):
+    """The power fails when the attachment is on the disk and its line is not yet."""
+    file, lines, at = attached(folder, name)
+    for end in (at + 1, at + 2):
+        torn = b"".join(lines[:end])[: -1 if end == at + 2 else None]
+        file.write_bytes(torn)
+        assert look(case.store, folder).behind
+        case.store.settle(afresh=True)
+        assert evidence(case.store, tmp_path / f"e{end}", clock) == shipped(folder)
+        sent = [line.raw for line in shipped_lines(folder)]
+        assert len(sent) == len(set(sent))

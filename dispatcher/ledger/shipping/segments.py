@@ -13,19 +13,21 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from dispatcher.errors import LedgerBroken, LedgerForeign, NotShipped
+from dispatcher.errors import LedgerForeign, NotShipped
 from dispatcher.ledger.lines import NO_HASH, canonical
+from dispatcher.ledger.shipping.attachments import Attachments, broken
 
 SEGMENT_BYTES: Final = 16 * 2**20
 """A file that has grown to this size is followed by the next one."""
 
 _NAME: Final = re.compile(r"ledger-([0-9]+)\.jsonl")
 _START: Final = (0, NO_HASH)
+_ATTACHED: Final = b'{"attached":'
 
 
 class ShippedLine(NamedTuple):
@@ -145,7 +147,7 @@ class Segments:
         with path.open("rb") as file:
             file.seek(self._size)
             data = file.read()
-        whole = data.rfind(b"\n") + 1
+        whole = _whole(data)
         if whole < len(data):  # a write was cut off: nobody was told that it is here
             os.ftruncate(self._file, self._size + whole)
             os.fsync(self._file)
@@ -156,10 +158,7 @@ class Segments:
             head, _, _ = data.partition(b"\n")
             self.heads = _heads(head, path, self._store)
         first = 1 if self._size == 0 else 0
-        for number, line in enumerate(data[:whole].split(b"\n")[first:-1], first + 1):
-            members = _parsed(line, f"{path.name}:{number}")
-            if "attached" not in members:
-                _follow(self.heads, members, f"{path.name}:{number}")
+        _read(self.heads, data[:whole].split(b"\n")[first:-1], path.name, first + 1)
         self._size += whole
 
     def _drop_empty(self, path: Path) -> None:
@@ -196,7 +195,7 @@ def shipped_lines(folder: Path, *, store: str | None = None) -> Iterator[Shipped
     """Read a whole shipped ledger, file by file, in constant memory.
 
     Every line is checked to go on from the one before in its chain, by number and
-    ``prev``. A last line that was cut off is left out.
+    ``prev``, and to stand behind what it is about. A last line that was cut off is left out.
 
     Parameters
     ----------
@@ -214,27 +213,28 @@ def shipped_lines(folder: Path, *, store: str | None = None) -> Iterator[Shipped
     heads: dict[str, tuple[int, str]] = {}
     last = _last_number(folder)
     if not last:
-        raise _broken(str(folder), "there is no shipped ledger in this folder")
+        raise broken(str(folder), "there is no shipped ledger in this folder")
     for number in range(1, last + 1):
         path = _path(folder, number)
         if not path.is_file():
-            raise _broken(path.name, "this file is missing, and a later one is there")
+            raise broken(path.name, "this file is missing, and a later one is there")
         with path.open("rb") as file:
             head = file.readline()
             if not head.endswith(b"\n") and number == last:
                 return
             found = _heads(head, path, store)
             if found != heads:
-                raise _broken(path.name, "it does not go on where the last file ended")
+                raise broken(path.name, "it does not go on where the last file ended")
             store = store or _parsed(head, path.name)["store"]
+            attachments = Attachments()
             for place, raw in enumerate(file, start=2):
                 where = f"{path.name}:{place}"
                 if not raw.endswith(b"\n"):
                     if number == last:
                         return
-                    raise _broken(where, "the line was cut off")
+                    raise broken(where, "the line was cut off")
                 members = _parsed(raw, where)
-                if "attached" not in members:
+                if not attachments.take(members, where):
                     _follow(heads, members, where)
                 yield ShippedLine(members, where, raw)
 
@@ -253,7 +253,7 @@ def read_end(folder: Path, store: str) -> tuple[int, dict[str, tuple[int, str]]]
     files = last = _last_number(folder)
     for number in range(1, last + 1):
         if not _path(folder, number).is_file():
-            raise _broken(
+            raise broken(
                 _path(folder, number).name,
                 "this file is missing, and a later one is there",
             )
@@ -262,13 +262,32 @@ def read_end(folder: Path, store: str) -> tuple[int, dict[str, tuple[int, str]]]
         head, *lines = path.read_bytes().split(b"\n")[:-1] or [b""]
         if head:
             heads = _heads(head, path, store)
-            for place, line in enumerate(lines, start=2):
-                members = _parsed(line, f"{path.name}:{place}")
-                if "attached" not in members:
-                    _follow(heads, members, f"{path.name}:{place}")
+            _read(heads, lines, path.name, 2)
             return files, heads
         last -= 1  # it is just being begun
     return files, {}
+
+
+def _whole(data: bytes) -> int:
+    """Length of all lines that are here to their end, with the line they are about."""
+    end = data.rfind(b"\n") + 1
+    while end:
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        if not data.startswith(_ATTACHED, start):
+            break
+        end = start
+    return end
+
+
+def _read(
+    heads: dict[str, tuple[int, str]], lines: Iterable[bytes], name: str, first: int
+) -> None:
+    """Follow some lines of a file; ``first`` is the number of the first."""
+    attachments = Attachments()
+    for number, line in enumerate(lines, first):
+        members = _parsed(line, f"{name}:{number}")
+        if not attachments.take(members, f"{name}:{number}"):
+            _follow(heads, members, f"{name}:{number}")
 
 
 def _follow(
@@ -278,10 +297,10 @@ def _follow(
         chain, seq = members["chain"], members["seq"]
         prev, own = members["prev"], members["hash"]
     except KeyError:
-        raise _broken(where, "it is no line of a ledger") from None
+        raise broken(where, "it is no line of a ledger") from None
     known = heads.get(chain, _START)
     if seq != known[0] + 1 or prev != known[1]:
-        raise _broken(
+        raise broken(
             where, f"chain {chain} has a gap: line {seq} follows line {known[0]}"
         )
     heads[chain] = (seq, own)
@@ -293,9 +312,9 @@ def _heads(line: bytes, path: Path, store: str | None) -> dict[str, tuple[int, s
         owner, fmt = head["store"], head["format"]
         heads = {c: (int(h["seq"]), str(h["hash"])) for c, h in head["heads"].items()}
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise _broken(path.name, "its first line is not that of a ledger") from None
+        raise broken(path.name, "its first line is not that of a ledger") from None
     if fmt != 1:
-        raise _broken(path.name, "a newer version of the program wrote it")
+        raise broken(path.name, "a newer version of the program wrote it")
     if store is not None and owner != store:
         raise LedgerForeign(
             f"the shipped ledger in {path.parent} is another store's",
@@ -309,19 +328,10 @@ def _parsed(line: bytes, where: str) -> dict[str, Any]:
     try:
         members = json.loads(line)
     except (ValueError, RecursionError):
-        raise _broken(where, "it is not JSON") from None
+        raise broken(where, "it is not JSON") from None
     if not isinstance(members, dict):
-        raise _broken(where, "it is no object")
+        raise broken(where, "it is no object")
     return members
-
-
-def _broken(where: str, why: str) -> LedgerBroken:
-    return LedgerBroken(
-        f"the shipped ledger does not read as it was written: {where}",
-        why=f"{why[0].upper()}{why[1:]}.",
-        fix="Put the file back from a copy of it. If there is none, move the folder "
-        "away: the store's own ledger is shipped anew, whole, if it was never restored.",
-    )
 
 
 def check_writable(folder: Path) -> None:
