@@ -237,7 +237,8 @@ class Paying(Protocol):
 
         Asked again it does no harm: one that is approved already is fine. Raises
         Rejected where the market's state does not allow it (handed back, timed out,
-        unknown there), TryLater where the outcome is not known, Misconfigured.
+        unknown there), TryLater where the outcome is not known (``certain`` where nothing
+        was done), Misconfigured where nothing was done.
         """
 
     def bonus(self, pay: Pay) -> None:

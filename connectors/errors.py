@@ -26,12 +26,21 @@ class TryLater(ConnectorError):
     ----------
     after : float
         Seconds to wait before the next call, >= 0.
+    certain : bool
+        Whether it is certain that nothing was done; else it may have been.
     """
 
     def __init__(
-        self, what: str, *, after: float = 60.0, why: str = "", fix: str = ""
+        self,
+        what: str,
+        *,
+        after: float = 60.0,
+        why: str = "",
+        fix: str = "",
+        certain: bool = False,
     ) -> None:
         super().__init__(what, why=why, fix=fix)
+        self.certain = certain
         if not after >= 0:
             raise ValueError(f"after is {after!r}, expected seconds >= 0")
         self.after = after

@@ -49,8 +49,17 @@ def named(tx: Tx, names: Sequence[str]) -> list[PaymentRow]:
             why="nothing of this name was ever promised in this store",
             fix="dispatcher payments list",
         )
-    pieces = {r.piece for r in found if r.kind == "field" and r.state == "unknown"}
-    beside = payments.fields_in_state(tx, [p for p in pieces if p], "unknown")
+    asked = ("unknown", "refused")
+    beside = [
+        one
+        for state in asked
+        for one in payments.fields_in_state(
+            tx,
+            sorted({r.piece for r in found if r.piece and r.state == state}),
+            state,
+        )
+        if any(r.kind == "field" and r.piece == one.piece for r in found)
+    ]
     return list({row.name: row for row in [*found, *beside]}.values())
 
 
@@ -64,7 +73,7 @@ def approve(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> No
     """
     _check(found, "approved", ("held", "unknown", "refused"))
     for row in found:
-        late = row.kind == "field" and row.state != "unknown"
+        late = row.kind == "field" and row.state == "held"
         untold = row.kind == "reward" and (row.submission is None or not row.reference)
         if late or untold:
             raise Conflict(

@@ -100,6 +100,32 @@ class Api:
         """Give the submissions of one study."""
         return self._every("submissions/", f"study={quote(study, safe='')}")
 
+    def submission(self, number: str) -> dict[str, Any] | None:
+        """Read one submission; None for one that Prolific does not know."""
+        path = f"submissions/{quote(number, safe='')}/"
+        told = self._rest.ask("GET", path, missing=True)
+        return None if told is None else self._rest.thing(told)
+
+    def approve(self, number: str) -> None:
+        """Approve a submission; a second call changes nothing."""
+        path = f"submissions/{quote(number, safe='')}/transition/"
+        self._rest.ask("POST", path, {"action": "APPROVE"})
+
+    def balance(self) -> dict[str, Any]:
+        """Read the workspace's currency and money, in hundredths."""
+        path = f"workspaces/{quote(self._workspace, safe='')}/balance/"
+        return self._rest.thing(self._rest.ask("GET", path))
+
+    def set_up(self, study: str, lines: str) -> str:
+        """Set up bonuses, a line each; nothing is paid before :meth:`pay`."""
+        told = {"study_id": study, "csv_bonuses": lines}
+        made = self._rest.ask("POST", "submissions/bonus-payments/", told)
+        return str(self._rest.thing(made)["id"])
+
+    def pay(self, number: str) -> None:
+        """Have bonuses paid that were set up: once more for every call."""
+        self._rest.ask("POST", f"bulk-bonus-payments/{quote(number, safe='')}/pay/")
+
     def signing_keys(self) -> list[dict[str, Any]]:
         """Fetch the public keys that sign study links."""
         told = self._rest.thing(self._keys.ask("GET", "jwks.json"))

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import base64
 import hmac
-import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from connectors.base import (
-    Answer,
     Arrival,
     Binding,
     Collected,
@@ -28,12 +26,14 @@ from connectors.base import (
     Manifest,
     Misconfigured,
     Offer,
-    Outcome,
+    Pay,
     Posted,
     Preview,
+    Progress,
     Rejected,
     Role,
     Settings,
+    Submission,
     Visit,
 )
 from connectors.http import Http
@@ -41,6 +41,7 @@ from connectors.index import Index
 from connectors.prolific.api import Api
 from connectors.prolific.hooks import Hooks
 from connectors.prolific.proof import Keys, read
+from connectors.prolific.purse import Purse, progress_of
 from connectors.tickets import check_key, opaque, token_and_key
 
 MANIFEST: Final = Manifest(
@@ -52,23 +53,23 @@ MANIFEST: Final = Manifest(
     preview=Preview.CONTENTLESS,
     idempotency=Idempotency.SEARCH,
     limits=Limits(items=200, per_minute=30, account_bytes=128, poll_seconds=30),
+    pays=True,
     tested_against="own emulator: contract-true, not live",
 )
 URL: Final = "https://api.prolific.com"
 DONE: Final = "https://app.prolific.com/submissions/complete"
 
 _OFFER: Final = "offer-"
-_GONE: Final = ("RETURNED", "TIMED-OUT", "SCREENED OUT", "REJECTED")
-_OPEN: Final = ("RESERVED", "ACTIVE", "PROCESSING", "UNKNOWN")
+_GONE: Final = (Progress.GONE, Progress.REJECTED)
 _NEVER_SHOWN: Final = ("UNPUBLISHED", "SCHEDULED")
 _ENDED: Final = ("COMPLETED", "AWAITING REVIEW")
 _PLACEHOLDERS: Final = (
     "PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}"
     "&SESSION_ID={{%SESSION_ID%}}"
 )
-_KNOWN: Final = ("workspace", "project", "page", "reward", "minutes", "title",
-                 "description", "review", "url", "allow_private")  # fmt: skip
-_REQUIRED: Final = _KNOWN[:5]
+_KNOWN: Final = ("workspace", "project", "page", "minutes", "title", "description",
+                 "review", "url", "allow_private")  # fmt: skip
+_REQUIRED: Final = _KNOWN[:4]
 _REVIEWS: Final = {"manual": "MANUALLY_REVIEW", "automatic": "AUTOMATICALLY_APPROVE"}
 
 
@@ -91,6 +92,7 @@ class Prolific:
         )
         self._values = values
         self._page = values["page"].rstrip("/")
+        self._purse = Purse(api)
         self._keys = Keys(api.signing_keys)
         # Prolific has no look-up of studies by name.
         self._studies = Index(lambda: _named(api.studies()), newest_first=True)
@@ -114,11 +116,13 @@ class Prolific:
                 fix="set page to worker_url and /from/ and the connector's name",
             )
         name = _name(offer.key)
+        assert offer.reward is not None, "the manifest's check wants one"
+        reward = self._purse.cents(offer.reward)
         found = self._study(name)
         if found is None:
             group = self._api.group_of(offer.account, name)
             with self._studies.making(name) as made:
-                found = self._api.draft(self._told(offer, name, group))
+                found = self._api.draft(self._told(offer, name, group, reward))
                 made(str(found["id"]))
         number = str(found["id"])
         if found.get("status") in _NEVER_SHOWN:
@@ -126,7 +130,7 @@ class Prolific:
             self._api.move(number, "PUBLISH")
         return Handle(offer.key, number)
 
-    def _told(self, offer: Offer, name: str, group: str) -> dict[str, Any]:
+    def _told(self, offer: Offer, name: str, group: str, reward: int) -> dict[str, Any]:
         """Spell a study out; nothing of a field or a record is in it."""
         values = self._values
         minutes = int(values["minutes"])
@@ -147,11 +151,10 @@ class Prolific:
             }],
             "total_available_places": 1,
             "estimated_completion_time": minutes,
-            "reward": int(values["reward"]),
+            "reward": reward,
             "filters": [
                 {"filter_id": "participant_group_allowlist", "selected_values": [group]}
             ],
-            "metadata": json.dumps([item.token for item in offer.items]),
         }  # fmt: skip
 
     def _url(self, account: str) -> str:
@@ -251,22 +254,22 @@ class Prolific:
         return self._hooks.heed(visit.headers, visit.body, now)
 
     def collect(self, cursor: str) -> Collected:
-        """Tell which studies were handed back or timed out; answers lie on our page.
+        """Tell how studies stand; answers lie on our page.
 
         The cursor is the moment of the newest study before which all have ended: what
-        is told is told again until then, under the same ids.
+        is told is told again until then.
         """
         self._hooks.subscribe()
-        answers: list[Answer] = []
+        told: list[Submission] = []
         ended_before = cursor
         still_open = False
         for study in reversed(list(self._since(cursor))):
-            told, ended = self._returned(study)
-            answers += told
+            mine, ended = self._standing(study)
+            told += mine
             still_open = still_open or not ended
             if not still_open:
                 ended_before = max(ended_before, str(study.get("date_created", "")))
-        return Collected(ended_before, tuple(answers))
+        return Collected(ended_before, submissions=tuple(told))
 
     def _since(self, moment: str) -> Iterator[dict[str, Any]]:
         for study in self._api.studies():
@@ -275,34 +278,43 @@ class Prolific:
             if str(study.get("internal_name") or "").startswith(_OFFER):
                 yield study
 
-    def _returned(self, study: Mapping[str, Any]) -> tuple[list[Answer], bool]:
-        """Give a study's hand-backs, and whether nothing can follow.
+    def _standing(self, study: Mapping[str, Any]) -> tuple[list[Submission], bool]:
+        """Tell how a study's submissions stand, and whether nothing can follow.
 
         A study that was handed back is stopped: its place would open again, and what
         is planned anew comes in a study of its own.
         """
-        ended = study.get("status") in _ENDED
+        number, ended = str(study["id"]), study.get("status") in _ENDED
         if not study.get("number_of_submissions"):
-            return [], ended
-        number = str(study["id"])
-        submissions = list(self._api.submissions(number))
-        gone = [one for one in submissions if one.get("status") in _GONE]
-        working = any(one.get("status") in _OPEN for one in submissions)
+            untaken = Submission(number, number, "", Progress.GONE)
+            return [untaken] if ended else [], ended
+        told = [
+            Submission(
+                id=str(one["id"]),
+                reference=number,
+                account=str(one["participant_id"]),
+                progress=progress_of(one.get("status")),
+            )
+            for one in self._api.submissions(number)
+            if one.get("participant_id")
+        ]
+        working = any(one.progress is Progress.OPEN for one in told)
+        gone = any(one.progress in _GONE for one in told)
         if gone and not ended and not working:
             self._api.move(number, "STOP")
-        whole = (self._api.study(number) or {}) if gone else {}
-        answers = [
-            Answer(
-                id=f"{one['id']}:{one['status']}:{token}",
-                token=token,
-                account=str(one["participant_id"]),
-                outcome=Outcome.RETURNED,
-            )
-            for one in gone
-            if one.get("participant_id")
-            for token in _tokens(whole.get("metadata"))
-        ]
-        return answers, ended and not working
+        return told, ended and not working
+
+    def approve(self, pay: Pay) -> None:
+        """Approve the submission of a study; one that is approved already is fine."""
+        self._purse.approve(pay)
+
+    def bonus(self, pay: Pay) -> None:
+        """Pay a bonus on a submission: set up, then paid."""
+        self._purse.bonus(pay)
+
+    def paid(self, pay: Pay) -> bool | None:
+        """Ask what was paid; a bonus that is not there may still be on its way."""
+        return self._purse.paid(pay)
 
     def close(self) -> None:
         """Close the connections that are kept open."""
@@ -340,16 +352,6 @@ def _named(studies: Iterator[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     return ((name, number) for name, number in told if name.startswith(_OFFER))
 
 
-def _tokens(metadata: object) -> list[str]:
-    """Read the opaque tokens that we left with a study; nothing where they are gone."""
-    try:
-        told = json.loads(str(metadata))
-    except ValueError:
-        return []
-    listed = told if isinstance(told, list) else []
-    return [token for token in listed if isinstance(token, str) and token]
-
-
 def _edited() -> Rejected:
     return Rejected(
         "this is no study of ours for this participant",
@@ -361,13 +363,12 @@ def _edited() -> Rejected:
 def open_prolific(settings: Settings) -> Prolific:
     """Open the project that the settings name."""
     values = settings.of("prolific", _KNOWN, _REQUIRED)
-    for name in ("reward", "minutes"):
-        text = values[name]
-        if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) < 100_000):
-            raise Misconfigured(
-                f"{name} of prolific is not a whole number above 0",
-                fix="reward is in cents of the account's currency, minutes in minutes",
-            )
+    text = values["minutes"]
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:9]) < 100_000):
+        raise Misconfigured(
+            "minutes of prolific is not a whole number above 0",
+            fix="say how many minutes one batch of fields takes",
+        )
     if values.get("review", "manual") not in _REVIEWS:
         raise Misconfigured("review of prolific is neither manual nor automatic",
                             fix="leave it out for manual")  # fmt: skip

@@ -56,6 +56,12 @@ PATIENCE: Final = 3 * 86_400 * MICRO
 LOOK: Final = 30 * MICRO
 """Between two looks at what has to wait."""
 
+ASKED: Final = 6
+"""How often a market is asked that may not know yet what it paid."""
+
+ASKING: Final = 600 * MICRO
+"""Between two of these questions."""
+
 MENDING: Final = 60 * MICRO
 LONGEST: Final = 3600 * MICRO
 
@@ -78,6 +84,7 @@ class _Outcome:
     state: str = ""
     again: int = 0
     why: str | None = None
+    nothing_done: bool = False
 
 
 class PayingStage:
@@ -185,11 +192,12 @@ class PayingStage:
                 said = _made(market, pay, again=due.attempts > 0)
         except Misconfigured as error:
             self._circuits.rest(name, MENDING)
-            outcome = _Outcome(due, again=now + MENDING, why=error.what)
+            outcome = _Outcome(due, "", now + MENDING, error.what, nothing_done=True)
         except TryLater as error:
             pause = round(min(error.after, 86_400.0) * MICRO)
             self._circuits.failed(name, pause)
-            outcome = _Outcome(due, again=now + max(pause, _wait(due)), why=error.what)
+            again = now + max(pause, _wait(due))
+            outcome = _Outcome(due, "", again, error.what, error.certain)
         except ConnectorError as error:
             outcome = _Outcome(due, "refused", why=error.what)
         except Exception as error:  # noqa: BLE001 - unknown: it is asked after first
@@ -199,7 +207,7 @@ class PayingStage:
             self._circuits.worked(name)
             if said:
                 return _Outcome(due, "paid")
-            outcome = _Outcome(due, "unknown", why=CAN_NOT_TELL)
+            outcome = _unsure(due, now)
         self._log.warning(
             "not-paid", connector=name, kind=due.kind, piece=due.piece, why=outcome.why
         )
@@ -222,7 +230,8 @@ class PayingStage:
         lease.check_epoch(tx, lease.SHARD, epoch)
         due, now = said.due, self._clock()
         if not said.state:
-            rows.put_off(tx, due, said.again, said.why or "")
+            tries = due.attempts + int(not said.nothing_done)
+            rows.put_off(tx, due, tries, said.again, said.why or "")
             return 0
         found = purse.lock_payments(tx, due.kind, due.abouts).values()
         mine = [
@@ -246,6 +255,13 @@ def _made(market: Paying, pay: Pay, *, again: bool) -> bool:
             return False
     (market.bonus if bonus else market.approve)(pay)
     return True
+
+
+def _unsure(due: DueRow, now: int) -> _Outcome:
+    """Ask a market later that can not tell yet; at last a person has to look."""
+    if due.attempts < ASKED:
+        return _Outcome(due, "", now + ASKING, CAN_NOT_TELL)
+    return _Outcome(due, "unknown", why=CAN_NOT_TELL)
 
 
 def _wait(due: DueRow) -> int:

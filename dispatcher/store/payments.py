@@ -268,12 +268,12 @@ def count_try(tx: Tx, due: DueRow, until: int) -> None:
     )
 
 
-def put_off(tx: Tx, due: DueRow, until: int, why: str) -> None:
-    """Try a payment again at a moment; say why it did not work."""
+def put_off(tx: Tx, due: DueRow, tries: int, until: int, why: str) -> None:
+    """Try a payment again at a moment; say how often it was, and why it did not work."""
     tx.execute(
-        "UPDATE payment SET due = ?, why = ? WHERE kind = ? AND about = ANY(?)"
-        " AND state = 'due'",
-        [until, why, due.kind, list(due.abouts)],
+        "UPDATE payment SET attempts = ?, due = ?, why = ? WHERE kind = ?"
+        " AND about = ANY(?) AND state = 'due'",
+        [tries, until, why, due.kind, list(due.abouts)],
     )
 
 

@@ -58,6 +58,12 @@ class Prolific:
     submissions: dict[str, dict[str, Any]] = field(default_factory=dict)
     secret: str = ""
     subscriptions: list[dict[str, Any]] = field(default_factory=list)
+    currency: str = "GBP"
+    balance: int = 100_000
+    bulks: list[tuple[str, int]] = field(default_factory=list)
+    slow: bool = False  # bonuses are paid minutes after the call
+    under_way: list[tuple[str, int]] = field(default_factory=list)
+    paid: list[tuple[str, int]] = field(default_factory=list)  # participant, cents
 
     @property
     def url(self) -> str:
@@ -99,7 +105,7 @@ class Prolific:
         self.submissions[session] = {
             "id": session, "study_id": study["id"], "participant_id": participant,
             "status": "ACTIVE", "started_at": "2026-01-02T03:04:05Z",
-            "has_siblings": False,
+            "has_siblings": False, "bonus_payments": [],
         }  # fmt: skip
         return session
 
@@ -136,6 +142,20 @@ class Prolific:
 
     def end(self, session: str, state: str) -> None:
         self.submissions[session]["status"] = state
+
+    def hand_in(self, session: str) -> None:
+        """The participant brings the code: the study has no place left."""
+        submission = self.submissions[session]
+        study = self.studies[submission["study_id"]]
+        submission["status"] = study["status"] = "AWAITING REVIEW"
+
+    def catch_up(self) -> None:
+        """Pay the bonuses that were asked for."""
+        for session, cents in self.under_way:
+            submission = self.submissions[session]
+            submission["bonus_payments"].append(cents)
+            self.paid.append((submission["participant_id"], cents))
+        self.under_way.clear()
 
     # -- what researchers call ---------------------------------------------------------
 
@@ -232,6 +252,55 @@ class Prolific:
                 "_links": {"next": {"href": following}}}  # fmt: skip
         return reply(200, told)
 
+    def read_submission(self, number, *, told, asked) -> Reply:
+        kept = self.submissions.get(number)
+        if kept is None:
+            return MISSING
+        whole = {name: text for name, text in kept.items() if name != "participant_id"}
+        return reply(200, {**whole, "participant": kept["participant_id"]})
+
+    def move_submission(self, number, *, told, asked) -> Reply:
+        kept = self.submissions.get(number)
+        if kept is None:
+            return MISSING
+        assert told == {"action": "APPROVE"}, "nothing is ever rejected"
+        if kept["status"] == "AWAITING REVIEW":
+            reward = self.studies[kept["study_id"]]["reward"]
+            kept["status"] = "APPROVED"
+            self.paid.append((kept["participant_id"], reward))
+            self.balance -= reward
+        elif kept["status"] != "APPROVED":  # the same request twice is ignored
+            return reply(400, {"error": {"title": "Error"}})
+        return reply(200, kept)
+
+    def read_balance(self, workspace, *, told, asked) -> Reply:
+        assert workspace == WORKSPACE
+        return reply(200, {
+            "currency_code": self.currency, "total_balance": self.balance,
+            "available_balance": self.balance,
+        })  # fmt: skip
+
+    def set_up_bonus(self, *, told, asked) -> Reply:
+        """One line: a submission of the study, and units of the currency."""
+        found = re.fullmatch(r"(\w+),(\d+)\.(\d\d)\n", told["csv_bonuses"])
+        kept = self.submissions.get(found[1]) if found else None
+        if kept is None or kept["study_id"] != told["study_id"]:
+            return reply(400, {"error": {"title": "Error"}})
+        cents = int(found[2]) * 100 + int(found[3])
+        self.bulks.append((found[1], cents))
+        return reply(201, {"id": f"b{len(self.bulks)}", "total_amount": cents})
+
+    def pay_bonus(self, number, *, told, asked) -> Reply:
+        """Not idempotent: every call pays."""
+        session, cents = self.bulks[int(number) - 1]
+        if cents > self.balance:
+            return reply(400, {"error": {"title": "Error"}})
+        self.balance -= cents
+        self.under_way.append((session, cents))
+        if not self.slow:
+            self.catch_up()
+        return reply(202, {"message": "Payments are being processed"})
+
     def read_secrets(self, *, told, asked) -> Reply:
         known = {"id": "1", "value": self.secret, "workspace_id": WORKSPACE}
         return reply(200, {"results": [known] if self.secret else []})
@@ -288,6 +357,11 @@ _ROUTES = (
     ("POST", r"/api/v1/studies/(\w+)/transition/", Prolific.move_study),
     ("GET", r"/api/v1/projects/(\w+)/studies/", Prolific.list_studies),
     ("GET", r"/api/v1/submissions/", Prolific.list_submissions),
+    ("POST", r"/api/v1/submissions/bonus-payments/", Prolific.set_up_bonus),
+    ("GET", r"/api/v1/submissions/([\w-]+)/", Prolific.read_submission),
+    ("POST", r"/api/v1/submissions/(\w+)/transition/", Prolific.move_submission),
+    ("POST", r"/api/v1/bulk-bonus-payments/b(\d+)/pay/", Prolific.pay_bonus),
+    ("GET", r"/api/v1/workspaces/(\w+)/balance/", Prolific.read_balance),
     ("GET", r"/api/v1/hooks/secrets/", Prolific.read_secrets),
     ("POST", r"/api/v1/hooks/secrets/", Prolific.make_secret),
     ("GET", r"/api/v1/hooks/subscriptions/", Prolific.list_subscriptions),

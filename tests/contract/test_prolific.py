@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
+from functools import partial
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import jwt
@@ -17,16 +19,21 @@ from connectors.base import (
     Handle,
     Identity,
     Item,
+    Money,
     Offer,
-    Outcome,
+    Pay,
+    PayKind,
+    Progress,
     Rejected,
     Settings,
+    Submission,
     TryLater,
     Visit,
 )
-from connectors.contract import NOW, Bench, offer_for
+from connectors.contract import NOW, REWARD, Bench, offer_for
 from connectors.errors import Misconfigured
 from connectors.listing_contract import ListingContract
+from connectors.pay_contract import PayingContract
 from connectors.prolific import CONNECTOR, Prolific
 from tests.contract.prolific_server import (
     PROJECT,
@@ -55,7 +62,7 @@ def server() -> Iterator[Server]:
 
 def values(server: Server, **more: str) -> dict[str, str]:
     return {
-        "workspace": WORKSPACE, "project": PROJECT, "page": ARRIVAL, "reward": "120",
+        "workspace": WORKSPACE, "project": PROJECT, "page": ARRIVAL,
         "minutes": "10", "url": server.url, "allow_private": "127.0.0.1", **more,
     }  # fmt: skip
 
@@ -68,7 +75,7 @@ def open_at(server: Server, secret: bytes = SECRET, **more: str) -> Prolific:
 
 
 def offer(key: str = "k1", account: str = PID) -> Offer:
-    return Offer(key, account=account, items=ITEMS, link=f"{PAGE}/")
+    return Offer(key, account=account, items=ITEMS, link=f"{PAGE}/", reward=REWARD)
 
 
 def visit_of(link: str) -> Visit:
@@ -127,7 +134,23 @@ def forged(server: Server) -> list[Visit]:
     ]
 
 
-class TestProlific(ListingContract):
+@contextmanager
+def losing(server: Server, *ends: str) -> Iterator[None]:
+    """Let Prolific do what is asked by these paths, and its answer be lost."""
+    respond = server.receiver.respond
+
+    def cut(request):
+        told = respond(request)
+        return None if request.path.endswith(ends) else told
+
+    server.receiver.respond = cut
+    try:
+        yield
+    finally:
+        server.receiver.respond = respond
+
+
+class TestProlific(PayingContract, ListingContract):
     @pytest.fixture
     def bench(self, server: Server) -> Bench:
         numbers = itertools.count()
@@ -137,20 +160,16 @@ class TestProlific(ListingContract):
             study = study_of(server, open_at(server).publish(offered))
             return visit_of(server.link(server.take(account, study), now))
 
-        @contextmanager
         def answer_lost():
             """The study is published, and we never hear of it."""
-            respond = server.receiver.respond
+            return losing(server, "/transition/")
 
-            def cut(request):
-                told = respond(request)
-                return None if request.path.endswith("/transition/") else told
-
-            server.receiver.respond = cut
-            try:
-                yield
-            finally:
-                server.receiver.respond = respond
+        def end(state: str, handle: Handle, account: str) -> None:
+            session = server.take(account, study_of(server, handle))
+            if state == "AWAITING REVIEW":
+                server.hand_in(session)
+            else:
+                server.end(session, state)
 
         return Bench(
             open=lambda: open_at(server),
@@ -158,6 +177,12 @@ class TestProlific(ListingContract):
             copies=lambda _: len(server.studies),
             visit=visit,
             crash_after_accept=answer_lost,
+            submit=partial(end, "AWAITING REVIEW"),
+            give_up=partial(end, "RETURNED"),
+            payments=lambda who: [
+                Decimal(cents) / 100 for paid, cents in server.paid if paid == who
+            ],
+            lose_the_answer=lambda: losing(server, "/transition/", "/pay/"),
         )
 
 
@@ -258,21 +283,37 @@ def test_a_draft_whose_making_got_no_answer_is_looked_for(server):
     assert len(named) == len(set(named)) == 2
 
 
-@pytest.mark.parametrize("state", ["RETURNED", "TIMED-OUT", "SCREENED OUT", "REJECTED"])
-def test_a_study_handed_back_returns_its_tasks_and_recruits_nobody(server, state):
+@pytest.mark.parametrize(
+    ("state", "progress"),
+    [
+        ("RETURNED", Progress.GONE),
+        ("TIMED-OUT", Progress.GONE),
+        ("SCREENED OUT", Progress.GONE),
+        ("REJECTED", Progress.REJECTED),
+    ],
+)
+def test_a_study_handed_back_is_told_and_recruits_nobody(server, state, progress):
     market = open_at(server)
     study = study_of(server, market.publish(offer()))
     session = server.take(PID, study)
-    assert not market.collect("").answers
+    (open_,) = market.collect("").submissions
+    assert open_.progress is Progress.OPEN
     server.end(session, state)
-    told = market.collect("")
-    assert [(a.token, a.account, a.outcome) for a in told.answers] == [
-        ("task-1", PID, Outcome.RETURNED),
-        ("task-2", PID, Outcome.RETURNED),
-    ]
+    told = market.collect("").submissions
+    assert told == (Submission(session, study["id"], PID, progress),)
     assert study["status"] == "COMPLETED"
     assert not server.visible(PID)
-    assert {a.id for a in market.collect("").answers} == {a.id for a in told.answers}
+    assert market.collect("").submissions == told
+
+
+def test_a_study_that_was_stopped_untaken_is_told(server):
+    market = open_at(server)
+    handle = market.publish(offer())
+    assert market.collect("").submissions == ()
+    market.withdraw(handle)
+    number = handle.reference
+    told = market.collect("").submissions
+    assert told == (Submission(number, number, "", Progress.GONE),)
 
 
 @pytest.mark.parametrize("state", ["RESERVED", "ACTIVE", "PROCESSING", "BRAND NEW"])
@@ -280,7 +321,8 @@ def test_a_state_that_is_open_or_unknown_takes_nothing_back(server, state):
     market = open_at(server)
     study = study_of(server, market.publish(offer()))
     server.end(server.take(PID, study), state)
-    assert not market.collect("").answers
+    (told,) = market.collect("").submissions
+    assert told.progress is Progress.OPEN
     assert study["status"] == "ACTIVE"
 
 
@@ -297,7 +339,9 @@ def test_the_cursor_passes_what_has_ended_and_waits_for_what_has_not(server):
     session = server.take(PID, two)
     server.end(session, "RETURNED")
     later = market.collect(cursor)
-    assert [a.token for a in later.answers] == ["task-1", "task-2"]
+    assert [(s.id, s.progress) for s in later.submissions if s.id == session] == [
+        (session, Progress.GONE)
+    ]
     assert market.collect(later.cursor).cursor == three["date_created"]
 
 
@@ -308,7 +352,7 @@ def test_studies_of_others_in_the_project_are_left_alone(server):
         **study, "id": "theirs", "internal_name": "a survey", "filters": [],
     }  # fmt: skip
     server.end(server.take(PID, server.studies["theirs"]), "RETURNED")
-    assert not market.collect("").answers
+    assert not market.collect("").submissions
     assert server.studies["theirs"]["status"] == "ACTIVE"
 
 
@@ -366,8 +410,7 @@ def test_an_offer_for_another_page_is_refused(server):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"reward": "0"}, "reward"),
-        ({"reward": "1.5"}, "reward"),
+        ({"reward": "120"}, "reward"),  # the budget says it
         ({"minutes": "-3"}, "minutes"),
         ({"minutes": "9" * 40}, "minutes"),
         ({"review": "never"}, "review"),
@@ -489,4 +532,84 @@ def test_looking_goes_on_where_nobody_can_subscribe(server):
     market = open_at(server)
     study = study_of(server, market.publish(offer()))
     server.end(server.take(PID, study), "RETURNED")
-    assert market.collect("").answers
+    assert market.collect("").submissions
+
+
+# -- money -------------------------------------------------------------------------------
+
+
+def handed_in(server: Server, market: Prolific) -> Submission:
+    handle = market.publish(offer())
+    server.hand_in(server.take(PID, study_of(server, handle)))
+    (told,) = market.collect("").submissions
+    return told
+
+
+def bonus_of(piece: Submission, amount: str = "GBP:0.36") -> Pay:
+    return Pay("b-1", PayKind.BONUS, piece.id, piece.reference, piece.account,
+               Money.read(amount))  # fmt: skip
+
+
+def test_a_study_pays_what_the_offer_says_in_cents(server):
+    market = open_at(server)
+    assert study_of(server, market.publish(offer()))["reward"] == 120
+
+
+@pytest.mark.parametrize("reward", ["EUR:1.20", "GBP:1.205"])
+def test_a_reward_that_prolific_can_not_pay_is_told_before_anything_is_made(
+    server, reward
+):
+    wrong = replace(offer(), reward=Money.read(reward))
+    with pytest.raises((Misconfigured, Rejected)):
+        open_at(server).publish(wrong)
+    assert (server.groups, server.studies) == ({}, {})
+
+
+def test_a_bonus_is_set_up_once_and_paid_once(server):
+    market = open_at(server)
+    piece = handed_in(server, market)
+    market.bonus(bonus_of(piece))
+    assert server.bulks == [(piece.id, 36)]
+    assert server.paid == [(PID, 36)]
+
+
+def test_a_bonus_that_is_on_its_way_can_not_be_told_until_it_is_there(server):
+    market = open_at(server)
+    piece = handed_in(server, market)
+    server.slow = True
+    with losing(server, "/pay/"), pytest.raises(TryLater) as caught:
+        market.bonus(bonus_of(piece))
+    assert not caught.value.certain
+    assert market.paid(bonus_of(piece)) is None
+    server.catch_up()
+    assert market.paid(bonus_of(piece)) is True
+
+
+@pytest.mark.parametrize("end", ["/balance/", "/bonus-payments/"])
+def test_what_goes_wrong_before_the_second_step_surely_paid_nothing(server, end):
+    market = open_at(server)
+    piece = handed_in(server, market)
+    with losing(server, end), pytest.raises(TryLater) as caught:
+        market.bonus(bonus_of(piece))
+    assert caught.value.certain
+    assert server.paid == []
+
+
+def test_an_empty_workspace_is_told_and_sets_nothing_up(server):
+    market = open_at(server)
+    piece = handed_in(server, market)
+    server.balance = 35
+    with pytest.raises(Misconfigured, match="no money"):
+        market.bonus(bonus_of(piece))
+    assert server.bulks == []
+
+
+def test_nobody_is_paid_for_the_submission_of_another(server):
+    market = open_at(server)
+    piece = handed_in(server, market)
+    for change in ({"account": "another"}, {"reference": "st9"}):
+        wrong = replace(bonus_of(piece), **change)
+        for pay in (market.bonus, market.approve, market.paid):
+            with pytest.raises(Rejected):
+                pay(wrong)
+    assert server.paid == []

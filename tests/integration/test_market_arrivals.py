@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from starlette.testclient import TestClient
 
-from connectors.base import Item, Offer, Settings
+from connectors.base import Item, Money, Offer, Settings
 from connectors.prolific import CONNECTOR
 from dispatcher.stages.serving import Terms
 from dispatcher.store import hooks
@@ -33,7 +33,6 @@ def server():
 def market(server):
     values = {
         "workspace": WORKSPACE, "project": PROJECT, "page": f"{PAGE}/from/prolific",
-        "reward": "120",
         "minutes": "10", "url": server.url, "allow_private": "127.0.0.1",
     }  # fmt: skip
     secret = f"{TOKEN}\n{(b'k' * 32).hex()}\n".encode()
@@ -70,7 +69,8 @@ def client(app):
 
 def link(server, market, clock, pid: str = PID, key: str = "k1") -> str:
     """What the participant's browser is sent to."""
-    offer = Offer(key, account=pid, items=(Item("t1"),), link=PAGE)
+    pay = Money.read("GBP:1.20")
+    offer = Offer(key, account=pid, items=(Item("t1"),), link=PAGE, reward=pay)
     study = server.studies[market.publish(offer).reference]
     now = datetime.fromtimestamp(clock() / 1e6, UTC)
     return server.link(server.take(pid, study), now)

@@ -522,12 +522,43 @@ def test_a_market_that_can_not_tell_is_never_paid_twice_blindly(house, clock):
     house.outside.can_tell = False
     house.outside.after.append(TimeoutError("lost"))
     clock.advance(seconds=600)
-    for _ in range(4):
+    for _ in range(10):
         house.settle()
-        clock.advance(seconds=600)
+        clock.advance(seconds=601)
     assert len(both(market)) == 2
     assert house.payments()["field-1"] == "unknown"
     house.check_books()
+
+
+def test_a_market_that_can_tell_only_later_is_believed_then(house, clock):
+    market = submitted(house)
+    house.settle()
+    house.outside.can_tell = False
+    house.outside.after.append(TimeoutError("lost"))
+    for _ in range(3):
+        house.settle()
+        clock.advance(seconds=601)
+    house.outside.can_tell = True
+    house.settle()
+    assert len(both(market)) == 2
+    assert set(house.payments().values()) == {"paid"}
+
+
+@pytest.mark.parametrize(
+    "fault", [Misconfigured("no money"), TryLater("busy", certain=True)]
+)
+def test_what_surely_did_nothing_is_tried_again_at_a_market_that_can_not_tell(
+    house, clock, fault
+):
+    market = submitted(house)
+    house.settle()
+    house.outside.can_tell = False
+    house.outside.before.append(fault)
+    for _ in range(3):
+        house.settle()
+        clock.advance(seconds=301)
+    assert len(both(market)) == 2
+    assert set(house.payments().values()) == {"paid"}
 
 
 class Killed(BaseException):
