@@ -435,6 +435,7 @@ def test_friends_at_one_place_go_to_different_workers(case, kind):
     stage = linked(case, kind, 2, CAFE)
     drafted = stage.draft()
     stage.apply(drafted.plan_id)
+    assert drafted.summary["worst"]["f"] == "0"
     planned = {entry: account for account, entry in pairs(case)}
     assert planned["r1.a"] not in (planned["r2.a"], planned["r3.a"])
     book_all(case)
@@ -465,8 +466,12 @@ def test_a_cosine_below_its_limit_is_planned_where_none_can_be_zero(case):
         ("r4", "p2", 0, "a", "park", 9),
     )
     stage = linked(case, "cosine", 1, records)
-    stage.apply(stage.draft().plan_id)
+    drafted = stage.draft()
+    stage.apply(drafted.plan_id)
     assert len(pairs(case)) == 4
+    # 1/sqrt(82 * 82) is told, rounded up, and not the 0 that was not to be had
+    worst = {"rule": "tie", "f": "3049/250000", "limit": "3/10", "share": 0.0407}
+    assert drafted.summary["worst"] == worst
 
 
 def test_several_cosines_are_planned_below_the_lowest_of_their_limits(case):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import accumulate
+from math import ceil
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +15,15 @@ import numpy.typing as npt
 from dispatcher.stages.planning.backlog import Backlog
 from policies.encounters import spread
 from policies.expand import Expansion
-from policies.links import Links, Relation
-from policies.problem import Problem
+from policies.links import Links, Relation, alikeness
+from policies.problem import Pairs, Problem
 from policies.relations import LinkRule
 from policies.sets import InvalidProblem
 
 Ints = npt.NDArray[np.int64]
+
+STEPS: Final = 10**6
+"""Parts of 1 in which a cosine is told."""
 
 
 def loosened(
@@ -75,6 +81,35 @@ def loosened(
     kept = np.flatnonzero(~np.isin(problem.sets.owner, numbers))
     entries = np.arange(problem.n_entries)
     return replace(problem, sets=problem.sets.select(entries, kept), links=links)
+
+
+def worst_cosines(
+    loose: Problem, rules: Sequence[LinkRule], backlog: Backlog, plan: Pairs
+) -> list[Fraction]:
+    """Highest cosine of each rule, over what was shown and what is planned.
+
+    Parameters
+    ----------
+    loose : Problem
+        What :func:`loosened` made of these rules and this backlog.
+    rules : sequence of LinkRule
+    backlog : Backlog
+    plan : Pairs
+
+    Returns
+    -------
+    list of Fraction
+        Rounded up to 10^-6.
+    """
+    assert loose.links is not None, "a loosened problem has links"
+    sizes = [len(backlog.links[rule.relation].link) for rule in rules]
+    ends = np.cumsum(sizes)
+    held = loose.held(plan).union(loose.held(loose.history))
+    found = [Fraction(0)] * len(rules)
+    for alike in alikeness(loose.links, held.entry, held.adversary):
+        rule = int(np.searchsorted(ends, alike.link, side="right"))
+        found[rule] = max(found[rule], alike.share(Relation.COSINE))
+    return [Fraction(ceil(f * STEPS), STEPS) for f in found]
 
 
 def _members(

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from dispatcher.errors import DispatcherError, Infeasible, Unfinished
+from dispatcher.stages.planning.cosines import worst_cosines
 from dispatcher.stages.planning.translation import Translation
 from policies.certificates import safe_number
 from policies.document.policy import Scope
@@ -61,7 +62,7 @@ def summary(made: Translation, solution: Solution) -> Summary:
         "utility": str(solution.value),
         "utility_by": made.utility and f"plugin:{made.utility}",
         "best": str(solution.bound),
-        "worst": worst(made, judged.by_property) if judged else None,
+        "worst": worst(made, _reached(made, solution)) if judged else None,
         "complete": judged.complete if judged else 0,
         "past": judged.past if judged else 0,
         "cores": [told(made, core) for core in solution.cores],
@@ -85,6 +86,18 @@ def worst(made: Translation, by_property: Sequence[Fraction]) -> Summary | None:
         "limit": str(rule.tau),
         "share": round(float(share), 4),
     }
+
+
+def _reached(made: Translation, solution: Solution) -> list[Fraction]:
+    """Worst f of each rule; of cosines their own, not that of the sets against them."""
+    assert solution.judged is not None, "a plan was judged"
+    found = list(solution.judged.by_property)
+    if made.loose is not None:
+        rules = made.cosines
+        worst_of = worst_cosines(made.loose, rules, made.backlog, solution.plan)
+        for rule, f in zip(rules, worst_of, strict=True):
+            found[made.expansion.rules.index(rule)] = f
+    return found
 
 
 def told(made: Translation, core: Core) -> Summary:

@@ -112,11 +112,16 @@ class Translation:
     @property
     def stricter(self) -> frozenset[int]:
         """Properties whose sets ask more than the policy: those of cosines."""
-        return frozenset(
-            i
-            for i, rule in enumerate(self.expansion.rules)
+        return frozenset(map(self.expansion.rules.index, self.cosines))
+
+    @property
+    def cosines(self) -> list[LinkRule]:
+        """The rules of cosines, in their order."""
+        return [
+            rule
+            for rule in self.expansion.rules
             if isinstance(rule, LinkRule) and rule.kind is Kind.COSINE
-        )
+        ]
 
 
 def workforce(
@@ -195,12 +200,10 @@ def translate(
         worth = by_record(force.worth, fields, backlog.record, kind)
         problem = _valued(problem, worth, force.policy, people)
     made = Translation(problem, expansion, backlog, people, fields, kind)
-    cosines = [expansion.rules[number] for number in sorted(made.stricter)]
-    rules = [rule for rule in cosines if isinstance(rule, LinkRule)]
     names = np.array(fields)[kind] if len(kind) else np.empty(0, np.str_)
     return replace(
         made,
-        loose=loosened(problem, expansion, rules, backlog, names),
+        loose=loosened(problem, expansion, made.cosines, backlog, names),
         utility=force.policy.budget.utility,
     )
 
