@@ -97,7 +97,7 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
     "payment": {
         "reserved": frozenset({"due", "released", "held", "paid", "refused"}),
         "released": frozenset({"reserved"}),  # it came in after all
-        "due": frozenset({"paid", "refused", "unknown", "held"}),
+        "due": frozenset({"paid", "unknown", "held", "refused"}),
         "held": frozenset({"due", "paid", "refused"}),  # a person looks
         "unknown": frozenset({"due", "paid", "refused"}),  # a person looks
         "refused": frozenset({"reserved"}),  # a person asked for it once more

@@ -1,8 +1,8 @@
 """The Prolific market: one study for each worker's batch, on our own task page.
 
 Settings: ``workspace`` and ``project`` (ids at Prolific), ``page`` (where they
-arrive: ``worker_url``, ``/from/`` and this connector's name), ``reward`` (whole cents for one study) and ``minutes``
-(how long one takes) are required. ``title``, ``description`` (what participants read),
+arrive: ``worker_url``, ``/from/`` and this connector's name) and ``minutes`` (how long
+one study takes) are required; what one pays is the run's budget's. ``title``, ``description`` (what participants read),
 ``review`` (``manual``, the default, or ``automatic``: who approves), ``url`` (where the
 interface begins) and ``allow_private`` (hosts of the own network that may be reached)
 may be given. Secret, two lines: the API token, and 32 random bytes in hex, which hide

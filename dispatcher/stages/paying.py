@@ -199,7 +199,7 @@ class PayingStage:
             again = now + max(pause, _wait(due))
             outcome = _Outcome(due, "", again, error.what, error.certain)
         except ConnectorError as error:
-            outcome = _Outcome(due, "refused", why=error.what)
+            outcome = _Outcome(due, "held", why=error.what)
         except Exception as error:  # noqa: BLE001 - unknown: it is asked after first
             self._circuits.failed(name, after=FAULTS)
             outcome = _Outcome(due, again=now + _wait(due), why=type(error).__name__)
@@ -238,7 +238,7 @@ class PayingStage:
             row for row in found if row.state == "due"
         ]  # a person may have moved it
         purse.move(tx, mine, said.state, now=now, why=said.why)
-        if due.kind == "reward" and said.state == "refused":
+        if due.kind == "reward" and said.state == "held":
             _hold_fields(tx, due.piece, now)
         return len(mine)
 

@@ -51,6 +51,13 @@ class BudgetRow(NamedTuple):
         # a clock that was put back gives no second allowance for the same day
         return self.day_taken if now // DAY <= self.day else 0
 
+    def used_up(self, now: int) -> str:
+        """What stops new work: ``cap``, ``day`` or, where nothing does, an empty word."""
+        price = self.bonus or self.reward or 1
+        if self.cap - self.taken < price:
+            return "cap"
+        return "day" if self.room(now) < price else ""
+
     def fee_of(self, amount: int) -> int:
         """What a market adds to an amount, rounded up."""
         return -(-amount * self.fee // UNIT)

@@ -356,13 +356,13 @@ def counts(tx: Tx) -> dict[str, int]:
     return {state: int(count) for state, count in tx.rows(text)}
 
 
-def waiting_offers(tx: Tx, connectors: Sequence[str]) -> int:
-    """Offers to markets that pay that were put off before they were tried."""
+def waiting_offers(tx: Tx, now: int) -> int:
+    """Offers that were put off untried: there is no money for them."""
     text = (
         "SELECT count(*) FROM outbox WHERE kind = 'offer' AND state = 'ready'"
-        " AND attempts = 0 AND due > created_at AND connector = ANY(?)"
+        " AND attempts = 0 AND created_at < due AND due > ?"
     )
-    return int(tx.value(text, [list(connectors)]))
+    return int(tx.value(text, [now]))
 
 
 def fields_in_state(tx: Tx, pieces: Sequence[int], state: str) -> list[PaymentRow]:

@@ -61,7 +61,7 @@ def test_a_budget_is_set_piece_by_piece_and_shown_exactly(run, place):
         "run": "default", "cap": "GBP:100.00", "per_day": "GBP:20.50",
         "reward": "GBP:0.00", "bonus": "GBP:0.125", "fee_percent": "33.3333",
         "promised": "GBP:0.00", "paid": "GBP:0.00", "today": "GBP:0.00",
-        "room": "GBP:20.50",
+        "room": "GBP:20.50", "used_up": "",
     }  # fmt: skip
     budget(run, "--per-day", "none")
     shown = run("runs", "budget", "show", "default").out
@@ -200,3 +200,27 @@ def test_mistakes_about_payments_are_told_and_change_nothing(run, place, words, 
     assert "fix:" in refused.err
     with open_store(place) as store, store.read() as tx:
         assert tx.value("SELECT state FROM payment") == "reserved"
+
+
+def test_status_tells_what_is_spent_and_what_needs_a_decision(run, place):
+    budget(run, "--cap", "GBP:1", "--bonus", "GBP:0.90")
+    promise(place, field(1, 90))
+    promise(place, field(2, 10), move="held")
+    told = json.loads(run("status", "--json").out)
+    assert told["budgets"][0]["used_up"] == "cap"
+    assert told["payments"] == {"due": 1, "held": 1}
+    shown = run("status").out
+    assert "money    default: GBP:0.00 paid" in shown
+    assert "the budget of run default is used up" in shown
+    assert "1 payment waits for your decision" in shown
+
+
+def test_a_used_up_day_is_told_and_needs_nobody(run, place):
+    budget(run, "--cap", "GBP:5", "--per-day", "GBP:1", "--bonus", "GBP:0.90")
+    with open_store(place) as store, store.write() as tx:
+        held = rows.lock_budgets(tx, [1])[1]
+        now = 4_000_000_000_000_000  # no clock is past that day
+        assert rows.reserve(tx, held, [field(1, 90)], now=now, actor="test")
+    shown = run("status").out
+    assert "today's allowance is used up" in shown
+    assert "is used up, and nothing new" not in shown

@@ -339,7 +339,7 @@ def test_what_is_answered_after_its_piece_was_settled_is_held(house, clock):
     ]
 
 
-def test_a_piece_that_is_not_paid_leaves_its_fields_to_a_person(house):
+def test_what_a_market_will_not_pay_is_left_to_a_person_fields_and_all(house):
     house.budget(bonus=12)
     ann = planned(house)
     house.offer()
@@ -348,9 +348,10 @@ def test_a_piece_that_is_not_paid_leaves_its_fields_to_a_person(house):
     house.outside.before.append(Rejected("timed out there"))
     house.settle()
     assert house.payments() == {
-        "field-1": "held", "field-2": "held", "reward-1": "refused",
+        "field-1": "held", "field-2": "held", "reward-1": "held",
     }  # fmt: skip
-    assert house.taken() == (24, 0)
+    assert house.payment("reward", 1).why == "timed out there"
+    assert house.taken() == (144, 0)
     house.check_books()
 
 

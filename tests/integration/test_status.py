@@ -111,6 +111,9 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_told():
         "counts": {"quarantined": 3},
         "results": {"conflict": 2},
         "burnt": {},
+        "budgets": [],
+        "payments": {"unknown": 1, "held": 1},
+        "waiting_for_money": 2,
         "paused": {},
         "workers": {"active": 3, "stopped": 2},
         "pilots": [{"run": "x", "let_go": 2, "waiting": 1}],
@@ -123,4 +126,6 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_told():
         "2 workers are below the accuracy floor and given nothing new: "
         "dispatcher workers list, then dispatcher workers show ACCOUNT",
         "run x has a pilot, 1 record waits: dispatcher runs pilot show x, then accept",
+        "2 offers wait for money: dispatcher runs budget show",
+        "2 payments wait for your decision: dispatcher payments list",
     ]

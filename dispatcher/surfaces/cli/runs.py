@@ -83,7 +83,7 @@ def set_budget(
         membership.add_event(tx, now, "cli", "budget.set", {"run": run_id, **detail})
     document = {"run": run, **spelt(row, now)}
     context.show({"schema": "dispatcher.budget/1", **document}, lay_out(document))
-    if row.room(now) <= 0:
+    if row.used_up(now):
         context.say("nothing new is begun: as much, or more, is taken already")
 
 
@@ -161,6 +161,7 @@ def spelt(row: BudgetRow, now: int) -> dict[str, Any]:
         "paid": text(row.paid),
         "today": text(row.taken_today(now)),
         "room": text(row.room(now)),
+        "used_up": row.used_up(now),
     }
 
 

@@ -75,6 +75,7 @@ def collect(store: Store, now: int) -> dict[str, Any]:
             "sealed_minutes_ago": (now - seal[1]) // MINUTE if seal else None,
             "paused": pauses.paused(tx),
             "down": [row._asdict() for row in metering.down(tx)],
+            **_money(tx, now),
             "held_back": [row._asdict() for row in rows.held_back(tx)],
         }
         version = found["policy_version"]
@@ -95,9 +96,25 @@ def _pilots(tx: Tx) -> list[dict[str, Any]]:
     from dispatcher.store import pilots
 
     return [
-        {"run": one.name, "let_go": one.opened, "waiting": pilots.waiting(tx, one.run_id)}
+        {
+            "run": one.name,
+            "let_go": one.opened,
+            "waiting": pilots.waiting(tx, one.run_id),
+        }
         for one in pilots.under_way(tx)
     ]
+
+
+def _money(tx: Tx, now: int) -> dict[str, Any]:
+    """Return budgets in words, payments by state, and offers that wait for money."""
+    from dispatcher.store import payments
+    from dispatcher.surfaces.cli import runs
+
+    return {
+        "budgets": runs.documents(tx, now),
+        "payments": payments.counts(tx),
+        "waiting_for_money": payments.waiting_offers(tx, now),
+    }
 
 
 def _plan(row: PlanRow) -> dict[str, Any]:
@@ -169,7 +186,26 @@ def needs(found: dict[str, Any]) -> list[str]:
         f"{_count(one['waiting'], 'record waits', 'records wait')}: dispatcher runs pilot show {one['run']}, then accept"
         for one in found["pilots"]
     ]
+    said += _money_needs(found)
     said += [f"{scope} is paused: {why}" for scope, why in found["paused"].items()]
+    return said
+
+
+def _money_needs(found: dict[str, Any]) -> list[str]:
+    """Sentences about money that only a person can decide."""
+    said = [
+        f"the budget of run {one['run']} is used up, and nothing new is begun: "
+        f"dispatcher runs budget set {one['run']} --cap ..."
+        for one in found["budgets"]
+        if one["used_up"] == "cap"
+    ]
+    if found["waiting_for_money"]:
+        offers = _count(found["waiting_for_money"], "offer waits", "offers wait")
+        said.append(f"{offers} for money: dispatcher runs budget show")
+    open_ = sum(found["payments"].get(state, 0) for state in ("held", "unknown"))
+    if open_:
+        waits = _count(open_, "payment waits", "payments wait")
+        said.append(f"{waits} for your decision: dispatcher payments list")
     return said
 
 
@@ -210,6 +246,12 @@ def lay_out(found: dict[str, Any]) -> str:
             f"plan     {found['plan']['plan']} in force   "
             f"{_count(found['plan']['pairs'], 'showing', 'showings')} planned   "
             f"complete sets {found['plan']['complete']}   {nearest}".rstrip(),
+        )
+    for one in found["budgets"]:
+        today = "   today's allowance is used up" if one["used_up"] == "day" else ""
+        lines.append(
+            f"money    {one['run']}: {one['paid']} paid · {one['promised']} promised or "
+            f"owed · room {one['room']} of {one['cap']}{today}"
         )
     if found["needs_you"]:
         lines.append("needs you")
