@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.markets.turkle_run import Sizes, run
+from tests.markets.running import Sizes
+from tests.markets.turkle_run import run
 
 
 @pytest.mark.markets

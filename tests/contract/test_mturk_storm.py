@@ -1,0 +1,16 @@
+"""The short form of the storm of pieces of work at the emulated MTurk."""
+
+import pytest
+
+import connectors.mturk.api
+from tests.markets.mturk_storm import run
+
+
+@pytest.mark.parametrize("share", [0.05, 0.15])
+def test_no_hit_and_no_bonus_is_doubled_whatever_fails(monkeypatch, share):
+    monkeypatch.setattr(connectors.mturk.api, "_FIRST_WAIT", 0.001)
+    found = run(15, workers=5, share=share)
+    assert not found["wrong"], found
+    assert {"throttle", "lost", "fault before", "fault after"} <= set(
+        found["faults_made"]
+    )
