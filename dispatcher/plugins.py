@@ -30,6 +30,7 @@ BUILT_IN: Final[Mapping[str, str]] = {
     "turkle": "connectors.turkle:CONNECTOR",
     "webhook": "connectors.webhook:CONNECTOR",
 }
+_PAYS: Final = ("approve", "bonus", "paid")
 _VERBS: Final = {
     Role.MARKET: ("publish", "find", "withdraw", "arrive", "collect"),
     Role.FEED: ("send", "find"),
@@ -158,6 +159,21 @@ def feeds_of(configured: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
     )
 
 
+def paying_of(configured: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
+    """Names of the connectors of the settings that pay their workers; opens none.
+
+    Raises
+    ------
+    Invalid
+        A kind that there is not.
+    """
+    return frozenset(
+        name
+        for name, values in configured.items()
+        if load_plugin(values.get("kind", name)).manifest.pays
+    )
+
+
 def open_connector(
     name: str,
     values: Mapping[str, str],
@@ -195,11 +211,12 @@ def open_connector(
             f"connector {name!r}: {error.what}", why=error.why, fix=error.fix
         ) from error
     manifest = plugin.declared(own)
-    lacking = [v for v in _VERBS[manifest.role] if not callable(_attribute(opened, v))]
+    verbs = (*_VERBS[manifest.role], *(_PAYS if manifest.pays else ()))
+    lacking = [verb for verb in verbs if not callable(_attribute(opened, verb))]
     if lacking:
         raise Invalid(
             f"the connector {plugin.name!r} lacks {', '.join(lacking)}",
-            why=f"a {manifest.role.value} has {', '.join(_VERBS[manifest.role])}",
+            why=f"what declares itself so has {', '.join(verbs)}",
             fix="tell the author: connectors.contract would have found it",
         )
     if _attribute(opened, "manifest") != manifest:

@@ -333,6 +333,12 @@ def runs_of(tx: Tx, entry_ids: Sequence[int]) -> dict[int, int]:
     return {int(run_id): int(count) for run_id, count in found}
 
 
+def accounts_of(tx: Tx, connectors: Sequence[str]) -> frozenset[int]:
+    """Accounts of some connectors."""
+    text = "SELECT id FROM account WHERE connector = ANY(?)"
+    return frozenset(row[0] for row in tx.rows(text, [connectors]))
+
+
 def piece_in_hand(tx: Tx, account_id: int) -> tuple[int, str] | None:
     """Piece of work that an account has open: its message and currency."""
     row = tx.one(

@@ -8,7 +8,8 @@ import pytest
 from dispatcher.errors import Conflict, Infeasible, NotFound, Unfinished
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.stages.planning import Planning
-from dispatcher.store import lease
+from dispatcher.store import lease, money
+from dispatcher.store.money import UNIT
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 TWO = "\n".join(f'{f} = {{ ask = "transcribe", answers = 2 }}' for f in "abcd")
@@ -557,3 +558,52 @@ def test_what_lies_at_a_feed_is_no_answer_once_somebody_is_asked(case):
     asked = PUBLISHED.replace("b = {}", 'b = { ask = "transcribe" }')
     case.apply(policy(PAIR, fields=asked, name="two"))
     assert planning.draft(seed=1).summary["pairs"] == 1
+
+
+# -- what it costs -----------------------------------------------------------------------
+
+
+def budget(case, run_id: int = 1, **more: int) -> None:
+    told = {"cap": 10, "reward": 0, "bonus": 1, "fee": 0} | more
+    row = money.no_budget(run_id, "GBP")._replace(
+        **{name: parts * UNIT for name, parts in told.items()}
+    )
+    with case.store.write() as tx:
+        money.put_budget(tx, row, 1)
+
+
+def test_a_plan_says_what_it_costs_and_whether_there_is_room(case):
+    ready(case, accounts=("x/ann", "x/bob"))
+    case.load(*((f"r{i}", "p", None, "ab") for i in range(3)))
+    planning = Planning(case.store, case.tick, pays=frozenset("x"))
+    assert planning.draft(seed=1).summary["costs"] == []
+    budget(case, reward=2, fee=1)  # a market that adds as much again
+    (cost,) = planning.draft(seed=1).summary["costs"]
+    # 6 fields at 1, 2 accounts with a piece of work at 2 each, and all that once more
+    assert cost == {
+        "run": "default", "fields": 6, "pieces": 2, "total": "GBP:20.00",
+        "room": "GBP:10.00", "enough": False, "enough_today": False,
+    }  # fmt: skip
+
+
+def test_work_that_no_market_pays_has_no_pieces_and_no_fee(case):
+    planning = ready(case)
+    case.load(*((f"r{i}", "p", None, "ab") for i in range(3)))
+    budget(case, reward=2, fee=1)
+    (cost,) = planning.draft(seed=1, dry_run=True).summary["costs"]
+    assert (cost["pieces"], cost["total"], cost["enough"]) == (0, "GBP:6.00", True)
+
+
+def test_each_run_pays_for_its_own_fields(case):
+    planning = ready(case)
+    case.load(*((f"r{i}", "p", None, "ab") for i in range(3)))
+    with case.store.write() as tx:
+        tx.execute("INSERT INTO run (id, name, state, created_at)"
+                   " VALUES (2, 'other', 'active', 1)")  # fmt: skip
+        tx.execute("UPDATE record SET run_id = 2 WHERE id = 1")
+    budget(case)
+    budget(case, 2, bonus=2)
+    costs = planning.draft(seed=1).summary["costs"]
+    assert [(c["fields"], c["total"]) for c in costs] == [
+        (4, "GBP:4.00"), (2, "GBP:4.00"),
+    ]  # fmt: skip

@@ -25,6 +25,7 @@ from dispatcher.ledger.standing import InForce, current_policy, no_policy
 from dispatcher.log import get_logger
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.choosing import check_algorithm
+from dispatcher.stages.planning.costing import costs
 from dispatcher.stages.planning.telling import Summary, refusal, summary, told
 from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store import Clock, Store, Tx, lease
@@ -82,6 +83,8 @@ class Planning:
     feeds : frozenset of str
         Names of the connectors that are feeds: their accounts get the fields without
         ``ask``, and nobody else does.
+    pays : frozenset of str
+        Names of the connectors that pay their workers themselves.
     """
 
     def __init__(
@@ -91,9 +94,10 @@ class Planning:
         *,
         rest: float = REST,
         feeds: frozenset[str] = frozenset(),
+        pays: frozenset[str] = frozenset(),
     ) -> None:
         self._store = store
-        self._feeds = feeds
+        self._feeds, self._pays = feeds, pays
         self._clock = clock
         self._rest = rest
         self._rests_until = 0
@@ -154,6 +158,9 @@ class Planning:
             rng = np.random.default_rng(seed)
             raise refusal(made, solution, rng, chosen)
         numbers = summary(made, solution) | {"base": base}
+        planned = _assignments(made, solution, np.random.default_rng(seed))
+        with self._store.read() as tx:
+            numbers["costs"] = costs(tx, planned, self._pays, self._clock())
         if dry_run or not (len(solution.plan) or len(solution.held)):
             return Drafted(None, solution.verdict, numbers)
         plan_id = self._write(force, made, solution, numbers, algorithm, seed, epoch)

@@ -54,7 +54,7 @@ def plan(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from dispatcher.plugins import feeds_of
+    from dispatcher.plugins import feeds_of, paying_of
     from dispatcher.stages.planning import Planning
     from dispatcher.strategies import find_solver
 
@@ -62,7 +62,8 @@ def plan(
     find_solver(algorithm)
     with context.open_store() as store:
         feeds = feeds_of(context.config.connectors)
-        planning = Planning(store, wall_clock, feeds=feeds)
+        pays = paying_of(context.config.connectors)
+        planning = Planning(store, wall_clock, feeds=feeds, pays=pays)
         drafted = planning.draft(
             partial=partial,
             dry_run=dry_run,
@@ -215,6 +216,17 @@ def _reserve(numbers: dict[str, Any]) -> list[str]:
     ]
 
 
+def _cost(one: dict[str, Any]) -> str:
+    """Say what a plan costs one run."""
+    work = count(one["fields"], "field")
+    if one["pieces"]:
+        work += f", {count(one['pieces'], 'piece')} of work at least"
+    lacks = "" if one["enough"] else "   NOT ENOUGH: dispatcher runs budget set"
+    if one["enough"] and not one["enough_today"]:
+        lacks = "   more than today's allowance"
+    return f"  cost         {one['run']}: {one['total']} ({work}), room {one['room']}{lacks}"
+
+
 def numbers_of(numbers: dict[str, Any]) -> str:
     """Lay the numbers of a plan out for people."""
     best = Fraction(numbers["best"])
@@ -239,5 +251,6 @@ def numbers_of(numbers: dict[str, Any]) -> str:
             *_reserve(numbers),
             f"  utility      {share:.3f} of the best without limits{by}",
             f"  worst share  {nearest}   complete sets: {numbers['complete']}",
+            *(_cost(one) for one in numbers.get("costs", [])),
         ]
     )
