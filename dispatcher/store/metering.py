@@ -81,6 +81,15 @@ def answers(tx: Tx) -> list[tuple[str, str, int]]:
     return [(name, verdict, int(count)) for name, verdict, count in tx.rows(text)]
 
 
+def payments(tx: Tx) -> list[tuple[str, str, int]]:
+    """Payments by connector and state."""
+    text = (
+        "SELECT connector, state, count(*) FROM payment GROUP BY connector, state"
+        " ORDER BY connector, state"
+    )
+    return [(name, state, int(count)) for name, state, count in tx.rows(text)]
+
+
 def chain_lengths(tx: Tx) -> dict[int, int]:
     """Length of every chain."""
     text = "SELECT id, seq FROM chain"

@@ -44,6 +44,7 @@ from dispatcher.store import (
 from dispatcher.store import status as rows
 from dispatcher.store.transaction import Tx
 from dispatcher.surfaces.event_metrics import PREFIX, Events
+from dispatcher.surfaces.money_metrics import money_metrics
 
 SECOND: Final = 1_000_000
 REST: Final = 10.0
@@ -185,6 +186,7 @@ class Tables(Collector):
                     *self._fields(tx),
                     *self._messages(tx),
                     *self._ledger(tx),
+                    *money_metrics(tx),
                     _gauge("store_up", "Whether the store answers.", 1),
                 ]
         except DispatcherError:

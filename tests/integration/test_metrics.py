@@ -14,7 +14,8 @@ from dispatcher import access, meters
 from dispatcher.ledger.members import merge
 from dispatcher.ledger.nearness import Nearness
 from dispatcher.ledger.shipping import attach
-from dispatcher.store import lease, metering, moments
+from dispatcher.store import lease, metering, moments, money
+from dispatcher.store.money import UNIT
 from dispatcher.surfaces import metrics
 from dispatcher.surfaces.console import console_app
 from dispatcher.surfaces.event_metrics import Events
@@ -63,6 +64,8 @@ NAMES = {
     "agreement_ratio": ("gauge", {"field"}),
     "gold_right_ratio": ("gauge", {"field"}),
     "workers": ("gauge", {"state"}),
+    "budget_amount": ("gauge", {"currency", "kind"}),
+    "payments": ("gauge", {"connector", "state"}),
     "store_bytes": ("gauge", set()),
     "backup_last_success_timestamp_seconds": ("gauge", set()),
     "ledger_last_verified_timestamp_seconds": ("gauge", set()),
@@ -210,6 +213,10 @@ def busy(case, seen):
             " summary, created_at) VALUES (1, 1, 'applied', 'SOLVED', 'auto', 1, ?, 1)",
             [json.dumps({"utility": "3/2", "best": "2"})],
         )
+        purse = money.no_budget(1, "GBP")._replace(cap=5 * UNIT)
+        money.put_budget(tx, purse, 1)
+        owed = money.PaymentRow("field", task, 1, account, "x", None, UNIT // 4, 0)
+        assert money.reserve(tx, purse, [owed], now=1, actor="test")
     meters.GATE_DECISIONS.add("deny", "history")
     meters.TRANSITIONS.add("booked", "sent", "x")
     for durations, labels in (
@@ -276,6 +283,13 @@ def test_limits_that_a_merge_crossed_are_counted_by_property_and_cause(case, see
 def test_answers_that_agree_are_a_share_of_each_field(busy):
     assert busy.value('dispatcher_agreement_ratio{field="c"}') == 1
     assert busy.value("dispatcher_plan_utility_ratio") == 0.75
+
+
+def test_money_is_summed_by_currency_and_payments_by_state(busy):
+    amount = "dispatcher_budget_amount"
+    assert busy.value(f'{amount}{{currency="GBP",kind="cap"}}') == 5
+    assert busy.value(f'{amount}{{currency="GBP",kind="promised"}}') == 0.25
+    assert busy.value('dispatcher_payments{connector="x",state="reserved"}') == 1
 
 
 def test_answers_to_made_up_questions_and_who_is_stopped_are_counted(busy):
