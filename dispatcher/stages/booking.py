@@ -32,8 +32,12 @@ from dispatcher.store.repeating import committed
 PIECE: Final = 4_000
 """Pairs booked in the first transaction, and in one part of a row of the plan, about."""
 
-LEAST, MOST = 0.25, 5.0
-"""A transaction shrinks and grows to so many times ``PIECE``, at most."""
+LEAST, MOST = 0.125, 5.0
+"""A transaction shrinks and grows to so many times ``PIECE``, at most.
+
+The first one is the least: under rules of relations the gate books pair by pair, a
+hundred times slower than by the piece, and which it is shows only then.
+"""
 
 BUSY: Final = 400_000
 """Microseconds that one transaction may take, about: on SQLite workers wait for it."""
@@ -92,7 +96,7 @@ class Booking:
         self._pulled = list(pulled)
         self._clock = clock
         self._most = dict(most or {})
-        self._pace = 1.0  # size of the next piece, in pieces
+        self._pace = LEAST  # size of the next piece, in pieces
         self._log = get_logger("booking")
 
     def tick(self, epoch: int) -> int:

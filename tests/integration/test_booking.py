@@ -153,8 +153,17 @@ def test_a_piece_is_small_and_the_rest_comes_in_the_next_turn(house, monkeypatch
     monkeypatch.setattr(stage, "PIECE", 2)
     monkeypatch.setattr(stage, "TURN", 1)
     monkeypatch.setattr(stage, "MOST", 1)
+    house.booking._pace = 1.0
     house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"))
     assert [house.tick(), house.tick(), house.tick()] == [2, 2, 1]
+
+
+def test_the_first_piece_is_the_least(house, monkeypatch):
+    monkeypatch.setattr(stage, "PIECE", 16)
+    monkeypatch.setattr(stage, "TURN", 1)
+    monkeypatch.setattr(stage, "MESSAGE", 1)
+    house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"))
+    assert house.tick() == 2
 
 
 @pytest.mark.parametrize(
@@ -166,6 +175,7 @@ def test_a_piece_grows_and_shrinks_with_the_time_that_the_last_one_took(
     monkeypatch.setattr(stage, "PIECE", 2)
     monkeypatch.setattr(stage, "TURN", 1)
     monkeypatch.setattr(stage, "MESSAGE", 1)
+    house.booking._pace = 1.0
     house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"), ("x/bob", "r1.b r2.b r2.d"))
     write = house.case.store.write
 
@@ -207,6 +217,7 @@ def test_a_piece_goes_by_entries_over_all_workers_and_fills_messages(
         "MOST": 1,
     }.items():
         monkeypatch.setattr(stage, name, value)
+    house.booking._pace = 1.0
     house.plan(("x/ann", "r1.a r1.c r2.a r2.c"), ("x/bob", "r1.b r1.d r2.d"))
     assert house.tick() == 4
     assert house.left() == {"x/ann": "r2.a r2.c", "x/bob": "r2.d"}

@@ -1,0 +1,16 @@
+"""The short form of the run of check-ins to advertisers over real feeds."""
+
+from benchmarks.paper_data import drawn_checkins
+from tests.markets.checkins_run import Sizes, run
+
+
+def test_advertisers_get_what_is_booked_and_can_link_no_friends(tmp_path):
+    """800 entries to six: more for each webhook than one message holds."""
+    data = drawn_checkins(7, users=160, entries=800, friendships=150)
+    found = run(tmp_path / "run", data, Sizes(6, "both", seconds=60, patience=20))
+    assert not found["wrong"], found
+    assert found["verified"], found
+    assert min(found["received"].values()) > 100
+    assert found["messages"] > 6
+    assert found["placed"] >= 790
+    assert found["that_can_meet"] > 40
