@@ -18,11 +18,17 @@ from dispatcher.custody.sealed_file import (
     read_sealed,
     write_sealed,
 )
-from dispatcher.errors import BackupBroken, Conflict, NotFound, NotShipped
+from dispatcher.errors import (
+    BackupBroken,
+    Conflict,
+    NeedsMigration,
+    NotFound,
+    NotShipped,
+)
 from dispatcher.ledger.shipping import store_id
 from dispatcher.ledger.shipping.checking import Checked, check_store
 from dispatcher.ledger.shipping.segments import sync_folder
-from dispatcher.store import Clock, Store
+from dispatcher.store import Clock, Store, migrations, schema
 from dispatcher.store.dumping import Lines, broken, dumped, extent, rebuilt
 
 SUFFIX: Final = ".backup"
@@ -180,15 +186,38 @@ def opened(path: Path, secret: Secret) -> Iterator[dict[str, Any] | list[Any]]:
             yield value
 
 
+def checked_schema(backup: Backup) -> str:
+    """Schema of a backup, which this program's or older migrations make.
+
+    Raises
+    ------
+    NeedsMigration
+        A newer version of the program made it.
+    """
+    if backup.schema > schema.HEAD:
+        raise NeedsMigration(
+            f"the backup has schema {backup.schema}, this program works with "
+            f"{schema.HEAD}",
+            why="A newer version of the program made it.",
+            fix="Restore it with that version: pip install --upgrade sparsi-dispatcher",
+            facts={"found": backup.schema, "wanted": schema.HEAD},
+        )
+    if backup.schema not in migrations.pending(None):
+        raise broken("no version of this program has its schema")
+    return backup.schema
+
+
 def staged(path: Path, secret: Secret, place: Path) -> Store:
-    """Restore a backup into a new SQLite file; its keys are not read.
+    """Restore a backup into a new SQLite file, up to date; its keys are not read.
 
     Raises
     ------
     WrongKey, NotFound, BackupBroken
+    NeedsMigration
+        A newer version of the program made it.
     """
     lines: Lines = opened(path, secret)
-    return rebuilt(place, lines)
+    return rebuilt(place, lines, version=checked_schema(look(path)))
 
 
 def verify(path: Path, secret: Secret) -> Checked:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dispatcher.custody.assuming import assume_shown
-from dispatcher.custody.backup import Backup, look, staged
+from dispatcher.custody.backup import Backup, checked_schema, look, staged
 from dispatcher.custody.healing import in_doubt, refuse_led
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.errors import (
@@ -24,14 +24,13 @@ from dispatcher.errors import (
     Conflict,
     DispatcherError,
     LedgerAhead,
-    NeedsMigration,
     Usage,
 )
 from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.checking import check_files, check_store, compare
 from dispatcher.ledger.shipping.shipper import refuse_forgotten
-from dispatcher.store import Clock, Store, ledger, open_store, schema
+from dispatcher.store import Clock, Store, ledger, open_store
 from dispatcher.store import replaying as rows
 from dispatcher.store.dumping import dumped, make_ready, rebuilt
 from dispatcher.store.transaction import Tx
@@ -144,7 +143,7 @@ def restore(
     WrongKey, BackupBroken, NotFound
         The backup can not be read.
     NeedsMigration
-        Its schema is not this program's.
+        A newer version of the program made it.
     AnotherLeads
         A daemon leads the store that would be replaced.
     Conflict
@@ -153,7 +152,7 @@ def restore(
         ``gap`` makes no sense for it.
     """
     backup = look(path)
-    _check_schema(backup)
+    checked_schema(backup)
     _check_gap(backup, gap)
     _check_known(target, gap, backup)
     _check_target(target, clock)
@@ -233,18 +232,6 @@ def _would_forget(backup: Backup, ahead: LedgerAhead | None) -> LedgerAhead:
         "ledger.",
         facts=facts,
     )
-
-
-def _check_schema(backup: Backup) -> None:
-    if backup.schema != schema.HEAD:
-        newer = backup.schema > schema.HEAD
-        raise NeedsMigration(
-            f"the backup has schema {backup.schema}, this program works with "
-            f"{schema.HEAD}",
-            why=f"{'A newer' if newer else 'An older'} version of the program made it.",
-            fix="Restore it with that version; then: dispatcher db upgrade",
-            facts={"found": backup.schema, "wanted": schema.HEAD},
-        )
 
 
 def _check_gap(backup: Backup, gap: Gap) -> None:

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import LargeBinary, Table
-
 from dispatcher.errors import BackupBroken, Conflict
 from dispatcher.model import metadata
 from dispatcher.store import lease, migrations, schema
 from dispatcher.store.engine import Store, make_backend
+from dispatcher.store.layouts import Columns, layout
 from dispatcher.store.sql import quoted
 from dispatcher.store.transaction import Row, Tx
-
-LEFT_OUT: Final = frozenset({"sign_in_link", "operator_session", "hook"})
 
 JUMP: Final = 1_000_000_000
 """Numbers that are left out after a restore by a clock that was put back."""
@@ -53,29 +50,19 @@ def extent(tx: Tx) -> Extent:
     return Extent(lines, schema.version(tx) or "")
 
 
-def tables() -> list[Table]:
-    """Tables that are kept, in the order of the model."""
-    return [t for name, t in metadata.tables.items() if name not in LEFT_OUT]
-
-
 def dumped(tx: Tx) -> Iterator[str]:
-    """Tell all rows, table by table, each line with its LF."""
+    """Tell all rows, table by table, each line with its LF; the store may be older."""
     counts = {}
-    for table in tables():
-        names = [column.name for column in table.columns]
-        yield _line({"table": table.name, "columns": names})
-        blobs = [i for i, c in enumerate(table.columns) if _is_blob(c.type)]
+    for table, columns in layout(schema.version(tx) or "").items():
+        yield _line({"table": table, "columns": list(columns)})
+        blobs = [i for i, is_blob in enumerate(columns.values()) if is_blob]
         count = 0
-        listed = ", ".join(quoted(name) for name in names)
-        for row in tx.stream(f"SELECT {listed} FROM {quoted(table.name)}"):
+        listed = ", ".join(quoted(name) for name in columns)
+        for row in tx.stream(f"SELECT {listed} FROM {quoted(table)}"):
             yield _line(_told(row, blobs))
             count += 1
-        counts[table.name] = count
+        counts[table] = count
     yield _line({"end": counts})
-
-
-def _is_blob(kind: object) -> bool:
-    return isinstance(kind, LargeBinary)
 
 
 def _told(row: Row, blobs: list[int]) -> list[Any]:
@@ -91,9 +78,13 @@ def _line(value: object) -> str:
 
 
 def rebuilt(
-    location: str | Path, lines: Lines, *, password_allowed: bool = False
+    location: str | Path,
+    lines: Lines,
+    *,
+    version: str | None = None,
+    password_allowed: bool = False,
 ) -> Store:
-    """Make a store from dumped lines.
+    """Make a store from dumped lines, and bring it up to date.
 
     Parameters
     ----------
@@ -101,6 +92,10 @@ def rebuilt(
         A file that does not exist, or an empty database.
     lines : iterator of dict or list
         The dumped lines, parsed. All are read before anything is committed.
+    version : str, optional
+        Schema of the store that they are of, None for this program's; an older one
+        only into SQLite.
+    password_allowed : bool
 
     Returns
     -------
@@ -114,15 +109,18 @@ def rebuilt(
     Conflict
         There is a store already.
     """
+    version = version or schema.HEAD
     backend = make_backend(location, create=True, password_allowed=password_allowed)
     store = Store(backend)
     try:
         _refuse_store(store)
-        migrations.upgrade(backend)
+        migrations.upgrade(backend, to=version)
         with store.write() as tx:
             for name in ("barrier", "chain"):  # what a new store is born with
                 tx.execute(f"DELETE FROM {name}")
-            _load(tx, lines)
+            _load(tx, lines, layout(version))
+        if version != schema.HEAD:
+            migrations.upgrade(backend)
     except BaseException:
         store.close()
         raise
@@ -140,8 +138,7 @@ def _refuse_store(store: Store) -> None:
         )
 
 
-def _load(tx: Tx, lines: Lines) -> None:
-    known = {table.name: table for table in tables()}
+def _load(tx: Tx, lines: Lines, known: Mapping[str, Columns]) -> None:
     counts: dict[str, int] = {}
     with closing(_Reader(lines)) as reader:
         while (head := reader.head()) is not None:
@@ -149,14 +146,27 @@ def _load(tx: Tx, lines: Lines) -> None:
                 if head["end"] != counts:
                     raise broken("its tables do not have the rows that it counts")
                 return
-            table = known.get(str(head.get("table")))
-            names = head.get("columns")
-            if table is None or names != [column.name for column in table.columns]:
+            table, names = str(head.get("table")), head.get("columns")
+            columns = known.get(table, {})
+            if not columns or names != list(columns):
                 raise broken("its tables are not those of its schema")
-            blobs = [i for i, c in enumerate(table.columns) if _is_blob(c.type)]
-            rows = reader.rows(len(names), blobs)
-            counts[table.name] = max(0, tx.insert_many(table.name, names, rows))
+            blobs = [i for i, is_blob in enumerate(columns.values()) if is_blob]
+            counts[table] = _insert(tx, table, names, reader.rows(len(names), blobs))
     raise broken("it ends before its last table")
+
+
+def _insert(tx: Tx, table: str, names: list[str], rows: Iterator[list[Any]]) -> int:
+    if table in metadata.tables and {*names} <= {
+        *metadata.tables[table].columns.keys()
+    }:
+        return max(0, tx.insert_many(table, names, rows))
+    # It is of an older schema; the bulk writer knows the columns of the model alone.
+    listed, marks = ", ".join(map(quoted, names)), ", ".join("?" for _ in names)
+    count = 0
+    for row in rows:
+        tx.execute(f"INSERT INTO {quoted(table)} ({listed}) VALUES ({marks})", row)
+        count += 1
+    return count
 
 
 class _Reader:
@@ -228,12 +238,12 @@ def make_ready(tx: Tx, now: int) -> None:
     tx.execute(  # a market is asked whether it has paid before it pays
         "UPDATE payment SET attempts = attempts + 1 WHERE state <> 'paid'"
     )
-    for table in tables():
-        if "id" in table.columns:
+    for table, columns in layout(schema.HEAD).items():
+        if "id" in columns:
             tx.execute(
                 "INSERT INTO id_block (name, next_id) VALUES (?, 0)"
                 " ON CONFLICT (name) DO NOTHING",
-                (table.name,),
+                (table,),
             )
     tx.execute(
         "INSERT INTO lease (shard, holder, epoch, leased_until) VALUES (?, '', 0, 0)"

@@ -343,6 +343,7 @@ def open_store(
     location: str | Path,
     *,
     create: bool = False,
+    older: bool = False,
     password_allowed: bool = False,
     entropy: Entropy = os.urandom,
     wait_ms: int = WAIT_MS,
@@ -356,6 +357,8 @@ def open_store(
         A file (SQLite), ``sqlite:///FILE``, or ``postgresql://USER@HOST/DATABASE``.
     create : bool
         Make the file and its tables where there are none.
+    older : bool
+        Take a store of an older schema too: to copy it, for nothing else.
     password_allowed : bool
         Whether a URL may have a password in it: true only for URLs that were read
         from a private file.
@@ -395,7 +398,7 @@ def open_store(
                 make_keys(tx, entropy)
                 if key_file is not None:
                     start_sealing(tx, store.vault.ring().current.id)
-        else:
+        elif not (older and version is not None and version < schema.HEAD):
             schema.check_version(version, store.place)
         store.load_keys()
     except BaseException:

@@ -53,8 +53,8 @@ def configuration(**attributes: Any) -> Any:  # noqa: ANN401
     return config
 
 
-def upgrade(backend: Backend) -> None:
-    """Apply the migrations that the store lacks, all or none.
+def upgrade(backend: Backend, *, to: str = "head") -> None:
+    """Apply the migrations that the store lacks, up to one of them, all or none.
 
     In the same transaction the lease gets another epoch: a daemon of an older program
     that is running loses it, and writes nothing behind the gate of the new tables.
@@ -62,7 +62,7 @@ def upgrade(backend: Backend) -> None:
     from alembic import command  # noqa: PLC0415
 
     with _connection(backend) as connection:
-        command.upgrade(configuration(connection=connection), "head")
+        command.upgrade(configuration(connection=connection), to)
         connection.execute(text(lease.FENCE))
 
 

@@ -62,7 +62,7 @@ def check_version(found: str | None, place: str) -> None:
         raise NeedsMigration(
             f"the store has schema {found}, this program works with {HEAD}",
             why="The program was updated after the store.",
-            fix="Make a backup, then run: dispatcher db upgrade",
+            fix="Run: dispatcher db upgrade --backup",
             facts={"found": found, "wanted": HEAD},
         )
     if found > HEAD:

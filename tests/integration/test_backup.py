@@ -35,6 +35,7 @@ from dispatcher.ledger.links import Told
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.shipping import attach
 from dispatcher.store import lease, open_store, pause, schema
+from dispatcher.store.dumping import Extent
 from dispatcher.store.vault import KeyFile
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -383,7 +384,7 @@ def test_chunks_can_not_be_swapped_dropped_or_doubled(tmp_path):
 
 
 def test_a_backup_of_a_future_schema_says_what_to_do(case, tmp_path, monkeypatch):
-    monkeypatch.setattr("dispatcher.store.dumping.schema.version", lambda _: "0999")
+    monkeypatch.setattr(backup, "extent", lambda _: Extent(0, "0999"))
     path = keep(case, tmp_path).path
     monkeypatch.undo()
     with pytest.raises(NeedsMigration) as caught:

@@ -28,6 +28,8 @@ from dispatcher.surfaces.cli.context import (
 if TYPE_CHECKING:
     from dispatcher.custody.backup import Backup
     from dispatcher.custody.sealed_file import Secret
+    from dispatcher.ledger.shipping.checking import Checked
+    from dispatcher.store import Store
 
 app = typer.Typer(
     help="Keep sealed copies of the store, and prove them.", no_args_is_help=True
@@ -66,14 +68,12 @@ def create(
     ] = True,
 ) -> None:
     """Write a backup of this moment; the store may be in use."""
-    from dispatcher.custody import backup
     from dispatcher.store import moments
 
     context: CliContext = ctx.obj
     secret = _secret(context, passphrase_file, key_file, fresh=True)
     with context.open_store() as store:
-        made = backup.create(store, _folder(context, to), secret, clock=wall_clock)
-    proven = backup.verify(made.path, secret) if check else None
+        made, proven = written(store, _folder(context, to), secret, check=check)
     with context.open_store() as store, store.write() as tx:
         moments.note_moment(tx, moments.BACKUP_MADE, wall_clock())
     told = "not verified" if proven is None else "verified by restoring it aside: ok"
@@ -82,6 +82,23 @@ def create(
         f"{made.id}  {made.size:,} bytes  {made.lines:,} ledger lines  {told}",
     )
     context.say(str(made.path))
+
+
+def written(
+    store: Store, folder: Path, secret: Secret, *, check: bool = True
+) -> tuple[Backup, Checked | None]:
+    """Write a backup, and prove it unless ``check`` is off."""
+    from dispatcher.custody import backup
+
+    made = backup.create(store, folder, secret, clock=wall_clock)
+    return made, backup.verify(made.path, secret) if check else None
+
+
+def before_upgrade(context: CliContext) -> Backup:
+    """Back up a store whose schema may be older, with the key file; prove the backup."""
+    with context.open_store(older=True) as store:
+        made, _ = written(store, _folder(context, None), _secret(context, None, None))
+    return made
 
 
 @app.command("list")

@@ -74,14 +74,15 @@ class CliContext:
         """Whether the URL comes from a file, so that it may hold a password."""
         return self.store is None and bool(os.environ.get(STORE_FILE))
 
-    def open_store(self) -> Store:
-        """Open the store; it must exist and have this program's schema."""
+    def open_store(self, *, older: bool = False) -> Store:
+        """Open the store; it must have this program's schema, or may have an ``older``."""
         from dispatcher import log
         from dispatcher.store import open_store
 
         log.configure_command()
         store = open_store(
             self.store_url,
+            older=older,
             password_allowed=self.store_is_private,
             key_file=self.key_file,
         )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.errors import EXIT_MIGRATE, EXIT_NO_STORE
+from dispatcher.errors import EXIT_MIGRATE, EXIT_NO_STORE, DispatcherError
 from dispatcher.surfaces.cli.context import CliContext, leave
 
 app = typer.Typer(help="Look at the store's schema and bring it up to date.")
@@ -18,6 +18,13 @@ def upgrade(
     sql: Annotated[
         bool, typer.Option("--sql", help="Print the statements; change nothing.")
     ] = False,
+    backup: Annotated[
+        bool,
+        typer.Option(
+            "--backup",
+            help="Make a backup in backups/ first, proven; else change nothing.",
+        ),
+    ] = False,
 ) -> None:
     """Apply the migrations that the store lacks, all or none."""
     from dispatcher.store import upgrades
@@ -27,12 +34,36 @@ def upgrade(
     if sql:
         print(upgrades.script(context.store_url, password_allowed=private), end="")
         return
+    kept = _backed_up(context) if backup else None
     before = upgrades.upgrade(context.store_url, password_allowed=private)
     applied = ", ".join(before.steps) or "none, it was up to date"
     context.show(
-        {"found": before.found, "schema": before.wanted, "applied": list(before.steps)},
+        {
+            "found": before.found,
+            "schema": before.wanted,
+            "applied": list(before.steps),
+            "backup": kept,
+        },
         f"schema {before.wanted}  migrations applied: {applied}",
     )
+
+
+def _backed_up(context: CliContext) -> str | None:
+    """Make a backup of what an upgrade would change; None if that is nothing."""
+    from dispatcher.store import upgrades
+    from dispatcher.surfaces.cli.backup import before_upgrade
+
+    now = upgrades.state(context.store_url, password_allowed=context.store_is_private)
+    if now.found is None or not now.steps:
+        context.say("no backup: there is nothing to upgrade")
+        return None
+    try:
+        made = before_upgrade(context)
+    except DispatcherError:
+        context.say("nothing was upgraded: the backup could not be made")
+        raise
+    context.say(f"{made.path}  {made.lines:,} ledger lines, verified by restoring it")
+    return made.id
 
 
 @app.command()
