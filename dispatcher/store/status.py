@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dispatcher.model import SYSTEM_CHAIN
+from dispatcher.model import LIVE_TASK_STATES, SYSTEM_CHAIN
 from dispatcher.store.transaction import Tx
 
 
@@ -13,6 +13,55 @@ class HeldRow(NamedTuple):
 
     reason: str
     entries: int
+
+
+class ConnectorRow(NamedTuple):
+    """How the work of one connector stands.
+
+    ``open`` tasks may still bring an answer; ``in_doubt`` are those, given up or not,
+    whose message was tried and never confirmed: it may have arrived. ``rests_until`` is when
+    a failed one is tried again, microseconds UTC; None where nothing failed.
+    """
+
+    connector: str
+    open: int
+    answered: int
+    in_doubt: int
+    rests_until: int | None
+
+
+def connectors(tx: Tx, now: int) -> list[ConnectorRow]:
+    """Tasks by connector, and which of them rest after a failure, by name."""
+    tasks: dict[str, dict[str, int]] = {}
+    for name, state, count in tx.rows(
+        "SELECT connector, state, count(*) FROM task GROUP BY connector, state"
+    ):
+        tasks.setdefault(name, {})[state] = int(count)
+    doubtful: dict[str, int] = dict(
+        tx.rows(
+            "SELECT t.connector, count(*) FROM task t JOIN outbox o ON o.id = t.outbox_id"
+            " WHERE o.attempts > 0 AND (t.state = 'dead' OR"
+            " (t.state = 'booked' AND o.state IN ('ready', 'leased')))"
+            " GROUP BY t.connector"
+        )
+    )
+    rests: dict[str, int] = dict(
+        tx.rows(
+            "SELECT connector, min(due) FROM outbox WHERE state = 'ready'"
+            " AND attempts > 0 GROUP BY connector HAVING min(due) > ?",
+            [now],
+        )
+    )
+    return [
+        ConnectorRow(
+            connector=name,
+            open=sum(tasks.get(name, {}).get(state, 0) for state in LIVE_TASK_STATES),
+            answered=tasks.get(name, {}).get("answered", 0),
+            in_doubt=int(doubtful.get(name, 0)),
+            rests_until=rests.get(name),
+        )
+        for name in sorted(tasks.keys() | rests.keys())
+    ]
 
 
 def counts(tx: Tx) -> dict[str, int]:

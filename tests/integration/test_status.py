@@ -50,6 +50,39 @@ def test_what_is_in_the_store_is_counted_by_state(case, clock):
     assert "3 exposures" in lay_out(found)
 
 
+def test_the_work_is_told_apart_by_connector(case, clock):
+    """At x: one message failed and waits 90 s, one was answered; at y all is fresh."""
+    case.add("y/eve")
+    case.book(("x/ann", "r1.a"), ("x/bob", "r1.b"), ("y/eve", "r1.a"))
+    tried = "UPDATE outbox SET attempts = 2, due = ? WHERE account_id = ?"
+    sent = "UPDATE outbox SET state = 'sent', attempts = 1 WHERE account_id = ?"
+    with case.store.write() as tx:
+        tx.execute(tried, [clock() + 90_000_000, case.accounts["x/ann"]])
+        tx.execute(sent, [case.accounts["x/bob"]])
+        tx.execute(
+            "UPDATE task SET state = 'answered' WHERE account_id = ?",
+            [case.accounts["x/bob"]],
+        )
+    found = collect(case.store, clock())
+    until = clock() + 90_000_000
+    rows = {row.pop("connector"): row for row in found["connectors"]}
+    assert rows == {
+        "x": {"open": 1, "answered": 1, "in_doubt": 1, "rests_until": until},
+        "y": {"open": 1, "answered": 0, "in_doubt": 0, "rests_until": None},
+    }
+    told = lay_out(collect(case.store, clock()))
+    assert "  x: 1 open · 1 answered · 1 in doubt · rests 2 min\n  y: 1 open\n" in told
+
+
+def test_a_message_that_was_given_up_may_have_arrived(case, clock):
+    case.book(("x/ann", "r1.a"))
+    with case.store.write() as tx:
+        tx.execute("UPDATE outbox SET state = 'dead', attempts = 5")
+        tx.execute("UPDATE task SET state = 'dead'")
+    (row,) = collect(case.store, clock())["connectors"]
+    assert (row["open"], row["in_doubt"], row["rests_until"]) == (0, 1, None)
+
+
 def test_the_leader_is_named_while_its_lease_holds(case, clock):
     lead(case, clock)
     assert collect(case.store, clock())["leader"] == "host-a pid 4121"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dispatcher.store.planning import PlanRow
 
 MINUTE: Final = 60_000_000
+STANDS: Final = ("open", "answered", "in_doubt")
 LATE: Final = 10  # minutes that a message may wait before somebody should look
 
 
@@ -60,6 +61,7 @@ def collect(store: Store, now: int) -> dict[str, Any]:
         seal = rows.last_seal(tx)
         oldest = rows.oldest_waiting(tx)
         found: dict[str, Any] = {
+            "at": now,
             "policy_version": gate_rows.version_in_force(tx),
             "leader": (
                 spoken(leader.holder) if leader and leader.leased_until > now else None
@@ -67,6 +69,7 @@ def collect(store: Store, now: int) -> dict[str, Any]:
             "epoch": leader.epoch if leader else 0,
             "counts": rows.counts(tx),
             "tasks": rows.states(tx, "task"),
+            "connectors": [row._asdict() for row in rows.connectors(tx, now)],
             "outbox": rows.states(tx, "outbox"),
             "results": rows.fields(tx),
             "workers": rows.workers(tx),
@@ -209,6 +212,17 @@ def _money_needs(found: dict[str, Any]) -> list[str]:
     return said
 
 
+def _by_connector(rows: list[dict[str, Any]], now: int) -> list[str]:
+    """Lay out how the work of each connector stands."""
+    lines = []
+    for row in rows:
+        parts = [f"{row[n]:,} {n.replace('_', ' ')}" for n in STANDS if row[n]]
+        if row["rests_until"]:
+            parts.append(f"rests {(row['rests_until'] - now) // MINUTE + 1} min")
+        lines.append(f"  {row['connector']}: {' · '.join(parts) or 'nothing open'}")
+    return lines
+
+
 def _count(number: int, one: str, more: str) -> str:
     return f"{number:,} {one if number == 1 else more}"
 
@@ -234,6 +248,7 @@ def lay_out(found: dict[str, Any]) -> str:
         f"({_count(counts['accounts'], 'account', 'accounts')})",
         f"ledger   {_count(counts['exposures'], 'exposure', 'exposures')}",
         f"tasks    {states(found['tasks'])}",
+        *_by_connector(found["connectors"], found["at"]),
         f"fields   {states(fields)}   "
         f"({_count(counts['answers'], 'answer', 'answers')})",
         f"outbox   {states(found['outbox'])}",
