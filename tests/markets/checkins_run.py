@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import logging
 import math
 import subprocess
 import time
@@ -368,6 +369,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7, help="of what is drawn")
     parser.add_argument("--seconds", type=float, default=3600.0)
     given = parser.parse_args()
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # the S3 server's own
     if given.data is None:
         data = drawn_checkins(given.seed)
     else:
