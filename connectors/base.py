@@ -17,7 +17,7 @@ The promises, proved for every connector by :mod:`connectors.contract`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -39,6 +39,7 @@ from connectors.manifest import (
     Role,
 )
 from connectors.money import Money, Pay, PayKind, Progress, Submission
+from connectors.probing import Stranger, Tried, Wall
 from connectors.values import (
     ASKS,
     TOKEN,
@@ -70,8 +71,8 @@ __all__ = [
     "Feed",
     "Finishing",
     "Forgetting",
-    "Framing",
     "Form",
+    "Framing",
     "Handle",
     "Heeding",
     "Idempotency",
@@ -94,14 +95,18 @@ __all__ = [
     "Plugin",
     "Posted",
     "Preview",
+    "Probing",
     "Progress",
     "Quarantined",
     "Rejected",
     "Role",
     "Settings",
+    "Stranger",
     "Submission",
+    "Tried",
     "TryLater",
     "Visit",
+    "Wall",
 ]
 
 
@@ -178,6 +183,21 @@ class Listing(Protocol):
         Offers that were made by our hand alone, those of other stores too; ones that are
         over or withdrawn may be left out. Pages are of bounded size; what is offered
         while they are turned may be missing. Raises TryLater, Rejected, Misconfigured.
+        """
+
+
+@runtime_checkable
+class Probing(Protocol):
+    """A market whose walls can be tried at the market itself.
+
+    Optional: whether an arrival proves who comes is tried of every market.
+    """
+
+    def probe(self, account: str, other: Stranger, link: str) -> Iterable[Tried]:
+        """Offer synthetic work to an account, try to open it as another, take it back.
+
+        What is offered costs nothing, also where somebody takes it. Raises TryLater,
+        Rejected, Misconfigured where it can not be tried.
         """
 
 

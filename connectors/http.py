@@ -65,11 +65,14 @@ class Answered:
         Names in lower case; the last of a name.
     body : bytes
         Whole, at most `most` bytes.
+    cookies : Mapping[str, str]
+        Those that are to be set.
     """
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
+    cookies: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class TooLong(TryLater):
@@ -240,10 +243,11 @@ class Http:
             method, url, headers=list(sent.items()), content=body,
             extensions={"timeout": per_step},
         ) as response:  # fmt: skip
-            headers = {
-                name.decode("latin-1").lower(): value.decode("latin-1")
+            given = [
+                (name.decode("latin-1").lower(), value.decode("latin-1"))
                 for name, value in response.headers
-            }
+            ]
+            headers = dict(given)
             if headers.get("content-encoding", "identity") != "identity":
                 raise Rejected("the answer is compressed, though asked not to be")
             got = bytearray()
@@ -253,11 +257,20 @@ class Http:
                     raise Rejected(f"the answer has more than {self._most} bytes")
                 if self._clock() > until:
                     raise httpcore2.ReadTimeout("in all")
-            return Answered(response.status, headers, bytes(got))
+            return Answered(response.status, headers, bytes(got), _cookies(given))
 
     def close(self) -> None:
         """Close what is kept open."""
         self._pool.close()
+
+
+def _cookies(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    pairs = [
+        value.partition(";")[0].partition("=")
+        for name, value in headers
+        if name == "set-cookie"
+    ]
+    return {name.strip(): value for name, _, value in pairs}
 
 
 def expect_done(answered: Answered, host: str, now: float) -> Answered:

@@ -155,6 +155,11 @@ class Surfaces(_Section):
                 raise ValueError(msg)
         return self
 
+    @property
+    def task_page(self) -> str:
+        """Where workers find the task page."""
+        return self.worker_url or f"http://{self.workers}"
+
 
 class Ledger(_Section):
     """Where the ledger is shipped: a folder outside of the store, best another disk.

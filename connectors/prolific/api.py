@@ -86,15 +86,24 @@ class Api:
             "participant_ids": [participant],
         }))  # fmt: skip
         group = str(made["id"])
-        path = f"participant-groups/{quote(group, safe='')}/participants/"
-        members = self._results(self._rest.ask("GET", path))
-        if [one.get("participant_id") for one in members] != [participant]:
+        if self.members(group) != [participant]:
             raise Misconfigured(
                 "Prolific does not keep who a study is for",
                 why="the group read back holds other participants than were set",
                 fix="see who else changes participant groups of this workspace",
             )
         return group
+
+    def members(self, group: str) -> list[str]:
+        """Read the participants of a group."""
+        path = f"participant-groups/{quote(group, safe='')}/participants/"
+        members = self._results(self._rest.ask("GET", path))
+        return [str(one.get("participant_id")) for one in members]
+
+    def discard(self, number: str) -> None:
+        """Delete a draft; gone already is left gone."""
+        path = f"studies/{quote(number, safe='')}/"
+        self._rest.ask("DELETE", path, missing=True)
 
     def submissions(self, study: str) -> Iterator[dict[str, Any]]:
         """Give the submissions of one study."""

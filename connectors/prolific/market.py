@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import base64
 import hmac
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
@@ -33,15 +34,19 @@ from connectors.base import (
     Rejected,
     Role,
     Settings,
+    Stranger,
     Submission,
+    Tried,
     Visit,
 )
 from connectors.http import Http
 from connectors.index import Index
+from connectors.probing import synthetic_offer
 from connectors.prolific.api import Api
 from connectors.prolific.hooks import Hooks
 from connectors.prolific.proof import Keys, read
 from connectors.prolific.purse import Purse, progress_of
+from connectors.prolific.walls import try_draft
 from connectors.tickets import check_key, opaque, token_and_key
 
 MANIFEST: Final = Manifest(
@@ -60,6 +65,7 @@ URL: Final = "https://api.prolific.com"
 DONE: Final = "https://app.prolific.com/submissions/complete"
 
 _OFFER: Final = "offer-"
+_PROBED: Final = 100  # reward of a draft that is never published
 _GONE: Final = (Progress.GONE, Progress.REJECTED)
 _NEVER_SHOWN: Final = ("UNPUBLISHED", "SCHEDULED")
 _ENDED: Final = ("COMPLETED", "AWAITING REVIEW")
@@ -252,6 +258,12 @@ class Prolific:
     def heed(self, visit: Visit, now: datetime) -> str:
         """Check a call of Prolific's: something about a submission has changed."""
         return self._hooks.heed(visit.headers, visit.body, now)
+
+    def probe(self, account: str, other: Stranger, link: str) -> Iterable[Tried]:
+        """Draft a study for one participant, read back who could see it, delete it."""
+        offer = synthetic_offer(account, link)
+        told = partial(self._told, offer, _name(offer.key), reward=_PROBED)
+        return try_draft(self._api, offer, told, self._check, other)
 
     def collect(self, cursor: str) -> Collected:
         """Tell how studies stand; answers lie on our page.

@@ -101,6 +101,14 @@ class Api:
                 fix="see who else changes permissions at the Turkle server",
             )
 
+    def permitted(self, kind: str, number: int) -> list[int]:
+        """Read who is let in one by one; the number 0 stands for a group."""
+        read = self._rest.thing(self._rest.ask("GET", f"{kind}/{number}/permissions/"))
+        whole = self._rest.thing(self._rest.ask("GET", f"{kind}/{number}/"))
+        if not whole.get("custom_permissions") or read.get("groups"):
+            return [0]
+        return [int(one) for one in read.get("users", ())]
+
     def close(self) -> None:
         """Close what is kept open."""
         self._rest.close()

@@ -8,8 +8,9 @@ are set and read back, and only then is it switched on.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -30,12 +31,19 @@ from connectors.base import (
     Rejected,
     Role,
     Settings,
+    Stranger,
+    Tried,
     Visit,
+    Wall,
 )
 from connectors.http import Http
 from connectors.index import Index
+from connectors.probing import synthetic_offer
 from connectors.tickets import Ticket, arrival, check_key, opaque, sign, token_and_key
 from connectors.turkle.api import Api
+from connectors.turkle.walls import try_pages
+
+Pages = Callable[[int, str, Stranger], Iterator[Tried]]
 
 MANIFEST = Manifest(
     name="turkle",
@@ -69,10 +77,13 @@ class Turkle:
     api : Api
     key : bytes
         Signs the personal links and hides who a project is for; at least 32 bytes.
+    pages : callable
+        (batch, its name, somebody else) -> tries to open it on the server's own pages.
     """
 
-    def __init__(self, api: Api, key: bytes) -> None:
+    def __init__(self, api: Api, key: bytes, pages: Pages) -> None:
         self._api = api
+        self._pages = pages
         self._key = check_key(
             key, "write 32 random bytes in hex into the second line of secret_file"
         )
@@ -216,6 +227,18 @@ class Turkle:
         """Sign the code of a personal link; it never goes to Turkle."""
         return sign(self._key, Ticket(account, ticket, expires))
 
+    def probe(self, account: str, other: Stranger, link: str) -> Iterator[Tried]:
+        """Give the worker a batch, and try to open it as another one and as nobody."""
+        offer = synthetic_offer(account, link)
+        handle = self.publish(offer)
+        try:
+            told = self._api.permitted("batches", int(handle.reference))
+            alone = told == [self._api.user(account)]
+            yield Tried(Wall.BINDING, alone, "the server says who may open it")
+            yield from self._pages(int(handle.reference), _name(offer.key), other)
+        finally:
+            self.withdraw(handle)
+
     def collect(self, cursor: str) -> Collected:
         """Answers are given on our own page: none lie at Turkle."""
         return Collected(cursor)
@@ -249,4 +272,5 @@ def open_turkle(settings: Settings) -> Turkle:
     values = settings.of("turkle", ("url", "allow_private"), ("url",))
     token, key = token_and_key(settings.secret, "turkle")
     http = Http(private=settings.private)
-    return Turkle(Api(values["url"], token, http), key)
+    pages = partial(try_pages, values["url"], http)
+    return Turkle(Api(values["url"], token, http), key, pages)

@@ -336,6 +336,14 @@ class Prolific:
             "x-event-id": "event-1",
         }
 
+    def delete_study(self, number, *, told, asked) -> Reply:
+        if number not in self.studies:
+            return MISSING
+        if self.studies[number]["status"] != "UNPUBLISHED":
+            return reply(400, {"error": {"title": "Error"}})
+        del self.studies[number]
+        return reply(204)
+
     def move_study(self, number, *, told, asked) -> Reply:
         study = self.studies.get(number)
         if study is None:
@@ -354,6 +362,7 @@ _ROUTES = (
     ("GET", r"/api/v1/participant-groups/(\w+)/participants/", Prolific.members),
     ("POST", r"/api/v1/studies/", Prolific.make_study),
     ("GET", r"/api/v1/studies/(\w+)/", Prolific.read_study),
+    ("DELETE", r"/api/v1/studies/(\w+)/", Prolific.delete_study),
     ("POST", r"/api/v1/studies/(\w+)/transition/", Prolific.move_study),
     ("GET", r"/api/v1/projects/(\w+)/studies/", Prolific.list_studies),
     ("GET", r"/api/v1/submissions/", Prolific.list_submissions),

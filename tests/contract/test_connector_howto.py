@@ -54,7 +54,7 @@ def test_every_value_of_the_manifest_is_told(enum):
 
 
 @pytest.mark.parametrize(
-    "verb", ["publish", "find", "withdraw", "arrive", "collect", "send", "listing"]
+    "verb", ["publish", "find", "withdraw", "arrive", "collect", "send", "listing", "probe"]
 )
 def test_every_verb_is_told(verb):
     assert f"`{verb}(" in TEXT

@@ -26,9 +26,11 @@ from connectors.base import (
     Progress,
     Rejected,
     Settings,
+    Stranger,
     Submission,
     TryLater,
     Visit,
+    Wall,
 )
 from connectors.contract import NOW, REWARD, Bench, offer_for
 from connectors.errors import Misconfigured
@@ -239,6 +241,33 @@ def test_a_study_is_found_on_any_page_of_many(server):
     market = open_at(server)
     handles = [market.publish(offer(f"k{n}")) for n in range(7)]
     assert [market.find(f"k{n}") for n in range(7)] == handles
+
+
+def test_its_walls_hold_and_trying_them_costs_and_leaves_nothing(server):
+    market = open_at(server)
+    tried = list(market.probe(PID, Stranger("another"), PAGE))
+    assert len(tried) == 2
+    assert all(one.held for one in tried)
+    assert server.studies == {}
+    moves = [r.path for r in server.receiver.requests if "transition" in r.path]
+    assert moves == []
+
+
+def test_a_workspace_that_does_not_sign_is_told_by_the_try(server):
+    server.signs = False
+    tried = list(open_at(server).probe(PID, Stranger("another"), PAGE))
+    assert [(one.wall, one.held) for one in tried] == [(Wall.BINDING, False)]
+    assert "sign" in tried[0].told
+    assert server.studies == {}
+
+
+def test_a_group_that_lets_another_one_in_is_told_by_the_try(server):
+    market = open_at(server)
+    tries = market.probe(PID, Stranger("another"), PAGE)
+    assert next(tries).held
+    [members] = server.groups.values()
+    members.append("another")
+    assert not next(tries).held
 
 
 def test_offers_cost_the_same_however_many_studies_lie_there(server):

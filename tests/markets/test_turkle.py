@@ -9,14 +9,23 @@ from datetime import timedelta
 
 import pytest
 
-from connectors.base import Content, Item, Offer, Rejected, Settings, Visit
+from connectors.base import (
+    Content,
+    Item,
+    Offer,
+    Rejected,
+    Settings,
+    Stranger,
+    Visit,
+    Wall,
+)
 from connectors.contract import NOW, Bench, offer_for
 from connectors.errors import Misconfigured, TryLater
 from connectors.inhouse import Ticket, sign
 from connectors.listing_contract import ListingContract
 from connectors.turkle import CONNECTOR, MANIFEST
 from connectors.turkle.api import Api
-from tests.markets.turkle_server import turkle_server
+from tests.markets.turkle_server import PASSWORD, turkle_server
 
 pytestmark = pytest.mark.markets
 KEY = b"k" * 32
@@ -209,6 +218,35 @@ def test_turkle_holds_no_secret_and_no_token_of_ours(clean, offer):
     assert LINK in text
     for secret in secrets_of(offer):
         assert secret not in text
+
+
+BOB = Stranger("bob", PASSWORD)
+
+
+def test_its_walls_hold_and_what_was_tried_is_taken_back(clean):
+    tried = list(open_at(clean).probe("ann", BOB, LINK))
+    assert {one.wall for one in tried} == {Wall.BINDING, Wall.PREVIEW}
+    assert len(tried) == 7  # the server's word, then three tries of each of two
+    assert all(one.held for one in tried)
+    assert [batch["active"] for batch in batches(clean)] == [False]
+
+
+def test_a_batch_that_somebody_opened_to_all_is_told_by_the_try(clean):
+    tries = open_at(clean).probe("ann", BOB, LINK)
+    first = next(tries)
+    with closing(sqlite3.connect(clean.database, timeout=20)) as store, store:
+        for table in ("batch", "project"):
+            store.execute(f"update turkle_{table} set custom_permissions = 0")
+    told = [one.told for one in tries if not one.held]
+    assert first.held
+    assert any("the other worker tries to accept" in one for one in told)
+    assert any("the other worker tries to preview" in one for one in told)
+
+
+def test_a_wrong_password_of_the_other_worker_is_told(clean):
+    with pytest.raises(Misconfigured, match="log in"):
+        list(open_at(clean).probe("ann", Stranger("bob", "wrong"), LINK))
+    assert [batch["active"] for batch in batches(clean)] == [False]
 
 
 def test_a_worker_with_a_name_out_of_the_ordinary_is_found(clean):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import Conflict
+from dispatcher.errors import Conflict, Usage
 from dispatcher.surfaces.cli import connector_setup as setup
+from dispatcher.surfaces.cli import walls
 from dispatcher.surfaces.cli.connector_setup import enable_now, values_of
 from dispatcher.surfaces.cli.context import CliContext, table
 from dispatcher.surfaces.cli.reconcile import reconcile
 
 if TYPE_CHECKING:
-    from connectors.base import Feed, Manifest, Market
+    from connectors.base import Feed, Manifest, Market, Tried
 
 app = typer.Typer(
     help="Markets and feeds: what they declare, whether they work.",
@@ -72,44 +74,79 @@ def capabilities(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="A connector of the settings.")],
 ) -> None:
-    """Tell all that a connector declares of itself."""
+    """Tell all that a connector declares of itself, and what of it was tried.
+
+    Tried is by `dispatcher connectors test NAME --as OTHER`.
+    """
     from dispatcher.plugins import load_plugin
 
     context: CliContext = ctx.obj
     values = values_of(context, name)
     kind = values.get("kind", name)
     told = _declared(load_plugin(kind).declared(values))
+    last = walls.last_tried(context, name)
     width = max(map(len, told))
+    lines = [
+        f"{key:<{width}}  {value!s:<11}  {walls.as_told(last, key)}".rstrip()
+        for key, value in told.items()
+    ]
     context.show(
-        {"schema": "dispatcher.connector/1", "name": name, "kind": kind, **told},
-        "\n".join(f"{key:<{width}}  {value}" for key, value in told.items()),
-    )
+        {"schema": "dispatcher.connector/1", "name": name, "kind": kind, **told,
+         "tried": last},
+        "\n".join(lines),
+    )  # fmt: skip
 
 
 @app.command("test")
-def test(
+def try_connector(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="A connector of the settings.")],
+    other: Annotated[
+        str | None,
+        typer.Option("--as", help="Try as this worker to open what is another's."),
+    ] = None,
+    worker: Annotated[
+        str | None, typer.Option(help="Whom the synthetic work is for.")
+    ] = None,
+    secret: Annotated[
+        Path | None,
+        typer.Option("--as-secret", help="File: the other worker's password there."),
+    ] = None,
 ) -> None:
     """Open a connector and ask the outside for a message that there is not.
 
     Nothing is sent and nothing is shown. A feed that can not be asked (`finds` is no in
-    its capabilities) is only opened.
+    its capabilities) is only opened. With --as, synthetic work is offered to one worker,
+    another one and nobody at all try to open it, and it is taken back: each try that is
+    let in is told as FAIL. What was found is kept for `connectors capabilities`.
     """
     context: CliContext = ctx.obj
+    if other is None and (worker, secret) != (None, None):
+        raise Usage("--worker and --as-secret go with --as", why="they say how to try it",
+                    fix="add --as OTHER")  # fmt: skip
     opened = _open(context, name)
     lines = ["ok    the settings and the secret are well formed"]
     state, why = _probe(opened)
     lines.append(f"{state:<5} {why}")
+    tried = []
+    if other is not None and state == "ok":
+        tried = walls.try_walls(context, name, other, worker, secret)
+        lines += [f"{_held(one):<5} {one.wall}: {one.told}" for one in tried]
+        state = "ok" if all(one.held for one in tried) else "FAIL"
+    told = [{"wall": t.wall, "held": t.held, "told": t.told} for t in tried]
     context.show(
         {"schema": "dispatcher.connectors.test/1", "name": name, "state": state,
-         "told": why},
+         "told": why, "tried": told},
         "\n".join(lines),
     )  # fmt: skip
     if state == "FAIL":
         raise typer.Exit(1)
     if state == "LATER":
         raise typer.Exit(EXIT_TEMPORARY)
+
+
+def _held(one: Tried) -> str:
+    return "ok" if one.held else "FAIL"
 
 
 @app.command("enable")

@@ -150,7 +150,7 @@ def _ticks(
     pushed = [n for n, c in connectors.items() if c.manifest.content is Content.MARKET]
     pulled = [n for n in connectors if n not in pushed]
     most = {name: each.manifest.limits.items for name, each in connectors.items()}
-    link = config.surfaces.worker_url or f"http://{config.surfaces.workers}"
+    link = config.surfaces.task_page
 
     def seal_now(epoch: int) -> int:
         with store.write() as tx:

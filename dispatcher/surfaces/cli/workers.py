@@ -288,6 +288,5 @@ def _link(context: CliContext, door: Inviting, account: Account, days: int) -> s
 
     expires = datetime.fromtimestamp(wall_clock() // 10**6, UTC) + timedelta(days=days)
     code = door.invite(account.name, str(account.invite), expires)
-    page = context.config.surfaces.worker_url
-    page = page or f"http://{context.config.surfaces.workers}"
+    page = context.config.surfaces.task_page
     return invite_link(page, code, account.connector)
