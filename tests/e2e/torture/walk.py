@@ -370,14 +370,15 @@ class Walk:
         assert not left, f"{left} messages never went out"
         with self.store.read() as tx:
             sent = {
-                str(number)
+                number
                 for (number,) in tx.rows(
                     "SELECT id FROM outbox WHERE state = 'sent' AND kind = 'publish'"
                 )
             }
-        lost = {str(number) for number in self.lost}
-        assert not sent & lost, "a message's id was given twice"
-        assert sent == self.market.offers.keys() - lost, "outbox and market differ"
+        secret = self.store.key("task-key")
+        there = {keys.message_id_of(secret, key) for key in self.market.offers}
+        assert not sent & self.lost, "a message's id was given twice"
+        assert sent == there - self.lost, "outbox and market differ"
         self.check(whole=True)
 
 
