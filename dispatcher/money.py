@@ -22,7 +22,7 @@ from dispatcher.store.money import UNIT, BudgetRow, FieldRow, PaymentRow
 from dispatcher.store.transaction import Tx
 
 LOOK: Final = 256
-"""Planned fields of an account that are looked at for the run that pays an offer."""
+"""Planned fields that are looked at at once for the run that pays an offer."""
 
 ACTOR: Final = "daemon"
 
@@ -117,10 +117,18 @@ def _send_pieces(tx: Tx, connector: str, offers: Sequence[Message], now: int) ->
 
 
 def _runs_for(tx: Tx, account_id: int) -> list[int]:
-    """Runs of the fields planned for an account, most fields first."""
-    planned = np.frombuffer(rows.planned_for(tx, account_id), "<i8")[:LOOK]
-    counts = rows.runs_of(tx, planned.tolist())
-    return sorted(counts, key=lambda run_id: (-counts[run_id], run_id))
+    """Runs of the fields that wait for an account, most fields first.
+
+    What it was given already stands in the plan still, and so does what others have
+    settled meanwhile: no piece of work is paid for these.
+    """
+    planned = np.frombuffer(rows.planned_for(tx, account_id), "<i8")
+    left = planned[~np.isin(planned, np.array(rows.given_to(tx, account_id), np.int64))]
+    for first in range(0, len(left), LOOK):
+        counts = rows.open_runs_of(tx, left[first : first + LOOK].tolist())
+        if counts:
+            return sorted(counts, key=lambda run_id: (-counts[run_id], run_id))
+    return []
 
 
 def _take_again(tx: Tx, before: PaymentRow, now: int) -> bool:

@@ -97,6 +97,44 @@ def test_an_offer_of_work_that_is_gone_is_dropped_and_costs_nothing(house):
     assert house.payments() == {}
 
 
+@pytest.mark.parametrize("why", ["done", "settled", "paused", "erased"])
+def test_no_piece_of_work_is_bought_where_nothing_is_left_to_do(house, clock, why):
+    """The plan keeps its pairs: what was done of them is no work any more."""
+    house.budget()
+    ann = planned(house, fields=2)
+    house.offer()
+    house.work(ann, 2 if why == "done" else 1)
+    house.hand_in("ann")
+    house.settle()
+    statement = {
+        "done": "SELECT 1",
+        "settled": "INSERT INTO result (entry_id, confidence, answers, wanted, state, at)"
+        " SELECT id, 1.0, 1, 1, 'conflict', 1 FROM entry e WHERE NOT EXISTS"
+        " (SELECT 1 FROM result r WHERE r.entry_id = e.id)",
+        "paused": "INSERT INTO pause (scope, reason, at) VALUES ('run:default', 'x', 1)",
+        "erased": "UPDATE record SET erased_at = 1",
+    }[why]
+    house.do(statement)
+    clock.advance(seconds=3601)
+    house.lead()
+    assert house.offer() == 0
+    assert house.taken() == (120, 120)
+    assert house.count("outbox", "state = 'cancelled'") == 1
+
+
+def test_another_piece_of_work_is_bought_while_something_is_left(house, clock):
+    house.budget()
+    ann = planned(house, fields=2)
+    house.offer()
+    house.work(ann, 1)
+    house.hand_in("ann")
+    house.settle()
+    clock.advance(seconds=3601)
+    house.lead()
+    assert house.offer() == 1
+    assert house.taken() == (240, 120)
+
+
 def test_nobody_has_two_pieces_of_work_open(house, clock):
     house.budget()
     planned(house)
