@@ -234,6 +234,17 @@ def expire(tx: Tx, now: int) -> None:
     )
 
 
+def unpaid_lapsed(tx: Tx, since: int) -> list[int]:
+    """Showings begun before a moment that came back unanswered, with money kept."""
+    rows = tx.rows(
+        "SELECT p.about FROM payment p JOIN probe_task t ON t.id = p.about"
+        " WHERE p.kind = 'field' AND p.state = 'reserved'"
+        " AND t.state IN ('returned', 'expired') AND t.created_at < ?",
+        [since],
+    )
+    return [row[0] for row in rows]
+
+
 # -- tests -------------------------------------------------------------------------
 
 

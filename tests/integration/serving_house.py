@@ -3,6 +3,7 @@
 import io
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import numpy as np
 from PIL import Image
@@ -11,6 +12,7 @@ from connectors.http import Http
 from connectors.inhouse import Inhouse, Ticket, sign
 from connectors.turkle import Turkle
 from connectors.turkle.api import Api
+from connectors.turkle.walls import try_pages
 from dispatcher import keys
 from dispatcher.ledger import chains
 from dispatcher.stages.serving import Present, Serving, Terms
@@ -182,7 +184,8 @@ class House:
 
     def turkle(self) -> Turkle:
         """The market of other workers; no server is called."""
-        return Turkle(Api("https://turkle.example.org", "word", Http()), b"t" * 32)
+        url, http = "https://turkle.example.org", Http()
+        return Turkle(Api(url, "word", http), b"t" * 32, partial(try_pages, url, http))
 
     def soon(self) -> datetime:
         return datetime.fromtimestamp(self.clock() / 1_000_000, UTC) + timedelta(days=1)

@@ -391,6 +391,98 @@ def test_one_tab_with_gold_and_one_with_a_real_field_are_never_both(house):
         servings[0].give_back(ann, servings[0].in_hand(ann).token)
 
 
+# -- the pay of gold -------------------------------------------------------------------
+
+
+def budget(house: House, cap: int = 10**9) -> None:
+    house.do(
+        "INSERT INTO budget (run_id, currency, cap, reward, bonus, fee, taken, paid, day,"
+        " day_taken, set_at) VALUES (1, 'GBP', ?, 0, 100, 0, 0, 0, 0, 0, 1)",
+        cap,
+    )
+
+
+def payments(house: House, made_up: str = "probe_task") -> list[str]:
+    with house.store.read() as tx:
+        return [
+            row[0]
+            for row in tx.rows(
+                f"SELECT p.state FROM payment p JOIN {made_up} t ON t.id = p.about"
+            )
+        ]
+
+
+def first_gold(house: House, serving, who):
+    """Start until gold is shown; real fields are answered."""
+    while True:
+        showing = serving.start(who)
+        if showing.text.startswith("Gold"):
+            return showing
+        serving.answer(who, showing.token, answer("x"))
+
+
+def test_gold_earns_what_a_real_field_earns(house):
+    ann = planned(house, records=30)
+    gold(house, 9)
+    budget(house)
+    serving = house.serving(**ALWAYS)
+    showing = first_gold(house, serving, ann)
+    assert payments(house) == ["reserved"]
+    serving.answer(ann, showing.token, answer("wrong"))
+    assert payments(house) == ["due"]
+    assert house.ask("SELECT taken FROM budget") == 100 * house.count("payment")
+
+
+def test_gold_handed_back_gives_its_money_back_and_takes_it_again_if_answered(house):
+    ann = planned(house, records=30)
+    gold(house, 9)
+    budget(house)
+    serving = house.serving(**ALWAYS)
+    showing = first_gold(house, serving, ann)
+    serving.give_back(ann, showing.token)
+    assert payments(house) == ["released"]
+    serving.answer(ann, showing.token, answer("x"))
+    assert payments(house) == ["due"]
+
+
+def test_gold_that_nobody_answers_gives_its_money_back_after_a_day(house, clock):
+    ann = planned(house, records=30)
+    gold(house, 9)
+    budget(house)
+    first_gold(house, house.serving(**ALWAYS), ann)
+    clock.now += DAY
+    expire(house.store, clock)
+    assert payments(house) == ["reserved"]
+    clock.now += 1
+    expire(house.store, clock)
+    assert payments(house) == ["released"]
+
+
+def test_where_the_budget_is_used_up_there_is_no_gold_either(house):
+    ann = planned(house, records=30)
+    gold(house, 30)
+    budget(house, cap=500)
+    serving = house.serving(**ALWAYS)
+    while (showing := serving.start(ann)) is not None:
+        serving.answer(ann, showing.token, answer("x"))
+    assert house.count("payment") == 5
+    assert house.count("task") + house.count("probe_task") == 5
+
+
+def test_who_works_on_a_paid_piece_is_asked_no_gold_where_fields_earn(house):
+    ann = planned(house, records=8)
+    gold(house, 8)
+    budget(house)
+    house.do(
+        "INSERT INTO payment (kind, about, run_id, account_id, connector, amount, fee,"
+        " state, day, attempts, due, created_at, at) VALUES ('reward', 7, 1, ?, 'inhouse',"
+        " 1, 0, 'reserved', 0, 0, 0, 1, 1)",
+        ann.account_id,
+    )
+    work(house.serving(**ALWAYS), ann, *["x"] * 8)
+    assert house.count("probe_task") == 0
+
+
 # -- the floor -------------------------------------------------------------------------
 
 

@@ -358,7 +358,7 @@ def test_a_second_tab_gets_nothing_past_a_capacity(store, clock, monkeypatch):
         quick.answer(ann, showing.token, answer("x"))
         shown = house.ask("SELECT entry_id FROM task")
         other = next(entry for entry in entries if entry != shown)
-        return desk.Chosen(other, house.fields["name"], untested=False)
+        return desk.Chosen(other, house.fields["name"], 1, untested=False)
 
     monkeypatch.setattr(slow, "_choice", beside)
     assert slow.start(ann) is None

@@ -448,6 +448,8 @@ ROUTES = [
     ("GET", "/"),
     ("POST", "/arrive"),
     ("POST", "/leave"),
+    ("GET", "/me"),
+    ("POST", "/me/leave"),
     ("GET", "/from/inhouse"),
     ("GET", "/from/inhouse/notice"),
     ("POST", "/hooks/inhouse"),

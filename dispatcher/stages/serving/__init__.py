@@ -6,6 +6,7 @@ exposure is durable before :meth:`Serving.start` returns the bytes of the field.
 
 from dispatcher.stages.serving.asking import asked, compose, spread
 from dispatcher.stages.serving.floor import stop_by_agreement
+from dispatcher.stages.serving.own_work import DAYS, OwnWork, leave, own_work
 from dispatcher.stages.serving.values import (
     Given,
     Present,
@@ -17,7 +18,9 @@ from dispatcher.stages.serving.values import (
 from dispatcher.stages.serving.working import Serving, expire
 
 __all__ = [
+    "DAYS",
     "Given",
+    "OwnWork",
     "Present",
     "Saved",
     "Serving",
@@ -27,6 +30,8 @@ __all__ = [
     "asked",
     "compose",
     "expire",
+    "leave",
+    "own_work",
     "spread",
     "stop_by_agreement",
 ]

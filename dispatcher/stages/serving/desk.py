@@ -35,12 +35,12 @@ TRIES: Final = 4
 """Times that a Start looks again after another worker was quicker."""
 
 
-
 class Chosen(NamedTuple):
     """An entry that could be shown now; ``untested``: its test comes first."""
 
     entry_id: int
     field_id: int
+    run_id: int
     untested: bool
 
 
@@ -184,7 +184,7 @@ class Desk:
         rng = self._shuffler()
         if rng.random() >= self._terms.gold:
             return None
-        return self._made_up.gold(who, chosen.field_id, rng)
+        return self._made_up.gold(who, chosen.field_id, chosen.run_id, rng)
 
     def _fence(self) -> int | None:
         """Return the fencing token for what is shown now; None where nobody leads.
@@ -210,7 +210,7 @@ class Desk:
                 refusal, field_id = said.refusal, said.entry.field_id
                 if refusal is None:
                     untested = field_id in question.untested
-                    allowed = Chosen(entry_id, field_id, untested)
+                    allowed = Chosen(entry_id, field_id, said.entry.run_id, untested)
                     break
                 meters.GATE_DECISIONS.add("deny", refusal.rule)
                 if refusal.rule not in refusals.PASSING:

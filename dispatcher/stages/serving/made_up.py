@@ -14,6 +14,7 @@ import numpy as np
 from dispatcher import keys
 from dispatcher.ledger.locking import lock_adversaries
 from dispatcher.ledger.standing import current_policy
+from dispatcher.stages.serving import gold_pay
 from dispatcher.stages.serving.allowance import DAY, SECOND, out
 from dispatcher.stages.serving.asking import compose, judged
 from dispatcher.stages.serving.floor import stop_by_gold
@@ -95,24 +96,33 @@ class MadeUp:
             left = [
                 n for n in probes.active(tx, field_id, probes.TEST) if n not in done
             ]
-            return self._hand(tx, who, left[0], attempt, now) if left else None
+            if not left:
+                return None
+            return self._hand(tx, who, left[0], tx.reserve("task"), attempt, now)
 
     def gold(
-        self, who: Present, field_id: int, rng: np.random.Generator
+        self, who: Present, field_id: int, run_id: int, rng: np.random.Generator
     ) -> Showing | None:
-        """Hand out gold of a field in place of a real one; None if there is none."""
+        """Hand out gold of a field in place of a real one; None if there is none.
+
+        It earns what the real one of its run would have earned.
+        """
         now = self._clock()
         with self._store.write() as tx:
             adversary = self._hold(tx, who)
-            force = current_policy(tx)
+            account, force = rows.account(tx, who.account_id), current_policy(tx)
             standing = None if force is None else force.fields.get(field_id)
-            if standing is None or self._busy(tx, who, now):
+            if account is None or standing is None or not standing.sent:
                 return None
             showings = standing.showings
             unseen = probes.unseen_gold(tx, field_id, adversary, showings)
-            if not unseen:
+            if not unseen or self._busy(tx, who, now):
                 return None
-            return self._hand(tx, who, unseen[rng.integers(len(unseen))], 0, now)
+            task_id = tx.reserve("task")
+            if not gold_pay.earns(tx, task_id, account, run_id, now):
+                return None
+            chosen = unseen[rng.integers(len(unseen))]
+            return self._hand(tx, who, chosen, task_id, 0, now)
 
     def _hold(self, tx: Tx, who: Present) -> int:
         """Keep other desks from handing to this adversary meanwhile; return its id."""
@@ -131,12 +141,18 @@ class MadeUp:
         )
 
     def _hand(
-        self, tx: Tx, who: Present, probe_id: int, attempt: int, now: int
+        self,
+        tx: Tx,
+        who: Present,
+        probe_id: int,
+        task_id: int,
+        attempt: int,
+        now: int,
     ) -> Showing | None:
         probe = probes.probe(tx, probe_id)
         assert probe is not None  # it was found in this transaction
         task = HandedRow(
-            id=tx.reserve("task"),
+            id=task_id,
             probe_id=probe_id,
             field_id=probe.field_id,
             account_id=who.account_id,
@@ -266,7 +282,9 @@ class MadeUp:
         probes.end(tx, task.id, state, correct, now)
         if task.purpose == probes.TEST:
             self._end_test(tx, who, task, now)
-        elif correct is not None:
+            return
+        gold_pay.settle(tx, task.id, state, now)
+        if correct is not None:
             stop_by_gold(tx, who.account_id, self._terms, now)
 
     def _end_test(self, tx: Tx, who: Present, task: HandedRow, now: int) -> None:

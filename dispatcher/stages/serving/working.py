@@ -9,7 +9,8 @@ from dispatcher import keys, meters
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.standing import current_policy
 from dispatcher.model import record_unit, subject_unit
-from dispatcher.stages.serving.allowance import SECOND
+from dispatcher.stages.serving import gold_pay
+from dispatcher.stages.serving.allowance import DAY, SECOND
 from dispatcher.stages.serving.asking import compose, judged
 from dispatcher.stages.serving.desk import Desk
 from dispatcher.stages.serving.values import Given, Present, Saved, Showing, Wrong
@@ -233,7 +234,9 @@ def expire(store: Store, clock: Clock, epoch: int | None = None) -> int:
     with store.write() as tx:
         if epoch is not None:
             lease.check_epoch(tx, lease.SHARD, epoch)
-        expired = rows.expire_tasks(tx, clock())
-        probes.expire(tx, clock())
+        now = clock()
+        expired = rows.expire_tasks(tx, now)
+        probes.expire(tx, now)
+        gold_pay.give_back(tx, now - DAY, now)
     meters.count_moves(("shown", "expired", connector) for connector in expired)
     return len(expired)

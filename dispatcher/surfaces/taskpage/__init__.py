@@ -17,11 +17,13 @@ What such a program may rely on:
 ``GET /crop/ID``                the image of the task page that named it
 ``GET /task/TOKEN``             *Continue*, never the task itself
 ``POST /leave``                 ends the session
+``GET /me``                     the worker's own work: counts, pay, tests; no value
+``POST /me/leave``              ``sure`` = ``yes``: ends the account for good
 ==============================  ====================================================
 
 Every form has the hidden field ``form_token``; it is needed where no ``Sec-Fetch-Site``
 header comes. The element with ``data-page`` tells the page: ``arrive``, ``ready``,
-``task``, ``nothing`` or ``message``. On a task page ``form#task`` has ``data-token``,
+``task``, ``nothing``, ``me`` or ``message``. On a task page ``form#task`` has ``data-token``,
 the image is ``img#crop`` and a text ``#text``; a wrong answer is told in ``#error``.
 
 An invite link is ``BASE/#k=CODE``, for workers of another connector than ``inhouse``

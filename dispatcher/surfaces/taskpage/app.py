@@ -17,6 +17,7 @@ from dispatcher.store import Clock, Store
 from dispatcher.surfaces.guard import Guard
 from dispatcher.surfaces.replies import robots, static, told, unable
 from dispatcher.surfaces.taskpage.arriving import Door
+from dispatcher.surfaces.taskpage.own_page import OwnPage
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.sessions import Seals
 from dispatcher.surfaces.taskpage.settings import PageSettings
@@ -62,6 +63,7 @@ def task_app(
     seals = Seals(store.key("task-key"))
     door = Door(serving, pages, seals, markets, clock=clock, settings=settings)
     table = Table(serving, pages, door, clock=clock, settings=settings)
+    own = OwnPage(store, pages, door, clock=clock, settings=settings)
     task = "/task/{token}"
     app = Starlette(
         routes=[
@@ -71,6 +73,8 @@ def task_app(
             Route("/from/{connector}/notice", door.notice, methods=["GET"]),
             Route("/hooks/{connector}", door.called, methods=["POST"]),
             Route("/leave", door.leave, methods=["POST"]),
+            Route("/me", own.show, methods=["GET"]),
+            Route("/me/leave", own.leave, methods=["POST"]),
             Route("/start", table.start, methods=["POST"]),
             Route(task, table.visit, methods=["GET"]),
             Route(f"{task}/answer", table.answer, methods=["POST"]),

@@ -226,8 +226,12 @@ class Door:
         session = self._session(request, self._session_cookie)
         self._check_origin(request, form, session)
         response = RedirectResponse("/", 303)
-        response.delete_cookie(self._session_cookie, secure=self._settings.https)
+        self.forget(response)
         return response
+
+    def forget(self, response: Response) -> None:
+        """Let the browser forget the session."""
+        response.delete_cookie(self._session_cookie, secure=self._settings.https)
 
     def closed(self, request: Request, *, refused: bool) -> Response:
         """Ask for an invitation."""

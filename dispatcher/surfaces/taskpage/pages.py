@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from connectors.base import Notice
-from dispatcher.stages.serving import Showing, asked, spread
+from dispatcher.stages.serving import DAYS, OwnWork, Showing, asked, spread
 
 _ENVIRONMENT: Final = Environment(
     loader=PackageLoader("dispatcher.surfaces.taskpage"),
@@ -106,6 +106,20 @@ class Pages:
         """
         return self._page(
             request, "nothing.html", form_token=form_token, way_out=way_out
+        )
+
+    def me(
+        self, request: Request, form_token: str, work: OwnWork, *, unsure: bool
+    ) -> HTMLResponse:
+        """Show a worker their own work; `unsure`: leaving was asked without the tick."""
+        return self._page(
+            request,
+            "me.html",
+            422 if unsure else 200,
+            form_token=form_token,
+            work=work,
+            days=DAYS,
+            unsure=unsure,
         )
 
     def task(

@@ -24,7 +24,8 @@
     $("bring").submit();
     return;
   }
-  if (location.pathname !== "/" || location.hash) history.replaceState(null, "", "/");
+  const here = page === "me" ? "/me" : "/";
+  if (location.pathname !== here || location.hash) history.replaceState(null, "", here);
   if (page !== "task") return;
 
   const form = $("task");

@@ -1,0 +1,162 @@
+"""A worker's own page: what there is to do, what was done and earned; and leaving.
+
+Nothing of a record is in it, nothing of another worker, and nothing that tells whether
+an answer was taken, or which questions were made up. How much waits is told roughly, and
+for all together: an exact number that falls would tell of a refusal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Final
+
+from dispatcher import money
+from dispatcher.ledger.locking import lock_adversaries
+from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.stages.serving.allowance import DAY, SECOND, out
+from dispatcher.stages.serving.values import Present
+from dispatcher.store import Clock, Store, Tx, accounts, probes
+from dispatcher.store import own_work as rows
+from dispatcher.store import serving as tasks
+
+DAYS: Final = 30
+"""Days of the history that are told."""
+
+KINDS: Final = {
+    "transcribe": "texts",
+    "choose": "choices",
+    "number": "numbers",
+    "date": "dates",
+    "yes_no": "yes or no",
+    "spans": "passages",
+    "table": "tables",
+}
+"""What a field's task is called, by ``ask``."""
+
+OTHER: Final = "other"
+
+ROUGHLY: Final = (
+    (1, "Nothing waits at the moment."),
+    (10, "A few tasks wait, for all workers together."),
+    (100, "Dozens of tasks wait, for all workers together."),
+    (1000, "Hundreds of tasks wait, for all workers together."),
+)
+MANY: Final = "Thousands of tasks wait, for all workers together."
+
+
+@dataclass(frozen=True)
+class Done:
+    """How many tasks of a kind were answered on a day (UTC)."""
+
+    day: date
+    kind: str
+    tasks: int
+
+
+@dataclass(frozen=True)
+class Tested:
+    """How a test went; ``again`` is when it may be tried once more, if ever."""
+
+    question: str
+    state: str
+    again: datetime | None = None
+
+
+@dataclass(frozen=True)
+class OwnWork:
+    """What a worker is told of their own work.
+
+    Attributes
+    ----------
+    waiting : str
+        Roughly how much there is to do.
+    done : tuple of Done
+        Of the last :data:`DAYS` days, the newest first.
+    pay : tuple of (str, str)
+        Earned and paid, an amount with its currency each.
+    tests : tuple of Tested
+    """
+
+    waiting: str
+    done: tuple[Done, ...] = ()
+    pay: tuple[tuple[str, str], ...] = ()
+    tests: tuple[Tested, ...] = ()
+
+
+def own_work(store: Store, clock: Clock, who: Present) -> OwnWork:
+    """Look up what a worker may know of their own work."""
+    now = clock()
+    with store.read() as tx:
+        account, force = tasks.account(tx, who.account_id), current_policy(tx)
+        if account is None or force is None:
+            return OwnWork(ROUGHLY[0][1])
+        waiting = rows.planned(tx, account.connector, force.version)
+        done: dict[tuple[int, str], int] = {}
+        for row in rows.done(tx, account.id, now // DAY * DAY - (DAYS - 1) * DAY):
+            key = row.day, _kind(force, row.field_id)
+            done[key] = done.get(key, 0) + row.tasks
+        return OwnWork(
+            waiting=next((words for top, words in ROUGHLY if waiting < top), MANY),
+            done=tuple(
+                Done(_moment(day * DAY).date(), kind, count)
+                for (day, kind), count in done.items()
+            ),
+            pay=tuple(
+                (_amount(row.earned, row.currency), _amount(row.paid, row.currency))
+                for row in rows.pay(tx, account.id)
+            ),
+            tests=tuple(_tests(tx, force, account.id)),
+        )
+
+
+def leave(store: Store, clock: Clock, who: Present) -> bool:
+    """End a worker's account for good, by their own wish; only an operator reopens it.
+
+    What is in hand goes back, and every link ends. What was seen stays in the ledger.
+
+    Returns
+    -------
+    bool
+        False: the worker was out already.
+    """
+    now = clock()
+    with store.write() as tx:
+        lock_adversaries(tx, [who.account_id])
+        account = tasks.account(tx, who.account_id)
+        if account is None or out(account, who.number):
+            return False
+        accounts.set_state(tx, account.id, account.state, "left")
+        accounts.raise_invite(tx, account.id)
+        rows.end_tasks(tx, account.id, now)
+        tasks.add_event(tx, now, f"account:{account.id}", "account.left", {})
+    return True
+
+
+def _tests(tx: Tx, force: InForce, account_id: int) -> list[Tested]:
+    found = []
+    for row in rows.tests(tx, account_id):
+        field = force.fields.get(row.field_id)
+        if field is None:
+            continue  # of an earlier policy
+        question = force.policy.entity.fields[field.name].asked
+        again = None
+        if row.state == "failed" and row.attempt < probes.ATTEMPTS:
+            again = _moment((row.ended_at or 0) + DAY)
+        found.append(Tested(question, row.state, again))
+    return found
+
+
+def _kind(force: InForce, field_id: int) -> str:
+    field = force.fields.get(field_id)
+    if field is None:
+        return OTHER
+    return KINDS.get(force.policy.entity.fields[field.name].ask or "", OTHER)
+
+
+def _moment(micros: int) -> datetime:
+    return datetime.fromtimestamp(micros / SECOND, UTC)
+
+
+def _amount(parts: int, currency: str) -> str:
+    return f"{currency} {money.money_of(parts, currency).amount}"

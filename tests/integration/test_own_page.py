@@ -1,0 +1,198 @@
+"""The worker's own page over HTTP, on both databases: counts and dates, nothing else."""
+
+import html
+import re
+
+import pytest
+
+from dispatcher.stages.serving import Terms
+from dispatcher.stages.serving.allowance import DAY
+from dispatcher.store import Store
+from dispatcher.surfaces.taskpage import PageSettings, task_app
+from tests.integration.serving_house import House
+from tests.integration.test_taskpage import (
+    SAME,
+    arrived,
+    browser,
+    page_of,
+    text_of,
+    token_of,
+)
+
+
+@pytest.fixture
+def house(store: Store, clock) -> House:
+    return House(store, clock)
+
+
+@pytest.fixture
+def app(house, rng):
+    return task_app(
+        house.store,
+        {"inhouse": house.market()},
+        clock=house.clock,
+        rng=rng,
+        terms=Terms(lease=60, apart=0),
+        settings=PageSettings(neutral=0),
+    )
+
+
+def planned(house, worker: str = "ann", **values: str):
+    """A worker with one record for each value."""
+    who = house.account(worker)
+    entries = [
+        house.record(10 * who.account_id + number, **{name: value})[name]
+        for number, (name, value) in enumerate(values.items())
+    ]
+    house.plan((who, entries))
+    return who
+
+
+def words(page) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page.text)).split())
+
+
+def work(client, **answers: str) -> None:
+    """Answer all that is shown, by what is shown."""
+    page = client.post("/start")
+    while page_of(page) == "task":
+        given = {
+            "answer": answers[text_of(page)],
+            "outcome": "answered",
+            "then": "next",
+        }
+        page = client.post(f"/task/{token_of(page)}/answer", data=given)
+        assert page.status_code == 200
+
+
+def test_it_tells_what_was_done_by_day_and_kind_and_no_value(app, house, clock):
+    planned(house, name="Ada", age="36", disease="flu")
+    client = arrived(app, house, "ann")
+    work(client, Ada="Canary", **{"36": "41", "flu": "gout"})
+    page = client.get("/me")
+    assert page_of(page) == "me"
+    assert "Nothing waits at the moment" in words(page)
+    told = re.findall(r"<td>(.*?)</td><td>(.*?)</td><td>(.*?)</td>", page.text)
+    day = told[0][0]
+    assert told == [(day, k, "1") for k in ("texts", "choices", "numbers")]
+    for value in ("Ada", "Canary", "36", "41", "flu", "gout", "ann"):
+        assert value not in words(page)
+
+
+def test_what_is_older_than_a_month_is_not_told(app, house, clock):
+    who = planned(house, name="Ada")
+    client = arrived(app, house, "ann")
+    work(client, Ada="x")
+    house.do("UPDATE task SET created_at = ?", clock() - 29 * DAY)
+    assert 'id="done"' in client.get("/me").text
+    house.do("UPDATE task SET created_at = ?", clock() - 31 * DAY)
+    assert 'id="done"' not in client.get("/me").text
+    assert who.account_id
+
+
+def test_made_up_questions_count_so_that_the_list_tells_none_of_them(app, house):
+    who = planned(house, name="Ada")
+    (probe,) = house.made_up("gold", ("Jo", "Jo"))
+    client = arrived(app, house, "ann")
+    work(client, Ada="x")
+    now = house.clock()
+    house.do(
+        "INSERT INTO probe_task (id, probe_id, account_id, state, created_at, attempt,"
+        " correct) VALUES (77, ?, ?, 'answered', ?, 0, 0)",
+        probe, who.account_id, now,
+    )  # fmt: skip
+    assert "texts 2" in words(client.get("/me"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [(0, "Nothing waits"), (1, "A few tasks"), (9, "A few tasks"), (10, "Dozens")],
+)
+def test_how_much_waits_is_told_roughly_and_for_all(app, house, fields, told):
+    house.account("bob")
+    house.plan((house.account("ann"), list(range(1, fields + 1))))
+    assert told in words(arrived(app, house, "bob").get("/me"))
+
+
+def test_a_test_that_was_failed_says_when_it_may_be_tried_again(app, house, clock):
+    planned(house, name="Ada")
+    house.test_of(1.0, ("Jo", "Jo"))
+    client = arrived(app, house, "ann")
+    page = client.post("/start")
+    assert "question of a test" in words(page)
+    assert "not finished" in words(client.get("/me"))
+    client.post(
+        f"/task/{token_of(page)}/answer",
+        data={"answer": "wrong", "outcome": "answered", "then": "stop"},
+    )
+    assert re.search(
+        r"Type exactly what you see: not passed, once more from \d{4}-\d\d-\d\d",
+        words(client.get("/me")),
+    )
+    house.do("UPDATE qualification SET attempt = 2")
+    assert "once more" not in words(client.get("/me"))
+
+
+def test_pay_is_told_where_fields_earn_some(app, house):
+    planned(house, name="Ada", age="36")
+    house.do(
+        "INSERT INTO budget (run_id, currency, cap, reward, bonus, fee, taken, paid, day,"
+        " day_taken, set_at) VALUES"
+        " (1, 'GBP', 1000000000, 0, 120000, 0, 0, 0, 0, 0, 1)"
+    )
+    client = arrived(app, house, "ann")
+    assert "Pay" not in words(client.get("/me"))
+    work(client, Ada="x", **{"36": "36"})
+    assert "Earned GBP 0.24 Paid so far GBP 0.00" in words(client.get("/me"))
+
+
+def test_nobody_sees_anothers(app, house):
+    planned(house, "ann", name="Ada")
+    work(arrived(app, house, "ann"), Ada="x")
+    house.account("bob")
+    page = arrived(app, house, "bob").get("/me")
+    assert 'id="done"' not in page.text
+    assert "ann" not in words(page)
+
+
+def test_without_a_session_there_is_only_the_way_in(app, house):
+    assert page_of(browser(app).get("/me")) == "arrive"
+    assert page_of(browser(app).post("/me/leave", headers=SAME)) == "arrive"
+
+
+def test_leaving_for_good_needs_the_tick(app, house):
+    planned(house, name="Ada")
+    client = arrived(app, house, "ann")
+    page = client.post("/me/leave", data={})
+    assert (page.status_code, page_of(page)) == (422, "me")
+    assert house.ask("SELECT state FROM account") == "active"
+
+
+def test_who_left_is_shown_nothing_and_no_link_opens(app, house):
+    planned(house, name="Ada", age="36")
+    client, other_tab = arrived(app, house, "ann"), arrived(app, house, "ann")
+    showing = client.post("/start")
+    page = client.post("/me/leave", data={"sure": "yes"})
+    assert (page.status_code, page_of(page)) == (200, "message")
+    assert "You have left" in words(page)
+    for tab in (client, other_tab):
+        assert page_of(tab.post("/start")) == "arrive"
+        late = tab.post(f"/task/{token_of(showing)}/answer", data={"answer": "x"})
+        assert page_of(late) == "arrive"
+    again = browser(app)
+    again.headers.update(SAME)
+    refused = again.post("/arrive", data={"invite": house.invite("ann")})
+    assert refused.status_code == 403
+    assert house.ask("SELECT state FROM account") == "left"
+    assert house.ask("SELECT state FROM task") == "returned"
+    assert house.ask("SELECT draft FROM task") is None
+    assert house.count("event", "action = 'account.left'") == 1
+    assert house.exposures() == 1  # what was seen stays seen
+
+
+def test_leaving_twice_at_once_is_leaving_once(app, house):
+    planned(house, name="Ada")
+    client, other = arrived(app, house, "ann"), arrived(app, house, "ann")
+    client.post("/me/leave", data={"sure": "yes"})
+    assert page_of(other.post("/me/leave", data={"sure": "yes"})) == "arrive"
+    assert house.ask("SELECT invite FROM account") == 2
