@@ -100,7 +100,7 @@ class Manifest:
         counts as seen all the same.
     pays : bool
         Whether the market pays the workers itself: then it is :class:`Paying`, and
-        every offer there has a reward.
+        every offer there has a reward. Content is ours there.
     currency : str
         The only one that the market pays in; empty where accounts there differ.
     tested_against : str
@@ -142,6 +142,13 @@ class Manifest:
             "finds",
             self.finds,
             "yes where idempotency is not by key",
+        )
+        expect(
+            not self.pays
+            or (self.role is Role.MARKET and self.content is Content.OURS),
+            "pays",
+            self.pays,
+            "no where content lies outside: what is paid is an offer of work on our page",
         )
         if self.role is Role.FEED:
             expect(

@@ -147,12 +147,16 @@ class Submission:
         Who has it, as the market says; empty exactly for an offer that ended untaken,
         which is GONE and has its reference for an id.
     progress : Progress
+    key : str
+        Ours of the offer (``Offer.key``), where the market holds it: work is then known
+        that was taken before we learned of the reference.
     """
 
     id: str
     reference: str
     account: str
     progress: Progress
+    key: str = ""
 
     def __post_init__(self) -> None:
         for name in ("id", "reference"):

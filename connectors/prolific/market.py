@@ -297,8 +297,9 @@ class Prolific:
         is planned anew comes in a study of its own.
         """
         number, ended = str(study["id"]), study.get("status") in _ENDED
+        key = str(study.get("internal_name") or "").removeprefix(_OFFER)
         if not study.get("number_of_submissions"):
-            untaken = Submission(number, number, "", Progress.GONE)
+            untaken = Submission(number, number, "", Progress.GONE, key)
             return [untaken] if ended else [], ended
         told = [
             Submission(
@@ -306,6 +307,7 @@ class Prolific:
                 reference=number,
                 account=str(one["participant_id"]),
                 progress=progress_of(one.get("status")),
+                key=key,
             )
             for one in self._api.submissions(number)
             if one.get("participant_id")

@@ -192,7 +192,11 @@ class Collecting:
         """
         if not told:
             return
-        known = pieces.by_reference(tx, name, {one.reference for one in told})
+        references = {one.reference for one in told}
+        known = pieces.by_reference(tx, name, references)
+        if references - known.keys():
+            pieces.adopt(tx, name, self._by_key(told))
+            known = pieces.by_reference(tx, name, references)
         news: dict[int, tuple[str | None, str]] = {}
         for one in told:
             row = known.get(one.reference)
@@ -213,6 +217,12 @@ class Collecting:
             if row.about in news and news[row.about] != (row.submission, row.progress)
         ]
         pieces.note_progress(tx, fresh, now)
+
+    def _by_key(self, told: Sequence[Submission]) -> list[tuple[int, str]]:
+        """Messages of ours whose keys a market holds, with its own names of them."""
+        task_key = self._store.key("task-key")
+        found = [(keys.message_id_of(task_key, one.key), one.reference) for one in told]
+        return [(number, name) for number, name in found if number is not None]
 
     def _sort(
         self,

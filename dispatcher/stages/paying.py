@@ -164,14 +164,14 @@ class PayingStage:
         paid = 0
         for due in claimed:
             if self._circuits.rests(name):
-                break  # what was claimed waits out its lease; it is asked after first
-            with self._store.read() as tx:
-                lease.check_leader(tx, lease.SHARD, epoch)
-            outcome = self._ask(name, due)
-            paid += committed(self._store, partial(self._settle, outcome, epoch))
+                break  # the others wait out their lease: nothing was tried of them
+            if committed(self._store, partial(self._begin, due, epoch)):
+                outcome = self._ask(name, due)
+                paid += committed(self._store, partial(self._settle, outcome, epoch))
         return paid
 
     def _claim(self, tx: Tx, name: str, epoch: int) -> list[DueRow]:
+        """Lease the next payments of a market."""
         lease.check_epoch(tx, lease.SHARD, epoch)
         now = self._clock()
         room = self._circuits.room(name, CALLS)
@@ -180,9 +180,18 @@ class PayingStage:
         found = rows.due_rewards(tx, name, now, room)
         found += rows.due_bonuses(tx, name, now, room - len(found))
         for due in found:
-            rows.count_try(tx, due, now + LEASE)
+            rows.put_off(tx, due, due.attempts, now + LEASE)
         self._circuits.spend(name, len(found))
         return found
+
+    def _begin(self, due: DueRow, epoch: int, tx: Tx) -> bool:
+        """Count a try just before it is made; False if a person decided meanwhile."""
+        lease.check_epoch(tx, lease.SHARD, epoch)
+        found = purse.lock_payments(tx, due.kind, due.abouts).values()
+        if [row.state for row in found] != ["due"] * len(due.abouts):
+            return False
+        rows.put_off(tx, due, due.attempts + 1, self._clock() + LEASE)
+        return True
 
     def _ask(self, name: str, due: DueRow) -> _Outcome:
         """Have one payment made; class what goes wrong by what to do next."""

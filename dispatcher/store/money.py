@@ -334,6 +334,7 @@ def open_runs_of(tx: Tx, entry_ids: Sequence[int]) -> dict[int, int]:
         "SELECT r.run_id, count(*) FROM entry e JOIN record r ON r.id = e.record_id"
         " JOIN run u ON u.id = r.run_id LEFT JOIN result q ON q.entry_id = e.id"
         " WHERE e.id = ANY(?) AND u.state = 'active' AND r.erased_at IS NULL"
+        " AND r.waits_since IS NULL"
         " AND coalesce(q.state, 'open') = 'open'"
         " AND NOT EXISTS (SELECT 1 FROM pause s WHERE s.scope = 'run:' || u.name)"
         " GROUP BY r.run_id",

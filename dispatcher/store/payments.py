@@ -180,6 +180,16 @@ def by_reference(
     return {row[0]: ToldRow(*row[1:]) for row in rows}
 
 
+def adopt(tx: Tx, connector: str, references: Iterable[tuple[int, str]]) -> None:
+    """Learn the market's names of offers that arrived there without our hearing of it."""
+    for outbox_id, reference in references:
+        tx.execute(
+            "UPDATE payment SET reference = ? WHERE kind = 'reward' AND about = ?"
+            " AND connector = ? AND reference IS NULL",
+            [reference, outbox_id, connector],
+        )
+
+
 def note_progress(
     tx: Tx, told: Iterable[tuple[int, str | None, str]], now: int
 ) -> None:
@@ -260,16 +270,10 @@ def due_bonuses(tx: Tx, connector: str, now: int, limit: int) -> list[DueRow]:
     return found
 
 
-def count_try(tx: Tx, due: DueRow, until: int) -> None:
-    """Count an attempt before it is made, and let nobody else make one meanwhile."""
-    tx.execute(
-        "UPDATE payment SET attempts = ?, due = ? WHERE kind = ? AND about = ANY(?)",
-        [due.attempts + 1, until, due.kind, list(due.abouts)],
-    )
-
-
-def put_off(tx: Tx, due: DueRow, tries: int, until: int, why: str) -> None:
-    """Try a payment again at a moment; say how often it was, and why it did not work."""
+def put_off(
+    tx: Tx, due: DueRow, tries: int, until: int, why: str | None = None
+) -> None:
+    """Look at a payment again at a moment; say how often it was tried, and why not."""
     tx.execute(
         "UPDATE payment SET attempts = ?, due = ?, why = ? WHERE kind = ?"
         " AND about = ANY(?) AND state = 'due'",

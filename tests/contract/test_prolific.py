@@ -329,7 +329,7 @@ def test_a_study_handed_back_is_told_and_recruits_nobody(server, state, progress
     assert open_.progress is Progress.OPEN
     server.end(session, state)
     told = market.collect("").submissions
-    assert told == (Submission(session, study["id"], PID, progress),)
+    assert told == (Submission(session, study["id"], PID, progress, "k1"),)
     assert study["status"] == "COMPLETED"
     assert not server.visible(PID)
     assert market.collect("").submissions == told
@@ -342,7 +342,7 @@ def test_a_study_that_was_stopped_untaken_is_told(server):
     market.withdraw(handle)
     number = handle.reference
     told = market.collect("").submissions
-    assert told == (Submission(number, number, "", Progress.GONE),)
+    assert told == (Submission(number, number, "", Progress.GONE, "k1"),)
 
 
 @pytest.mark.parametrize("state", ["RESERVED", "ACTIVE", "PROCESSING", "BRAND NEW"])

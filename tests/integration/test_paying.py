@@ -641,6 +641,47 @@ def test_a_restored_store_asks_before_it_pays_again(house, clock):
     assert set(house.payments().values()) == {"paid"}
 
 
+def test_what_was_never_tried_counts_as_never_tried(house, clock):
+    """One that fails lets its market rest; the others were not asked for."""
+    house.budget(bonus=12)
+    for name in ("ann", "bob"):
+        who = house.account(name, "paying")
+        house.plan((who, many(house, 1, first=10 * who.account_id)))
+        house.offer()
+        house.work(who)
+        house.hand_in(name, number=who.account_id - 1)
+    house.settle()
+    house.outside.can_tell = False
+    house.outside.before.append(Misconfigured("no money"))
+    house.settle()
+    tries = [house.payment("field", n).attempts for n in (1, 2)]
+    assert tries == [0, 0]
+    clock.advance(seconds=301)
+    house.settle()
+    assert set(house.payments().values()) == {"paid"}
+    assert len(house.outside.paid) == 4
+
+
+def test_work_taken_before_we_knew_of_the_offer_is_known_by_our_key(
+    house, clock, monkeypatch
+):
+    """A crash after publishing: the market tells of the work before we ask after it."""
+    house.budget()
+    ann = planned(house)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(house.sending), "_settle", lambda *_: 0)
+        house.offer()
+    assert house.payment("reward", 1).reference is None
+    house.work(ann)
+    (key,) = house.outside.offers
+    reference = f"memory:{key}"
+    done = Submission("s", reference, "ann", Progress.SUBMITTED, key)
+    house.outside.pieces["s"] = done
+    house.collect()
+    house.settle()
+    assert house.payments() == {"reward-1": "paid"}
+
+
 def test_two_daemons_do_not_pay_side_by_side(house):
     submitted(house)
     old = house.epoch

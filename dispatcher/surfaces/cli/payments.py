@@ -207,9 +207,15 @@ def _decide(
             why="it is kept with the payment for whoever asks",
             fix='--because "payroll of March"',
         )
-    with context.open_store() as store, store.write() as tx:
+    from dispatcher.store.repeating import committed
+
+    def work(tx: Tx) -> list[PaymentRow]:
         found = find(tx)
         decide(tx, found, at=wall_clock(), because=because)
+        return found
+
+    with context.open_store() as store:
+        found = committed(store, work)
     context.show(
         {
             "schema": "dispatcher.payments.decided/1",
