@@ -131,7 +131,7 @@ def _ticks(
     from dispatcher.custody.retention import Retention
     from dispatcher.daemon import Tick
     from dispatcher.ledger.seals import seal
-    from dispatcher.plugins import feeds_of
+    from dispatcher.plugins import feeds_of, paying_of
     from dispatcher.stages.assembly import Assembly
     from dispatcher.stages.booking import Booking
     from dispatcher.stages.collecting import Collecting
@@ -200,7 +200,8 @@ def _ticks(
     held = Reconciling(store, connectors, wall_clock)
     ticks.append(Tick("reconciling", every.reconciling, held.tick))
     if config.plans == "auto":
-        planning = Planning(store, wall_clock, feeds=feeds_of(config.connectors))
+        feeds, pays = feeds_of(config.connectors), paying_of(config.connectors)
+        planning = Planning(store, wall_clock, feeds=feeds, pays=pays)
         ticks.insert(0, Tick("planning", every.planning, planning.tick, shows=True))
     if config.inbox is not None:
         inbox = Inbox(store, context.directory / config.inbox, wall_clock)
