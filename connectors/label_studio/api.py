@@ -76,10 +76,15 @@ class Api:
         wanted = {"filter": f"filter:tasks:data.{column}", "operator": "equal",
                   "type": "String", "value": value}  # fmt: skip
         for page in range(1, _MOST_PAGES):
-            found, total = self._tasks(project, wanted, "tasks:id", page, PAGE)
+            found, total = self._tasks(project, [wanted], "tasks:id", page, PAGE)
             yield from found
             if page * PAGE >= total:  # past the last page stands a 404
                 return
+
+    def page(self, project: int, number: int) -> tuple[list[dict[str, Any]], bool]:
+        """Give one page of all tasks, oldest first, and whether there are more."""
+        found, total = self._tasks(project, [], "tasks:id", number, PAGE)
+        return found, number * PAGE < total
 
     def changed(
         self, project: int, since: datetime
@@ -94,7 +99,7 @@ class Api:
                   "type": "Datetime", "value": moment}  # fmt: skip
         size = PAGE
         while True:
-            found, total = self._tasks(project, wanted, "tasks:updated_at", 1, size)
+            found, total = self._tasks(project, [wanted], "tasks:updated_at", 1, size)
             if len(found) >= total:
                 return found, False
             if moment_of(found[-1].get("updated_at")) != since or size > _LARGEST_PAGE:
@@ -133,9 +138,14 @@ class Api:
         self._access.close()
 
     def _tasks(
-        self, project: int, wanted: Mapping[str, str], order: str, page: int, size: int
+        self,
+        project: int,
+        wanted: Sequence[Mapping[str, str]],
+        order: str,
+        page: int,
+        size: int,
     ) -> tuple[list[dict[str, Any]], int]:
-        query = {"filters": {"conjunction": "and", "items": [wanted]},
+        query = {"filters": {"conjunction": "and", "items": wanted},
                  "ordering": [order]}  # fmt: skip
         asked = urlencode({
             "project": project,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from connectors.base import Handle
+from connectors.base import Handle, Listed, Posted, Rejected
 from connectors.label_studio.api import Api
 from connectors.tickets import opaque
 
@@ -48,7 +48,7 @@ class Board:
     ----------
     api : Api
     key : bytes
-        Hides our keys; at least 32 bytes.
+        At least 32 bytes.
     title : str
         What the projects are called; a word made of the key is put behind it, so that
         two dispatchers share a server and no project.
@@ -66,14 +66,15 @@ class Board:
 
     def put(self, key: str, tasks: Sequence[Task]) -> Handle:
         """Import the tasks of an offer that are not there, unless it was withdrawn."""
-        name = self._name(key)
+        name = _name(key)
         if self._is_closed(name):
             return Handle(key, name)
         project = self._made(self._open, self._config)
-        there = {_meta(one).get("task") for one in self._of(project, name)}
+        there = [_meta(one).get("task") for one in self._of(project, name)]
         missing = [
             {"data": {"offer": name, "task": one.token, **one.shown},
-             "meta": {"task": one.token, "account": one.account, "of": len(tasks)}}
+             "meta": {"key": key, "of": len(tasks), "task": one.token,
+                      "account": one.account}}
             for one in tasks
             if one.token not in there
         ]  # fmt: skip
@@ -83,12 +84,13 @@ class Board:
 
     def find(self, key: str) -> Handle | None:
         """Ask for the tasks of an offer; an import that broke off is not there yet."""
-        name = self._name(key)
+        name = _name(key)
         if self._is_closed(name):
             return Handle(key, name)
         found = self._api.project(self._open)
         tasks = [] if found is None else list(self._of(int(found["id"]), name))
-        if not tasks or len(tasks) < int(_meta(tasks[0]).get("of", 1)):
+        wanted = _meta(tasks[0]).get("of") if tasks else 1
+        if isinstance(wanted, int) and len(tasks) < wanted:
             return None
         return Handle(key, name)
 
@@ -97,7 +99,7 @@ class Board:
 
         Their answers may not have been collected yet.
         """
-        name = self._name(key)
+        name = _name(key)
         if not self._is_closed(name):
             closed = self._made(self._closed, _CLOSED)
             self._api.load(closed, [{"data": {"offer": name}}])
@@ -111,6 +113,31 @@ class Board:
                 self._api.blank(int(task["id"]), data)
             else:
                 self._api.delete(int(task["id"]))
+
+    def listing(self, cursor: str) -> Listed:
+        """Give the offers of a page of tasks; open is what somebody has yet to do.
+
+        Raises
+        ------
+        Rejected
+            A cursor that is none of ours.
+        """
+        if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 8):
+            raise Rejected("the cursor is not one of this connector")
+        number = int(cursor or "1")
+        found = self._api.project(self._open)
+        if found is None:
+            return Listed()
+        tasks, more = self._api.page(int(found["id"]), number)
+        open_: dict[str, bool] = {}
+        for task in tasks:
+            key = _meta(task).get("key")
+            if isinstance(key, str) and 0 < len(key) <= 200 and key.isprintable():
+                open_[key] = open_.get(key, False) or not task.get("annotations")
+        posted = tuple(
+            Posted(key, _name(key), open=left) for key, left in open_.items()
+        )
+        return Listed(posted, str(number + 1) if more else "")
 
     def forget(self, token: str) -> None:
         """Delete all tasks of a token, with what was answered there."""
@@ -146,8 +173,9 @@ class Board:
     def _of(self, project: int, name: str) -> Iterator[dict[str, Any]]:
         return self._api.named(project, "offer", name)
 
-    def _name(self, key: str) -> str:
-        return f"offer-{opaque(self._key, 'offer', key)}"
+
+def _name(key: str) -> str:
+    return f"offer-{key}"
 
 
 def _meta(task: Mapping[str, Any]) -> Mapping[str, Any]:

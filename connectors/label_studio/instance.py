@@ -21,6 +21,7 @@ from connectors.base import (
     Idempotency,
     Identity,
     Limits,
+    Listed,
     Manifest,
     Offer,
     Preview,
@@ -66,7 +67,7 @@ class Instance:
     ----------
     api : Api
     key : bytes
-        Hides our keys and makes the word of the webhook; at least 32 bytes.
+        Makes the word of the webhook; at least 32 bytes.
     title : str
         What the projects are called.
     hook : str
@@ -103,6 +104,10 @@ class Instance:
     def find(self, key: str) -> Handle | None:
         """Ask for the tasks of this key, withdrawn ones too."""
         return self._board.find(key)
+
+    def listing(self, cursor: str) -> Listed:
+        """Give a page of what lies there; what was withdrawn is left out."""
+        return self._board.listing(cursor)
 
     def withdraw(self, handle: Handle) -> None:
         """Delete what is shown; what was answered is still collected."""

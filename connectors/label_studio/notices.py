@@ -20,6 +20,7 @@ from connectors.base import (
     Idempotency,
     Identity,
     Limits,
+    Listed,
     Manifest,
     Offer,
     Preview,
@@ -62,7 +63,7 @@ class Notices:
     ----------
     api : Api
     key : bytes
-        Signs the personal links and hides our keys; at least 32 bytes.
+        Signs the personal links; at least 32 bytes.
     title : str
         What the projects are called.
     """
@@ -100,6 +101,10 @@ class Notices:
     def find(self, key: str) -> Handle | None:
         """Ask for the notice of this key, taken down or not."""
         return self._board.find(key)
+
+    def listing(self, cursor: str) -> Listed:
+        """Give a page of what lies there; what was withdrawn is left out."""
+        return self._board.listing(cursor)
 
     def withdraw(self, handle: Handle) -> None:
         """Take the notice down."""

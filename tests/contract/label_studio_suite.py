@@ -18,11 +18,12 @@ from typing import Any
 
 import pytest
 
-from connectors.base import Form, Item, Offer, Outcome, Settings, Visit
-from connectors.contract import CANARY, NOW, Bench, MarketContract, offer_for
+from connectors.base import Form, Handle, Item, Offer, Outcome, Settings, Visit
+from connectors.contract import CANARY, NOW, Bench, offer_for
 from connectors.inhouse import Ticket, sign
 from connectors.label_studio import CONNECTOR
 from connectors.label_studio.api import Api
+from connectors.listing_contract import ListingContract
 
 LINK = "https://tasks.example.test/"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -134,7 +135,7 @@ class Suite:
             made.opened.pop().close()
 
 
-class Board(Suite, MarketContract):
+class Board(Suite, ListingContract):
     """Content stays home: the contract, and what lies at the server."""
 
     @pytest.fixture
@@ -167,7 +168,7 @@ class Board(Suite, MarketContract):
         assert LINK in held
         assert "ann <b>" in held
         assert "<b>" not in outside.live()[0]["data"]["notice"]
-        for secret in ("key-51", "task-9f3", outside.key.hex(), "token="):
+        for secret in ("task-9f3", outside.key.hex(), "token="):
             assert secret not in held
 
     def test_a_notice_taken_down_is_deleted_and_never_put_up_again(self, outside):
@@ -189,7 +190,7 @@ class Board(Suite, MarketContract):
         assert outside.work() != other.work()
 
 
-class There(Suite, MarketContract):
+class There(Suite, ListingContract):
     """Content lies at the server: the contract, and how answers come back."""
 
     @pytest.fixture
@@ -355,7 +356,40 @@ class There(Suite, MarketContract):
             if not page.more:
                 break
         assert len({one.id for one in found}) == len(tasks[::29])
+        listed, cursor = [], ""
+        for _ in range(9):
+            told = there.listing(cursor)
+            listed += [one.key for one in told.posted]
+            cursor = told.cursor
+            if not cursor:
+                break
+        assert sorted(listed) == ["k1", "k2"]
         assert there.find("k2") is not None
+
+    def test_what_is_answered_is_not_listed_as_open(self, there, outside):
+        self.put_one(there, field_of())
+        assert [one.open for one in there.listing("").posted] == [True]
+        outside.write("t1", "seven")
+        assert [one.open for one in there.listing("").posted] == [False]
+
+    @pytest.mark.parametrize(
+        "meta", [{}, {"of": "x", "task": ["t1"], "account": 3, "key": 7}, {"key": "\n"}]
+    )
+    def test_what_users_write_into_a_task_breaks_nothing(self, there, outside, meta):
+        offer = Offer("k1", audience="crowd", items=(field_of("t1"), field_of("t2")))
+        there.publish(offer)
+        outside.write("t1", "seven")
+        outside.write("t2", "eight")
+        (task,) = [t for t in outside.live() if t["meta"]["task"] == "t1"]
+        outside.ask("PATCH", f"tasks/{task['id']}/", {"meta": meta})
+        found = there.collect("")
+        assert [one.value for one in found.answers] == ["eight"]
+        assert len(found.quarantined) == 1
+        assert [one.key for one in there.listing("").posted] == ["k1"]
+        assert there.find("k1") is not None
+        there.publish(offer)
+        there.withdraw(Handle("k1", "offer-k1"))
+        assert CANARY.encode() not in outside.held()
 
     def test_the_project_gone_with_all_it_held_is_made_anew(self, there, outside):
         self.put_one(there, field_of())
