@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dispatcher.store.transaction import Row, Tx
@@ -96,6 +96,26 @@ def stock(tx: Tx, purpose: str) -> list[StockRow]:
         [purpose],
     )
     return [StockRow(row[0], *map(int, row[1:])) for row in rows]
+
+
+def gold_left(tx: Tx, showings: Mapping[int, int]) -> dict[str, int]:
+    """Gold that somebody may still be asked, by field.
+
+    Parameters
+    ----------
+    tx : Tx
+    showings : Mapping of int to int
+        By number of the field: how many adversaries a question is asked of, at most.
+    """
+    left: dict[str, int] = {}
+    for name, field_id, asked in tx.rows(
+        "SELECT f.name, f.id, count(DISTINCT a.adversary_id) FROM probe p"
+        " JOIN field f ON f.id = p.field_id LEFT JOIN probe_task t ON t.probe_id = p.id"
+        " LEFT JOIN account a ON a.id = t.account_id WHERE p.retired_at IS NULL"
+        " AND p.purpose = 'gold' GROUP BY f.name, f.id, p.id"
+    ):
+        left[name] = left.get(name, 0) + (asked < showings.get(field_id, 0))
+    return left
 
 
 class StandRow(NamedTuple):

@@ -95,9 +95,28 @@ def test_gold_that_is_there_is_not_added_twice(run, place):
     )
     told = json.loads(run("workers", "gold", "list", "--json").out)
     assert told["gold"] == [
-        {"field": "name", "questions": 2, "answered": 0, "right": 0}
+        {"field": "name", "questions": 2, "answered": 0, "right": 0, "left": 2}
     ]
     assert run("workers", "gold", "drop", "name").out == "name: 2 questions dropped\n"
+
+
+def test_gold_that_was_asked_of_as_many_as_may_see_a_field_is_used_up(run, place):
+    """t = 3: three adversaries."""
+    run("workers", "add", "inhouse/ann", "inhouse/bob", "inhouse/cat")
+    file = write(place, "gold.csv", "shown,answer", "Jo,Jo")
+    assert run("workers", "gold", "add", "name", file).code == 0
+    for n in (1, 2, 3):
+        assert "used up" not in run("status").out
+        with opened(place) as database:
+            database.execute(
+                "INSERT INTO probe_task (id, probe_id, account_id, state, created_at,"
+                " attempt) SELECT ?, p.id, a.id, 'answered', 1, 0 FROM probe p,"
+                " account a WHERE a.id = ?",
+                (900 + n, n),
+            )
+    assert "the made-up questions of name are used up" in run("status").out
+    assert run("workers", "gold", "drop", "name").code == 0
+    assert "used up" not in run("status").out
 
 
 def test_what_is_shown_is_masked_as_a_records_field_is(run, place):

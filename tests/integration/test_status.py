@@ -149,6 +149,7 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_told():
         "waiting_for_money": 2,
         "paused": {},
         "workers": {"active": 3, "stopped": 2},
+        "gold_left": {"name": 0, "age": 7},
         "pilots": [{"run": "x", "let_go": 2, "waiting": 1}],
     }
     assert needs(found) == [
@@ -158,6 +159,8 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_told():
         "2 fields are in conflict: dispatcher records list --state conflict",
         "2 workers are below the accuracy floor and given nothing new: "
         "dispatcher workers list, then dispatcher workers show ACCOUNT",
+        "the made-up questions of name are used up: "
+        "dispatcher workers gold add name FILE",
         "run x has a pilot, 1 record waits: dispatcher runs pilot show x, then accept",
         "2 offers wait for money: dispatcher runs budget show",
         "2 payments wait for your decision: dispatcher payments list",

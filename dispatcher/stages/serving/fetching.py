@@ -69,7 +69,7 @@ def fetch(store: Store, connector: str, tokens: Sequence[str]) -> Fetched:
                 continue
             token = ids[row.task_id]
             size += len(row.shown)
-            if f"run:{row.run}" in stopped or (items and size > MOST_BYTES):
+            if f"run#{row.run_id}" in stopped or (items and size > MOST_BYTES):
                 later.append(token)
                 continue
             media = row.media.partition(";")[0].strip()

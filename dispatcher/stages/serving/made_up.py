@@ -8,6 +8,7 @@ at what the gate would allow; and, as a real field, to so many adversaries at mo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from dispatcher.stages.serving.values import (
 from dispatcher.store import Clock, Store, Tx, lease, probes
 from dispatcher.store import serving as rows
 from dispatcher.store.probes import HandedRow, StandingRow
+from dispatcher.store.repeating import committed
 from policies.answers import Invalid, Valid, check
 
 
@@ -79,26 +81,24 @@ class MadeUp:
 
     def test(self, who: Present, field_id: int) -> Showing | None:
         """Hand out the next question of a field's test; None if there is none."""
+        return committed(self._store, partial(self._test_in, who, field_id))
+
+    def _test_in(self, who: Present, field_id: int, tx: Tx) -> Showing | None:
         now = self._clock()
-        with self._store.write() as tx:
-            self._hold(tx, who)
-            found = {one.field_id: one for one in probes.tests(tx, who.account_id)}
-            test = found.get(field_id)
-            if test is None or not due(test, now) or self._busy(tx, who, now):
-                return None
-            attempt = test.attempt + (test.state == "failed" or not test.attempt)
-            if attempt != test.attempt:
-                probes.stand(
-                    tx, who.account_id, field_id, state="open", attempt=attempt
-                )
-                self._note(tx, who, "test.began", field_id, attempt)
-            done = probes.attempted(tx, who.account_id, field_id, attempt)
-            left = [
-                n for n in probes.active(tx, field_id, probes.TEST) if n not in done
-            ]
-            if not left:
-                return None
-            return self._hand(tx, who, left[0], tx.reserve("task"), attempt, now)
+        self._hold(tx, who)
+        found = {one.field_id: one for one in probes.tests(tx, who.account_id)}
+        test = found.get(field_id)
+        if test is None or not due(test, now) or self._busy(tx, who, now):
+            return None
+        attempt = test.attempt + (test.state == "failed" or not test.attempt)
+        if attempt != test.attempt:
+            probes.stand(tx, who.account_id, field_id, state="open", attempt=attempt)
+            self._note(tx, who, "test.began", field_id, attempt)
+        done = probes.attempted(tx, who.account_id, field_id, attempt)
+        left = [n for n in probes.active(tx, field_id, probes.TEST) if n not in done]
+        if not left:
+            return None
+        return self._hand(tx, who, left[0], tx.reserve("task"), attempt, now)
 
     def gold(
         self, who: Present, field_id: int, run_id: int, rng: np.random.Generator
@@ -107,22 +107,27 @@ class MadeUp:
 
         It earns what the real one of its run would have earned.
         """
+        giving = partial(self._gold_in, who, field_id, run_id, rng)
+        return committed(self._store, giving)
+
+    def _gold_in(
+        self, who: Present, field_id: int, run_id: int, rng: np.random.Generator, tx: Tx
+    ) -> Showing | None:
         now = self._clock()
-        with self._store.write() as tx:
-            adversary = self._hold(tx, who)
-            account, force = rows.account(tx, who.account_id), current_policy(tx)
-            standing = None if force is None else force.fields.get(field_id)
-            if account is None or standing is None or not standing.sent:
-                return None
-            showings = standing.showings
-            unseen = probes.unseen_gold(tx, field_id, adversary, showings)
-            if not unseen or self._busy(tx, who, now):
-                return None
-            task_id = tx.reserve("task")
-            if not gold_pay.earns(tx, task_id, account, run_id, now):
-                return None
-            chosen = unseen[rng.integers(len(unseen))]
-            return self._hand(tx, who, chosen, task_id, 0, now)
+        adversary = self._hold(tx, who)
+        account, force = rows.account(tx, who.account_id), current_policy(tx)
+        standing = None if force is None else force.fields.get(field_id)
+        if account is None or standing is None or not standing.sent:
+            return None
+        showings = standing.showings
+        unseen = probes.unseen_gold(tx, field_id, adversary, showings)
+        if not unseen or self._busy(tx, who, now):
+            return None
+        task_id = tx.reserve("task")
+        if not gold_pay.earns(tx, task_id, account, run_id, now):
+            return None
+        chosen = unseen[rng.integers(len(unseen))]
+        return self._hand(tx, who, chosen, task_id, 0, now)
 
     def _hold(self, tx: Tx, who: Present) -> int:
         """Keep other desks from handing to this adversary meanwhile; return its id."""
@@ -205,27 +210,29 @@ class MadeUp:
 
     def answer(self, who: Present, task_id: int, given: Given) -> Saved | Wrong | None:
         """Mark an answer, once; what is no answer at all is given back as ever."""
+        return committed(self._store, partial(self._answer_in, who, task_id, given))
+
+    def _answer_in(
+        self, who: Present, task_id: int, given: Given, tx: Tx
+    ) -> Saved | Wrong | None:
         now = self._clock()
-        with self._store.write() as tx:
-            task = self._locked(tx, who, task_id)
-            if task.state == "answered" or _over(task):
-                return Saved()
-            showing = self._showing(tx, task, now)
-            if showing is None:
+        task = self._locked(tx, who, task_id)
+        if task.state == "answered" or _over(task):
+            return Saved()
+        showing = self._showing(tx, task, now)
+        if showing is None:
+            return None
+        typed = compose(showing.field, given.form)
+        _, verdict = judged(showing.field, showing.words, typed, given.mark)
+        if isinstance(verdict, Invalid):
+            if task.state == "returned":
                 return None
-            typed = compose(showing.field, given.form)
-            _, verdict = judged(showing.field, showing.words, typed, given.mark)
-            if isinstance(verdict, Invalid):
-                if task.state == "returned":
-                    return None
-                if task.state != "shown" or (task.leased_until or 0) <= now:
-                    task = self._lease(tx, task, now)
-                probes.save_draft(tx, task.id, typed.encode())
-                again = self._showing(tx, task._replace(draft=typed.encode()), now)
-                return None if again is None else Wrong(verdict.reason, again)
-            self._end(
-                tx, who, task, "answered", self._right(tx, task, showing, verdict)
-            )
+            if task.state != "shown" or (task.leased_until or 0) <= now:
+                task = self._lease(tx, task, now)
+            probes.save_draft(tx, task.id, typed.encode())
+            again = self._showing(tx, task._replace(draft=typed.encode()), now)
+            return None if again is None else Wrong(verdict.reason, again)
+        self._end(tx, who, task, "answered", self._right(tx, task, showing, verdict))
         return Saved()
 
     def give_back(self, who: Present, task_id: int) -> bool:

@@ -13,7 +13,7 @@ from dispatcher.surfaces.cli.rehearsal import count
 
 if TYPE_CHECKING:
     from dispatcher.stages.intake.questions import Questions
-    from dispatcher.store import Store
+    from dispatcher.store import Store, Tx
 
 qualification = typer.Typer(
     help="Tests that workers of the task page pass before a field's first record.",
@@ -139,13 +139,14 @@ def add_gold(
 
 @gold.command("list")
 def list_gold(ctx: typer.Context) -> None:
-    """List the fields that have gold, how often it was asked and how much was right."""
+    """List the fields that have gold: how much is left to ask, how much was right."""
     from dispatcher.store import proficiency
 
     context: CliContext = ctx.obj
     with context.open_store() as store, store.read() as tx:
-        rows = proficiency.stock(tx, "gold")
-    header = ("field", "questions", "answered", "right")
+        left = gold_left(tx)
+        rows = [(*row, left[row.field]) for row in proficiency.stock(tx, "gold")]
+    header = ("field", "questions", "answered", "right", "left")
     context.show(
         {
             "schema": "dispatcher.golds/1",
@@ -153,6 +154,16 @@ def list_gold(ctx: typer.Context) -> None:
         },
         table(rows, header),
     )
+
+
+def gold_left(tx: Tx) -> dict[str, int]:
+    """Gold that somebody may still be asked, by field."""
+    from dispatcher.ledger.standing import current_policy
+    from dispatcher.store import proficiency
+
+    force = current_policy(tx)
+    fields = {} if force is None else force.fields
+    return proficiency.gold_left(tx, {n: one.showings for n, one in fields.items()})
 
 
 @gold.command("drop")

@@ -11,6 +11,7 @@ import typer
 
 from dispatcher.errors import EXIT_FINDINGS
 from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
+from dispatcher.surfaces.cli.questions import gold_left
 
 if TYPE_CHECKING:
     from dispatcher.store import Store, Tx
@@ -74,6 +75,7 @@ def collect(store: Store, now: int) -> dict[str, Any]:
             "results": rows.fields(tx),
             "workers": rows.workers(tx),
             "pilots": _pilots(tx),
+            "gold_left": gold_left(tx),
             "oldest_waiting_minutes": (now - oldest) // MINUTE if oldest else 0,
             "sealed_minutes_ago": (now - seal[1]) // MINUTE if seal else None,
             "paused": pauses.paused(tx),
@@ -184,6 +186,11 @@ def needs(found: dict[str, Any]) -> list[str]:
             f"{stopped} below the accuracy floor and given nothing new: "
             "dispatcher workers list, then dispatcher workers show ACCOUNT"
         )
+    said += [
+        f"the made-up questions of {name} are used up: dispatcher workers gold add {name} FILE"
+        for name, left in found["gold_left"].items()
+        if not left
+    ]
     said += [
         f"run {one['run']} has a pilot, "
         f"{_count(one['waiting'], 'record waits', 'records wait')}: dispatcher runs pilot show {one['run']}, then accept"
