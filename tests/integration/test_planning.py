@@ -8,7 +8,7 @@ import pytest
 from dispatcher.errors import Conflict, Infeasible, NotFound, Unfinished
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.stages.planning import Planning
-from dispatcher.store import lease, money
+from dispatcher.store import lease, money, probes
 from dispatcher.store.money import UNIT
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -88,6 +88,33 @@ def test_the_summary_tells_numbers_and_no_value(case):
     assert (told["pairs"], told["held"], told["complete"]) == (8, 0, 0)
     assert told["worst"] == {"rule": "a-b", "f": "0", "limit": "1", "share": 0.0}
     assert "shown" not in json.dumps(told)
+
+
+def test_who_failed_a_fields_test_for_good_is_not_planned_for_it(case):
+    """Ann has no try left at a; bob may try once more. Other fields go to both."""
+    planning = ready(case)
+    case.load(*((f"r{i}", "p", None, "ac") for i in range(4)))
+    with case.store.write() as tx:
+        field = tx.value("SELECT id FROM field WHERE name = 'a'")
+        probes.require(tx, field, 0.8, 1)
+        for name, attempt in (("x/ann", 2), ("x/bob", 1)):
+            number = case.accounts[name]
+            probes.stand(tx, number, field, state="failed", attempt=attempt)
+    planning.apply(planning.draft(seed=1).plan_id)
+    asked = {name for name, entry in pairs(case) if entry.endswith(".a")}
+    assert asked == {"x/bob"}
+    assert len(pairs(case)) == 8
+
+
+def test_where_all_failed_for_good_a_field_is_held_back(case):
+    planning = ready(case, accounts=("x/ann",))
+    case.load(("r1", "p", None, "ac"))
+    with case.store.write() as tx:
+        field = tx.value("SELECT id FROM field WHERE name = 'a'")
+        probes.require(tx, field, 0.8, 1)
+        probes.stand(tx, case.accounts["x/ann"], field, state="failed", attempt=2)
+    planning.apply(planning.draft(partial=True, seed=1).plan_id)
+    assert pairs(case) == {("x/ann", "r1.c")}
 
 
 def test_a_dry_run_writes_nothing(case):
