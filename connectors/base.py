@@ -69,6 +69,7 @@ __all__ = [
     "ConnectorError",
     "Content",
     "Feed",
+    "Fetching",
     "Finishing",
     "Forgetting",
     "Form",
@@ -151,6 +152,20 @@ class Feed(Protocol):
 
     def find(self, key: str) -> Handle | None:
         """Tell whether the outside has what was sent under this key."""
+
+
+@runtime_checkable
+class Fetching(Protocol):
+    """A feed whose receiver comes for content that a message only told of.
+
+    Optional. What a message tells of is booked before it leaves, as if it held it all.
+    """
+
+    def wanted(self, visit: Visit, now: datetime) -> tuple[str, ...]:
+        """Check that the receiver asks, over the raw bytes; return the tokens it wants.
+
+        It touches no network. Raises Rejected for a request that is forged or old.
+        """
 
 
 @runtime_checkable

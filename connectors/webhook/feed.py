@@ -26,8 +26,10 @@ from connectors.base import (
     Rejected,
     Role,
     Settings,
+    Visit,
 )
 from connectors.http import Http, expect_done
+from connectors.webhook.collection import tokens_wanted
 
 MANIFEST = Manifest(
     name="webhook",
@@ -44,6 +46,7 @@ MANIFEST = Manifest(
 )
 
 PREFIX: Final = "whsec_"
+_KNOWN: Final = ("url", "payload", "fetch", "allow_private")
 _SECRET_BYTES = range(24, 65)  # Standard Webhooks: 192 to 512 bits
 _MOST_BYTES = 8 << 20
 
@@ -59,6 +62,8 @@ class WebhookFeed:
     http : Http
     clock : callable
         () -> seconds since 1970.
+    fetch : str
+        Where the receiver comes for content; empty: the messages hold it.
 
     Raises
     ------
@@ -67,10 +72,16 @@ class WebhookFeed:
     """
 
     def __init__(
-        self, url: str, secrets: Sequence[str], http: Http, clock: Callable[[], float]
+        self,
+        url: str,
+        secrets: Sequence[str],
+        http: Http,
+        clock: Callable[[], float],
+        fetch: str = "",
     ) -> None:
         self._host = http.check(url).hostname or ""
         self._url = url
+        self._fetch = fetch
         self._signers = [_signer(secret) for secret in secrets]
         if not self._signers:
             raise Misconfigured(
@@ -89,7 +100,7 @@ class WebhookFeed:
     def send(self, offer: Offer) -> Handle:
         """Sign and post the items; the id is the offer's key."""
         MANIFEST.check(offer)
-        body = payload(offer.items)
+        body = payload(offer.items, self._fetch)
         if len(body) > _MOST_BYTES:
             raise Rejected(
                 f"the message has {len(body)} bytes, a webhook takes {_MOST_BYTES}",
@@ -114,20 +125,48 @@ class WebhookFeed:
         expect_done(answered, self._host, now)
         return Handle(offer.key, name)
 
+    def wanted(self, visit: Visit, now: datetime) -> tuple[str, ...]:
+        """Check a receiver's request for content of thin messages.
+
+        Raises
+        ------
+        Rejected
+            It is forged, old or malformed, or the messages are not thin.
+        """
+        if not self._fetch:
+            raise Rejected("nothing is fetched here", why="the messages hold it all")
+        return tokens_wanted(self._signers, visit, now)
+
+    def close(self) -> None:
+        """Close the connections that are kept open."""
+        self._http.close()
+
     def find(self, key: str) -> Handle | None:  # noqa: ARG002
         """Nobody can be asked: it is sent again, under the same id."""
         return None
 
 
-def payload(items: Sequence[Item]) -> bytes:
-    """Write the message: the same items give the same bytes, in ASCII."""
-    told = {"type": "fields.shared", "data": {"items": [_told(item) for item in items]}}
+def payload(items: Sequence[Item], fetch: str = "") -> bytes:
+    """Write the message: the same items give the same bytes, in ASCII.
+
+    Parameters
+    ----------
+    items : sequence of Item
+    fetch : str
+        Where the content is fetched; empty: it is in the message.
+    """
+    data: dict[str, object] = {
+        "items": [_told(item, thin=bool(fetch)) for item in items]
+    }
+    if fetch:
+        data["fetch"] = fetch
+    told = {"type": "fields.announced" if fetch else "fields.shared", "data": data}
     return json.dumps(told, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
-def _told(item: Item) -> dict[str, str]:
+def _told(item: Item, *, thin: bool) -> dict[str, str]:
     said = {"token": item.token, "field": item.label, "media_type": item.media_type}
-    return said | item.spelt()
+    return said if thin else said | item.spelt()
 
 
 def _signer(secret: str) -> Webhook:
@@ -147,7 +186,20 @@ def _signer(secret: str) -> Webhook:
 
 def open_webhook(settings: Settings) -> WebhookFeed:
     """Open the receiver that the settings name."""
-    values = settings.of("webhook", ("url", "allow_private"), ("url",))
+    values = settings.of("webhook", _KNOWN, ("url",))
+    form, fetch = values.get("payload", "full"), values.get("fetch", "")
+    if form not in ("full", "thin") or (form == "thin") != bool(fetch):
+        raise Misconfigured(
+            "payload of a webhook is full, or thin with fetch",
+            why="the receiver of thin messages must be told where to fetch",
+            fix="set fetch to worker_url and /fetch/ and the connector's name",
+        )
     http = Http(private=settings.private)
+    if fetch and not http.check(fetch).path.startswith("/fetch/"):
+        raise Misconfigured(
+            "fetch of a webhook is not where content is fetched",
+            fix="set fetch to worker_url and /fetch/ and the connector's name",
+        )
     secrets = settings.secret.decode("ascii", "replace").split()
-    return WebhookFeed(values["url"], secrets, http, time.time)  # noqa: TID251
+    clock = time.time  # noqa: TID251
+    return WebhookFeed(values["url"], secrets, http, clock, fetch)

@@ -54,7 +54,18 @@ def test_every_value_of_the_manifest_is_told(enum):
 
 
 @pytest.mark.parametrize(
-    "verb", ["publish", "find", "withdraw", "arrive", "collect", "send", "listing", "probe"]
+    "verb",
+    [
+        "publish",
+        "find",
+        "withdraw",
+        "arrive",
+        "collect",
+        "send",
+        "listing",
+        "probe",
+        "wanted",
+    ],
 )
 def test_every_verb_is_told(verb):
     assert f"`{verb}(" in TEXT

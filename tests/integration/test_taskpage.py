@@ -453,6 +453,7 @@ ROUTES = [
     ("GET", "/from/inhouse"),
     ("GET", "/from/inhouse/notice"),
     ("POST", "/hooks/inhouse"),
+    ("POST", "/fetch/inhouse"),
     ("POST", "/start"),
     ("GET", "/task/{token}"),
     ("POST", "/task/{token}/answer"),
@@ -523,8 +524,9 @@ def test_changes_from_other_sites_are_refused(app, house, site):
     page = client.post("/start")
     names = {"token": token_of(page), "crop": "x"}
     for method, path in ROUTES:
-        # what markets call comes from elsewhere, and proves itself by its signature
-        if method == "POST" and not path.startswith("/hooks/"):
+        # what markets and feeds call comes from elsewhere, and proves itself by its
+        # signature
+        if method == "POST" and not path.startswith(("/hooks/", "/fetch/")):
             data = {"form_token": form_token(page), "answer": "x"}
             response = client.post(
                 path.format(**names), data=data, headers={"sec-fetch-site": site}

@@ -183,7 +183,7 @@ class Front:
     def _task_page(self, config: Config) -> Any:  # noqa: ANN401 - an ASGI application
         import numpy as np
 
-        from connectors.base import Content, Heeding, Market
+        from connectors.base import Content, Fetching, Heeding, Market
         from dispatcher.stages.serving import Terms
         from dispatcher.surfaces.taskpage.app import task_app
         from dispatcher.surfaces.taskpage.settings import PageSettings
@@ -215,6 +215,11 @@ class Front:
             settings=PageSettings(
                 https=(config.surfaces.worker_url or "").startswith("https://")
             ),
+            feeds={
+                name: connector
+                for name, connector in self._connectors.items()
+                if isinstance(connector, Fetching)
+            },
         )
 
     def _started(self) -> None:

@@ -10,13 +10,14 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from connectors.base import Market
+from connectors.base import Fetching, Market
 from dispatcher.errors import DispatcherError
 from dispatcher.stages.serving import Serving, Terms
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.guard import Guard
 from dispatcher.surfaces.replies import robots, static, told, unable
 from dispatcher.surfaces.taskpage.arriving import Door
+from dispatcher.surfaces.taskpage.hatch import Hatch
 from dispatcher.surfaces.taskpage.own_page import OwnPage
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.sessions import Seals
@@ -39,6 +40,7 @@ def task_app(
     epoch: Callable[[], int] | None = None,
     terms: Terms = Terms(),
     settings: PageSettings = PageSettings(),
+    feeds: Mapping[str, Fetching] | None = None,
 ) -> Callable[..., Any]:
     """Make the task page's ASGI application.
 
@@ -57,6 +59,8 @@ def task_app(
     terms : Terms
         Leases and limits of serving.
     settings : PageSettings
+    feeds : Mapping[str, Fetching], optional
+        By connector name; those whose receivers come here for content.
     """
     serving = Serving(store, clock=clock, rng=rng, terms=terms, epoch=epoch)
     pages = Pages(contact=settings.contact, lease=terms.lease)
@@ -64,6 +68,7 @@ def task_app(
     door = Door(serving, pages, seals, markets, clock=clock, settings=settings)
     table = Table(serving, pages, door, clock=clock, settings=settings)
     own = OwnPage(store, pages, door, clock=clock, settings=settings)
+    hatch = Hatch(store, feeds or {}, clock)
     task = "/task/{token}"
     app = Starlette(
         routes=[
@@ -72,6 +77,7 @@ def task_app(
             Route("/from/{connector}", door.bring, methods=["GET"]),
             Route("/from/{connector}/notice", door.notice, methods=["GET"]),
             Route("/hooks/{connector}", door.called, methods=["POST"]),
+            Route("/fetch/{connector}", hatch.fetch, methods=["POST"]),
             Route("/leave", door.leave, methods=["POST"]),
             Route("/me", own.show, methods=["GET"]),
             Route("/me/leave", own.leave, methods=["POST"]),

@@ -55,6 +55,28 @@ def test_the_reference_library_accepts_the_message(outside, feed):
     assert got.headers["webhook-id"] == handle.reference == "msg_17"
 
 
+def test_a_thin_message_tells_of_items_and_holds_none(outside):
+    values = {
+        "url": f"{outside.url}/hook", "allow_private": "127.0.0.1, tasks.lan",
+        "payload": "thin", "fetch": "http://tasks.lan/fetch/acme",
+    }  # fmt: skip
+    opened = CONNECTOR.open(Settings(values, OLD.encode()))
+    opened.send(OFFER)
+    opened.close()
+    (got,) = outside.requests
+    told = Webhook(OLD).verify(got.body, dict(got.headers))
+    assert told == {
+        "type": "fields.announced",
+        "data": {
+            "fetch": "http://tasks.lan/fetch/acme",
+            "items": [
+                {"token": "t1", "field": "place", "media_type": "text/plain"},
+                {"token": "t2", "field": "photo", "media_type": "image/png"},
+            ],
+        },
+    }
+
+
 def test_while_a_secret_is_changed_both_hold(outside, feed):
     feed(outside.url, OLD, NEW).send(OFFER)
     (got,) = outside.requests
@@ -96,7 +118,24 @@ def test_a_secret_that_is_none_is_refused_without_telling_it(secret):
 
 @pytest.mark.parametrize(
     "values",
-    [{}, {"url": "http://a.example/"}, {"url": "https://a.example/", "uri": "x"}],
+    [
+        {},
+        {"url": "http://a.example/"},
+        {"url": "https://a.example/", "uri": "x"},
+        {"url": "https://a.example/", "payload": "thin"},
+        {"url": "https://a.example/", "payload": "fat"},
+        {"url": "https://a.example/", "fetch": "https://t.example/fetch/a"},
+        {
+            "url": "https://a.example/",
+            "payload": "thin",
+            "fetch": "https://t.example/from/a",
+        },
+        {
+            "url": "https://a.example/",
+            "payload": "thin",
+            "fetch": "http://t.example/fetch/a",
+        },
+    ],
 )
 def test_settings_that_can_not_be_are_refused(values):
     with pytest.raises(Misconfigured):
