@@ -21,7 +21,7 @@ from benchmarks.machine import load_average, verdict
 from policies.sets import Bools, Ints
 from policies.solvers import (
     annealing,
-    exchange,
+    exchange_moves,
     hitting_set,
     kernel_anneal,
     kernel_exchange,
@@ -96,8 +96,14 @@ def on_arrays() -> Iterator[Kernel]:
     moves = kernel_exchange.Columns(*(whole(0),) * 3, *(real(0),) * 4)
     loads = kernel_exchange.State(real(2), whole(2), whole(1))
     sizes = real(4), whole(2), whole(3)
-    exchanged = exchange.fast()["pick"]
-    yield "pick (moves)", "exchange", lambda: exchanged(moves, loads, *sizes)
+    exchanged = exchange_moves.fast()
+    yield "pick (moves)", "exchange", lambda: exchanged["pick"](moves, loads, *sizes)
+    couples = kernel_exchange.Couples(
+        whole(0), whole(0), real(0), real(0), real(0, 2), whole(0, 2)
+    )
+    room = kernel_exchange.Work(real(2), real(2, 0), whole(2, 0), real(2), whole(3))
+    given = whole(0), couples, loads, real(7), room, whole(2)
+    yield "four (moves)", "exchange", lambda: exchanged["four"](*given)
     two, pairs = whole(2), truth(2, 2)
     state = kernel_anneal.State(
         pairs, two, two, real(1, 2), real(2), real(1, 2), real(1)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from policies.sets import Bools
+from policies.sets import Bools, Ints
 from policies.solvers.loads import Loads
 
 Floats = npt.NDArray[np.float64]
@@ -57,11 +57,13 @@ def decided(
     base: Floats,
     fixed: tuple[Bools, Bools],
     work: Any,  # noqa: ANN401
+    row: Ints | None = None,
 ) -> tuple[Bools | None, float]:
     """Search the pairs that are open; return the best plan found, and a bound.
 
     The bound is on u - lambda * f over the plans that keep the fixed pairs; -inf where
-    there is none, inf where nothing was proven.
+    there is none, inf where nothing was proven. Where adversaries are put together it is
+    one on their mean means, which no plan is above.
 
     Parameters
     ----------
@@ -72,31 +74,38 @@ def decided(
         The best pairs, and which pairs are open; others keep their value.
     work : dict
         Options of the engine.
+    row : int64 array, shape (k,), optional
+        Numbers from 0: adversaries of one number are put together.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array, hstack
 
     best, open_ = fixed
     n, k = best.shape
-    entry, adversary = np.nonzero(open_)
+    row = np.arange(k) if row is None else row
+    entry, adversary, count, member = _columns(it, cost, open_, row)
     size, column = len(entry), np.arange(len(entry))
     kept = best & ~open_
-    mean = base + (cost * kept).sum(axis=0)
-    loads_ = coo_array((cost[entry, adversary] * _ROW, (adversary, column)), (k, size))
-    rows = [LinearConstraint(hstack([loads_, -np.ones((k, 1))]), -np.inf, -mean * _ROW)]
+    members = np.bincount(row)
+    mean = np.bincount(row, base + (cost * kept).sum(axis=0)) / members
+    each = cost[entry, adversary] * _ROW / members[row[adversary]]
+    loads_ = coo_array((each, (row[adversary], column)), (len(members), size))
+    high = -np.ones((len(members), 1))
+    rows = [LinearConstraint(hstack([loads_, high]), -np.inf, -mean * _ROW)]
     sums: list[tuple[Any, int, Any, Any]] = [
         (entry, n, it.lo - kept.sum(axis=1), it.hi - kept.sum(axis=1))
     ]
     if it.capped:
-        sums.append((adversary, k, np.full(k, -np.inf), it.room - kept.sum(axis=0)))
-    for index, height, low, high in sums:
+        room = np.bincount(row, it.room - kept.sum(axis=0))
+        sums.append((row[adversary], len(members), np.full(len(room), -np.inf), room))
+    for index, height, low, most in sums:
         matrix = coo_array((np.ones(size), (index, column)), (height, size + 1))
-        rows.append(LinearConstraint(matrix, low, high))
+        rows.append(LinearConstraint(matrix, low, most))
     found = milp(
         np.append(-it.worth[entry, adversary], it.lambda_ / _ROW) * _SCALE,
         constraints=rows,
         integrality=np.append(np.ones(size), 0),
-        bounds=Bounds(0, np.append(np.ones(size), np.inf)),
+        bounds=Bounds(0, np.append(count, np.inf)),
         options=work,
     )
     if found.status == 2:
@@ -106,5 +115,42 @@ def decided(
     ceiling = np.inf if least is None else u - float(least) / _SCALE + _SLACK
     if found.x is None:
         return None, ceiling
-    kept[entry, adversary] = found.x[:size] > 0.5
+    _spread(kept, cost, base, member, np.rint(found.x[:size]).astype(np.int64))
     return kept, ceiling
+
+
+def _columns(
+    it: Loads, cost: Floats, open_: Bools, row: Ints
+) -> tuple[Ints, Ints, Ints, list[Ints]]:
+    """Put open pairs of one entry together that are alike to adversaries of one row.
+
+    Returns
+    -------
+    entry, adversary, count : int64 array, shape (columns,)
+        One of the pairs, and how many there are.
+    member : list of int64 array, shape (2, count)
+        All of them.
+    """
+    entry, adversary = np.nonzero(open_)
+    worth, each = it.worth[entry, adversary], cost[entry, adversary]
+    order = np.lexsort((each, worth, row[adversary], entry))
+    keys = np.stack([entry, row[adversary], worth, each])[:, order]
+    new = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))[: len(order)]
+    start = np.flatnonzero(new)
+    first = order[start]
+    count = np.diff(np.append(start, len(order)))
+    pairs = np.stack([entry, adversary])[:, order]
+    return entry[first], adversary[first], count, np.split(pairs, start[1:], axis=1)
+
+
+def _spread(
+    kept: Bools, cost: Floats, base: Floats, member: list[Ints], copies: Ints
+) -> None:
+    """Give copies to the pairs of their column, the heaviest first, where least lies."""
+    mean = base + (cost * kept).sum(axis=0)
+    weight = np.array([cost[m[0, 0], m[1, 0]] for m in member])
+    for at in np.argsort(-weight, kind="stable").tolist():
+        entry, adversary = member[at]
+        chosen = np.argsort(mean[adversary], kind="stable")[: copies[at]]
+        kept[entry[chosen], adversary[chosen]] = True
+        mean[adversary[chosen]] += weight[at]
