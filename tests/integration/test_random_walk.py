@@ -6,7 +6,7 @@ import pytest
 from dispatcher.store import lease
 from tests.e2e.torture.ground import databases, files
 from tests.e2e.torture.outside import Outside
-from tests.e2e.torture.walk import walk
+from tests.e2e.torture.walk import Walk, walk
 
 
 @pytest.fixture
@@ -21,11 +21,22 @@ def dice(seed):
 
 
 def test_whatever_happens_ledger_outbox_and_oracle_agree(ground):
-    done = walk(ground, 400, dice(3))
+    done = walk(ground, 400, dice(17))
     assert done["granted"] > 40
     assert done["sent"] > 20
     assert done["join"] > 0
+    assert done["keep"] > 3
     assert done["lose"] > 2
+    assert done["lose_all"] > 1
+
+
+def test_the_walk_sees_a_store_that_shows_more_though_nobody_knows_what_was_shown(
+    ground, monkeypatch
+):
+    monkeypatch.setattr("dispatcher.custody.assuming.rows.recuse", lambda *_: 0)
+    monkeypatch.setattr(Walk, "lose", Walk.lose_all)
+    with pytest.raises(AssertionError, match="was granted"):
+        walk(ground, 1000, dice(3))
 
 
 def test_whatever_happens_they_agree_on_postgresql(postgres_cluster, tmp_path):

@@ -51,12 +51,19 @@ class Ground:
         """Back a store up."""
         return backup.create(store, self._place / "kept", SECRET, clock=clock).path
 
-    def restore(self, path: Path, clock: Clock) -> Store:
-        """Restore a backup with all that the shipped ledger knows more."""
+    def restore(self, path: Path, clock: Clock, *, shipped: bool = True) -> Store:
+        """Restore a backup with all that the shipped ledger knows more.
+
+        Without ``shipped`` that is lost too: what may have been shown since counts.
+        """
         location = self._empty()
         key_file = KeyFile(self._place / "no.key")
         target = Target(location, key_file, self._place / "shipped")
-        restore(path, SECRET, target, Gap(replay=True), clock=clock)
+        gap = Gap(replay=True)
+        if not shipped:
+            shutil.rmtree(self._place / "shipped")
+            gap = Gap(shown_since=backup.look(path).at)
+        restore(path, SECRET, target, gap, clock=clock)
         store = self._open(location)
         with store.write() as tx:
             pause.resume(tx, pause.ALL)

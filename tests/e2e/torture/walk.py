@@ -3,9 +3,11 @@
 Each step books (push, pull, many at once, once more what was booked), sends, crashes in
 the midst of it, takes the lease over, lets a stale daemon try, applies another policy,
 joins two workers, or loses the store and restores a backup, perhaps an old one and not
-for the first time. The oracle knows nothing but the list of all exposures; the market
-remembers what it was given. The ledger must say what the oracle says, and nothing may be
-outside that was not booked, or outside twice.
+for the first time, perhaps with the shipped ledger lost too. The oracle knows nothing
+but the list of all exposures; the market remembers what it was given. The ledger must
+say what the oracle says, and nothing may be outside that was not booked, or outside
+twice. Where even the ledger is lost, nobody whom the backup knows may be shown more of
+what it knows.
 
 ``python -m tests.e2e.torture.walking`` is the long form.
 """
@@ -15,8 +17,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,18 +24,12 @@ from dispatcher import keys
 from dispatcher.errors import Conflict, PastLimit, Refused, StaleLease
 from dispatcher.ledger.book import Asks, Pull, Push, book
 from dispatcher.ledger.members import merge
-from dispatcher.ledger.summaries import differences
 from dispatcher.stages.sending import Sending
 from dispatcher.store import lease
-from tests.conftest import FakeClock
 from tests.e2e.torture.ground import Ground, numbered
-from tests.e2e.torture.outside import Killed, Outside
-from tests.integration.ledger_cases import Case, policy
-from tests.integration.test_ledger_laws import RULES, Oracle, entry_of
-
-ACCOUNTS = tuple(f"memory/{i}" for i in range(6))
-SHAPES = (("abcd", 0), ("abc", 5), ("bd", 20), ("abd", 0))
-"""Fields and time (seconds) of the records of one person, over and over."""
+from tests.e2e.torture.outside import Killed
+from tests.e2e.torture.world import Kept, World
+from tests.integration.test_ledger_laws import RULES, entry_of
 
 EPISODE = 250
 """Steps with one store; then a new one, so that limits are met again and again."""
@@ -43,51 +37,24 @@ EPISODE = 250
 KEPT = 3
 """Backups that are kept."""
 
+CREW = 3
+"""Workers who come after a loss that left nothing but a backup."""
 
-class Walk:
-    """One episode: a store, a market, an oracle, and the daemons of before and now."""
+
+class Walk(World):
+    """One episode: a world, and the daemons of before and now."""
 
     def __init__(self, ground: Ground, rng: np.random.Generator) -> None:
-        self.ground, self.rng = ground, rng
-        self.store = ground.begin()
-        self.clock = FakeClock()
-        self.case = Case(self.store)
-        self.market = Outside()
-        self.rules = {"pair"}
-        self.version = 0
-        self.oracle = Oracle(self.rules, 2, {a: a for a in ACCOUNTS})
-        self.done: Counter[str] = Counter()
+        super().__init__(ground, rng)
         self.epoch = 0
         self.stale: list[int] = []
-        self.kept: list[tuple[Path, set[str]]] = []  # with the records it has
-        self.gone: set[str] = set()  # records whose values were lost
-        self.tasks: dict[int, str] = {}  # of the stores that were lost, too
-        self.lost: set[int] = set()  # messages that only a lost store knew
-        self.apply()
-        self.case.add(*ACCOUNTS)
-        self.load()
         self.take_over()
-
-    def apply(self) -> None:
-        self.version += 1
-        rules = "\n".join(RULES[name] for name in sorted(self.rules))
-        self.case.apply(policy(rules, budget="t = 2", name=f"v{self.version}"))
-
-    def load(self) -> None:
-        """Four records of one more person, to the oracle too."""
-        first = len(self.case.records)
-        told = []
-        for place, (letters, seconds) in enumerate(SHAPES):
-            key, person = f"r{first + place}", f"p{first}"
-            told.append((key, person, seconds * 1_000_000, letters))
-            self.oracle.time[key] = seconds * 1_000_000
-            self.oracle.person[key] = person
-        self.case.load(*told)
 
     # -- choices ---------------------------------------------------------------------
 
     def account(self) -> str:
-        return ACCOUNTS[self.rng.integers(len(ACCOUNTS))]
+        known = list(self.oracle.adversary_of)
+        return known[self.rng.integers(len(known))]
 
     def entries(self, most: int) -> list[str]:
         """Some fields, mostly of the persons who came last."""
@@ -102,7 +69,7 @@ class Walk:
             (self.crash, 0.08), (self.send, 0.16), (self.die_sending, 0.08),
             (self.take_over, 0.04), (self.stale_tries, 0.05), (self.load, 0.02),
             (self.other_policy, 0.03), (self.join, 0.02), (self.keep, 0.01),
-            (self.lose, 0.004),
+            (self.lose, 0.004), (self.lose_all, 0.003),
         )  # fmt: skip
         weights = np.array([weight for _, weight in acts])
         act = acts[self.rng.choice(len(acts), p=weights / weights.sum())][0]
@@ -139,17 +106,6 @@ class Walk:
         else:
             assert all(allowed), f"{account} was granted {texts}"
             self.done["granted"] += len(texts)
-
-    def allows(self, account: str, text: str) -> bool:
-        """What the oracle says; a record whose values were lost is not shown."""
-        entry = entry_of(text)
-        return entry[0] not in self.gone and self.oracle.allows(account, entry)
-
-    def grant(self, account: str, text: str) -> bool:
-        allowed = self.allows(account, text)
-        if allowed:
-            self.oracle.show(account, entry_of(text))
-        return allowed
 
     def some_of_many(self) -> None:
         asks = [(self.account(), self.entries(5)) for _ in range(3)]
@@ -286,75 +242,71 @@ class Walk:
 
     def keep(self) -> None:
         """Back the store up."""
-        path = self.ground.keep(self.store, self.case.tick)
-        records = self.case.records.keys() - self.gone
-        self.kept = [*self.kept[1 - KEPT :], (path, records)]
+        made = Kept(
+            path=self.ground.keep(self.store, self.case.tick),
+            records=self.case.records.keys() - self.gone,
+            known=set(self.case.records),
+            accounts=dict(self.oracle.adversary_of),
+            rules=set(self.rules),
+            seen={who: set(held) for who, held in self.oracle.seen.items()},
+            showings=self.oracle.showings.copy(),
+        )
+        self.kept = [*self.kept[1 - KEPT :], made]
 
     def lose(self) -> None:
         """Lose the store; restore one of its backups, and have another daemon lead."""
         if not self.kept:
             return
-        path, records = self.kept[self.rng.integers(len(self.kept))]
-        self.remember()
-        self.lost |= self.messages()
-        self.store.close()
-        self.store = self.case.store = self.ground.restore(path, self.case.tick)
-        self.lost -= self.messages()
-        self.gone = self.case.records.keys() - records
+        kept = self.kept[self.rng.integers(len(self.kept))]
+        self.back(kept, shipped=True)
+        self.gone = self.case.records.keys() - kept.records
         numbered(self.case)
         self.take_over()
 
-    def messages(self) -> set[int]:
-        with self.store.read() as tx:
-            return {number for (number,) in tx.rows("SELECT id FROM outbox")}
+    def back(self, kept: Kept, *, shipped: bool) -> None:
+        self.remember()
+        self.lost |= self.messages()
+        self.store.close()
+        self.store = self.ground.restore(kept.path, self.case.tick, shipped=shipped)
+        self.case.store = self.store
+        self.lost -= self.messages()
 
-    def remember(self) -> None:
-        """Note which task is of which entry; no id may ever be of another."""
-        texts = {number: text for text, number in self.case.entries.items()}
-        with self.store.read() as tx:
-            for task, entry in tx.rows("SELECT id, entry_id FROM task"):
-                known = self.tasks.setdefault(task, texts[entry])
-                assert known == texts[entry], "a task's id was given twice"
+    def lose_all(self) -> None:
+        """Lose the shipped ledger too: nobody knows what was shown since a backup.
+
+        What the backup knows is closed for all whom it knows, and others go on. What it
+        does not know, records and workers, never comes again; nor do older backups.
+        """
+        if not self.kept:
+            return
+        kept, case, oracle = self.kept[-1], self.case, self.oracle
+        self.forgotten |= self.booked()
+        self.back(kept, shipped=False)
+        self.gone = kept.known - kept.records
+        case.records = {key: 0 for key in case.records if key in kept.known}
+        case.entries = {t: 0 for t in case.entries if entry_of(t)[0] in kept.known}
+        case.accounts = dict.fromkeys(kept.accounts, 0)
+        self.rules = oracle.rules = set(kept.rules)
+        oracle.seen = {who: set(held) for who, held in kept.seen.items()}
+        oracle.showings = kept.showings.copy()
+        oracle.adversary_of = dict(kept.accounts)
+        for record in kept.known:
+            for unit in (record, oracle.person[record]):
+                self.closed.setdefault(unit, set()).update(kept.accounts)
+        numbered(case)
+        crew = [f"memory/{self.hired + i}" for i in range(CREW)]
+        self.hired += CREW
+        case.add(*crew)
+        oracle.adversary_of |= {name: name for name in crew}
+        self.kept = []
+        self.keep()
+        self.take_over()
 
     def end(self) -> None:
         self.store.close()
         self.ground.end()
 
     # -- what must hold --------------------------------------------------------------
-
-    def check(self, *, whole: bool) -> None:
-        """Compare ledger and oracle, and what is outside with what was booked."""
-        with self.store.read() as tx:
-            lines = tx.rows(
-                "SELECT account_id, entry_id, showing FROM ledger_line"
-                " WHERE kind = 'exposure'"
-            )
-            if whole:
-                assert differences(tx) == 0, "summaries do not follow from the ledger"
-        accounts = {number: name for name, number in self.case.accounts.items()}
-        entries = {number: entry_of(text) for text, number in self.case.entries.items()}
-        held: dict[str, set[Any]] = {}
-        for account, entry, _ in lines:
-            who = self.oracle.adversary_of[accounts[account]]
-            held.setdefault(who, set()).add(entries[entry])
-        said = {who: seen for who, seen in self.oracle.seen.items() if seen}
-        assert held == said, "ledger and oracle differ"
-        shown = Counter(entries[entry] for _, entry, showing in lines if showing)
-        assert shown == +self.oracle.showings, "showings differ"
-        assert max(self.market.accepted.values(), default=0) <= 1, "sent twice"
-        if whole:
-            self.check_outside({(accounts[a], entries[e]) for a, e, _ in lines})
-
-    def check_outside(self, booked: set[Any]) -> None:
-        """Nothing is outside that was not booked for whom it went to."""
-        secret = self.store.key("task-key")
-        self.remember()
-        for offer in self.market.offers.values():
-            for item in offer.items:
-                task = keys.task_id_of(secret, item.token)
-                assert task is not None
-                pair = (f"memory/{offer.account}", entry_of(self.tasks[task]))
-                assert pair in booked, f"{pair} went out unbooked"
 
     def drain(self) -> None:
         """With a market that is well again everything booked goes out, once."""
