@@ -25,8 +25,10 @@ policy plan
 workers add folder/ann folder/bob folder/cat
 records load records.csv
 records list
+runs budget set default --cap GBP:10 --bonus GBP:0.10
 plan
 plan apply 1
+payments owed
 status
 fields list
 queue list
