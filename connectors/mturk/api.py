@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NoReturn
@@ -101,12 +101,19 @@ class Api:
     client : object
         boto3's client of ``mturk``; it must not repeat calls itself.
     pace : Pace
+    tries : int
+        How often a call is made before the caller hears of it, >= 1.
     """
 
-    def __init__(self, client: Client, pace: Pace) -> None:
+    def __init__(self, client: Client, pace: Pace, tries: int = _TRIES) -> None:
         self._client = client
         self._pace = pace
+        self._tries = tries
         self.now: datetime | None = None
+
+    def hurried(self) -> Api:
+        """Make the same calls for somebody who waits at our page."""
+        return Api(self._client, self._pace, tries=2)
 
     def qualification(self, name: str, description: str) -> str:
         """Find or make our qualification type of a name; return its id."""
@@ -117,7 +124,7 @@ class Api:
                 if found["Name"] == name:
                     return str(found["QualificationTypeId"])
             try:
-                made = self._call("create_qualification_type", Name=name,
+                made = self._call("create_qualification_type", "QualificationType", Name=name,
                                   Description=description,
                                   QualificationTypeStatus="Active")  # fmt: skip
                 return str(made["QualificationType"]["QualificationTypeId"])
@@ -135,7 +142,7 @@ class Api:
     def score(self, kind: str, worker: str) -> int | None:
         """Read a worker's score; None where they have none (any more)."""
         try:
-            told = self._call("get_qualification_score", QualificationTypeId=kind,
+            told = self._call("get_qualification_score", "Qualification", QualificationTypeId=kind,
                               WorkerId=worker)["Qualification"]  # fmt: skip
         except Refused:
             return None
@@ -143,7 +150,7 @@ class Api:
 
     def hit_type(self, **told: object) -> str:
         """Make a HIT type; MTurk gives the same id for the same words."""
-        return str(self._call("create_hit_type", **told)["HITTypeId"])
+        return str(self._call("create_hit_type", "HITTypeId", **told)["HITTypeId"])
 
     def notify(self, hit_type: str, queue: str) -> None:
         """Have what happens to HITs of a type told to a queue."""
@@ -155,7 +162,9 @@ class Api:
     def make_hit(self, **told: object) -> str:
         """Make a HIT under its token; the one that was made before counts as found."""
         try:
-            return str(self._call("create_hit_with_hit_type", **told)["HIT"]["HITId"])
+            return str(
+                self._call("create_hit_with_hit_type", "HIT", **told)["HIT"]["HITId"]
+            )
         except Refused as error:
             found = _ID.findall(error.words) if error.code == "HITAlreadyExists" else []
             if not found:
@@ -165,7 +174,7 @@ class Api:
     def hit(self, number: str) -> dict[str, Any] | None:
         """Read one HIT; None for one that there is not (any more)."""
         try:
-            told: dict[str, Any] = self._call("get_hit", HITId=number)["HIT"]
+            told: dict[str, Any] = self._call("get_hit", "HIT", HITId=number)["HIT"]
         except Refused as error:
             if error.code in ("HITDoesNotExist", "ParameterValidationError"):
                 return None
@@ -179,7 +188,7 @@ class Api:
     def hits_page(self, token: str) -> tuple[list[dict[str, Any]], str]:
         """Give one page of them, and the token of the next; empty behind the last."""
         more = {"NextToken": token} if token else {}
-        said = self._call("list_hits", MaxResults=_PAGE, **more)
+        said = self._call("list_hits", "HITs", MaxResults=_PAGE, **more)
         return said["HITs"], str(said.get("NextToken") or "") if said["HITs"] else ""
 
     def reviewable(self, status: str = "Reviewable") -> Iterator[dict[str, Any]]:
@@ -206,7 +215,7 @@ class Api:
     def assignment(self, number: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Read one that was handed in, and its HIT; None where none was."""
         try:
-            told = self._call("get_assignment", AssignmentId=number)
+            told = self._call("get_assignment", "Assignment", AssignmentId=number)
         except Refused as error:
             if error.code in ("AssignmentDoesNotExist", "ParameterValidationError"):
                 return None
@@ -217,14 +226,10 @@ class Api:
         """Approve what was handed in: MTurk pays the reward."""
         self._call("approve_assignment", AssignmentId=number)
 
-    def reject(self, number: str, reason: str) -> None:
-        """Refuse to pay what was handed in."""
-        self._call("reject_assignment", AssignmentId=number, RequesterFeedback=reason)
-
     def bonus(self, **told: object) -> None:
         """Pay a bonus under its token; paid before is paid."""
         try:
-            self._call("send_bonus", **told)
+            self._call("send_bonus", "", **told)
         except Refused as error:
             if not error.repeated:
                 raise
@@ -236,7 +241,7 @@ class Api:
 
     def _gone_is_fine(self, name: str, **told: object) -> None:
         try:
-            self._call(name, **told)
+            self._call(name, "", **told)
         except Refused as error:
             if error.code != "HITDoesNotExist" and not error.repeated:
                 raise
@@ -244,29 +249,42 @@ class Api:
     def _pages(self, name: str, of: str, **told: object) -> Iterator[dict[str, Any]]:
         more: dict[str, object] = {}
         for _ in range(_MOST_PAGES):
-            said = self._call(name, MaxResults=_PAGE, **told, **more)
+            said = self._call(name, of, MaxResults=_PAGE, **told, **more)
             yield from said[of]
             # MTurk gives a token with the last page too: behind it lies an empty one.
             if not said.get("NextToken") or not said[of]:
                 return
             more = {"NextToken": said["NextToken"]}
 
-    def _call(self, name: str, **told: object) -> dict[str, Any]:
-        for left in reversed(range(_TRIES)):
+    def _call(self, name: str, holds: str = "", **told: object) -> dict[str, Any]:
+        """Call an operation; ``holds`` is what its answer has to hold.
+
+        Raises
+        ------
+        TryLater, Misconfigured, Rejected
+            See :func:`raise_classed`.
+        """
+        for made in range(1, self._tries + 1):
             self._pace.wait()
             try:
-                said: dict[str, Any] = getattr(self._client, name)(**told)
-            except Exception as error:  # noqa: BLE001 (classed by raise_classed)
-                try:
-                    raise_classed(error)
-                except TryLater:
-                    if not left:
-                        raise
-                    self._pace.sleep(_FIRST_WAIT * 2 ** (_TRIES - 1 - left))
-            else:
-                self._note_time(said)
-                return said
+                return self._once(name, holds, told)
+            except TryLater:
+                if made == self._tries:
+                    raise
+                self._pace.sleep(_FIRST_WAIT * 2 ** (made - 1))
         raise AssertionError("the last try returns or raises")
+
+    def _once(
+        self, name: str, holds: str, told: Mapping[str, object]
+    ) -> dict[str, Any]:
+        try:
+            said: dict[str, Any] = getattr(self._client, name)(**told)
+        except Exception as error:  # noqa: BLE001 (classed by raise_classed)
+            raise_classed(error)
+        if holds and holds not in said:
+            raise TryLater("MTurk's answer is not whole", fix="it is asked again later")
+        self._note_time(said)
+        return said
 
     def _note_time(self, said: dict[str, Any]) -> None:
         """Keep what MTurk's own clock says: ages there are told by it."""
@@ -291,11 +309,12 @@ def raise_classed(error: Exception) -> NoReturn:
     """
     if isinstance(error, ConnectorError):
         raise error
-    said = getattr(error, "response", None)
+    said, name = getattr(error, "response", None), type(error).__name__
+    if name == "ParamValidationError":
+        raise Rejected("the library boto3 does not take this call") from None
     if not isinstance(said, dict):
-        raise Rejected(
-            "the library boto3 does not take this call", why=type(error).__name__
-        ) from None
+        raise TryLater("there is no answer that can be read", why=name,
+                       fix="it is asked again later") from None  # fmt: skip
     code = str(said.get("Error", {}).get("Code", ""))
     words = str(said.get("Error", {}).get("Message", ""))
     status = said.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

@@ -11,11 +11,12 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from connectors.base import Arrival, Identity, Rejected, TryLater, Visit
+from connectors.base import Arrival, ConnectorError, Identity, Rejected, TryLater, Visit
 from connectors.mturk.api import Api
 from connectors.mturk.events import Events
 from connectors.tickets import opaque
@@ -63,7 +64,7 @@ class Arrivals:
     events : Events
     key : bytes
     guard : callable
-        (account) -> the qualification requirement of the account's HITs, or None where
+        (api, account) -> the qualification requirement of the account's HITs, or None where
         MTurk does not hold the account's number.
     lifetime : timedelta
         How long a HIT can be accepted.
@@ -74,7 +75,7 @@ class Arrivals:
         api: Api,
         events: Events,
         key: bytes,
-        guard: Callable[[str], Mapping[str, Any] | None],
+        guard: Callable[[Api, str], Mapping[str, Any] | None],
         lifetime: timedelta,
     ) -> None:
         self._api = api
@@ -113,7 +114,7 @@ class Arrivals:
         if word(self._key, note[0]) != offer:
             raise _edited()
         ends = _check_open(hit, self._lifetime, now)
-        if hit.get("QualificationRequirements") != [self._guard(account)]:
+        if not _guarded(hit, self._guard(self._api, account)):
             raise Rejected(
                 "MTurk does not keep whom this work is for",
                 why="the qualification of the HIT or of the worker was changed",
@@ -125,7 +126,8 @@ class Arrivals:
 
     def _accepted(self, hit: Mapping[str, Any], assignment: str, account: str) -> str:
         """Find the fact that the worker has accepted; the moment, where it is known."""
-        self._events.look()
+        with suppress(ConnectorError):  # a queue that fails keeps nobody out
+            self._events.look()
         holder = self._events.holder(str(hit["HITId"]), assignment)
         if holder is not None:
             worker, moment = holder
@@ -140,6 +142,12 @@ class Arrivals:
             after=_SOON,
             fix="accept the HIT at MTurk, then try again",
         )
+
+
+def _guarded(hit: Mapping[str, Any], guard: Mapping[str, Any] | None) -> bool:
+    """Whether a HIT has our requirement and no other; MTurk tells more of it than we."""
+    kept = hit.get("QualificationRequirements") or []
+    return guard is not None and len(kept) == 1 and guard.items() <= kept[0].items()
 
 
 def _check_open(hit: Mapping[str, Any], lifetime: timedelta, now: datetime) -> datetime:

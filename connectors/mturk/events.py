@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
@@ -23,6 +25,8 @@ _LEFT: Final = ("AssignmentReturned", "AssignmentAbandoned")
 _BATCHES: Final = 20
 _BATCH: Final = 10  # what the queue gives at once
 _KEPT: Final = 20_000
+_STRANGE: Final = 1000
+_REST: Final = 30.0
 _PARTS: Final = ("EventType", "EventTimestamp", "HITId", "AssignmentId", "WorkerId")
 
 
@@ -43,33 +47,47 @@ class Events:
         boto3's client of ``sqs``; None where the operator has no queue.
     queue : str
         Its URL.
+    clock : callable
+        () -> seconds, monotonic.
     """
 
-    def __init__(self, client: Client | None = None, queue: str = "") -> None:
+    def __init__(
+        self,
+        client: Client | None = None,
+        queue: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.queue = queue
         self._client = client
+        self._clock = clock
+        self._rests_until = -1.0
+        self._looking = threading.Lock()
         self._lock = threading.Lock()
         self._held: OrderedDict[tuple[str, str], _Held] = OrderedDict()
         self._strange: dict[str, Quarantined] = {}
 
     def look(self) -> None:
-        """Take what lies in the queue; a queue that gives no answer has said nothing.
+        """Take what lies in the queue; where somebody else is looking, do not wait.
+
+        A queue that gives no answer has said nothing, and is left alone for a while.
 
         Raises
         ------
         Misconfigured, Rejected
             The queue can not be read with this key.
         """
-        if self._client is None:
+        if self._client is None or self._clock() < self._rests_until:
             return
-        with self._lock:
+        if not self._looking.acquire(blocking=False):
+            return
+        try:
             for _ in range(_BATCHES):
-                try:
-                    found = self._take(self._client)
-                except TryLater:
+                if self._take(self._client) < _BATCH:
                     return
-                if found < _BATCH:
-                    return
+        except TryLater:
+            self._rests_until = self._clock() + _REST
+        finally:
+            self._looking.release()
 
     def _take(self, client: Client) -> int:
         try:
@@ -96,18 +114,21 @@ class Events:
                     if event["EventType"] in (ACCEPTED, *_LEFT)]  # fmt: skip
         except (ValueError, LookupError, TypeError):
             number = sha256(body.encode("utf-8", "replace")).hexdigest()[:32]
-            self._strange[number] = Quarantined(
-                number, "the queue", "it is no event of MTurk's"
-            )
+            with self._lock:
+                if len(self._strange) < _STRANGE:
+                    self._strange[number] = Quarantined(
+                        number, "the queue", "it is no event of MTurk's"
+                    )
             return
-        for what, moment, hit, assignment, worker in told:
-            place = (hit, assignment)
-            held = self._held.setdefault(place, _Held())
-            self._held.move_to_end(place)
-            kept = held.accepted if what == ACCEPTED else held.left
-            kept.setdefault(worker, set()).add(moment)
-        while len(self._held) > _KEPT:
-            self._held.popitem(last=False)
+        with self._lock:
+            for what, moment, hit, assignment, worker in told:
+                place = (hit, assignment)
+                held = self._held.setdefault(place, _Held())
+                self._held.move_to_end(place)
+                kept = held.accepted if what == ACCEPTED else held.left
+                kept.setdefault(worker, set()).add(moment)
+            while len(self._held) > _KEPT:
+                self._held.popitem(last=False)
 
     def holder(self, hit: str, assignment: str) -> tuple[str, str] | None:
         """Who holds an assignment, and since when; None where nothing says so."""
@@ -127,3 +148,9 @@ class Events:
         """Give what lay in the queue and is no event of MTurk's."""
         with self._lock:
             return tuple(self._strange.values())
+
+    def forget(self, strange: Iterable[Quarantined]) -> None:
+        """Give no more what was told."""
+        with self._lock:
+            for one in strange:
+                self._strange.pop(one.id, None)

@@ -133,7 +133,9 @@ class Mturk:
         self._hits = Index(lambda: _named(api.hits()))  # MTurk has no search
         self._types: dict[tuple[str, str], str] = {}
         lifetime = timedelta(minutes=int(values["lifetime_minutes"]))
-        self._arrivals = Arrivals(api, events, self._key, self._kept_guard, lifetime)
+        self._arrivals = Arrivals(
+            api.hurried(), events, self._key, self._kept_guard, lifetime
+        )
         self._reviewing = Reviewing(api, events, self._key)
         self._paying = Paying(api)
 
@@ -174,7 +176,7 @@ class Mturk:
         with self._lock:
             if (account, reward) in self._types:
                 return self._types[account, reward]
-            guard = self._guard(account)
+            guard = self._guard(self._api, account)
             kind, (score,) = guard["QualificationTypeId"], guard["IntegerValues"]
             self._api.give_score(kind, account, score)
             if self._api.score(kind, account) != score:
@@ -197,11 +199,11 @@ class Mturk:
             self._types[account, reward] = made
             return made
 
-    def _guard(self, account: str) -> dict[str, Any]:
+    def _guard(self, api: Api, account: str) -> dict[str, Any]:
         """Make the requirement that only one worker fulfils."""
         if not self._kind:
             name = f"work-{opaque(self._key, 'qualification')}"
-            self._kind = self._api.qualification(name, "Given to those we know.")
+            self._kind = api.qualification(name, "Given to those we know.")
         return {
             "QualificationTypeId": self._kind,
             "Comparator": "EqualTo",
@@ -209,10 +211,10 @@ class Mturk:
             "ActionsGuarded": "DiscoverPreviewAndAccept",
         }
 
-    def _kept_guard(self, account: str) -> dict[str, Any] | None:
+    def _kept_guard(self, api: Api, account: str) -> dict[str, Any] | None:
         """Make the requirement, if MTurk (still) holds the worker's number."""
-        guard = self._guard(account)
-        held = self._api.score(guard["QualificationTypeId"], account)
+        guard = self._guard(api, account)
+        held = api.score(guard["QualificationTypeId"], account)
         return guard if [held] == guard["IntegerValues"] else None
 
     def _number(self, account: str) -> int:
@@ -307,7 +309,9 @@ def open_mturk(settings: Settings) -> Mturk:
     key_id, key, own = _secret(settings.secret)
     http = Http(private=settings.private)
     values = {**_checked(given), "page": given["page"]}
-    if not http.check(given["page"]).path.startswith("/from/"):
+    parts = http.check(given["page"])
+    plain = given["page"].isascii() and not parts.query and not parts.fragment
+    if not (plain and parts.path.startswith("/from/")):
         raise Misconfigured(
             "page of mturk is not where workers arrive",
             fix="set page to worker_url and /from/ and the connector's name",

@@ -22,6 +22,9 @@ from connectors.mturk.events import Events
 KEPT: Final = timedelta(days=31)
 """How long a HIT is kept: a rejection can be taken back for 30 days."""
 
+MOST_READ: Final = 200
+"""HITs that one look reads anew; the next look follows at once."""
+
 _PROGRESS: Final = {
     "Submitted": Progress.SUBMITTED,
     "Approved": Progress.APPROVED,
@@ -33,7 +36,7 @@ _PROGRESS: Final = {
 class _Standing:
     """What came of one HIT, read when so many of its assignments were judged."""
 
-    judged: int
+    judged: int | None
     submissions: tuple[Submission, ...] = ()
     quarantined: tuple[Quarantined, ...] = ()
     final: bool = False
@@ -55,46 +58,64 @@ class Reviewing:
         self._events = events
         self._secret = secret
         self._read: dict[str, _Standing] = {}
-        self._told: tuple[str, tuple[str, ...]] = ("", ())
+        self._told: tuple[str, tuple[str, ...], tuple[Quarantined, ...]] = ("", (), ())
         self._cleaned: date | None = None
 
     def collect(self, cursor: str) -> Collected:
         """Tell what came of every reviewable HIT of ours.
 
-        The cursor counts the times that something final was told.
+        The cursor counts the times that something was told which need not be told again.
         """
         self._events.look()
-        issued, numbers = self._told
-        if cursor and cursor == issued:
-            for number in numbers:
-                self._api.set_reviewing(number)
+        self._acknowledge(cursor)
         found: dict[str, _Standing] = {}
+        fresh: dict[str, _Standing] = {}
+        more = False
         for hit in self._api.reviewable():
-            note = read_note(hit)
-            if note is not None:
-                found[str(hit["HITId"])] = self._standing(hit, *note)
-        self._read = found
-        final = tuple(number for number, one in found.items() if one.final)
-        if final:
+            note, number = read_note(hit), str(hit["HITId"])
+            if note is None:
+                continue
+            judged = hit.get("NumberOfAssignmentsCompleted")
+            known = self._read.get(number)
+            if known is None or judged is None or known.judged != judged:
+                more = len(fresh) == MOST_READ
+                if more:
+                    break
+                known = self._standing(number, judged, *note)
+                self._read[number] = fresh[number] = known
+            found[number] = known
+        told = fresh if more else found  # what was read before is told at the end
+        if not more:
+            self._read = found
+        final = tuple(number for number, one in told.items() if one.final)
+        strange = self._events.strange()
+        if final or strange:
             count = int(cursor) if re.fullmatch(r"[0-9]{1,18}", cursor) else 0
             cursor = str(count + 1)
-            self._told = cursor, final
+            self._told = cursor, final, strange
         self._clean()
         return Collected(
             cursor,
             quarantined=(
-                *self._events.strange(),
-                *(q for one in found.values() for q in one.quarantined),
+                *strange, *(q for one in told.values() for q in one.quarantined),
             ),
-            submissions=tuple(s for one in found.values() for s in one.submissions),
-        )
+            more=more,
+            submissions=tuple(s for one in told.values() for s in one.submissions),
+        )  # fmt: skip
 
-    def _standing(self, hit: Mapping[str, Any], key: str, account: str) -> _Standing:
-        number, judged = str(hit["HITId"]), int(hit["NumberOfAssignmentsCompleted"])
+    def _acknowledge(self, cursor: str) -> None:
+        """Put away what was told by the collection whose cursor comes back."""
+        issued, numbers, strange = self._told
+        if cursor and cursor == issued:
+            self._events.forget(strange)
+            for number in numbers:
+                self._api.set_reviewing(number)
+            self._told = "", (), ()
+
+    def _standing(
+        self, number: str, judged: int | None, key: str, account: str
+    ) -> _Standing:
         offer = word(self._secret, key)
-        known = self._read.get(number)
-        if known is not None and known.judged == judged:
-            return known
         submissions: list[Submission] = []
         strange: list[Quarantined] = []
         waiting = False
@@ -112,7 +133,7 @@ class Reviewing:
                     ))  # fmt: skip
         except Rejected:  # one HIT that can not be read holds up no other
             fault = "what was handed in can not be read"
-            return _Standing(-1, (), (Quarantined(number, f"HIT {number}", fault),))
+            return _Standing(judged, (), (Quarantined(number, f"HIT {number}", fault),))
         if not submissions and not strange:
             submissions.append(Submission(f"{number}~", number, account, Progress.GONE))
         return _Standing(judged, tuple(submissions), tuple(strange), not waiting)
@@ -125,7 +146,7 @@ class Reviewing:
         old = [
             str(hit["HITId"])
             for hit in self._api.reviewable("Reviewing")
-            if read_note(hit) and hit["CreationTime"] + KEPT < now
+            if read_note(hit) and hit.get("CreationTime", now) + KEPT < now
         ]
         for number in old:
             self._api.set_reviewing(number, revert=True)

@@ -106,6 +106,10 @@ class Hit:
             "NumberOfAssignmentsAvailable": max(0, self.available),
             "NumberOfAssignmentsCompleted": self.count("Approved", "Rejected"),
             **self.kind,
+            "QualificationRequirements": [
+                {**one, "RequiredToPreview": "Preview" in one.get("ActionsGuarded", "")}
+                for one in self.kind.get("QualificationRequirements", ())
+            ],
         }  # fmt: skip
 
     def address(self, **more: str) -> str:

@@ -171,6 +171,23 @@ def test_a_qualification_that_somebody_changed_lets_nobody_in(server):
         market.arrive(visit, NOW)
 
 
+def test_an_answer_that_is_not_whole_lets_nobody_in(server):
+    """It answers 200, and something else than MTurk does."""
+    market = open_at(server)
+    visit = visit_of(server.link(accept(server, market.publish(offer()))))
+    for body in (b"{}", b"<html>", b"[]"):
+        with (
+            responding(server, lambda *_, body=body: (200, {}, body)),
+            pytest.raises(TryLater),
+        ):
+            market.arrive(visit, NOW)
+    with (
+        responding(server, lambda *_: (200, {}, b"{}")),
+        pytest.raises(TryLater, match="not whole"),
+    ):
+        market.publish(offer("k2"))
+
+
 def test_looking_is_a_preview_until_it_is_accepted(server):
     market = open_at(server)
     hit = server.hits[market.publish(offer()).reference]
@@ -264,12 +281,11 @@ def test_what_is_gone_is_withdrawn(server):
     market.withdraw(handle)
 
 
-def test_an_ampersand_in_our_address_comes_through(server):
-    market = open_at(server, page=f"{PAGE}/from/mturk?a=1&b=<2>")
-    handle = market.publish(offer())
-    (address,) = [hit.address() for hit in server.hits.values()]
-    assert server.hits[handle.reference].question.count("&amp;") >= 1
-    assert "a=1&b=<2>" in address
+def test_the_ampersand_in_our_address_comes_through(server):
+    market = open_at(server)
+    question = server.hits[market.publish(offer()).reference].question
+    assert "&amp;k=" in question
+    assert f"{PAGE}/from/mturk/notice?o=" in question
 
 
 def test_our_account_spelt_as_no_worker_of_theirs_is_rejected(server):
@@ -296,6 +312,8 @@ def test_an_offer_for_another_page_is_refused(server):
         ({"url": "http://mturk.example.test"}, "https"),
         ({"url": "live"}, "https"),
         ({"page": f"{PAGE}/"}, "where workers arrive"),
+        ({"page": f"{PAGE}/from/mturk?a=1"}, "where workers arrive"),
+        ({"page": f"{PAGE}/from/m🦊"}, "where workers arrive"),
         ({"queue": "http://queue.example.test/q"}, "https"),
         ({"colour": "red"}, "colour"),
     ],

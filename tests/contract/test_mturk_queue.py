@@ -133,8 +133,11 @@ def test_what_is_no_event_of_mturks_is_set_aside_and_believed_by_nobody(
     queue.send("", body)
     with pytest.raises(TryLater):
         market.arrive(visit_of(server.link(taken)), NOW)
-    (strange,) = market.collect("").quarantined
+    found = market.collect("")
+    (strange,) = found.quarantined
     assert "no event" in strange.reason
+    assert market.collect("").quarantined == (strange,)
+    assert not market.collect(market.collect("").cursor).quarantined
     assert queue.count() == 0
 
 

@@ -17,6 +17,7 @@ from connectors.base import (
     TryLater,
 )
 from connectors.contract import NOW
+from connectors.mturk import reviewing
 from connectors.mturk.reviewing import KEPT
 from tests.contract.mturk_bench import (
     WORKER,
@@ -201,6 +202,17 @@ def test_more_than_a_hundred_pieces_of_work_are_all_told(server):
     market = open_at(server)
     pieces = {done(server, market, f"k{n}")[0].id for n in range(22)}
     assert {one.id for one in market.collect("").submissions} == pieces
+
+
+def test_one_look_reads_so_many_and_the_next_goes_on(server, monkeypatch):
+    monkeypatch.setattr(reviewing, "MOST_READ", 3)
+    market = open_at(server)
+    pieces = {done(server, market, f"k{n}")[0].id for n in range(8)}
+    fresh = open_at(server)
+    told = [fresh.collect("") for _ in range(3)]
+    assert [one.more for one in told] == [True, True, False]
+    assert [len(one.submissions) for one in told] == [3, 3, 8]
+    assert {one.id for one in told[-1].submissions} == pieces
 
 
 # -- paying ------------------------------------------------------------------------------
