@@ -43,6 +43,12 @@ def _check_key(key: str) -> None:
     )
 
 
+def _check_text(name: str, value: str) -> None:
+    """Refuse what no database keeps: a NUL, or half of a character."""
+    keeps = "\0" not in value and not re.search(r"[\ud800-\udfff]", value)
+    expect(keeps, name, value[:40], "text without NUL and lone surrogates")
+
+
 @dataclass(frozen=True)
 class Form:
     """How a worker is asked for one field.
@@ -182,6 +188,7 @@ class Handle:
     def __post_init__(self) -> None:
         _check_key(self.key)
         expect(bool(self.reference), "reference", self.reference, "some text")
+        _check_text("reference", self.reference)
 
 
 @dataclass(frozen=True)
@@ -319,6 +326,9 @@ class Collected:
     quarantined: tuple[Quarantined, ...] = ()
     more: bool = False
     submissions: tuple[Submission, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_text("cursor", self.cursor)
 
 
 @dataclass(frozen=True)

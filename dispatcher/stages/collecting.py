@@ -36,6 +36,7 @@ from connectors.base import (
 )
 from dispatcher import keys, meters
 from dispatcher.circuits import REST, Circuits, Turns
+from dispatcher.errors import DispatcherError
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, Tx, hooks, lease
@@ -49,6 +50,9 @@ PAGES: Final = 20
 """Collections of one connector in one turn."""
 
 STRANGER: Final = "the market says that another account has taken it"
+
+MOST_STRANGE: Final = 10_000
+"""What fits no task and nobody has looked at; a market that has more rests until then."""
 
 NAMED: Final = 1000
 """Characters that are kept of each name of an answer that is set aside."""
@@ -115,7 +119,7 @@ class Collecting:
             for name, market in self._markets.items()
             if self._is_due(name, market, called.get(name, 0))
         ]
-        return self._turns.take(due, lambda name: self._collect(name, epoch))
+        return self._turns.take(due, lambda name: self._turn(name, epoch))
 
     def _is_due(self, name: str, market: Market, called: int) -> bool:
         """Whether to look at a market: it has rested, or has called since."""
@@ -126,9 +130,25 @@ class Collecting:
             return False
         return looked + pause <= now or called > looked
 
+    def _turn(self, name: str, epoch: int) -> int:
+        """Collect from one market; what can not be written down is its own fault."""
+        self._looked[name] = self._clock()
+        with self._store.read() as tx:
+            waiting = rows.count_strange(tx, name, MOST_STRANGE)
+        if waiting >= MOST_STRANGE:
+            self._circuits.rest(name, REST)
+            self._log.warning("quarantine-full", connector=name, waiting=waiting)
+            return 0
+        try:
+            return self._collect(name, epoch)
+        except DispatcherError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one market stops no other
+            self._failed(name, error)
+            return 0
+
     def _collect(self, name: str, epoch: int) -> int:
         market, kept = self._markets[name], 0
-        self._looked[name] = self._clock()
         for _ in range(PAGES):
             with self._store.read() as tx:
                 cursor = rows.cursor(tx, name)
@@ -255,7 +275,8 @@ class Collecting:
             into.repeated += 1
             return
         given = int(answer.given.timestamp() * MICRO) if answer.given else now
-        into.answers[task.id] = _judged(force, task, answer, min(given, now))
+        at = min(max(given, task.created_at), now)  # whatever the market's clock says
+        into.answers[task.id] = _judged(force, task, answer, at)
 
     def _write(self, tx: Tx, name: str, sorted_: _Sorted, now: int) -> None:
         answered = list(sorted_.answers)

@@ -15,6 +15,7 @@ __all__ = [
     "TaskRow",
     "add_event",
     "add_strange",
+    "count_strange",
     "cursor",
     "end_tasks",
     "lock_tasks",
@@ -104,6 +105,17 @@ def add_strange(tx: Tx, strange: Iterable[StrangeRow]) -> int:
         ["id"],
         (*StrangeRow._fields, "key_id"),
         [(*row._replace(payload=_sealed(tx, row, key_id)), key_id) for row in kept],
+    )
+
+
+def count_strange(tx: Tx, connector: str, most: int) -> int:
+    """How much that fits no task nobody has looked at yet, counted up to so many."""
+    return int(
+        tx.value(
+            "SELECT count(*) FROM (SELECT 1 FROM quarantine WHERE connector = ?"
+            " AND dismissed_at IS NULL LIMIT ?) waiting",
+            [connector, most],
+        )
     )
 
 

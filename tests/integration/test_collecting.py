@@ -6,6 +6,7 @@ import csv
 import json
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from dispatcher.circuits import Turns
 from dispatcher.errors import StaleLease
 from dispatcher.ledger.book import Push
 from dispatcher.stages.collecting import Collecting
-from dispatcher.store import hooks, lease
+from dispatcher.store import hooks, lease, quarantine
 from tests.integration.exchange_house import Exchange, logs
 from tests.integration.ledger_cases import Case, policy
 
@@ -88,11 +89,14 @@ def test_a_crash_before_the_commit_loses_and_doubles_nothing(
     exchange.market.give(exchange.token(sent[0]), "ann", "x")
     collecting = exchange.collecting()
 
+    class Killed(BaseException):
+        pass
+
     def die(*_):
-        raise MemoryError
+        raise Killed
 
     monkeypatch.setattr("dispatcher.store.collecting.save_cursor", die)
-    with pytest.raises(MemoryError):
+    with pytest.raises(Killed):
         collecting.tick(exchange.epoch)
     monkeypatch.undo()
     assert answers(exchange) == []
@@ -268,6 +272,55 @@ def test_a_market_that_keeps_failing_is_asked_less_and_less(exchange, clock):
         collecting.tick(exchange.epoch)
         clock.advance(seconds=60)
     assert broken.asked == 6
+
+
+def test_a_market_whose_answers_can_not_be_written_down_rests_alone(
+    exchange, sent, logs
+):
+    class Odd(Memory):
+        asked = 0
+
+        def collect(self, cursor):
+            self.asked += 1
+
+    exchange.connectors["odd"] = odd = Odd()
+    exchange.market.give(exchange.token(sent[0]), "ann", "x")
+    collecting = exchange.collecting()
+    assert collecting.tick(exchange.epoch) == 1
+    collecting.tick(exchange.epoch)
+    assert odd.asked == 1
+    assert "connector-resting" in logs.getvalue()
+
+
+def test_a_market_that_floods_the_quarantine_is_left_until_somebody_has_looked(
+    exchange, sent, clock, monkeypatch, logs
+):
+    monkeypatch.setattr("dispatcher.stages.collecting.MOST_STRANGE", 3)
+    market, collecting = exchange.market, exchange.collecting()
+    for number in range(3):
+        market.give(f"made-up-{number}", "ann", "x")
+    collecting.tick(exchange.epoch)
+    market.give(exchange.token(sent[0]), "ann", "x")
+    assert collecting.tick(exchange.epoch) == 0
+    assert "quarantine-full" in logs.getvalue()
+    with exchange.store.write() as tx:
+        quarantine.dismiss(tx, quarantine.waiting(tx), "looked", clock())
+    clock.advance(seconds=61)
+    assert collecting.tick(exchange.epoch) == 1  # nothing was lost
+
+
+@pytest.mark.parametrize("year", [1, 9999])
+def test_a_market_with_a_mad_clock_dates_no_answer_outside_of_its_task(
+    exchange, sent, clock, year
+):
+    clock.advance(seconds=60)
+    given = datetime(year, 1, 2, tzinfo=UTC)
+    exchange.market.answers.append(
+        Answer("a1", exchange.token(sent[0]), "ann", value="x", given=given)
+    )
+    exchange.collecting().tick(exchange.epoch)
+    made = exchange.ask("SELECT created_at FROM task WHERE id = ?", sent[0])
+    assert made <= exchange.ask("SELECT at FROM answer") <= clock()
 
 
 def test_a_market_that_hangs_holds_up_no_other(exchange, sent, monkeypatch):

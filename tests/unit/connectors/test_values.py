@@ -10,6 +10,7 @@ import pytest
 from connectors.base import (
     Answer,
     Arrival,
+    Collected,
     Form,
     Handle,
     Identity,
@@ -53,6 +54,9 @@ ITEM = Item("t1", Form("transcribe"), b"x")
             "a zone",
         ),
         (lambda: Handle("1", ""), "reference"),
+        (lambda: Handle("1", "a\0b"), "reference"),
+        (lambda: Handle("1", "a\ud800"), "reference"),
+        (lambda: Collected("a\0b"), "cursor"),
         (lambda: Arrival("", Identity.LOGIN), "an account, or none and preview"),
         (lambda: Arrival("a", Identity.LOGIN, preview=True), "none and preview"),
         (lambda: Answer("1", "t", "a", Outcome.RETURNED, "x"), "value is 'given'"),
