@@ -129,13 +129,13 @@ class Reviewing:
                                                str(one["WorkerId"])))  # fmt: skip
                 else:
                     submissions.append(Submission(
-                        piece, number, account, _PROGRESS[one["AssignmentStatus"]]
+                        piece, number, account, _PROGRESS[one["AssignmentStatus"]], key
                     ))  # fmt: skip
         except Rejected:  # one HIT that can not be read holds up no other
             fault = "what was handed in can not be read"
             return _Standing(judged, (), (Quarantined(number, f"HIT {number}", fault),))
         if not submissions and not strange:
-            submissions.append(Submission(f"{number}~", number, account, Progress.GONE))
+            submissions.append(Submission(number, number, "", Progress.GONE, key))
         return _Standing(judged, tuple(submissions), tuple(strange), not waiting)
 
     def _clean(self) -> None:

@@ -65,8 +65,8 @@ def test_a_hit_that_nobody_took_is_gone_when_it_ends(server, clock):
     assert not market.collect("").submissions
     clock.now += timedelta(hours=2)
     (piece,) = market.collect("").submissions
-    assert (piece.reference, piece.account) == (handle.reference, WORKER)
-    assert piece.progress is Progress.GONE
+    assert (piece.id, piece.reference) == (handle.reference, handle.reference)
+    assert (piece.account, piece.progress, piece.key) == ("", Progress.GONE, "k1")
 
 
 def test_what_is_final_is_told_until_its_cursor_comes_back(server):
