@@ -35,6 +35,8 @@ from connectors.base import (
     Rejected,
     Role,
     Settings,
+    Stranger,
+    Tried,
     TryLater,
     Visit,
 )
@@ -55,6 +57,7 @@ from connectors.mturk.documents import question
 from connectors.mturk.events import Events
 from connectors.mturk.paying import CURRENCY, Paying, dollars
 from connectors.mturk.reviewing import Reviewing
+from connectors.mturk.walls import try_number
 from connectors.tickets import check_key, opaque
 
 MANIFEST: Final = Manifest(
@@ -271,6 +274,12 @@ class Mturk:
                 OFFER: visit.parameters.get(OFFER, ""),
             },
         )
+
+    def probe(self, account: str, other: Stranger, link: str) -> Iterator[Tried]:
+        """Give a worker the number that opens their HITs; read back who has it."""
+        del link  # nothing is offered: a HIT costs money
+        guard = self._guard(self._api, account)
+        return try_number(self._api, guard, account, other)
 
     def collect(self, cursor: str) -> Collected:
         """Tell how pieces of work stand; answers are given on our own page."""

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from connectors.base import Progress, Rejected, TryLater, Visit
+from connectors.base import Progress, Rejected, Stranger, TryLater, Visit
 from connectors.contract import NOW, Bench
 from connectors.errors import Misconfigured
 from connectors.listing_contract import ListingContract
@@ -186,6 +186,17 @@ def test_an_answer_that_is_not_whole_lets_nobody_in(server):
         pytest.raises(TryLater, match="not whole"),
     ):
         market.publish(offer("k2"))
+
+
+def test_the_wall_between_two_workers_is_tried_without_a_hit(server):
+    market = open_at(server)
+    bob = Stranger("A2BOBWORKER")
+    assert all(one.held for one in market.probe(WORKER, bob, PAGE))
+    (place,) = server.scores
+    server.scores[place[0], bob.account] = server.scores[place]
+    held = [one.held for one in market.probe(WORKER, bob, PAGE)]
+    assert held == [True, False]
+    assert not server.hits
 
 
 def test_looking_is_a_preview_until_it_is_accepted(server):
