@@ -9,7 +9,7 @@ of a market and its answers are hints; what it lists is how things stand there:
   as sent.
 - *unwithdrawn*: withdrawn here, and open there still. It is withdrawn once more.
 - *gone*: sent, not answered, and not there any more. Its tasks return to the plan; that
-  they were seen stays booked.
+  they were seen stays booked. The money of a piece of work that nobody took is free.
 - *foreign*: of another store. It is counted and left alone.
 
 The market is asked outside any transaction.
@@ -42,6 +42,7 @@ from dispatcher.errors import StaleLease
 from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, Tx, lease, membership, queue
 from dispatcher.store import ledger as gate_rows
+from dispatcher.store import payments as pieces
 from dispatcher.store import reconciling as rows
 from dispatcher.store.repeating import committed
 
@@ -287,10 +288,14 @@ class Reconciling:
                     found.note("gone", f"outbox#{row.id}")
                     gone.append(row.task_id)
             told = rows.sent_offers(tx, name, began - OFFERED, began - GRACE)
-        for number in np.setdiff1d(np.array(told, np.int64), there).tolist():
+            paid = pieces.untold(tx, name, began - GRACE)
+        for number in np.setdiff1d(np.array([*told, *paid], np.int64), there).tolist():
             found.note("gone", f"outbox#{number}")
-        doubtful = len(gone) > DOUBTFUL and 2 * len(gone) > open_
+        unpaid = np.setdiff1d(np.array(paid, np.int64), there).tolist()
+        missing_, sent = len(gone) + len(unpaid), open_ + len(paid)
+        doubtful = missing_ > DOUBTFUL and 2 * missing_ > sent
         if how.mend and (how.trust or not doubtful):
+            self._write(partial(pieces.end, abouts=unpaid, now=began), how.epoch)
             for start in range(0, len(gone), rows.PAGE):
                 part = gone[start : start + rows.PAGE].tolist()
                 moved = self._write(

@@ -202,6 +202,27 @@ def note_progress(
     )
 
 
+def untold(tx: Tx, connector: str, before: int) -> list[int]:
+    """Messages of pieces of work that were sent long ago and are not known to end."""
+    rows = tx.rows(
+        "SELECT p.about FROM payment p JOIN outbox o ON o.id = p.about"
+        " WHERE p.connector = ? AND p.kind = 'reward' AND p.state = 'reserved'"
+        " AND coalesce(p.progress, 'open') = 'open' AND o.state = 'sent'"
+        " AND o.due <= ? ORDER BY p.about",
+        [connector, before],
+    )
+    return [int(row[0]) for row in rows]
+
+
+def end(tx: Tx, abouts: Sequence[int], now: int) -> int:
+    """Note that pieces of work are not at their market any more; how many."""
+    return tx.execute(
+        "UPDATE payment SET progress = 'gone', due = ?, at = ? WHERE kind = 'reward'"
+        " AND about = ANY(?) AND coalesce(progress, 'open') = 'open'",
+        [now, now, list(abouts)],
+    )
+
+
 def hold(tx: Tx, about: int, why: str, now: int) -> bool:
     """Hold a reward for a person to look at; False if it was settled or held before."""
     row = lock_payments(tx, "reward", [about])[about]
@@ -281,92 +302,7 @@ def put_off(
     )
 
 
-# -- what people look at -----------------------------------------------------------------
-
-
-class ListedRow(NamedTuple):
-    """A payment as it is listed; amounts in millionths."""
-
-    kind: str
-    about: int
-    run: str
-    account: str
-    state: str
-    currency: str
-    amount: int
-    fee: int
-    at: int
-    why: str | None
-
-
-class OwedRow(NamedTuple):
-    """What an account is owed that no market pays: millionths, and for how many."""
-
-    run: str
-    account: str
-    currency: str
-    amount: int
-    payments: int
-
-
-def listed(
-    tx: Tx, states: Sequence[str], run: str | None, connector: str | None, limit: int
-) -> list[ListedRow]:
-    """Payments in some states, those that changed last first."""
-    text = (
-        "SELECT p.kind, p.about, u.name, p.connector || '/' || c.name, p.state,"
-        " b.currency, p.amount, p.fee, p.at, p.why FROM payment p"
-        " JOIN run u ON u.id = p.run_id JOIN account c ON c.id = p.account_id"
-        " JOIN budget b ON b.run_id = p.run_id WHERE p.state = ANY(?)"
-    )
-    parameters: list[Value] = [list(states)]
-    for column, wanted in (("u.name", run), ("p.connector", connector)):
-        if wanted is not None:
-            text += f" AND {column} = ?"
-            parameters.append(wanted)
-    text += " ORDER BY p.at DESC, p.kind, p.about LIMIT ?"
-    return [ListedRow(*row) for row in tx.rows(text, [*parameters, limit])]
-
-
-def owed(tx: Tx) -> list[OwedRow]:
-    """What people have to pay: earned where no market pays, by run and account."""
-    return [
-        OwedRow(run, account, currency, int(amount), int(count))
-        for run, account, currency, amount, count in tx.rows(
-            "SELECT u.name, p.connector || '/' || c.name, b.currency, sum(p.amount),"
-            " count(*) FROM payment p JOIN run u ON u.id = p.run_id"
-            " JOIN account c ON c.id = p.account_id JOIN budget b ON b.run_id = p.run_id"
-            " WHERE p.state = 'due' AND p.piece IS NULL"
-            " GROUP BY u.name, p.connector, c.name, b.currency"
-            " ORDER BY u.name, p.connector, c.name"
-        )
-    ]
-
-
-def owed_to(tx: Tx, connector: str, account: str) -> list[PaymentRow]:
-    """What one account is owed that no market pays, locked."""
-    return _found(
-        tx,
-        f"SELECT {COLUMNS} FROM payment p JOIN account c ON c.id = p.account_id"
-        " WHERE p.state = 'due' AND p.piece IS NULL AND p.connector = ?"
-        " AND c.name = ? ORDER BY p.about FOR UPDATE OF p",
-        [connector, account],
-    )
-
-
-def counts(tx: Tx) -> dict[str, int]:
-    """How many payments are in each state."""
-    text = "SELECT state, count(*) FROM payment GROUP BY state ORDER BY state"
-    return {state: int(count) for state, count in tx.rows(text)}
-
-
-def waiting_offers(tx: Tx, now: int) -> int:
-    """Offers that were put off untried: there is no money for them."""
-    text = (
-        "SELECT count(*) FROM outbox WHERE kind = 'offer' AND state = 'ready'"
-        " AND attempts = 0 AND created_at < due AND due > ?"
-    )
-    return int(tx.value(text, [now]))
+# -- what a person decides ---------------------------------------------------------------
 
 
 def fields_in_state(tx: Tx, pieces: Sequence[int], state: str) -> list[PaymentRow]:

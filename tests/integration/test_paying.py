@@ -18,6 +18,7 @@ from connectors.base import (
 )
 from dispatcher.errors import StaleLease
 from dispatcher.stages.paying import PATIENCE, PayingStage
+from dispatcher.stages.reconciling import Mending, Reconciling
 from dispatcher.stages.serving import Given
 from dispatcher.store import money as rows
 from dispatcher.store.dumping import make_ready
@@ -310,6 +311,35 @@ def test_what_a_market_tells_of_no_offer_of_ours_changes_nothing(house):
     house.collect()
     house.settle()
     assert house.payments() == {"reward-1": "reserved"}
+
+
+def reconcile(house, mending=Mending(mend=True)):  # noqa: B008 - frozen
+    stage = Reconciling(house.store, house.connectors, house.clock)
+    return stage.reconcile("paying", mending)
+
+
+def test_a_piece_of_work_that_is_not_at_its_market_any_more_is_found_out(house, clock):
+    house.budget()
+    planned(house)
+    house.offer()
+    clock.advance(seconds=3 * 86_400)
+    house.outside.offers.clear()
+    assert reconcile(house).counts["gone"] == 1
+    house.settle()
+    assert house.payments() == {"reward-1": "released"}
+
+
+def test_a_piece_of_work_that_was_handed_in_is_not_given_up(house, clock):
+    house.budget()
+    ann = planned(house)
+    house.offer()
+    house.work(ann)
+    house.hand_in("ann")
+    clock.advance(seconds=3 * 86_400)
+    house.outside.offers.clear()
+    reconcile(house)
+    house.settle()
+    assert house.payments() == {"reward-1": "paid"}
 
 
 # -- bonuses -----------------------------------------------------------------------------

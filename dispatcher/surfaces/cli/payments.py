@@ -56,7 +56,7 @@ def list_payments(
 ) -> None:
     """List payments, the latest change first."""
     from dispatcher import money
-    from dispatcher.store import payments as rows
+    from dispatcher.store import owing as rows
 
     context: CliContext = ctx.obj
     states = [one.value for one in state or OPEN]
@@ -87,7 +87,7 @@ def list_payments(
 def owed(ctx: typer.Context) -> None:
     """Show what you owe to workers whom no market pays, by run and account."""
     from dispatcher import money
-    from dispatcher.store import payments as rows
+    from dispatcher.store import owing as rows
 
     context: CliContext = ctx.obj
     with context.open_store() as store, store.read() as tx:
@@ -181,7 +181,7 @@ def refuse(ctx: typer.Context, names: Names, because: Because = "") -> None:
 
 
 def _owed_to(tx: Tx, account: str) -> list[PaymentRow]:
-    from dispatcher.store import payments as rows
+    from dispatcher.store import owing as rows
 
     connector, _, name = account.partition("/")
     found = rows.owed_to(tx, connector, name)

@@ -112,13 +112,13 @@ def _pilots(tx: Tx) -> list[dict[str, Any]]:
 
 def _money(tx: Tx, now: int) -> dict[str, Any]:
     """Return budgets in words, payments by state, and offers that wait for money."""
-    from dispatcher.store import payments
+    from dispatcher.store import owing
     from dispatcher.surfaces.cli import runs
 
     return {
         "budgets": runs.documents(tx, now),
-        "payments": payments.counts(tx),
-        "waiting_for_money": payments.waiting_offers(tx, now),
+        "payments": owing.counts(tx),
+        "waiting_for_money": owing.waiting_offers(tx, now),
     }
 
 
