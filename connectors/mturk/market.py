@@ -175,12 +175,14 @@ class Mturk:
         return Handle(offer.key, number)
 
     def _type(self, account: str, reward: str) -> str:
-        """Find or make the HIT type of one worker and reward; the number comes first."""
+        """Find or make the HIT type of one worker and reward; the number comes first.
+
+        The number is given and read back each time: what somebody took away at MTurk
+        would leave HITs that nobody can find.
+        """
         with self._lock:
-            if (account, reward) in self._types:
-                return self._types[account, reward]
             guard = self._guard(self._api, account)
-            kind, (score,) = guard["QualificationTypeId"], guard["IntegerValues"]
+            kind, score = guard["QualificationTypeId"], guard["IntegerValues"][0]
             self._api.give_score(kind, account, score)
             if self._api.score(kind, account) != score:
                 raise TryLater(
@@ -188,19 +190,23 @@ class Mturk:
                     why="the qualification read back differs from the one given",
                     fix="it is asked again later",
                 )
-            values = self._values
-            made = self._api.hit_type(
-                Title=values["title"],
-                Description=values["description"],
-                Reward=reward,
-                AssignmentDurationInSeconds=60 * int(values["minutes"]),
-                AutoApprovalDelayInSeconds=3600 * int(values["approve_after_hours"]),
-                QualificationRequirements=[guard],
-            )
-            if self._events.queue:
-                self._api.notify(made, self._events.queue)
-            self._types[account, reward] = made
-            return made
+            if (account, reward) not in self._types:
+                self._types[account, reward] = self._made_type(guard, reward)
+            return self._types[account, reward]
+
+    def _made_type(self, guard: Mapping[str, Any], reward: str) -> str:
+        values = self._values
+        made = self._api.hit_type(
+            Title=values["title"],
+            Description=values["description"],
+            Reward=reward,
+            AssignmentDurationInSeconds=60 * int(values["minutes"]),
+            AutoApprovalDelayInSeconds=3600 * int(values["approve_after_hours"]),
+            QualificationRequirements=[guard],
+        )
+        if self._events.queue:
+            self._api.notify(made, self._events.queue)
+        return made
 
     def _guard(self, api: Api, account: str) -> dict[str, Any]:
         """Make the requirement that only one worker fulfils."""

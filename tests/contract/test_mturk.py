@@ -156,6 +156,14 @@ def test_a_number_that_mturk_does_not_keep_stops_the_offer(server):
     assert not server.hits
 
 
+def test_a_number_that_somebody_took_away_is_given_again(server):
+    market = open_at(server)
+    market.publish(offer())
+    server.scores.clear()
+    market.publish(offer("k2"))
+    assert len(server.visible(WORKER)) == 2
+
+
 def test_a_qualification_that_somebody_changed_lets_nobody_in(server):
     market = open_at(server)
     taken = accept(server, market.publish(offer()))
