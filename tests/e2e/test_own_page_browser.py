@@ -39,7 +39,14 @@ def arrive(page: Page, running: Running) -> None:
     expect(page.locator("[data-page=task]")).to_be_visible()
 
 
+def ready(page: Page) -> None:
+    """Wait until the page's script has run, and keys go to the box."""
+    expect(page.locator("#keys-open")).to_be_visible()
+    expect(page.locator("#answer")).to_be_focused()
+
+
 def type_answer(page: Page, text: str) -> None:
+    ready(page)
     token = page.locator("#task").get_attribute("data-token")
     page.keyboard.type(text)
     page.keyboard.press("Enter")
@@ -66,6 +73,7 @@ def test_nothing_on_the_page_tells_gold_from_a_real_field(running, house, page):
     arrive(page, running)
     documents = {}
     for _ in range(8):
+        ready(page)
         shown = page.locator("#text").inner_text()
         documents.setdefault(shown.split()[0], set()).add(
             page.evaluate(
@@ -88,6 +96,7 @@ def test_nothing_on_the_page_tells_gold_from_a_real_field(running, house, page):
 def test_the_own_page_shows_counts_and_leaving_ends_it(running, house, page):
     planned(house, 1)
     arrive(page, running)
+    ready(page)
     page.keyboard.type("Ada")
     page.keyboard.press("Enter")
     expect(page.locator("[data-page=nothing]")).to_be_visible()
@@ -102,7 +111,7 @@ def test_the_own_page_shows_counts_and_leaving_ends_it(running, house, page):
 
     page.get_by_role("button", name="Leave", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("Nothing was changed")
-    assert page.url == running.base + "/me"
+    expect(page).to_have_url(running.base + "/me")
     page.get_by_label("I want to leave for good").check()
     page.get_by_role("button", name="Leave", exact=True).click()
     expect(page.get_by_role("heading", name="You have left")).to_be_visible()
