@@ -413,7 +413,11 @@ class Recusal(SQLModel, table=True):
 
 
 class Plan(SQLModel, table=True):
-    """An intention: who is to be shown what; ``summary`` is JSON of numbers."""
+    """An intention: who is to be shown what; ``summary`` is JSON of numbers.
+
+    ``refused`` counts pairs that the gate refused to book for good: they left the plan and
+    are to be planned anew.
+    """
 
     __tablename__ = "plan"
     __table_args__ = (_states("plan"),)
@@ -426,6 +430,7 @@ class Plan(SQLModel, table=True):
     summary: str = Field(sa_column=Column(Text, nullable=False))
     created_at: int = Field(sa_column=_big())
     applied_at: int | None = Field(default=None, sa_column=_big(null=True))
+    refused: int | None = Field(default=None, sa_column=_big(null=True))
 
 
 class Assignment(SQLModel, table=True):

@@ -253,6 +253,7 @@ def _plan() -> None:
         _text("summary"),
         _big("created_at"),
         _big("applied_at", null=True),
+        _big("refused", null=True),
         sa.PrimaryKeyConstraint("id", name="pk_plan"),
         sa.CheckConstraint(
             "state = 'draft' OR state IN ('applied', 'dropped', 'superseded')",

@@ -58,7 +58,6 @@ Ids = npt.NDArray[np.int64]
 Place = tuple[int, int]  # plan and account
 
 
-
 @dataclass(frozen=True)
 class Parcel:
     """A part of a row of the plan: its entries from one to another, both included."""
@@ -204,6 +203,9 @@ class Booking:
             skip_refused=True,
         )
         rows.keep_planned(tx, _kept(asked, left, booked))
+        gone = sum(one.rule not in refusals.PASSING for one in booked.refused)
+        if gone:
+            rows.count_refused(tx, piece[0].row.plan_id, gone)
         return booked, by_connector
 
     def _offer(self, epoch: int) -> int:

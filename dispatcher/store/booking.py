@@ -83,6 +83,14 @@ def keep_planned(tx: Tx, kept: Iterable[tuple[int, int, bytes]]) -> None:
     tx.update_many("assignment", ["plan_id", "account_id"], ["entries"], kept)
 
 
+def count_refused(tx: Tx, plan_id: int, pairs: int) -> None:
+    """Note that pairs left a plan unbooked: planning looks at them again."""
+    tx.execute(
+        "UPDATE plan SET refused = COALESCE(refused, 0) + ? WHERE id = ?",
+        [pairs, plan_id],
+    )
+
+
 def without_offer(
     tx: Tx, connectors: Sequence[str], since: int
 ) -> list[tuple[int, str]]:

@@ -58,8 +58,8 @@ def pulse(tx: Tx) -> tuple[int, ...]:
     """A few numbers that change when there may be something new to plan.
 
     Grants of extra showings, last entry, active accounts, last account, policy version,
-    plans applied, tasks that ended without an answer, open fields, records let go by
-    pilots, and tests failed for good.
+    plans applied, pairs of them that the gate refused, tasks that ended without an
+    answer, open fields, records let go by pilots, and tests failed for good.
     """
     return granted(tx), *(
         int(tx.value(statement) or 0)
@@ -69,6 +69,7 @@ def pulse(tx: Tx) -> tuple[int, ...]:
             "SELECT max(id) FROM account",
             "SELECT max(version) FROM policy",
             "SELECT max(id) FROM plan WHERE state = 'applied'",
+            "SELECT sum(refused) FROM plan WHERE state = 'applied'",
             "SELECT count(*) FROM task WHERE state IN ('returned', 'expired', 'dead')",
             "SELECT count(*) FROM result WHERE state = 'open'",
             "SELECT sum(COALESCE(pilot, 0) + COALESCE(piloted, 0)) FROM run",

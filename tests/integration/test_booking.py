@@ -9,6 +9,7 @@ import pytest
 from dispatcher.errors import StaleLease
 from dispatcher.stages import booking as stage
 from dispatcher.stages.booking import Booking
+from dispatcher.stages.planning import Planning
 from dispatcher.store import lease, pause
 from tests.integration.exchange_house import logs
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -195,6 +196,27 @@ def test_a_message_holds_a_limited_number_of_tasks(house, monkeypatch):
     house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"))
     assert house.tick() == 5
     assert house.case.count("outbox") == 3
+
+
+def test_what_the_gate_refused_for_good_is_planned_anew(house):
+    """Who is shown r1.a or r1.b by another way does not get the other one as well."""
+    planning = Planning(house.case.store, house.clock, rest=0.0)
+    assert planning.tick(house.epoch) == 8
+    who, planned = next(
+        (account, entry)
+        for account, entries in house.left().items()
+        for entry in entries.split()
+        if account.startswith("x/") and entry in ("r1.a", "r1.b")
+    )
+    house.case.book((who, {"r1.a": "r1.b", "r1.b": "r1.a"}[planned]))
+    assert planning.tick(house.epoch) == 0
+    while house.tick():
+        pass
+    assert planning.tick(house.epoch) == 1
+    holders = [w for w, entries in house.left(2).items() if planned in entries.split()]
+    assert len(holders) == 1
+    assert who not in holders
+    assert planning.tick(house.epoch) == 0
 
 
 def test_a_message_holds_no_more_than_its_connector_takes(house):
