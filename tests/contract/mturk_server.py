@@ -267,13 +267,14 @@ class Mturk:
         return None
 
     def _form(self, request: Request) -> Reply:
-        """``externalSubmit``: of the worker whose session (here: a header) it is."""
+        """``externalSubmit``: of the worker whose session (here: a cookie) it is."""
         form = {n: v[0] for n, v in parse_qs(request.body.decode()).items()}
         number = form.pop("assignmentId", "")
+        cookies = request.headers.get("cookie", "").split("; ")
         try:
             with self.lock:
                 taken = self.taking(number)
-                if not form or taken.worker != request.headers.get("x-worker"):
+                if not form or f"worker={taken.worker}" not in cookies:
                     return _reply(400, {}, self.now)
                 self.submit(taken, **form)
         except Refusal:

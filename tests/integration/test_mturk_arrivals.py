@@ -104,7 +104,7 @@ def test_a_worker_comes_in_works_and_hands_in(client, server, market):
     given = {**form_of(task), "answer": "Ada Lovelace"}
     client.post(f"/task/{token}/answer", data=given)
     where = html.unescape(re.search(r'action="([^"]+)"', notice.text)[1])
-    told = httpx2.post(where, data=form_of(notice), headers={"x-worker": ANN})
+    told = httpx2.post(where, data=form_of(notice), headers={"cookie": f"worker={ANN}"})
     assert told.status_code == 200
     (piece,) = market.collect("").submissions
     assert (piece.account, piece.progress.value) == (ANN, "submitted")

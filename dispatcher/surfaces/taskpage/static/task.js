@@ -24,6 +24,8 @@
     $("bring").submit();
     return;
   }
+  if (page === "notice") return; // in a market's frame, which may load it again
+  if (page === "wait") setTimeout(() => $("bring").submit(), 3000);
   const here = page === "me" ? "/me" : "/";
   if (location.pathname !== here || location.hash) history.replaceState(null, "", here);
   if (page !== "task") return;
