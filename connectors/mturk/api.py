@@ -34,6 +34,7 @@ _CREDENTIALS: Final = (
     "SignatureDoesNotMatch", "InvalidClientTokenId", "ExpiredTokenException",
     "MissingAuthenticationTokenException", "IncompleteSignatureException",
 )  # fmt: skip
+_OVER: Final = ("HITDoesNotExist", "InvalidHITState")
 _ID: Final = re.compile(r"\b[A-Z0-9]{20,64}\b")
 
 
@@ -197,16 +198,16 @@ class Api:
 
     def set_reviewing(self, number: str, *, revert: bool = False) -> None:
         """Move a HIT out of those to look at, or back."""
-        self._gone_is_fine("update_hit_review_status", HITId=number, Revert=revert)
+        self._unless_over("update_hit_review_status", HITId=number, Revert=revert)
 
     def expire(self, number: str) -> None:
         """Let nobody accept a HIT any more; whoever has it may finish."""
-        self._gone_is_fine("update_expiration_for_hit", HITId=number,
+        self._unless_over("update_expiration_for_hit", HITId=number,
                            ExpireAt=LONG_AGO)  # fmt: skip
 
     def delete(self, number: str) -> None:
         """Delete a HIT of which everything is judged."""
-        self._gone_is_fine("delete_hit", HITId=number)
+        self._unless_over("delete_hit", HITId=number)
 
     def assignments(self, hit: str) -> Iterator[dict[str, Any]]:
         """Give what was handed in of a HIT, judged or not."""
@@ -239,11 +240,12 @@ class Api:
         return self._pages("list_bonus_payments", "BonusPayments",
                            AssignmentId=assignment)  # fmt: skip
 
-    def _gone_is_fine(self, name: str, **told: object) -> None:
+    def _unless_over(self, name: str, **told: object) -> None:
+        """Move a HIT on; one that is gone, or moved already, is left as it is."""
         try:
             self._call(name, "", **told)
         except Refused as error:
-            if error.code != "HITDoesNotExist" and not error.repeated:
+            if error.code not in _OVER and not error.repeated:
                 raise
 
     def _pages(self, name: str, of: str, **told: object) -> Iterator[dict[str, Any]]:

@@ -112,7 +112,7 @@ class Events:
             events = json.loads(body)["Events"]
             told = [[str(event[part]) for part in _PARTS] for event in events
                     if event["EventType"] in (ACCEPTED, *_LEFT)]  # fmt: skip
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             number = sha256(body.encode("utf-8", "replace")).hexdigest()[:32]
             with self._lock:
                 if len(self._strange) < _STRANGE:

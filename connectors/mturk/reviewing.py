@@ -9,11 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Final
 
-from connectors.base import Collected, Progress, Quarantined, Rejected, Submission
+from connectors.base import (
+    Collected,
+    ConnectorError,
+    Progress,
+    Quarantined,
+    Rejected,
+    Submission,
+)
 from connectors.mturk.api import Api
 from connectors.mturk.arrivals import OFFER, read_note, word
 from connectors.mturk.documents import answers
@@ -81,7 +89,7 @@ class Reviewing:
                 more = len(fresh) == MOST_READ
                 if more:
                     break
-                known = self._standing(number, judged, *note)
+                known = self._standing(hit, *note)
                 self._read[number] = fresh[number] = known
             found[number] = known
         told = fresh if more else found  # what was read before is told at the end
@@ -93,7 +101,8 @@ class Reviewing:
             count = int(cursor) if re.fullmatch(r"[0-9]{1,18}", cursor) else 0
             cursor = str(count + 1)
             self._told = cursor, final, strange
-        self._clean()
+        with suppress(ConnectorError):  # it is tried again at the next look
+            self._clean()
         return Collected(
             cursor,
             quarantined=(
@@ -112,9 +121,8 @@ class Reviewing:
                 self._api.set_reviewing(number)
             self._told = "", (), ()
 
-    def _standing(
-        self, number: str, judged: int | None, key: str, account: str
-    ) -> _Standing:
+    def _standing(self, hit: Mapping[str, Any], key: str, account: str) -> _Standing:
+        number, judged = str(hit["HITId"]), hit.get("NumberOfAssignmentsCompleted")
         offer = word(self._secret, key)
         submissions: list[Submission] = []
         strange: list[Quarantined] = []
@@ -135,6 +143,8 @@ class Reviewing:
             fault = "what was handed in can not be read"
             return _Standing(judged, (), (Quarantined(number, f"HIT {number}", fault),))
         if not submissions and not strange:
+            if not hit.get("NumberOfAssignmentsAvailable"):
+                return _Standing(None)  # it was taken: MTurk does not list it yet
             submissions.append(Submission(number, number, "", Progress.GONE, key))
         return _Standing(judged, tuple(submissions), tuple(strange), not waiting)
 

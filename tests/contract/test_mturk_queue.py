@@ -117,6 +117,7 @@ def test_a_lost_event_keeps_nobody_out(server, queue):
     [
         "hello",
         "[]",
+        "[" * 100_000,
         '{"Events": 5}',
         '{"Events": [{"EventType": "AssignmentAccepted"}]}',
         '{"Type": "Notification", "Signature": "eHh4", "Message": "{}"}',

@@ -83,6 +83,46 @@ def test_what_is_final_is_told_until_its_cursor_comes_back(server):
     assert taken.hit.status(NOW) == "Reviewing"
 
 
+def test_putting_away_what_is_put_away_already_holds_up_nothing(server):
+    """The answer was lost, or a person did it at MTurk."""
+    market = open_at(server)
+    piece, taken = done(server, market)
+    market.approve(pay_for(piece))
+    cursor = market.collect("").cursor
+    taken.hit.reviewing = True
+    assert not market.collect(cursor).submissions
+
+
+def test_what_was_taken_and_is_not_listed_yet_is_not_called_untaken(server):
+    market = open_at(server)
+    taken = accept(server, market.publish(offer()))
+    hand_in(server, taken)
+
+    def behind(target, request, respond):
+        if target == "ListAssignmentsForHIT":
+            return 200, {}, b'{"NumResults":0,"Assignments":[]}'
+        return respond(request)
+
+    with responding(server, behind):
+        assert not market.collect("").submissions
+    (piece,) = market.collect("").submissions
+    assert piece.progress is Progress.SUBMITTED
+
+
+def test_cleaning_that_fails_costs_no_look(server, clock):
+    market = open_at(server)
+    piece, _ = done(server, market)
+
+    def refusing(target, request, respond):
+        reviewing_ones = b'"Reviewing"' in request.body
+        return (503, {}, b"") if reviewing_ones else respond(request)
+
+    clock.now += timedelta(days=1)
+    with responding(server, refusing):
+        (told,) = market.collect("").submissions
+    assert told.id == piece.id
+
+
 def test_after_a_restart_what_was_acknowledged_is_at_most_told_again(server):
     market = open_at(server)
     piece, _ = done(server, market)
