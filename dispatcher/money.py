@@ -15,9 +15,11 @@ from decimal import Decimal
 from typing import Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from connectors.money import Money
 from dispatcher.store import money as rows
+from dispatcher.store import paid_work
 from dispatcher.store.money import UNIT, BudgetRow, FieldRow, PaymentRow
 from dispatcher.store.transaction import Tx
 
@@ -25,6 +27,8 @@ LOOK: Final = 256
 """Planned fields that are looked at at once for the run that pays an offer."""
 
 ACTOR: Final = "daemon"
+
+Ids = npt.NDArray[np.int64]
 
 
 class Message(Protocol):
@@ -122,10 +126,12 @@ def _runs_for(tx: Tx, account_id: int) -> list[int]:
     What it was given already stands in the plan still, and so does what others have
     settled meanwhile: no piece of work is paid for these.
     """
-    planned = np.frombuffer(rows.planned_for(tx, account_id), "<i8")
-    left = planned[~np.isin(planned, np.array(rows.given_to(tx, account_id), np.int64))]
+    planned = np.frombuffer(paid_work.planned_for(tx, account_id), "<i8")
+    left = planned[
+        ~np.isin(planned, np.array(paid_work.given_to(tx, account_id), np.int64))
+    ]
     for first in range(0, len(left), LOOK):
-        counts = rows.open_runs_of(tx, left[first : first + LOOK].tolist())
+        counts = paid_work.open_runs_of(tx, left[first : first + LOOK].tolist())
         if counts:
             return sorted(counts, key=lambda run_id: (-counts[run_id], run_id))
     return []
@@ -157,8 +163,75 @@ def _take_piece(
     return False
 
 
+class Allowance:
+    """How many fields may still be booked for connectors that carry them out.
+
+    Read without a lock: what is booked by it is taken by :func:`book_fields`, which sees
+    whether somebody was quicker.
+
+    Parameters
+    ----------
+    tx : Tx
+    now : int
+        Microseconds UTC.
+    """
+
+    def __init__(self, tx: Tx, now: int) -> None:
+        self._tx = tx
+        self._left = {
+            row.run_id: max(0, row.room(now)) // row.bonus
+            for row in rows.budgets(tx)
+            if row.bonus
+        }
+
+    def takes(self, entries: Ids) -> npt.NDArray[np.bool_]:
+        """Tell which of the entries there is money for, and count them as taken."""
+        allowed = np.ones(len(entries), np.bool_)
+        if not self._left or not len(entries):
+            return allowed
+        runs = paid_work.run_of_each(self._tx, entries.tolist())
+        for place, entry_id in enumerate(entries.tolist()):
+            left = self._left.get(runs[entry_id])
+            if left is not None:
+                allowed[place] = left > 0
+                self._left[runs[entry_id]] = max(0, left - 1)
+        return allowed
+
+
+def book_fields(tx: Tx, tasks: range, free: frozenset[str], now: int) -> bool:
+    """Take what fields earn that were booked in this transaction, to be carried out.
+
+    Parameters
+    ----------
+    tx : Tx
+    tasks : range
+        Ids of the new tasks.
+    free : frozenset of str
+        Connectors that nobody is paid at: feeds.
+    now : int
+
+    Returns
+    -------
+    bool
+        False: the money is gone, and the transaction must not be kept.
+    """
+    if not tasks or not rows.budgets(tx):
+        return True
+    booked = [one for one in paid_work.booked(tx, tasks) if one.connector not in free]
+    held = rows.lock_budgets(tx, {one.run_id for one in booked})
+    wanted = _unpaid(booked, {}, held)
+    return all(
+        rows.reserve(tx, held[run_id], mine, now=now, actor=ACTOR) is not None
+        for run_id, mine in wanted.items()
+    )
+
+
 def _send_fields(tx: Tx, outbox_ids: Sequence[int], now: int) -> Stays:
-    """Take what the fields of messages earn: those of one message all, or none."""
+    """Take what the fields of messages earn: those of one message all, or none.
+
+    They were paid for when they were booked, but for those that were given back since,
+    or booked before there was a budget.
+    """
     carried: dict[int, list[FieldRow]] = defaultdict(list)
     for task in rows.carried(tx, outbox_ids):
         carried[task.outbox_id].append(task)

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher import meters
+from dispatcher import meters, money
 from dispatcher.ledger import barrier, refusals
 from dispatcher.ledger.book import Asks, Booked, Push, book
 from dispatcher.ledger.standing import InForce, current_policy
@@ -68,6 +68,10 @@ class Parcel:
     size: int
 
 
+class _Outbid(Exception):
+    """The money for a piece was taken while it was booked."""
+
+
 class Booking:
     """The stage; one object lives as long as the daemon.
 
@@ -80,6 +84,8 @@ class Booking:
     clock : Clock
     most : Mapping
         Connector -> tasks that it takes in one message.
+    feeds : frozenset of str
+        Those of the pushed ones that are feeds: nobody earns anything there.
     """
 
     def __init__(
@@ -89,10 +95,13 @@ class Booking:
         pulled: Sequence[str],
         clock: Clock,
         most: Mapping[str, int] | None = None,
+        *,
+        feeds: frozenset[str] = frozenset(),
     ) -> None:
         self._store = store
         self._pushed = list(pushed)
         self._pulled = list(pulled)
+        self._feeds = feeds
         self._clock = clock
         self._most = dict(most or {})
         self._pace = LEAST  # size of the next piece, in pieces
@@ -110,10 +119,13 @@ class Booking:
         for piece in self._pieces():
             began = self._clock()
             with meters.GATE_DURATION.timed():
-                booked = committed(self._store, partial(self._book, piece, epoch))
+                try:
+                    booked = committed(self._store, partial(self._book, piece, epoch))
+                except _Outbid:
+                    break
             self._keep_pace(piece, self._clock() - began)
             if booked is None:
-                break  # another policy came into force: its plan is the next turn's
+                break  # another policy, or no money: it is for the next turn to see
             self._tell(*booked)
             done += len(booked[0].tasks)
         return done
@@ -172,27 +184,22 @@ class Booking:
     ) -> tuple[Booked, Counter[str]] | None:
         """Book a piece of the plan and take it out of the plan.
 
-        Returns what was booked, and how many were asked for each connector; None if it was planned under a policy that is not in force any more.
+        Returns what was booked, and how many were asked for each connector; None if it
+        was planned under a policy that is not in force any more, or there is no money.
+
+        Raises
+        ------
+        _Outbid
+            Somebody took the money meanwhile; nothing was booked.
         """
         lease.check_epoch(tx, lease.SHARD, epoch)
         force = barrier.hold(tx)
         if any(parcel.row.version != force.version for parcel in piece):
             return None
         now = self._clock()
-        used = _loads(tx, force, [parcel.row for parcel in piece], now)
-        asked: list[tuple[Place, Ids]] = []
-        left: dict[Place, Ids] = {}
-        by_connector: Counter[str] = Counter()
-        for parcel in piece:
-            row = parcel.row
-            place = row.plan_id, row.account_id
-            if place not in left:
-                left[place] = np.frombuffer(rows.lock_planned(tx, *place), "<i8")
-            room = _room(force, row, used)
-            mine, left[place] = _taken(left[place], parcel, room)
-            asked.append((place, mine))
-            _use(used, row.account_id, len(mine))
-            by_connector[row.connector] += len(mine)
+        asked, left, by_connector, short = self._asked(tx, force, piece, now)
+        if short and not by_connector.total():
+            return None
         booked = book(
             tx,
             [Asks(account_id, mine.tolist()) for (_, account_id), mine in asked],
@@ -203,10 +210,43 @@ class Booking:
             skip_refused=True,
         )
         rows.keep_planned(tx, _kept(asked, left, booked))
+        if not money.book_fields(tx, booked.tasks, self._feeds, now):
+            raise _Outbid
         gone = sum(one.rule not in refusals.PASSING for one in booked.refused)
         if gone:
             rows.count_refused(tx, piece[0].row.plan_id, gone)
         return booked, by_connector
+
+    def _asked(
+        self, tx: Tx, force: InForce, piece: Sequence[Parcel], now: int
+    ) -> tuple[list[tuple[Place, Ids]], dict[Place, Ids], Counter[str], bool]:
+        """Part a piece into what is booked now and what stays planned.
+
+        Also how many are booked of each connector, and whether money was short for some.
+        """
+        used = _loads(tx, force, [parcel.row for parcel in piece], now)
+        allowance = money.Allowance(tx, now)
+        asked: list[tuple[Place, Ids]] = []
+        left: dict[Place, Ids] = {}
+        by_connector: Counter[str] = Counter()
+        short = False
+        for parcel in piece:
+            row = parcel.row
+            place = row.plan_id, row.account_id
+            if place not in left:
+                left[place] = np.frombuffer(rows.lock_planned(tx, *place), "<i8")
+            room = _room(force, row, used)
+            mine, left[place] = _taken(left[place], parcel, room)
+            if row.connector not in self._feeds:
+                paid = allowance.takes(mine)
+                if not paid.all():
+                    short = True
+                    left[place] = np.union1d(left[place], mine[~paid])
+                    mine = mine[paid]
+            asked.append((place, mine))
+            _use(used, row.account_id, len(mine))
+            by_connector[row.connector] += len(mine)
+        return asked, left, by_connector, short
 
     def _offer(self, epoch: int) -> int:
         since = self._clock() - OFFER_EVERY

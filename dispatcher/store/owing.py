@@ -86,10 +86,10 @@ def counts(tx: Tx) -> dict[str, int]:
     return {state: int(count) for state, count in tx.rows(text)}
 
 
-def waiting_offers(tx: Tx, now: int) -> int:
-    """Offers that were put off untried: there is no money for them."""
+def waiting_messages(tx: Tx, now: int) -> int:
+    """Messages that were put off untried: there is no money for them."""
     text = (
-        "SELECT count(*) FROM outbox WHERE kind = 'offer' AND state = 'ready'"
-        " AND attempts = 0 AND created_at < due AND due > ?"
+        "SELECT count(*) FROM outbox WHERE kind IN ('offer', 'publish')"
+        " AND state = 'ready' AND attempts = 0 AND created_at < due AND due > ?"
     )
     return int(tx.value(text, [now]))

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from dispatcher import money as money_rules
 from dispatcher.errors import StaleLease
 from dispatcher.stages import booking as stage
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.planning import Planning
-from dispatcher.store import lease, pause
+from dispatcher.store import lease, money, pause
+from dispatcher.store.sending import MessageRow
 from tests.integration.exchange_house import logs
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -324,3 +326,62 @@ def test_nobody_is_called_to_work_that_is_paused(house, clock, scope):
     with house.case.store.write() as tx:
         pause.pause(tx, scope, "why", clock())
     assert house.tick() == 0
+
+
+# -- money -------------------------------------------------------------------------------
+
+
+def purse(house, **set_: int) -> None:
+    told = {"cap": 100, "bonus": 1} | set_
+    with house.case.store.write() as tx:
+        money.put_budget(tx, money.no_budget(1, "GBP")._replace(**told), 1)
+
+
+def test_no_more_is_booked_than_there_is_money_for_and_the_rest_stays_planned(house):
+    """An exposure without money would be seen by nobody and count for ever."""
+    purse(house, cap=2)
+    house.plan(("x/ann", "r1.a r2.a"), ("x/bob", "r1.b"))
+    assert house.tick() == 2
+    assert house.case.count("ledger_line", "kind = 'exposure'") == 2
+    assert house.case.count("payment", "state = 'reserved'") == 2
+    assert " ".join(house.left().values()).split() in (["r1.b"], ["r2.a"])
+    assert house.tick() == 0
+    purse(house, cap=3)
+    assert house.tick() == 1
+    assert house.case.count("payment", "state = 'reserved'") == 3
+
+
+def test_money_that_somebody_took_meanwhile_books_nothing(house, monkeypatch):
+    purse(house, cap=2)
+    house.plan(("x/ann", "r1.a r2.a"), ("x/bob", "r1.b"))
+
+    def blind(_, entries):
+        return np.ones(len(entries), np.bool_)
+
+    monkeypatch.setattr(money_rules.Allowance, "takes", blind)
+    assert house.tick() == 0
+    assert house.case.count("ledger_line", "kind = 'exposure'") == 0
+    assert house.case.count("payment") == 0
+    assert house.left() == {"x/ann": "r1.a r2.a", "x/bob": "r1.b"}
+
+
+def test_a_feed_costs_nothing(house):
+    purse(house, cap=0)
+    house.plan(("x/ann", "r1.a r2.a"))
+    feeds = frozenset("x")
+    store = house.case.store
+    house.booking = Booking(store, ["x"], ["page"], house.clock, feeds=feeds)
+    assert house.tick() == 2
+    assert house.case.count("payment") == 0
+
+
+def test_what_was_booked_for_money_leaves_without_taking_it_again(house):
+    purse(house, cap=3)
+    house.plan(("x/ann", "r1.a r2.a"), ("x/bob", "r1.b"))
+    house.tick()
+    with house.case.store.write() as tx:
+        messages = [MessageRow(n, 0, "publish", 1, None, None, "") for n in (1, 2)]
+        assert money_rules.send_off(tx, "x", messages, pays=False, now=2) == (
+            money_rules.Stays()
+        )
+        assert money.budgets(tx)[0].taken == 3

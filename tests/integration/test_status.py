@@ -162,6 +162,6 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_told():
         "the made-up questions of name are used up: "
         "dispatcher workers gold add name FILE",
         "run x has a pilot, 1 record waits: dispatcher runs pilot show x, then accept",
-        "2 offers wait for money: dispatcher runs budget show",
+        "2 messages wait for money: dispatcher runs budget show",
         "2 payments wait for your decision: dispatcher payments list",
     ]

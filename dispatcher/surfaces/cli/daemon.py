@@ -149,6 +149,7 @@ def _ticks(
     config, every = context.config, context.config.ticks
     pushed = [n for n, c in connectors.items() if c.manifest.content is Content.MARKET]
     pulled = [n for n in connectors if n not in pushed]
+    feeds = feeds_of(config.connectors)
     most = {name: each.manifest.limits.items for name, each in connectors.items()}
     link = config.surfaces.task_page
 
@@ -171,7 +172,7 @@ def _ticks(
         Tick(
             "booking",
             every.booking,
-            Booking(store, pushed, pulled, wall_clock, most).tick,
+            Booking(store, pushed, pulled, wall_clock, most, feeds=feeds).tick,
             shows=True,
         ),
         Tick(
@@ -200,7 +201,7 @@ def _ticks(
     held = Reconciling(store, connectors, wall_clock)
     ticks.append(Tick("reconciling", every.reconciling, held.tick))
     if config.plans == "auto":
-        feeds, pays = feeds_of(config.connectors), paying_of(config.connectors)
+        pays = paying_of(config.connectors)
         planning = Planning(store, wall_clock, feeds=feeds, pays=pays)
         ticks.insert(0, Tick("planning", every.planning, planning.tick, shows=True))
     if config.inbox is not None:

@@ -118,7 +118,7 @@ def _money(tx: Tx, now: int) -> dict[str, Any]:
     return {
         "budgets": runs.documents(tx, now),
         "payments": owing.counts(tx),
-        "waiting_for_money": owing.waiting_offers(tx, now),
+        "waiting_for_money": owing.waiting_messages(tx, now),
     }
 
 
@@ -210,8 +210,8 @@ def _money_needs(found: dict[str, Any]) -> list[str]:
         if one["used_up"] == "cap"
     ]
     if found["waiting_for_money"]:
-        offers = _count(found["waiting_for_money"], "offer waits", "offers wait")
-        said.append(f"{offers} for money: dispatcher runs budget show")
+        told = _count(found["waiting_for_money"], "message waits", "messages wait")
+        said.append(f"{told} for money: dispatcher runs budget show")
     open_ = sum(found["payments"].get(state, 0) for state in ("held", "unknown"))
     if open_:
         waits = _count(open_, "payment waits", "payments wait")
