@@ -13,6 +13,8 @@ from connectors.tickets import check_key, token_and_key
 
 MANIFEST: Final = notices.MANIFEST
 TITLE: Final = "Data entry"
+MOST: Final = 24
+"""Characters of a title: Label Studio takes 50, and we put words behind it."""
 
 _KNOWN: Final = ("url", "content", "project", "hook", "allow_private")
 
@@ -38,10 +40,10 @@ def open_label_studio(settings: Settings) -> Market:
             fix="leave it out, so that Label Studio gets no field",
         )
     title = values.get("project", TITLE)
-    if not (3 <= len(title) <= 30 and title.isprintable()):
+    if not (3 <= len(title) <= MOST and title.isprintable()):
         raise Misconfigured(
             "project of label-studio is no title",
-            fix="write 3 to 30 printable characters",
+            fix=f"write 3 to {MOST} printable characters",
         )
     token, key = token_and_key(settings.secret, "label-studio")
     check_key(key, "write 32 random bytes in hex into the second line of secret_file")

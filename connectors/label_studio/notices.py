@@ -71,7 +71,7 @@ class Notices:
     def __init__(self, api: Api, key: bytes, title: str) -> None:
         self._api = api
         self._key = key
-        self._board = Board(api, key, title, CONFIG)
+        self._board = Board(api, key, f"{title} notices", CONFIG)
 
     @property
     def manifest(self) -> Manifest:

@@ -180,6 +180,17 @@ class Board(Suite, ListingContract):
         assert market.publish(offer) == handle
         assert outside.live() == []
 
+    def test_notices_and_fields_of_one_connector_share_no_project(self, outside):
+        outside.open().publish(
+            Offer("k1", account="ann", items=(Item("t1"),), link=LINK)
+        )
+        there = outside.open(content="there", project="x" * 24)
+        handle = there.publish(Offer("k2", audience="crowd", items=(field_of(),)))
+        there.withdraw(handle)
+        titles = outside.projects()
+        assert len(titles) == 3  # one of each, and what was withdrawn
+        assert len(set(titles.values())) == 3
+
     def test_two_dispatchers_share_a_server_and_no_project(self, outside):
         other = Outside(outside.url, outside.token, opened=outside.opened)
         offer = Offer("k1", account="ann", items=(Item("t1"),), link=LINK)

@@ -245,7 +245,7 @@ def test_a_kind_declares_by_its_settings_what_it_is(outside):
     [
         {"content": "market"},
         {"project": "ab"},
-        {"project": "x" * 31},
+        {"project": "x" * 25},
         {"hook": HOOK},
         {"hook": "https://tasks.example.test/", "content": "there"},
         {"url": "http://label.example.test"},

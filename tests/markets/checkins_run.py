@@ -30,12 +30,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from standardwebhooks import Webhook
+from standardwebhooks import Webhook, WebhookVerificationError
 
 from benchmarks.paper_data import Checkins, drawn_checkins, read_checkins
 from dispatcher.surfaces.demo.show import Stage, end, free_ports
 from tests.contract.buckets import SECRET, bucket_server, objects
-from tests.contract.receiver import Receiver, receiving
+from tests.contract.receiver import Receiver, Request, receiving
 from tests.e2e.torture import raw
 from tests.e2e.torture.checks import read_ledger
 
@@ -122,21 +122,28 @@ class Hooks:
     secret = WHSEC.encode()
 
     def __init__(self, receiver: Receiver) -> None:
-        self._receiver = receiver
+        self._url = receiver.url
+        self._told: dict[str, dict[str, list[str]]] = defaultdict(dict)
+        receiver.respond = self._take
+
+    def _take(self, request: Request) -> tuple[int, Mapping[str, str], bytes]:
+        """Take a message as its receiver should: its signature is checked first."""
+        try:
+            said = Webhook(WHSEC).verify(request.body, dict(request.headers))
+        except WebhookVerificationError:
+            return 400, {}, b""
+        name = urlsplit(request.path).path.removeprefix("/")
+        texts = [one["text"] for one in said["data"]["items"]]
+        self._told[name][request.headers["webhook-id"]] = texts  # a repeat is the same
+        return 204, {}, b""
 
     def settings(self, name: str) -> str:
-        url = f"{self._receiver.url}/{name}"
+        url = f"{self._url}/{name}"
         return f'kind = "webhook"\nurl = "{url}"\nallow_private = "127.0.0.1"\n'
 
     def messages(self, name: str) -> list[list[str]]:
-        """Texts of every message that one advertiser got; signatures are checked."""
-        told: dict[str, list[str]] = {}
-        for request in list(self._receiver.requests):
-            if urlsplit(request.path).path == f"/{name}":
-                said = Webhook(WHSEC).verify(request.body, dict(request.headers))
-                texts = [one["text"] for one in said["data"]["items"]]
-                told[request.headers["webhook-id"]] = texts  # a repeat is the same
-        return list(told.values())
+        """Texts of every message that one advertiser got."""
+        return list(self._told[name].values())
 
 
 class Buckets:
