@@ -6,6 +6,10 @@ What such a program may rely on:
 ==============================  ====================================================
 ``GET /``                       the arrival form, or *Start*, or *Continue*
 ``POST /arrive``                ``invite`` (the link or its code); sets the session
+``GET /from/CONNECTOR``         what a market sends along with a worker: a form for
+                                ``/arrive``, again while the market has to confirm
+``GET /from/CONNECTOR/notice``  what a market shows in its frame: the way here and back
+``POST /hooks/CONNECTOR``       a market's signed call
 ``POST /start``                 the task page, or the page "nothing for you"
 ``POST /task/TOKEN/answer``     ``answer`` (or ``cell-ROW-COLUMN`` for tables, from 0),
                                 ``outcome`` = ``answered``, ``illegible`` or
@@ -22,8 +26,8 @@ What such a program may rely on:
 ==============================  ====================================================
 
 Every form has the hidden field ``form_token``; it is needed where no ``Sec-Fetch-Site``
-header comes. The element with ``data-page`` tells the page: ``arrive``, ``ready``,
-``task``, ``nothing``, ``me`` or ``message``. On a task page ``form#task`` has ``data-token``,
+header comes. The element with ``data-page`` tells the page: ``arrive``, ``bring``,
+``wait``, ``notice``, ``ready``, ``task``, ``nothing``, ``me`` or ``message``. On a task page ``form#task`` has ``data-token``,
 the image is ``img#crop`` and a text ``#text``; a wrong answer is told in ``#error``.
 
 An invite link is ``BASE/#k=CODE``, for workers of another connector than ``inhouse``
