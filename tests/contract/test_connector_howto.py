@@ -64,6 +64,7 @@ def test_every_value_of_the_manifest_is_told(enum):
         "send",
         "listing",
         "probe",
+        "notice",
         "wanted",
     ],
 )
