@@ -124,18 +124,20 @@ class Work(NamedTuple):
 def work_in(tx: Tx, piece: PaymentRow) -> Work:
     """What an account did since a piece of work was offered to it.
 
-    An account has one piece open at a time, so what it does then is done in it.
+    An account has one piece open at a time, so what it does then is done in it. Made-up
+    questions are work too: who was asked nothing else has done it.
     """
     row = tx.one(
         "SELECT coalesce(sum(CASE WHEN t.state = 'shown' THEN 1 ELSE 0 END), 0),"
         " coalesce(sum(CASE WHEN t.state = 'answered' AND coalesce(a.valid, 1) = 1"
-        " THEN 1 ELSE 0 END), 0),"
+        " THEN 1 ELSE 0 END), 0) + (SELECT count(*) FROM probe_task g"
+        " WHERE g.account_id = ? AND g.state = 'answered' AND g.created_at >= ?),"
         " coalesce(sum(CASE WHEN a.valid = 1 AND coalesce(r.state, 'open') = 'open'"
         " THEN 1 ELSE 0 END), 0)"
         " FROM task t LEFT JOIN answer a ON a.task_id = t.id"
         " LEFT JOIN result r ON r.entry_id = t.entry_id"
         " WHERE t.account_id = ? AND t.created_at >= ?",
-        [piece.account_id, piece.created_at],
+        2 * [piece.account_id, piece.created_at],
     )
     assert row is not None, "a sum has a row"
     return Work(*map(int, row))

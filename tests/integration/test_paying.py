@@ -211,6 +211,19 @@ def test_work_without_one_valid_answer_is_held_for_a_person(house):
     assert (house.outside.calls, house.taken()) == (0, (120, 0))
 
 
+def test_work_on_made_up_questions_alone_is_work_that_is_paid(house):
+    house.budget()
+    ann = planned(house)
+    house.offer()
+    house.test_of(1.0, ("7", "7"), field="age")
+    serving = house.serving()
+    showing = serving.start(ann)
+    serving.answer(ann, showing.token, Given({"answer": "8"}))
+    house.hand_in("ann")
+    house.settle()
+    assert house.payments() == {"reward-1": "paid"}
+
+
 @pytest.mark.parametrize("progress", [Progress.GONE, Progress.REJECTED])
 def test_work_that_was_handed_back_gives_its_money_back(house, progress):
     house.budget()
