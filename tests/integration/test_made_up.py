@@ -9,7 +9,7 @@ from dispatcher.stages.serving import Given, Saved, Wrong, expire, stop_by_agree
 from dispatcher.stages.serving.allowance import DAY
 from dispatcher.stages.serving.floor import stop_by_gold
 from dispatcher.stages.serving.values import Terms
-from dispatcher.store import Store
+from dispatcher.store import Store, probes
 from policies.answers import Mark
 from tests.integration.serving_house import House
 
@@ -213,6 +213,27 @@ def test_a_killed_page_finds_its_question_and_its_draft_again(house, clock):
     late = again.start(ann)
     assert (late.token, late.draft) == (showing.token, "")
     assert house.count("probe_task") == 1
+
+
+def test_a_crash_while_a_test_is_marked_leaves_the_question_as_it_was(
+    house, monkeypatch
+):
+    ann = planned(house)
+    house.test_of(1.0, ("Jo Doe", "Jo Doe"))
+    serving = house.serving()
+    showing = serving.start(ann)
+
+    def crash(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(probes, "stand", crash)
+        with pytest.raises(KeyboardInterrupt):
+            serving.answer(ann, showing.token, answer("Jo Doe"))
+    assert marks(house, ann) == {"Jo Doe": None}
+    assert standing(house) == ("open", 1)
+    assert house.serving().answer(ann, showing.token, answer("Jo Doe")) == Saved()
+    assert standing(house) == ("passed", 1)
 
 
 def test_more_time_is_given_as_often_as_for_a_real_field(house, clock):
