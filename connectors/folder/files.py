@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from connectors.base import Misconfigured, Rejected, TryLater
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EBUSY}
 _TOO_LONG = {errno.ENAMETOOLONG}
+_TRIES, _PAUSE = 40, 0.05  # of a lock, seconds between them
 
 
 @contextmanager
@@ -37,6 +40,26 @@ def disk_errors(doing: str) -> Iterator[None]:
             why=why,
             fix="give the dispatcher's user read and write access to it",
         ) from error
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes waiting meanwhile, for two seconds at most each.
+
+    A crash lets the lock go. A process that is frozen with it holds up nobody for good:
+    they go on without.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        for _ in range(_TRIES):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(_PAUSE)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def sync_directory(path: Path) -> None:

@@ -40,6 +40,7 @@ from connectors.folder.batch import batch_files
 from connectors.folder.files import (
     disk_errors,
     is_directory,
+    locked,
     make_directory,
     read_file,
     replace_file,
@@ -238,7 +239,8 @@ class Folder:
         if cursor and not (cursor.isascii() and cursor.isdigit()):
             raise Rejected("the cursor is not one of this connector")
         after = int(cursor or "0")
-        with self._taking, disk_errors("collecting answers"):
+        mine = locked(self._root / _INCOMING / "collecting")  # of two stores' daemons
+        with self._taking, disk_errors("collecting answers"), mine:
             self._take(after)
             behind = [taken for taken in self._taken() if taken.number > after]
             now = behind[:MAX_TAKEN]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 from contextlib import closing
 
@@ -35,29 +36,55 @@ def stores(two_files, tmp_path):
 
 
 def sent(store, clock, connector, name):
-    """Book and send one message, and tell its id and the handle it got."""
+    """Book and send one message."""
     exchange = Exchange(Case(store), clock, connector, name=name)
     exchange.workers("ann")
     exchange.case.load(("r1", "p1", 1, "abcd"))
     exchange.book(("ann", "r1.a"))
     assert exchange.sending().tick(exchange.epoch) == 1
+    return exchange
+
+
+def message(exchange):
+    """Id of the message that was sent, and the handle that it got."""
     return exchange.rows("SELECT id, handle FROM outbox")[0]
 
 
 def test_a_folder_of_two_stores_gets_the_messages_of_both(stores, clock, tmp_path):
     spool = tmp_path / "spool"
-    told = [sent(one, clock, Folder(spool, settle=0), "folder") for one in stores]
+    told = [
+        message(sent(one, clock, Folder(spool, settle=0), "folder")) for one in stores
+    ]
     assert told[0][0] == told[1][0]  # the outbox ids of both begin alike
     batches = {f"ann/{path.name}" for path in (spool / "ann").glob("batch-*")}
     assert batches == {handle for _, handle in told}
     assert len(batches) == 2
 
 
+def test_each_of_two_stores_gets_its_own_answers_from_a_folder(stores, clock, tmp_path):
+    spool = tmp_path / "spool"
+    exchanges = [
+        sent(store, clock, Folder(spool, settle=0), "folder") for store in stores
+    ]
+    for number, batch in enumerate(sorted((spool / "ann").glob("batch-*"))):
+        text = (batch / "tasks.csv").read_text("utf-8-sig")
+        rows = list(csv.DictReader(text.splitlines()))
+        with (batch / "answers.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["task", "answer"])
+            writer.writerows([row["task"], f"said {number}"] for row in rows)
+    assert [one.collecting().tick(one.epoch) for one in exchanges] == [1, 1]
+    for one in exchanges:
+        assert one.ask("SELECT count(*) FROM answer") == 1
+        # the other store's answer fits no task here: it is set aside, and no more
+        assert one.ask("SELECT count(*) FROM quarantine") == 1
+
+
 def test_a_bucket_of_two_stores_gets_the_messages_of_both(stores, clock):
     with bucket_server("shared") as url:
         values = {"bucket": "shared", "endpoint": url, "allow_private": "127.0.0.1"}
         with closing(S3.open(Settings(values, SECRET))) as feed:
-            told = [sent(one, clock, feed, "s3") for one in stores]
+            told = [message(sent(one, clock, feed, "s3")) for one in stores]
         assert told[0][0] == told[1][0]
         held = {f"s3://shared/{name}" for name in objects(url, "shared")}
     assert held == {handle for _, handle in told}

@@ -7,6 +7,8 @@ import errno
 import io
 import json
 import os
+import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from unittest import mock
@@ -27,7 +29,8 @@ from connectors.base import (
 )
 from connectors.cells import guard, unguard
 from connectors.folder import CONNECTOR, Folder
-from connectors.folder.names import account_of, batch_of, directory_of
+from connectors.folder.files import locked
+from connectors.folder.names import account_of, batch_of, directory_of, key_of
 from connectors.folder.sheets import read_rows
 
 FORM = Form("transcribe", question="What does it say?", help="=cmd")
@@ -65,6 +68,19 @@ def test_a_directory_name_is_plain_and_gives_the_account_back(account):
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
 def test_two_accounts_never_share_a_directory(accounts):
     assert len({directory_of(account) for account in accounts}) == 2
+
+
+@given(st.text(min_size=1, max_size=200))
+def test_a_batch_name_is_plain_and_gives_a_short_key_back(key):
+    name = batch_of(key)
+    assert len(name) <= 46
+    assert key_of(name) == (key if len(directory_of(key)) <= 40 else "")
+    assert not {"/", "~"} & set(name)
+
+
+@pytest.mark.parametrize("name", ["", "answers.csv", "batch-.0123", "x-batch-1"])
+def test_what_is_no_batch_of_a_readable_key_has_none(name):
+    assert key_of(name) == ""
 
 
 def test_a_name_can_not_leave_the_spool_or_hide():
@@ -413,3 +429,49 @@ def test_a_cursor_that_ran_ahead_of_the_spool_loses_no_later_answer(folder, batc
 def test_a_cursor_of_another_connector_is_refused(folder):
     with pytest.raises(Rejected, match="cursor"):
         folder.collect("²")
+
+
+def test_two_that_take_files_at_once_never_give_two_one_number(tmp_path, monkeypatch):
+    monkeypatch.setattr("connectors.folder.files._TRIES", 10_000)  # on a busy machine
+    spool = tmp_path / "spool"
+    folders = [Folder(spool, settle=0) for _ in range(2)]
+    for account in "abcdefgh":
+        folders[0].publish(offer(account, account, token=f"t{account}"))
+    stop = threading.Event()
+    found = [[], []]
+
+    def collect(which):
+        cursor = ""
+        while True:
+            last = stop.is_set()
+            told = folders[which].collect(cursor)
+            cursor = told.cursor
+            found[which] += [answer.token for answer in told.answers]
+            if last:
+                return
+            time.sleep(0.1)  # as a daemon does, between two looks
+
+    threads = [threading.Thread(target=collect, args=(n,)) for n in range(2)]
+    for thread in threads:
+        thread.start()
+    for turn in range(12):
+        for account in "abcdefgh":
+            home = spool / account
+            (home / ".new").write_text(f"task,answer\nt{account},said {turn}\n")
+            (home / ".new").rename(home / f"answers-{turn}.csv")
+        time.sleep(0.05)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    numbers = [path.name.split("~")[0] for path in (spool / ".taken").iterdir()]
+    assert len(numbers) == len(set(numbers)) == 96
+    assert [len(one) for one in found] == [96, 96]  # each has all, whoever took it
+
+
+def test_one_that_is_frozen_while_it_collects_holds_up_nobody_for_good(
+    folder, batch, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("connectors.folder.files._PAUSE", 0.001)
+    (batch / "answers.csv").write_text("task,answer\nt1,seven\n")
+    with locked(tmp_path / "spool" / ".incoming" / "collecting"):
+        assert values(folder) == {"t1": "seven"}
