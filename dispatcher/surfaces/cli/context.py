@@ -272,10 +272,15 @@ def write_private(path: Path, text: str, *, replace: bool = True) -> Path:
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     target = path.with_name(f".{path.name}.{os.getpid()}") if replace else path
-    with os.fdopen(os.open(target, flags, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    if replace:
-        target.replace(path)
+    handle = os.open(target, flags, 0o600)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        if replace:
+            target.replace(path)
+    except OSError:  # the disk is full: nothing may stay that is cut off
+        target.unlink(missing_ok=True)
+        raise
     return path
 
 
