@@ -18,8 +18,7 @@ from enum import StrEnum
 from typing import Final
 
 from connectors.errors import ConnectorError, Rejected, expect
-from connectors.manifest import Content, Manifest
-from connectors.values import Arrival, Form, Identity, Item, Offer, Visit
+from connectors.values import Arrival, Form, Handle, Identity, Item, Offer, Visit
 
 
 class Wall(StrEnum):
@@ -114,17 +113,19 @@ def try_links(
 
 
 def try_content(
-    publish: Callable[[Offer], object], manifest: Manifest, account: str, link: str
+    publish: Callable[[Offer], Handle],
+    withdraw: Callable[[Handle], None],
+    account: str,
+    link: str,
 ) -> Iterator[Tried]:
-    """Offer content where it must stay home."""
-    if manifest.content is not Content.OURS:
-        return
+    """Offer content where it must stay home; what is taken is taken back."""
     try:
-        publish(synthetic_offer(account, link, content=b"synthetic"))
+        handle = publish(synthetic_offer(account, link, content=b"synthetic"))
     except Rejected:
         held = True
     else:
         held = False
+        withdraw(handle)
     yield Tried(Wall.CONTENT, held, "offering content that must stay home")
 
 

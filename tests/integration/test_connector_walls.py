@@ -19,6 +19,8 @@ class Lax(Memory):
         return Arrival(visit.parameters.get("worker", "ann"), Identity.SIGNED)
 
     def probe(self, account, other, link):
+        if account == "zoe":
+            raise KeyError("Secret")
         told = f"{other.account} opens what is {account}'s"
         yield Tried(Wall.BINDING, held=other.secret != "sesame", told=told)
 
@@ -62,6 +64,13 @@ def test_a_market_that_lets_others_in_fails_loudly(house):
     assert "sesame" not in done.out + done.err
     told = json.loads(house("capabilities", "lax", "--json").out)["tried"]
     assert told["walls"] == {"identity": False, "binding": False}
+
+
+def test_a_plugin_that_fails_is_told_by_its_fault_alone(house):
+    done = house("test", "lax", "--as", "bob", "--worker", "zoe")
+    assert done.code == 1
+    assert "KeyError" in done.err
+    assert done.out == ""
 
 
 def test_what_was_never_tried_is_told_as_such(house):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.errors import Conflict, NoStore, Usage
+from dispatcher.errors import Conflict, DispatcherError, NoStore, Usage
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 
 if TYPE_CHECKING:
@@ -55,6 +55,14 @@ def try_walls(
                 why=error.why,
                 fix=error.fix,
             ) from error
+        except DispatcherError:
+            raise
+        except Exception as error:  # a plugin's fault is told by its type
+            raise Conflict(
+                f"connector {name!r} failed while it was tried",
+                why=type(error).__name__,
+                fix="tell its author: connectors.contract would have found it",
+            ) from error
         finally:
             _close(opened)
         _keep(store, name, other, tried)
@@ -94,7 +102,7 @@ def _tried(
     context: CliContext, opened: Market, account: str, other: Stranger
 ) -> Iterator[Tried]:
     from connectors import probing
-    from connectors.base import Inviting, Probing
+    from connectors.base import Content, Inviting, Probing
 
     now = datetime.fromtimestamp(wall_clock() / MICRO, UTC)
     link = context.config.surfaces.task_page
@@ -103,7 +111,8 @@ def _tried(
         yield from probing.try_links(
             opened.arrive, opened.invite, account, other.account, now
         )
-    yield from probing.try_content(opened.publish, opened.manifest, account, link)
+    if opened.manifest.content is Content.OURS:
+        yield from probing.try_content(opened.publish, opened.withdraw, account, link)
     if isinstance(opened, Probing):
         yield from opened.probe(account, other, link)
 

@@ -13,8 +13,8 @@ from connectors.base import (
     Stranger,
     Wall,
 )
-from connectors.hostile import MEMORY, Memory
-from connectors.inhouse import MANIFEST, Inhouse
+from connectors.hostile import Memory
+from connectors.inhouse import Inhouse
 from connectors.probing import try_claims, try_content, try_links
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -29,7 +29,7 @@ def test_our_own_task_page_lets_nobody_in_without_a_signed_link():
     page = Inhouse(b"k" * 32)
     claims = list(try_claims(page.arrive, "bob", NOW))
     links = list(try_links(page.arrive, page.invite, "ann", "bob", NOW))
-    content = list(try_content(page.publish, MANIFEST, "ann", LINK))
+    content = list(try_content(page.publish, page.withdraw, "ann", LINK))
     assert broken([*claims, *links, *content]) == []
     assert len(claims) > 7
     assert len(links) > 5
@@ -79,12 +79,11 @@ def test_a_page_to_which_nobody_can_come_is_told_too():
     assert told == ["the worker's own link opens as that worker"]
 
 
-def test_a_market_that_takes_content_which_must_stay_home_is_told():
-    assert broken(try_content(lambda offer: None, MANIFEST, "ann", LINK))
-
-
-def test_where_content_lies_at_the_market_none_is_tried():
-    assert list(try_content(Memory().publish, MEMORY, "ann", LINK)) == []
+def test_a_market_that_takes_content_which_must_stay_home_is_told_and_cleaned():
+    market = Memory()
+    told = broken(try_content(market.publish, market.withdraw, "ann", LINK))
+    assert told == ["offering content that must stay home"]
+    assert set(market.offers) == market.withdrawn
 
 
 def test_a_password_is_in_no_representation():
