@@ -308,7 +308,8 @@ def test_nothing_is_shown_while_the_ledger_can_not_be_shipped(
     """The store is on another disk: what it has is appended when the other is well."""
     house, bad = tmp_path / "house", disk(how)
     settle(house, str(bad.place / "shipped"))
-    adds = ("-C", house, "workers", "add", "inhouse/eve")
+    more = [f"inhouse/w{number}" for number in range(40)]  # more than a page of lines
+    adds = ("-C", house, "workers", "add", *more)
     with bad.refusing(how):
         (done,) = bad.run([adds])
         refused(done)
