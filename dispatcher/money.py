@@ -145,7 +145,7 @@ def _take_again(tx: Tx, before: PaymentRow, now: int) -> bool:
 def _take_piece(
     tx: Tx, connector: str, offer: Message, runs: Sequence[int], now: int
 ) -> bool:
-    """Take the reward out of the first budget that has room for it."""
+    """Take the reward out of the first budget that has room for it and for a field."""
     held = rows.lock_budgets(tx, runs)
     for budget in (held[run_id] for run_id in runs if run_id in held):
         wanted = PaymentRow(
@@ -158,7 +158,10 @@ def _take_piece(
             amount=budget.reward,
             fee=budget.fee_of(budget.reward),
         )
-        if budget.reward and rows.reserve(tx, budget, [wanted], now=now, actor=ACTOR):
+        least = wanted.total + budget.bonus_with_fee(at_market=True)
+        if not budget.reward or budget.room(now) < least:
+            continue
+        if rows.reserve(tx, budget, [wanted], now=now, actor=ACTOR) is not None:
             return True
     return False
 
@@ -270,7 +273,7 @@ def _unpaid(
 
 def _bonus(budget: BudgetRow, task: FieldRow, piece: int | None) -> PaymentRow:
     """What one field earns; a market adds its fee where it pays it."""
-    fee = 0 if piece is None else budget.fee_of(budget.bonus)
+    total = budget.bonus_with_fee(at_market=piece is not None)
     return PaymentRow(
         kind="field",
         about=task.task_id,
@@ -279,7 +282,7 @@ def _bonus(budget: BudgetRow, task: FieldRow, piece: int | None) -> PaymentRow:
         connector=task.connector,
         piece=piece,
         amount=budget.bonus,
-        fee=fee,
+        fee=total - budget.bonus,
     )
 
 
@@ -312,20 +315,24 @@ def hand_out(tx: Tx, task: FieldRow, now: int) -> bool:
     return rows.reserve(tx, held, [wanted], now=now, actor=ACTOR) is not None
 
 
-def broke_runs(tx: Tx, now: int) -> frozenset[int]:
-    """Runs of which nothing more can be shown on our page: the money is taken."""
+def shut_runs(tx: Tx, account_id: int, now: int) -> frozenset[int] | None:
+    """Runs of which an account can be shown nothing on our page, for want of money.
+
+    Returns
+    -------
+    frozenset of int or None
+        None: of none at all. It works for a market that pays and has no piece of work
+        open: what it did now would be paid by nobody. The next offer has its own reward.
+    """
+    piece = rows.piece_in_hand(tx, account_id)
+    if piece is None and rows.had_pieces(tx, account_id):
+        return None
     return frozenset(
         row.run_id
         for row in rows.budgets(tx)
-        if row.bonus and row.room(now) < row.bonus
-    )
-
-
-def is_between_pieces(tx: Tx, account_id: int) -> bool:
-    """Whether an account of a market that pays has no piece of work open.
-
-    What it did now would be paid by nobody; the next offer comes with its own reward.
-    """
-    return (
-        rows.had_pieces(tx, account_id) and rows.piece_in_hand(tx, account_id) is None
+        if row.bonus
+        and (
+            row.room(now) < row.bonus_with_fee(at_market=piece is not None)
+            or (piece is not None and piece[1] != row.currency)
+        )
     )

@@ -58,6 +58,10 @@ class BudgetRow(NamedTuple):
             return "cap"
         return "day" if self.room(now) < price else ""
 
+    def bonus_with_fee(self, *, at_market: bool) -> int:
+        """What one field takes; a market that pays adds its fee."""
+        return self.bonus + (self.fee_of(self.bonus) if at_market else 0)
+
     def fee_of(self, amount: int) -> int:
         """What a market adds to an amount, rounded up."""
         return -(-amount * self.fee // UNIT)

@@ -554,6 +554,27 @@ def test_ten_workers_at_once_do_not_overspend(house):
     house.check_books()
 
 
+def test_no_piece_of_work_is_bought_that_no_field_could_be_paid_in(house):
+    house.budget(cap=131, reward=120, bonus=12)
+    planned(house)
+    assert house.offer() == 0
+    assert house.taken() == (0, 0)
+
+
+def test_a_field_of_a_run_in_another_currency_is_not_shown_in_a_piece(house):
+    """A piece of work is paid in one sum."""
+    house.do(
+        "INSERT INTO run (id, name, state, created_at) VALUES (2, 'b', 'active', 1)"
+    )
+    house.budget(bonus=12)
+    house.budget(2, currency="EUR", bonus=12)
+    ann = planned(house)
+    house.do("UPDATE record SET run_id = 2 WHERE id > 3")
+    house.offer()
+    assert house.work(ann, 4) == 3
+    assert house.taken(2) == (0, 0)
+
+
 def test_two_runs_have_two_purses(house):
     house.do(
         "INSERT INTO run (id, name, state, created_at) VALUES (2, 'b', 'active', 1)"

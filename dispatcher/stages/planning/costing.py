@@ -80,7 +80,7 @@ def _told(
     now: int,
 ) -> dict[str, Any]:
     at_home, at_market = (fields[budget.run_id, paid] for paid in (False, True))
-    bonuses = at_market * (budget.bonus + budget.fee_of(budget.bonus))
+    bonuses = at_market * budget.bonus_with_fee(at_market=True)
     rewards = pieces[budget.run_id] * (budget.reward + budget.fee_of(budget.reward))
     total = at_home * budget.bonus + bonuses + rewards
     room = budget.cap - budget.taken

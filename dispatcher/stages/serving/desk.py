@@ -232,7 +232,8 @@ class Desk:
         if not scopes.isdisjoint(("all", f"connector:{account.connector}")):
             return None
         force = current_policy(tx)
-        if money.is_between_pieces(tx, account.id):
+        shut = money.shut_runs(tx, account.id, now)
+        if shut is None:
             return None
         plan = None if force is None else self._plans.in_force(tx, force.version)
         if force is None or plan is None or full(tx, account, force, now):
@@ -253,7 +254,7 @@ class Desk:
             force=force,
             plan=plan,
             own=planned[~np.isin(planned, given)],
-            idle_runs=rows.idle_runs(tx, scopes) | money.broke_runs(tx, now),
+            idle_runs=rows.idle_runs(tx, scopes) | shut,
             last_record=last_record,
             untested=untested,
             barred=frozenset(one.field_id for one in tests) - untested,
