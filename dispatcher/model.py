@@ -893,6 +893,13 @@ class ProbeTask(SQLModel, table=True):
         _states("probe_task"),
         Index(None, "account_id"),
         Index(None, "probe_id"),
+        Index(
+            "ix_probe_task_shown",
+            "account_id",
+            "leased_until",
+            sqlite_where=text("state = 'shown'"),
+            postgresql_where=text("state = 'shown'"),
+        ),
     )
     id: int = Field(sa_column=_id())
     probe_id: int = Field(sa_column=_big())

@@ -572,6 +572,13 @@ def _made_up_questions() -> None:
     )
     op.create_index("ix_probe_task_account_id", "probe_task", ["account_id"])
     op.create_index("ix_probe_task_probe_id", "probe_task", ["probe_id"])
+    op.create_index(
+        "ix_probe_task_shown",
+        "probe_task",
+        ["account_id", "leased_until"],
+        postgresql_where=sa.text("state = 'shown'"),
+        sqlite_where=sa.text("state = 'shown'"),
+    )
 
 
 def _money() -> None:

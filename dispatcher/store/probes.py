@@ -131,21 +131,26 @@ def field_named(tx: Tx, name: str) -> int | None:
     return None if found is None else int(found)
 
 
-def unseen_gold(tx: Tx, field_id: int, adversary_id: int, showings: int) -> list[int]:
-    """Gold of a field that an adversary was never asked, and fewer than so many were.
-
-    A real field is shown to so many adversaries too: what is seen more often would be
-    told apart by people who compare.
-    """
+def asked_of(tx: Tx, adversary_id: int) -> frozenset[int]:
+    """Questions that an adversary was ever asked."""
     rows = tx.rows(
-        "SELECT p.id FROM probe p LEFT JOIN probe_task t ON t.probe_id = p.id"
-        " LEFT JOIN account a ON a.id = t.account_id"
-        " WHERE p.field_id = ? AND p.purpose = 'gold' AND p.retired_at IS NULL"
-        " GROUP BY p.id HAVING count(DISTINCT a.adversary_id) < ?"
-        " AND sum(CASE WHEN a.adversary_id = ? THEN 1 ELSE 0 END) = 0 ORDER BY p.id",
-        [field_id, showings, adversary_id],
+        "SELECT DISTINCT t.probe_id FROM account a"
+        " JOIN probe_task t ON t.account_id = a.id WHERE a.adversary_id = ?",
+        [adversary_id],
     )
-    return [row[0] for row in rows]
+    return frozenset(row[0] for row in rows)
+
+
+def adversaries(tx: Tx, probe_ids: Sequence[int]) -> dict[int, int]:
+    """How many adversaries each of a few questions was asked of; none is left out."""
+    return dict(
+        tx.rows(
+            "SELECT t.probe_id, count(DISTINCT a.adversary_id) FROM probe_task t"
+            " JOIN account a ON a.id = t.account_id WHERE t.probe_id = ANY(?)"
+            " GROUP BY t.probe_id",
+            [probe_ids],
+        )
+    )
 
 
 def shown_values(tx: Tx, field_id: int) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -32,6 +33,9 @@ from dispatcher.store import serving as rows
 from dispatcher.store.probes import HandedRow, StandingRow
 from dispatcher.store.repeating import committed
 from policies.answers import Invalid, Valid, check
+
+LOOK: Final = 128
+"""Questions looked at for one that may be asked, at most."""
 
 
 class MadeUp:
@@ -119,14 +123,12 @@ class MadeUp:
         standing = None if force is None else force.fields.get(field_id)
         if account is None or standing is None or not standing.sent:
             return None
-        showings = standing.showings
-        unseen = probes.unseen_gold(tx, field_id, adversary, showings)
-        if not unseen or self._busy(tx, who, now):
+        chosen = _unseen(tx, field_id, adversary, standing.showings, rng)
+        if chosen is None or self._busy(tx, who, now):
             return None
         task_id = tx.reserve("task")
         if not gold_pay.earns(tx, task_id, account, run_id, now):
             return None
-        chosen = unseen[rng.integers(len(unseen))]
         return self._hand(tx, who, chosen, task_id, 0, now)
 
     def _hold(self, tx: Tx, who: Present) -> int:
@@ -334,6 +336,22 @@ def due(test: StandingRow, now: int) -> bool:
     if test.state != "failed":
         return test.state == "open"
     return test.attempt < probes.ATTEMPTS and (test.ended_at or 0) + DAY <= now
+
+
+def _unseen(
+    tx: Tx, field_id: int, adversary_id: int, showings: int, rng: np.random.Generator
+) -> int | None:
+    """Pick gold by chance that an adversary was never asked, and not too many were.
+
+    A real field is shown to so many adversaries too: what is seen more often would be
+    told apart by people who compare. Where nearly all is used up a look may miss what
+    is left; then a real field comes.
+    """
+    seen = probes.asked_of(tx, adversary_id)
+    active = probes.active(tx, field_id, probes.GOLD)
+    ids = rng.permutation([n for n in active if n not in seen])[:LOOK].tolist()
+    asked = probes.adversaries(tx, ids)
+    return next((n for n in ids if asked.get(n, 0) < showings), None)
 
 
 def _over(task: HandedRow) -> bool:
