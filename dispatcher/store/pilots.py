@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dispatcher.store.transaction import Tx
@@ -71,12 +72,31 @@ def enlarge(tx: Tx, run_id: int, records: int) -> None:
     tx.execute("UPDATE run SET pilot = ? WHERE id = ?", [records, run_id])
 
 
-def hold(tx: Tx, run_id: int, first: int, count: int, at: int) -> None:
-    """Let records that a load has just written wait, if their run has a pilot."""
-    if tx.value("SELECT pilot FROM run WHERE id = ? FOR SHARE", [run_id]) is not None:
+def hold(
+    tx: Tx, run_id: int, first: int, count: int, back: Sequence[int], at: int
+) -> None:
+    """Let records that a load has just written wait, if their run has a pilot.
+
+    Parameters
+    ----------
+    tx : Tx
+    run_id, first, count : int
+        New records: so many ids from the first on.
+    back : sequence of int
+        Lost records that came back into the run: they wait for its pilot, and for none
+        of the run where they were.
+    at : int
+    """
+    piloted = tx.value("SELECT pilot FROM run WHERE id = ? FOR SHARE", [run_id])
+    if piloted is not None:
         tx.execute(
             "UPDATE record SET waits_since = ? WHERE run_id = ? AND id >= ? AND id < ?",
             [at, run_id, first, first + count],
+        )
+    if back:
+        tx.execute(
+            "UPDATE record SET waits_since = ? WHERE id = ANY(?)",
+            [None if piloted is None else at, back],
         )
 
 

@@ -11,6 +11,7 @@ from dispatcher.custody.sealed_file import Secret
 from dispatcher.errors import Refused
 from dispatcher.ledger import summaries
 from dispatcher.ledger.shipping import attach
+from dispatcher.stages.intake import piloting
 from dispatcher.stages.intake.loading import ERASED, OTHER, RESPELLED, load
 from dispatcher.store import open_store, pause, serving
 from dispatcher.store.vault import KeyFile
@@ -152,6 +153,28 @@ def test_a_lost_record_grows_by_what_the_ledger_did_not_know(house):
     assert house.case.book(("x/bob", f"{record}.d")).new == 1
     bundle = export(house.store, house.place / "evidence", clock=house.clock)
     assert verify(bundle.folder).first[:8] == "VERIFIED"
+
+
+def test_lost_records_wait_for_the_pilot_of_the_run_they_come_back_into(house):
+    house.keep()
+    source = house.file(FIRST, SECOND)
+    house.load(source)
+    house.lose()
+    piloting.begin(house.store, "nov", 1, 1)
+    done = load(house.store, source, clock=house.case.tick, run="nov")
+    assert done.counts.returned == 2
+    assert house.ask("SELECT count(*) FROM record WHERE waits_since IS NOT NULL") == 1
+
+
+def test_lost_records_wait_for_no_pilot_of_a_run_that_they_left(house):
+    house.keep()
+    source = house.file(FIRST, SECOND)
+    house.load(source)
+    house.lose()
+    with house.store.write() as tx:
+        tx.execute("UPDATE record SET waits_since = 1")
+    house.load(source)
+    assert house.ask("SELECT count(*) FROM record WHERE waits_since IS NOT NULL") == 0
 
 
 def test_who_was_erased_after_the_backup_is_erased_in_what_is_restored(house):

@@ -326,11 +326,12 @@ class _Loading:
                 raise Clash(ERASED_MEANWHILE)
             of = writing.Bound(self._run_id, self.load_id, now)
             first = writing.add(tx, of, fresh, known)
-            pilots.hold(tx, self._run_id, first, len(fresh), now)
             told = [
                 *writing.ledger_keys(fresh),
                 *returning.bring_back(tx, of, back, known),
             ]
+            returned = [one.record.id for one in back]
+            pilots.hold(tx, self._run_id, first, len(fresh), returned, now)
             register_keys(tx, told, at=now)
             columns = _json(self._shaper.columns)
             rows.note_chunk(tx, self.load_id, columns, len(brought))
