@@ -46,6 +46,13 @@ MICRO: Final = 1_000_000
 LEASE: Final = 300 * MICRO
 """How long a claimed message is this daemon's; a connector's call is far shorter."""
 
+LAST_CALL: Final = 120 * MICRO
+"""So long before its lease ends nothing of a message is begun any more.
+
+An erasure waits for a message that is leased, and for no other: what is handed over must
+have arrived before the lease ends, however slow the outside or this process was.
+"""
+
 BATCH: Final = 50
 """Messages of one connector sent in one turn."""
 
@@ -178,6 +185,7 @@ class Sending:
         """Claim, publish, settle: one connector's batch."""
         self._store.settle()  # else nothing is claimed
         now = self._clock()
+        until = now + LEASE - LAST_CALL
 
         def claim(tx: Tx) -> tuple[bool, list[MessageRow]]:
             lease.check_epoch(tx, lease.SHARD, epoch)
@@ -198,12 +206,12 @@ class Sending:
         outcomes: list[Outcome] = []
         barred: list[int] = []
         for message in messages:
-            if self._circuits.rests(name):
+            if self._circuits.rests(name) or self._clock() >= until:
                 outcomes.append(Outcome(message.id, "ready", now, 1, None, None))
                 continue
             parcel = self._pack(name, connector, message, epoch)
             barred += parcel.barred
-            outcomes.append(self._deliver(name, parcel))
+            outcomes.append(self._deliver(name, parcel, until))
         return self._settle(name, epoch, outcomes, barred)
 
     def _affordable(
@@ -341,8 +349,8 @@ class Sending:
     def _key(self, message_id: int) -> str:
         return keys.offer_key(self._store.key("task-key"), message_id)
 
-    def _deliver(self, name: str, parcel: _Parcel) -> Outcome:
-        """Hand one message over."""
+    def _deliver(self, name: str, parcel: _Parcel, until: int) -> Outcome:
+        """Hand one message over, if that begins before ``until``."""
         message, now = parcel.message, self._clock()
         if parcel.idle:
             return Outcome(message.id, "ready", now + MENDING, 1, None, None)
@@ -350,6 +358,8 @@ class Sending:
             handle = self._arrived(name, parcel)
             if handle is None and parcel.refusal:
                 return self._dead(name, message, parcel.refusal)
+            if handle is None and self._clock() >= until:
+                return Outcome(message.id, "ready", now, 1, None, None)
             handle = self._own(parcel, handle or self._hand_over(name, parcel))
         except ConnectorError as error:
             return self._failed(name, parcel, error)

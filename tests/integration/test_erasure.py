@@ -212,6 +212,57 @@ def test_a_message_on_its_way_is_waited_for(clinic):
     assert clinic.ask("SELECT count(*) FROM subject WHERE erased_at IS NULL") == 1
 
 
+class Slow(Memory):
+    """Something happens while it is asked whether a message arrived before."""
+
+    meanwhile = staticmethod(lambda: None)
+
+    def find(self, key):
+        self.meanwhile()
+        return super().find(key)
+
+
+def test_what_was_packed_before_an_erasure_does_not_leave_after_it(clinic):
+    """The market, or our own process, sleeps until the lease of the message is over."""
+    clinic.case.add("memory/mia")
+    market = clinic.connectors["memory"] = Slow()
+    clinic.case.book(("memory/mia", "bert.b"))
+    clinic.do("UPDATE outbox SET attempts = 1 WHERE connector = 'memory'")
+
+    def meanwhile():
+        with pytest.raises(Conflict, match="being sent"):  # while it is leased it waits
+            erasure.erase(clinic.means(wait=lambda _: None), clinic.name("bert"))
+        clinic.clock.advance(seconds=301)
+        erasure.erase(clinic.means(), clinic.name("bert"))
+
+    market.meanwhile = meanwhile
+    clinic.send()
+    assert market.offers == {}
+    market.meanwhile = lambda: None
+    clinic.send()
+    assert market.offers == {}
+    assert clinic.ask("SELECT state FROM outbox WHERE connector = 'memory'") == "dead"
+
+
+def test_what_is_not_begun_in_time_is_begun_anew(clinic):
+    """The first of two messages takes 200 s: the second one waits for its next turn."""
+    clinic.case.add("memory/mia")
+    market = clinic.connectors["memory"] = Slow()
+    clinic.case.book(("memory/mia", "bert.b"))
+    clinic.case.book(("memory/mia", "anna.a"))
+    clinic.do("UPDATE outbox SET attempts = 1 WHERE connector = 'memory'")
+    told = "SELECT count(*) FROM outbox WHERE connector = 'memory' AND state = ?"
+    market.meanwhile = lambda: clinic.clock.advance(seconds=200)
+    clinic.send()
+    assert market.offers == {}
+    assert clinic.ask(f"{told} AND attempts = 1", "ready") == 2  # no try was spent
+    market.meanwhile = lambda: clinic.clock.advance(seconds=100)
+    clinic.send()
+    assert (clinic.ask(told, "sent"), clinic.ask(told, "ready")) == (1, 1)
+    clinic.send()
+    assert clinic.ask(told, "sent") == 2
+
+
 def test_a_message_of_a_crashed_sender_is_in_nobodys_way(clinic):
     clinic.case.book(("folder/fox", "bert.a"))
     clinic.lease(seconds=-1)
