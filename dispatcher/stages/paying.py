@@ -47,6 +47,9 @@ BATCH: Final = 500
 CALLS: Final = 20
 """Payments that one market is asked for in one turn, at most."""
 
+REST: Final = 10
+"""After the books were kept they rest so many times as long as it took."""
+
 LEASE: Final = 300 * MICRO
 """How long a payment that is being made is this daemon's."""
 
@@ -111,6 +114,7 @@ class PayingStage:
         paces = {n: connectors[n].manifest.limits.per_minute for n in self._markets}
         self._circuits = Circuits(paces, clock)
         self._turns = Turns()
+        self._again = 0
         self._log = get_logger("paying")
 
     def tick(self, epoch: int) -> int:
@@ -129,7 +133,11 @@ class PayingStage:
         with self._store.read() as tx:
             if not purse.budgets(tx):
                 return 0
-        moved = committed(self._store, lambda tx: self._keep_books(tx, epoch))
+        moved, began = 0, self._clock()
+        if began >= self._again:
+            moved = committed(self._store, lambda tx: self._keep_books(tx, epoch))
+            ended = self._clock()
+            self._again = ended + REST * (ended - began)
         awake = [name for name in self._markets if not self._circuits.rests(name)]
         return moved + self._turns.take(awake, lambda name: self._pay(name, epoch))
 
@@ -243,9 +251,9 @@ class PayingStage:
             rows.put_off(tx, due, tries, said.again, said.why or "")
             return 0
         found = purse.lock_payments(tx, due.kind, due.abouts).values()
-        mine = [
-            row for row in found if row.state == "due"
-        ]  # a person may have moved it
+        # It may have been held meanwhile: what the market has paid is paid all the same.
+        asked = ("due", "held") if said.state == "paid" else ("due",)
+        mine = [row for row in found if row.state in asked]
         purse.move(tx, mine, said.state, now=now, why=said.why)
         if due.kind == "reward" and said.state == "held":
             _hold_fields(tx, due.piece, now)
@@ -257,13 +265,23 @@ def _made(market: Paying, pay: Pay, *, again: bool) -> bool:
     bonus = pay.kind is PayKind.BONUS
     if bonus or again:
         # a first bonus too: a restored store has forgotten what it paid
-        paid = market.paid(pay)
+        paid = _asked(market, pay)
         if paid:
             return True
         if paid is None and bonus and again:
             return False
     (market.bonus if bonus else market.approve)(pay)
     return True
+
+
+def _asked(market: Paying, pay: Pay) -> bool | None:
+    """Ask whether it was paid; a question that fails has paid nothing."""
+    try:
+        return market.paid(pay)
+    except TryLater as error:
+        raise TryLater(
+            error.what, after=error.after, why=error.why, fix=error.fix, certain=True
+        ) from error
 
 
 def _unsure(due: DueRow, now: int) -> _Outcome:

@@ -705,6 +705,30 @@ def test_a_restored_store_asks_before_it_pays_again(house, clock):
     assert set(house.payments().values()) == {"paid"}
 
 
+def test_a_kill_after_an_offer_has_arrived_takes_its_money_once(
+    house, clock, monkeypatch
+):
+    house.budget()
+    planned(house)
+    publish = PayingMarket.publish
+
+    def die(self, offer):
+        publish(self, offer)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PayingMarket, "publish", die)
+        with pytest.raises(Killed):
+            house.offer()
+    house.lead()
+    clock.advance(seconds=301)
+    house.lead()
+    house.sending.tick(house.epoch)
+    assert len(house.outside.offers) == 1
+    assert house.taken() == (120, 0)
+    assert house.payment("reward", 1).reference == house.references()[0]
+
+
 def test_what_was_never_tried_counts_as_never_tried(house, clock):
     """One that fails lets its market rest; the others were not asked for."""
     house.budget(bonus=12)
