@@ -98,7 +98,7 @@ class Mturk:
         """All that lies at MTurk."""
         kept = [self.kinds, self.types, [h.told() for h in self.hits.values()],
                 [t.told() for t in self.takings()], self.bonuses]  # fmt: skip
-        return json.dumps(shapes.as_json(kept), ensure_ascii=False).encode()
+        return json.dumps(kept, ensure_ascii=False, default=str).encode()
 
     def takings(self) -> list[Taking]:
         return [one for hit in self.hits.values() for one in hit.takings]
