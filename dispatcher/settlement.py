@@ -13,14 +13,17 @@ from dispatcher.store.money import PaymentRow
 from dispatcher.store.transaction import Tx
 
 ACTOR: Final = "cli"
+_BONUS: Final = ("due", "unknown", "paid")  # a bonus is asked for, or was
 NAME: Final = re.compile(r"(reward|field)-([1-9][0-9]{0,17})")
 
 
-def named(tx: Tx, names: Sequence[str]) -> list[PaymentRow]:
+def named(
+    tx: Tx, names: Sequence[str], *, together: Sequence[str] = ("unknown", "refused")
+) -> list[PaymentRow]:
     """Lock the payments that are named.
 
-    What went to a market in one sum is decided in one: a field whose bonus is unknown
-    brings the others of its piece of work along.
+    What goes to a market in one sum is decided in one: a field that is in one of the
+    states ``together`` brings the others of its piece of work along.
 
     Raises
     ------
@@ -49,10 +52,9 @@ def named(tx: Tx, names: Sequence[str]) -> list[PaymentRow]:
             why="nothing of this name was ever promised in this store",
             fix="dispatcher payments list",
         )
-    asked = ("unknown", "refused")
     beside = [
         one
-        for state in asked
+        for state in together
         for one in payments.fields_in_state(
             tx,
             sorted({r.piece for r in found if r.piece and r.state == state}),
@@ -72,26 +74,15 @@ def approve(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> No
         There is nothing that a market could be asked, or no money for it.
     """
     _check(found, "approved", ("held", "unknown", "refused"))
+    names = {row.name for row in found}
     for row in found:
-        late = row.kind == "field" and row.state == "held"
-        untold = row.kind == "reward" and (row.submission is None or not row.reference)
-        if late or untold:
+        if not _can_be_asked_for(tx, row, names):
             raise Conflict(
                 f"{row.name} can not be paid through {row.connector}",
                 why="its piece of work is settled, or was never handed in there",
                 fix="pay it at the market or elsewhere; then dispatcher payments settle",
             )
-    again = [row for row in found if row.state == "refused"]
-    for row in again:
-        held = rows.lock_budgets(tx, [row.run_id])[row.run_id]
-        if rows.reserve(tx, held, [row], now=at, actor=ACTOR) is None:
-            raise Conflict(
-                f"there is no money for {row.name}",
-                why="the budget of its run is used up",
-                fix="dispatcher runs budget set RUN --cap ...",
-            )
-    fresh = [*(r._replace(state="reserved") for r in again)]
-    fresh += [row for row in found if row.state != "refused"]
+    fresh = _taken_again(tx, found, at)
     rows.move(tx, fresh, "due", now=at, actor=ACTOR, why=because)
     payments.forget_tries(tx, fresh)
     _note(tx, "payment.approved", found, at)
@@ -103,9 +94,16 @@ def refuse(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> Non
     Raises
     ------
     Conflict
-        One is paid, or nothing is promised for it.
+        One is paid, perhaps so, or nothing is promised for it.
     """
     _check(found, "refused", ("held", "unknown", "due"))
+    for row in found:
+        if row.piece is not None and row.state == "due" and row.attempts:
+            raise Conflict(
+                f"{row.connector} was asked for {row.name}, and may have paid it",
+                why="the money would count as free, and be spent once more",
+                fix="leave it to the daemon, which finds out or lets you decide",
+            )
     rows.move(tx, found, "refused", now=at, actor=ACTOR, why=because)
     _note(tx, "payment.refused", found, at)
 
@@ -116,9 +114,10 @@ def settle(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> Non
     Raises
     ------
     Conflict
-        One is not owed, or a market is about to be asked for it.
+        One is not owed, a market is about to be asked for it, or there is no money for
+        one that was refused before.
     """
-    _check(found, "settled", ("held", "unknown", "due"))
+    _check(found, "settled", ("held", "unknown", "due", "refused"))
     for row in found:
         if row.piece is not None and row.state == "due":
             raise Conflict(
@@ -126,8 +125,48 @@ def settle(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> Non
                 why="paid here as well, it would be paid twice",
                 fix="leave it to the daemon",
             )
-    rows.move(tx, found, "paid", now=at, actor=ACTOR, why=because)
+    fresh = _taken_again(tx, found, at)
+    rows.move(tx, fresh, "paid", now=at, actor=ACTOR, why=because)
     _note(tx, "payment.settled", found, at)
+
+
+def _can_be_asked_for(tx: Tx, row: PaymentRow, names: set[str]) -> bool:
+    """Whether a market can be asked for what is named here.
+
+    What the fields of a piece of work earn is one bonus, once, after its reward: one
+    that was left out of it can not be paid so any more.
+    """
+    if row.kind == "reward":
+        return bool(row.submission and row.reference)
+    if row.state == "held":
+        return False
+    beside = [] if row.piece is None else payments.of_piece(tx, row.piece)
+    return all(
+        state in ("due", "paid") if kind == "reward" else state not in _BONUS
+        for kind, about, state in beside
+        if f"{kind}-{about}" not in names
+    )
+
+
+def _taken_again(tx: Tx, found: Sequence[PaymentRow], at: int) -> list[PaymentRow]:
+    """Take the money of those that were refused once more; as all are then.
+
+    Raises
+    ------
+    Conflict
+        There is none.
+    """
+    again = [row for row in found if row.state == "refused"]
+    for row in again:
+        held = rows.lock_budgets(tx, [row.run_id])[row.run_id]
+        if rows.reserve(tx, held, [row], now=at, actor=ACTOR) is None:
+            raise Conflict(
+                f"there is no money for {row.name}",
+                why="the budget of its run is used up",
+                fix="dispatcher runs budget set RUN --cap ...",
+            )
+    others = [row for row in found if row.state != "refused"]
+    return [*(row._replace(state="reserved") for row in again), *others]
 
 
 def _check(found: Sequence[PaymentRow], verb: str, states: Sequence[str]) -> None:

@@ -317,6 +317,12 @@ def fields_in_state(tx: Tx, pieces: Sequence[int], state: str) -> list[PaymentRo
     )
 
 
+def of_piece(tx: Tx, piece: int) -> list[tuple[str, int, str]]:
+    """Return all payments of a piece of work: kind, number and state."""
+    text = "SELECT kind, about, state FROM payment WHERE piece = ?"
+    return [(row[0], int(row[1]), row[2]) for row in tx.rows(text, [piece])]
+
+
 def forget_tries(tx: Tx, found: Iterable[PaymentRow]) -> None:
     """Let payments be made as if they had never been tried: a person has looked."""
     tx.update_many(

@@ -149,6 +149,17 @@ def test_a_person_decides_what_is_held(run, place):
     assert (told["promised"], told["paid"]) == ("GBP:0.00", "GBP:0.12")
 
 
+def test_of_what_was_refused_exactly_what_is_named_is_settled(run, place):
+    budget(run, "--cap", "GBP:100")
+    both = [field(number)._replace(piece=7) for number in (1, 2)]
+    promise(place, *both, move="held")
+    run("payments", "refuse", "field-1", "field-2", "--because", "no work")
+    assert run("payments", "settle", "field-1", "--because", "by hand").code == 0
+    with open_store(place) as store, store.read() as tx:
+        states = [row[0] for row in tx.rows("SELECT state FROM payment ORDER BY about")]
+    assert states == ["paid", "refused"]
+
+
 def test_what_was_never_handed_in_at_a_market_can_not_be_approved(run, place):
     budget(run, "--cap", "GBP:100")
     reward = PaymentRow("reward", 7, 1, 1, "inhouse", 7, 1_200_000, 0)

@@ -136,7 +136,7 @@ def settle(
 
     def find(tx: Tx) -> list[PaymentRow]:
         if account is None:
-            return settlement.named(tx, names or [])
+            return settlement.named(tx, names or [], together=["unknown"])
         return _owed_to(tx, account)
 
     _decide(context, find, settlement.settle, "settled", because)
