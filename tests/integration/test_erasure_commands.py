@@ -27,12 +27,15 @@ FORMS = "rx_id,patient,patient_name,zip\n" + "".join(
 )
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+@pytest.fixture(params=["sqlite", "postgresql"])
+def run(request, tmp_path, monkeypatch, capsys):
     """Run the program in a directory of its own; gives status, stdout, stderr."""
     home = tmp_path / "home"
     for name in ("DISPATCHER_KEY_FILE", "CREDENTIALS_DIRECTORY", "DISPATCHER_STORE"):
         monkeypatch.delenv(name, raising=False)
+    if request.param == "postgresql":
+        location = request.getfixturevalue("postgres_database")
+        monkeypatch.setenv("DISPATCHER_STORE", location)
 
     def invoke(*words, stdin=""):
         monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
@@ -133,7 +136,9 @@ def test_a_purge_is_rehearsed_confirmed_and_done(filled, monkeypatch):
     assert "0 records" in filled("purge", "--older-than", "90d", "--dry-run")[1]
 
 
-def test_a_lost_a_loose_and_a_wrong_key_end_with_12_and_the_way_out(filled, tmp_path):
+def test_a_lost_a_loose_and_a_wrong_key_end_with_12_and_the_way_out(
+    filled, tmp_path, monkeypatch
+):
     key = filled.home / "dispatcher.key"
     key.chmod(0o644)
     status, _, err = filled("status")
@@ -144,7 +149,9 @@ def test_a_lost_a_loose_and_a_wrong_key_end_with_12_and_the_way_out(filled, tmp_
     assert (status, out) == (12, "")
     assert "DISPATCHER_KEY_FILE" in err
     other = tmp_path / "other"
-    assert main(["-C", str(other), "init"]) == 0
+    with monkeypatch.context() as alone:
+        alone.delenv("DISPATCHER_STORE", raising=False)
+        assert main(["-C", str(other), "init"]) == 0
     (other / "dispatcher.key").rename(key)
     status, _, err = filled("records", "list")
     assert (status, "is not this store's" in err) == (12, True)
@@ -187,7 +194,7 @@ def test_a_rekeying_changes_the_key_and_drops_the_old_one_when_told(filled):
     assert filled("db", "scrub")[0] == 0
 
 
-def test_an_erasure_gives_a_signed_receipt_that_a_command_checks(filled):
+def test_an_erasure_gives_a_signed_receipt_that_a_command_checks(filled, monkeypatch):
     _, out, _ = filled("--json", "subject", "find", stdin="canary-p-1\n")
     name = json.loads(out)["found"][0]["id"]
     status, out, _ = filled("subject", "erase", name, f"--confirm={name}")
@@ -200,7 +207,7 @@ def test_an_erasure_gives_a_signed_receipt_that_a_command_checks(filled):
     status, out, _ = filled("subject", "verify", path)
     assert (status, out[:8]) == (0, "VERIFIED")
     key = ("--key", receipt["key"])
-    (filled.home / "dispatcher.db").rename(filled.home / "away.db")
+    monkeypatch.setenv("DISPATCHER_STORE", str(filled.home / "none.db"))
     assert filled("subject", "verify", path, *key)[0] == 0  # no store is needed
     for member, value in (("at", 5), ("deleted", {}), ("key", "0" * 64)):
         path.write_text(json.dumps(receipt | {member: value}))
