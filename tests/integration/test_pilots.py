@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from dispatcher.errors import Conflict, NotFound, Refused, Usage
+from dispatcher.errors import Conflict, Invalid, NotFound, Refused, Usage
 from dispatcher.ledger.book import Asks, Pull, Push, book
 from dispatcher.stages.intake import load, piloting
 from dispatcher.stages.planning import Planning
@@ -88,11 +88,46 @@ def test_a_load_that_was_killed_lets_nothing_slip_out(case, tmp_path, monkeypatc
     assert (len(shown(case)), waiting(case)) == (2, 3)
 
 
+def test_a_file_that_can_not_be_loaded_begins_no_pilot(case, tmp_path):
+    (tmp_path / "bad.csv").write_text("id,other\n1,2\n")
+    with pytest.raises(Invalid):
+        load(case.store, tmp_path / "bad.csv", clock=case.tick, run="nov", pilot=2)
+    load_rows(case, tmp_path, 0, 5)
+    assert waiting(case) == 0
+
+
+def test_a_load_may_bring_its_pilot_along(case, tmp_path):
+    load_rows(case, tmp_path, 0, 5, pilot=2)
+    assert (len(shown(case)), waiting(case)) == (2, 3)
+    load_rows(case, tmp_path, 5, 2, pilot=2)  # the same pilot still
+    assert (len(shown(case)), waiting(case)) == (2, 5)
+
+
 def test_a_pilot_comes_before_the_first_showing(case):
     case.load(("r", None, 0, "ab"))
     case.book(("x/ann", "r.a"))
     with pytest.raises(Conflict, match="past a pilot"):
         piloting.begin(case.store, "default", 1, 1)
+
+
+def test_a_booking_under_way_is_a_showing_or_sees_the_pilot(case, tmp_path):
+    load_rows(case, tmp_path, 0, 3)
+    asks = [Asks(case.accounts["x/ann"], entries_of(case, waiting=False)[:1])]
+    booked = threading.Event()
+
+    def booking():
+        with case.store.write() as tx:
+            book(tx, asks, delivery=Push(), at=1, cause="test")
+            booked.set()
+            threading.Event().wait(0.3)
+
+    thread = threading.Thread(target=booking)
+    thread.start()
+    booked.wait()
+    with pytest.raises(Conflict, match="past a pilot"):
+        piloting.begin(case.store, "nov", 1, 1)
+    thread.join()
+    assert waiting(case) == 0
 
 
 def test_what_is_no_pilot_is_told(case, tmp_path):

@@ -59,6 +59,7 @@ def load(
     folder: Path | None = None,
     rejects: Path | None = None,
     progress: Callable[[Progress], None] | None = None,
+    pilot: int | None = None,
 ) -> Loaded:
     """Load a file into the store under the policy in force.
 
@@ -79,6 +80,8 @@ def load(
         Where rejected rows are listed.
     progress : Callable, optional
         Called after each chunk.
+    pilot : int, optional
+        Only so many records of the run may be shown until its pilot is accepted.
 
     Raises
     ------
@@ -106,7 +109,7 @@ def load(
         RejectsFile(rejects) as rejected,
     ):
         loading = _Loading(store, force, table, Pages(folder), clock, rejected)
-        loading.begin(run)
+        loading.begin(run, pilot)
         for batch in table.batches:
             loading.take(batch)
             if progress is not None:
@@ -159,8 +162,8 @@ class _Loading:
         force = self._force
         return Shaper(force.policy, force.field_ids, columns, self._secret, self._pages)
 
-    def begin(self, run: str) -> None:
-        """Find or make the run and the load."""
+    def begin(self, run: str, pilot: int | None) -> None:
+        """Find or make the run and the load; its pilot first, so that nothing slips out."""
         now = self._clock()
         source = self._table.facts.name
         columns = self._table.columns
@@ -173,6 +176,8 @@ class _Loading:
                     fix="name another run with --run",
                 )
             self._run, self._run_id = run, found.id
+            if pilot is not None:
+                piloting.begin_in(tx, run, pilot, now)
             for earlier in rows.loads_of(tx, found.id, source):
                 if _names(earlier.columns)[: len(columns)] == columns:
                     self.load_id = earlier.id

@@ -7,6 +7,7 @@ from dispatcher.stages.intake.naming import check_run_name
 from dispatcher.store import Store, Tx, pilots
 from dispatcher.store import intake as rows
 from dispatcher.store import serving as journal
+from dispatcher.store.ledger import close_barrier
 from dispatcher.store.pilots import PilotRow
 
 
@@ -26,32 +27,39 @@ def begin(store: Store, run: str, records: int, at: int) -> PilotRow:
     """
     check_run_name(run)
     with store.write() as tx:
-        found = rows.run(tx, run, at)
-        pilot = pilots.lock(tx, run)
-        assert pilot is not None  # it was made
-        if found.state == "cancelled" or (
-            pilot.wanted is None and pilots.is_shown(tx, pilot.run_id)
-        ):
-            raise Conflict(
-                f"run {run} is past a pilot",
-                why="it is cancelled, or records of it were shown already",
-                fix="load into another run: --run NAME",
-            )
-        if records < pilot.opened:
-            raise Conflict(
-                f"the pilot of run {run} has {pilot.opened} records already",
-                why="what was let go can not be taken back",
-                fix=f"name at least {pilot.opened}, or dispatcher runs pilot accept {run}",
-            )
-        if pilot.wanted is None:
-            pilots.begin(tx, pilot.run_id, records, at)
-        else:
-            pilots.enlarge(tx, pilot.run_id, records)
-        _note(tx, at, "pilot.begun", pilot.run_id, records)
-        pilots.choose(tx, pilot.run_id, records - pilot.opened)
-        now = pilots.find(tx, run)
-        assert now is not None
-        return now
+        return begin_in(tx, run, records, at)
+
+
+def begin_in(tx: Tx, run: str, records: int, at: int) -> PilotRow:
+    """Do the same in the caller's transaction, for a name that was checked."""
+    close_barrier(tx)  # a booking under way is a showing, or sees the pilot
+    close_barrier(tx)  # what is being booked is booked before, or sees the pilot
+    found = rows.run(tx, run, at)
+    pilot = pilots.lock(tx, run)
+    assert pilot is not None  # it was made
+    if found.state == "cancelled" or (
+        pilot.wanted is None and pilots.is_shown(tx, pilot.run_id)
+    ):
+        raise Conflict(
+            f"run {run} is past a pilot",
+            why="it is cancelled, or records of it were shown already",
+            fix="load into another run: --run NAME",
+        )
+    if records < pilot.opened:
+        raise Conflict(
+            f"the pilot of run {run} has {pilot.opened} records already",
+            why="what was let go can not be taken back",
+            fix=f"name at least {pilot.opened}, or dispatcher runs pilot accept {run}",
+        )
+    if pilot.wanted is None:
+        pilots.begin(tx, pilot.run_id, records, at)
+    else:
+        pilots.enlarge(tx, pilot.run_id, records)
+    _note(tx, at, "pilot.begun", pilot.run_id, records)
+    pilots.choose(tx, pilot.run_id, records - pilot.opened)
+    now = pilots.find(tx, run)
+    assert now is not None
+    return now
 
 
 def fill(tx: Tx, run: str) -> int:

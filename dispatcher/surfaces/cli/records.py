@@ -130,7 +130,6 @@ def load(
     Rows that can not be loaded are listed by line, column and reason in a file, and
     the exit status is 3.
     """
-    from dispatcher.stages.intake import piloting
     from dispatcher.stages.intake.loading import load as bring
     from dispatcher.stages.intake.rejects import rejects_path
     from dispatcher.surfaces.cli.load_progress import LoadProgress
@@ -140,13 +139,12 @@ def load(
     listed = rejects or rejects_path(Path("stdin.csv") if is_stream else file)
     context.spare(listed, file)
     with context.open_store() as store, LoadProgress(context) as progress:
-        if pilot is not None:  # first: nothing that is loaded may slip out
-            piloting.begin(store, run, pilot, wall_clock())
         loaded = bring(
             store,
             _where(file),
             clock=wall_clock,
             run=run,
+            pilot=pilot,
             options=_options(format, encoding, delimiter, max_bytes, excel_guard),
             folder=folder,
             rejects=listed,
