@@ -121,7 +121,9 @@ def load(
     pilot: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", help="Only N records go out until the pilot is accepted."
+            min=1,
+            metavar="N",
+            help="Only N records go out until the pilot is accepted.",
         ),
     ] = None,
 ) -> None:
