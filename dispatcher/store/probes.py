@@ -278,6 +278,20 @@ def attempted(
     )
 
 
+def unmarked(
+    tx: Tx, account_id: int, field_id: int, attempt: int
+) -> HandedRow | None:
+    """Return the first question of an attempt that was handed out and never ended."""
+    return _handed(
+        tx.one(
+            _HANDED + " WHERE t.account_id = ? AND p.field_id = ? AND p.purpose = 'test'"
+            " AND t.attempt = ? AND t.correct IS NULL AND p.retired_at IS NULL"
+            " ORDER BY t.id LIMIT 1",
+            [account_id, field_id, attempt],
+        )
+    )
+
+
 def stand(
     tx: Tx,
     account_id: int,

@@ -5,7 +5,14 @@ import threading
 
 import pytest
 
-from dispatcher.stages.serving import Given, Saved, Wrong, expire, stop_by_agreement
+from dispatcher.stages.serving import (
+    Given,
+    Saved,
+    Wrong,
+    expire,
+    leave,
+    stop_by_agreement,
+)
 from dispatcher.stages.serving.allowance import DAY
 from dispatcher.stages.serving.floor import stop_by_gold
 from dispatcher.stages.serving.values import Terms
@@ -156,6 +163,41 @@ def test_what_is_handed_back_in_a_test_is_not_right_and_stays_so(house):
     assert marks(house, ann) == {"Jo Doe": 0}
     work(serving, ann, "wrong")
     assert standing(house) == ("failed", 1)
+
+
+def test_a_test_that_was_left_for_days_goes_on_where_it_was(house, clock):
+    ann = planned(house)
+    house.test_of(1.0, *ASKED)
+    serving = house.serving(lease=60)
+    serving.start(ann)
+    clock.now += 3 * DAY
+    expire(house.store, clock)
+    assert work(serving, ann, "Jo Doe", "Al Roe") == ["Jo Doe", "Al Roe"]
+    assert standing(house) == ("passed", 1)
+    assert house.count("probe_task") == 2
+
+
+def test_who_left_during_a_test_and_is_let_in_again_goes_on(house, clock):
+    ann = planned(house)
+    house.test_of(1.0, *ASKED)
+    serving = house.serving()
+    serving.start(ann)
+    assert leave(house.store, clock, ann)
+    house.do("UPDATE account SET state = 'active', invite = 1")
+    assert work(serving, ann, "Jo Doe", "Al Roe") == ["Jo Doe", "Al Roe"]
+    assert standing(house) == ("passed", 1)
+
+
+def test_a_share_is_counted_as_it_is_written(house):
+    """0.56 of 25 is 14, though 0.56 * 25 is more in binary."""
+    ann = planned(house)
+    house.test_of(0.56, *((f"q{n}", f"q{n}") for n in range(25)))
+    serving = house.serving()
+    for n in range(25):
+        showing = serving.start(ann)
+        right = showing.text if n < 14 else "wrong"
+        assert serving.answer(ann, showing.token, answer(right)) == Saved()
+    assert standing(house) == ("passed", 1)
 
 
 def test_a_mark_is_no_right_answer_unless_it_is_the_right_one(house):

@@ -8,6 +8,7 @@ at what the gate would allow; and, as a real field, to so many adversaries at mo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from functools import partial
 from typing import Final
 
@@ -98,6 +99,9 @@ class MadeUp:
         if attempt != test.attempt:
             probes.stand(tx, who.account_id, field_id, state="open", attempt=attempt)
             self._note(tx, who, "test.began", field_id, attempt)
+        begun = probes.unmarked(tx, who.account_id, field_id, attempt)
+        if begun is not None:  # days ago, or before the worker left and came back
+            return self._showing(tx, self._lease(tx, begun, now), now)
         done = probes.attempted(tx, who.account_id, field_id, attempt)
         left = [n for n in probes.active(tx, field_id, probes.TEST) if n not in done]
         if not left:
@@ -309,7 +313,7 @@ class MadeUp:
         if None in marks or not marks:
             return
         right = sum(mark or 0 for mark in marks)
-        passed = right >= test.pass_share * len(marks)
+        passed = right >= Fraction(str(test.pass_share)) * len(marks)
         probes.stand(
             tx,
             who.account_id,
