@@ -194,3 +194,22 @@ def test_a_mistake_is_told_with_its_way_out_and_loses_nothing(
     changed = {name for name in rows if rows[name] != before[0][name]}
     assert changed <= {"lease"}  # a daemon that had led for a moment gave it back
     assert files == before[1]
+
+
+@pytest.mark.parametrize("secret", [None, ""])
+def test_workers_come_though_the_secret_of_their_feed_is_not_here(house, run, secret):
+    """Feeds are opened by the daemon alone; links of others do not wait for them."""
+    with (house / "dispatcher.toml").open("a") as settings:
+        settings.write(
+            '[connectors.hook]\nkind = "webhook"\nurl = "https://example.com/x"\n'
+            'secret_file = "hook.secret"\n'
+        )
+    if secret is not None:
+        (house / "hook.secret").write_text(secret)
+    assert run("workers", "add", "hook/one").code == 0
+    done = run("workers", "add", "hook/two", "inhouse/eve", "--invite")
+    assert (done.code, "1 get no link" in done.err) == (0, True)
+    assert done.out.startswith("inhouse/eve\t")
+    tested = run("connectors", "test", "hook")
+    assert (tested.code, "secret file" in tested.err) == (5, True)
+    assert "Traceback" not in tested.err

@@ -253,11 +253,16 @@ def _show(
 def _doors(
     context: CliContext, store: Store, accounts: Iterable[str]
 ) -> dict[str, Inviting]:
-    """Connectors of accounts whose workers come to our page by personal links."""
-    from connectors.base import Inviting
+    """Connectors of accounts whose workers come to our page by personal links.
 
-    wanted = {text.partition("/")[0] for text in accounts}
-    opened = context.open_connectors(store, wanted & set(context.config.connectors))
+    Feeds are not opened for it: nobody comes by them, and their secret may be elsewhere.
+    """
+    from connectors.base import Inviting
+    from dispatcher.plugins import feeds_of
+
+    named = {text.partition("/")[0] for text in accounts}
+    known = {n: v for n, v in context.config.connectors.items() if n in named}
+    opened = context.open_connectors(store, known.keys() - feeds_of(known))
     return {n: market for n, market in opened.items() if isinstance(market, Inviting)}
 
 
