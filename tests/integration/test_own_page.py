@@ -7,13 +7,15 @@ import pytest
 
 from dispatcher.stages.serving import Terms
 from dispatcher.stages.serving.allowance import DAY
-from dispatcher.store import Store
+from dispatcher.store import Store, probes
+from dispatcher.store.probes import ProbeRow
 from dispatcher.surfaces.taskpage import PageSettings, task_app
-from tests.integration.serving_house import House
+from tests.integration.serving_house import House, png
 from tests.integration.test_taskpage import (
     SAME,
     arrived,
     browser,
+    crop_of,
     page_of,
     text_of,
     token_of,
@@ -131,6 +133,26 @@ def test_a_test_that_was_failed_says_when_it_may_be_tried_again(app, house, cloc
     )
     house.do("UPDATE qualification SET attempt = 2")
     assert "once more" not in words(client.get("/me"))
+
+
+def test_a_picture_of_a_made_up_question_is_served_as_a_page_is(app, house):
+    who = house.account("ann")
+    house.plan((who, [house.record(1, scan=png(1))["scan"]]))
+    with house.store.write() as tx:
+        row = ProbeRow(1, house.fields["scan"], "test", png(2), "image/png", b"Jo")
+        probes.add(tx, [row], 1)
+        probes.require(tx, house.fields["scan"], 1.0, 1)
+    client = arrived(app, house, "ann")
+    crops = []
+    for _ in range(2):
+        page = client.post("/start")
+        crops.append(client.get(crop_of(page), headers={"sec-fetch-dest": "image"}))
+        answer = {"answer": "Jo", "outcome": "answered", "then": "stop"}
+        client.post(f"/task/{token_of(page)}/answer", data=answer)
+        assert client.get(crop_of(page)).content != crops[-1].content  # used up
+    assert [crop.content for crop in crops] == [png(2), png(1)]
+    assert {crop.headers["content-type"] for crop in crops} == {"image/png"}
+    assert house.exposures() == 1
 
 
 def test_pay_is_told_where_fields_earn_some(app, house):
