@@ -15,7 +15,7 @@ test: $(VENV)/.lint system-packages
 	$(BIN)/python -m pytest $(PYTEST) --durations=10
 
 # Against real market servers, each installed once into an environment under build/. The
-# long forms: python -m tests.markets.turkle_run DIR, python -m tests.markets.mturk_run DIR
+# long forms: python -m tests.markets.turkle_run DIR, and mturk_run, checkins_run likewise
 # and python -m tests.markets.mturk_storm (1,000 prescriptions, or pieces of work, each).
 test-markets: $(VENV)/.lint
 	$(BIN)/python -m pytest tests/markets -m markets --durations=10
