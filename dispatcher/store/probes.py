@@ -198,6 +198,17 @@ def lapsed(tx: Tx, account_id: int, since: int, now: int) -> HandedRow | None:
     )
 
 
+def gold_since(tx: Tx, account_id: int, since: int) -> int:
+    """How much gold an account was asked after a moment."""
+    return int(
+        tx.value(
+            "SELECT count(*) FROM probe_task WHERE account_id = ? AND created_at > ?"
+            " AND attempt = 0",
+            [account_id, since],
+        )
+    )
+
+
 def hand(tx: Tx, task: HandedRow) -> None:
     """Write a new showing."""
     columns = (
@@ -278,13 +289,12 @@ def attempted(
     )
 
 
-def unmarked(
-    tx: Tx, account_id: int, field_id: int, attempt: int
-) -> HandedRow | None:
+def unmarked(tx: Tx, account_id: int, field_id: int, attempt: int) -> HandedRow | None:
     """Return the first question of an attempt that was handed out and never ended."""
     return _handed(
         tx.one(
-            _HANDED + " WHERE t.account_id = ? AND p.field_id = ? AND p.purpose = 'test'"
+            _HANDED
+            + " WHERE t.account_id = ? AND p.field_id = ? AND p.purpose = 'test'"
             " AND t.attempt = ? AND t.correct IS NULL AND p.retired_at IS NULL"
             " ORDER BY t.id LIMIT 1",
             [account_id, field_id, attempt],

@@ -18,7 +18,7 @@ from dispatcher.stages.serving.floor import stop_by_gold
 from dispatcher.stages.serving.values import Terms
 from dispatcher.store import Store, probes
 from policies.answers import Mark
-from tests.integration.serving_house import House
+from tests.integration.serving_house import POLICY, House
 
 ASKED = [("Jo Doe", "Jo Doe"), ("Al Roe", "Al Roe")]
 ALWAYS = {"gold": 0.5}
@@ -452,6 +452,27 @@ def test_one_tab_with_gold_and_one_with_a_real_field_are_never_both(house):
         made_up = house.count("probe_task", "state = 'shown'")
         assert real + made_up == 1
         servings[0].give_back(ann, servings[0].in_hand(ann).token)
+
+
+@pytest.mark.parametrize(("limit", "wait"), [("per_hour", 3600), ("per_day", 86_400)])
+def test_when_room_is_again_tells_nothing_of_gold(store, clock, limit, wait):
+    """Each second task is gold here; room comes by the age of any task."""
+    house = House(
+        store, clock, POLICY + f'\n[capacity]\n"inhouse/*" = {{ {limit} = 4 }}'
+    )
+    ann = planned(house, records=30)
+    gold(house, 30)
+    serving = house.serving(**ALWAYS)
+    for _ in range(4):
+        work(serving, ann, "x")
+        clock.now += 60_000_000
+    assert house.count("probe_task") not in (0, 4)
+    assert serving.start(ann) is None
+    clock.now += (wait - 240) * 1_000_000
+    for _ in range(4):
+        work(serving, ann, "x")
+        assert serving.start(ann) is None
+        clock.now += 60_000_000
 
 
 # -- the pay of gold -------------------------------------------------------------------

@@ -33,7 +33,6 @@ def begin(store: Store, run: str, records: int, at: int) -> PilotRow:
 def begin_in(tx: Tx, run: str, records: int, at: int) -> PilotRow:
     """Do the same in the caller's transaction, for a name that was checked."""
     close_barrier(tx)  # a booking under way is a showing, or sees the pilot
-    close_barrier(tx)  # what is being booked is booked before, or sees the pilot
     found = rows.run(tx, run, at)
     pilot = pilots.lock(tx, run)
     assert pilot is not None  # it was made

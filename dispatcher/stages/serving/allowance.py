@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dispatcher.ledger.standing import InForce
-from dispatcher.store import Tx
+from dispatcher.store import Tx, probes
 from dispatcher.store import serving as rows
 from dispatcher.store.serving import AccountRow, TaskRow
 
@@ -35,15 +35,20 @@ def full(
     """Whether a capacity of the policy stops the account for now.
 
     ``booked``: how many of its tasks were booked in this transaction, to be judged.
+    Gold counts in a day and an hour: the moment when room is again would tell of each
+    task whether it was gold. In all it does not, for real fields are planned by that.
     """
     allowed = force.policy.capacity(f"{account.connector}/{account.name}")
-    given, day, hour = (
-        0 if limit is None else rows.tasks_since(tx, account.id, since) - booked
+    given = 0 if allowed.total is None else rows.tasks_since(tx, account.id, -1)
+    day, hour = (
+        0
+        if limit is None
+        else rows.tasks_since(tx, account.id, since)
+        + probes.gold_since(tx, account.id, since)
         for limit, since in (
-            (allowed.total, -1),
             (allowed.per_day, now - DAY),
             (allowed.per_hour, now - HOUR),
         )
     )
     # Nothing is in hand: whoever has a task in hand gets that one again.
-    return allowed.room(given, 0, day, hour) == 0
+    return allowed.room(given - booked, 0, day - booked, hour - booked) == 0

@@ -1,6 +1,6 @@
 """Made-up questions: a test before the first real field, and gold among real ones.
 
-Nothing of a record is in them, so nothing is booked and no limit is touched. Gold is
+Nothing of a record is in them, so nothing is booked and no rule is touched. Gold is
 shown as a real field is: the same form, a name of the same shape, after the same look
 at what the gate would allow; and, as a real field, to so many adversaries at most.
 """

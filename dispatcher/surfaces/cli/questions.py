@@ -120,7 +120,7 @@ def add_gold(
     """Mix made-up questions among the real ones of a field.
 
     They look like real ones, come at the rate of [quality] gold, are no answers and
-    touch no limit; each is asked of as many workers as a real field may be shown to.
+    touch no rule; each is asked of as many workers as a real field may be shown to.
     Nothing of a record may be in the file.
     """
     from dispatcher.stages.intake import questions as stage
