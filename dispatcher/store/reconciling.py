@@ -63,11 +63,12 @@ def sent_tasks(tx: Tx, connector: str, before: int) -> Iterator[list[SentRow]]:
     last = 0
     while True:
         found = tx.rows(
-            "SELECT o.id, t.id FROM outbox o JOIN task t ON t.outbox_id = o.id"
-            " WHERE o.connector = ? AND o.kind = 'publish' AND o.state = 'sent'"
-            " AND o.due <= ? AND t.state = 'sent' AND t.id > ?"
-            " ORDER BY t.id LIMIT ?",
-            [connector, before, last, PAGE],
+            # by tasks and not by messages: each page goes on where the last one ended
+            "SELECT t.outbox_id, t.id FROM task t"
+            " WHERE t.id > ? AND t.connector = ? AND t.state = 'sent' AND EXISTS"
+            " (SELECT 1 FROM outbox o WHERE o.id = t.outbox_id AND o.kind = 'publish'"
+            " AND o.state = 'sent' AND o.due <= ?) ORDER BY t.id LIMIT ?",
+            [last, connector, before, PAGE],
         )
         if not found:
             return

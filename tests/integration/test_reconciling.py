@@ -129,6 +129,7 @@ def test_what_another_store_offered_is_left_alone(exchange, sent):
 
 def test_what_another_connector_of_ours_offered_there_is_left_alone(exchange, sent):
     exchange.do("UPDATE outbox SET connector = 'other' WHERE id = ?", sent[0])
+    exchange.do("UPDATE task SET connector = 'other' WHERE outbox_id = ?", sent[0])
     drift = reconciling(exchange).reconcile("memory", MEND)
     assert counts(drift) == {}
     assert exchange.market.withdrawn == set()
