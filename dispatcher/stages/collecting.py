@@ -100,6 +100,7 @@ class Collecting:
         self._circuits = Circuits({}, clock)
         self._turns = Turns()
         self._looked: dict[str, int] = {}
+        self._strange = set(self._markets)  # markets whose quarantine may be full
         self._log = get_logger("collecting")
 
     def tick(self, epoch: int) -> int:
@@ -133,11 +134,7 @@ class Collecting:
     def _turn(self, name: str, epoch: int) -> int:
         """Collect from one market; what can not be written down is its own fault."""
         self._looked[name] = self._clock()
-        with self._store.read() as tx:
-            waiting = rows.count_strange(tx, name, MOST_STRANGE)
-        if waiting >= MOST_STRANGE:
-            self._circuits.rest(name, REST)
-            self._log.warning("quarantine-full", connector=name, waiting=waiting)
+        if name in self._strange and self._is_flooded(name):
             return 0
         try:
             return self._collect(name, epoch)
@@ -146,6 +143,17 @@ class Collecting:
         except Exception as error:  # noqa: BLE001 - one market stops no other
             self._failed(name, error)
             return 0
+
+    def _is_flooded(self, name: str) -> bool:
+        """Whether so much waits to be looked at that the market has to wait as well."""
+        with self._store.read() as tx:
+            waiting = rows.count_strange(tx, name, MOST_STRANGE)
+        if waiting < MOST_STRANGE:
+            self._strange.discard(name)  # until something more is set aside
+            return False
+        self._circuits.rest(name, REST)
+        self._log.warning("quarantine-full", connector=name, waiting=waiting)
+        return True
 
     def _collect(self, name: str, epoch: int) -> int:
         market, kept = self._markets[name], 0
@@ -288,6 +296,7 @@ class Collecting:
             rows.end_tasks(tx, returned, "returned")
         fresh = rows.add_strange(tx, sorted_.strange.values())
         if fresh:
+            self._strange.add(name)
             # by ids only: what was said stays in the quarantine
             detail: dict[str, int | str] = {"connector": name, "new": fresh}
             for number, task_id in list(sorted_.refused.items())[:20]:
