@@ -51,7 +51,8 @@ def pseudonym(key: bytes, kind: str, value: str | bytes) -> str:
     key : bytes
         The store's pseudonym key.
     kind : str
-        One letter, the sort of thing: ``r`` record, ``s`` subject, ``v`` place.
+        One letter, the sort of thing: ``r`` record, ``s`` subject, ``v`` place,
+        ``f`` functions of a version.
         The name begins with it, and equal values of two kinds get unrelated names.
     value : str or bytes
         The thing's own key, never shown.

@@ -183,7 +183,8 @@ def _filled(
         if gap.replay:
             assert target.shipped is not None
             lines = shipped_lines(target.shipped, store=store_id(store))
-            replayed = replay(tx, lines, at=clock())
+            key = store.key("pseudonym-key")
+            replayed = replay(tx, lines, at=clock(), key=key)
     if gap.shown_since is not None:
         assumed, recused = assume_shown(store, gap.shown_since, clock())
     erased = in_doubt(store, target.erasures, clock)

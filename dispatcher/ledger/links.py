@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dispatcher import keys
 from dispatcher.errors import Invalid
 from dispatcher.ledger.lines import canonical
 from dispatcher.store import relations as rows
@@ -71,6 +72,31 @@ class Beside:
         }
         mine = {name: told.row(name).levels for name, told in self.told.items()}
         return known != mine or links_grew(tx, self.links)
+
+
+def told_text(rows_: Sequence[TableRow], version: int, key: bytes) -> str:
+    """Functions of a version as they are shipped, with a mark that only ``key`` makes.
+
+    No line of the ledger has a digest of them, so the store marks them itself.
+    """
+    text = canonical(rows_)
+    mark = keys.pseudonym(key, "f", f"{version}:{text}")
+    return canonical({"mark": mark, "rows": rows_})
+
+
+def read_told(text: str, version: int, key: bytes) -> list[TableRow]:
+    """Read functions that :func:`told_text` wrote for this version under this key.
+
+    Raises
+    ------
+    ValueError
+        They are others, of another version, or another store's.
+    """
+    found = json.loads(text)
+    rows_ = [TableRow._make(row) for row in found["rows"]]
+    if told_text(rows_, version, key) != text:
+        raise ValueError("the functions do not bear their mark")
+    return rows_
 
 
 def read_levels(rows_: Iterable[tuple[str, str]]) -> dict[str, Levels]:

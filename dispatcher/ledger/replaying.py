@@ -18,6 +18,7 @@ from dispatcher.errors import LedgerBroken
 from dispatcher.ledger import summaries
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import adversary_name, canonical, line_hash
+from dispatcher.ledger.links import read_levels, read_told
 from dispatcher.ledger.shipping.segments import ShippedLine
 from dispatcher.ledger.standing import current_policy
 from dispatcher.model import SYSTEM_CHAIN
@@ -33,6 +34,7 @@ from dispatcher.store import replaying as rows
 from dispatcher.store.ledger import ChainRow, PolicyRow
 from dispatcher.store.rule_tables import TableRow
 from dispatcher.store.transaction import Tx
+from policies.asks import unsupported
 from policies.document import parse
 
 _OWN: Final = frozenset({"chain", "seq", "prev", "kind", "at", "policy", "hash"})
@@ -41,7 +43,7 @@ _OWN: Final = frozenset({"chain", "seq", "prev", "kind", "at", "policy", "hash"}
 Members = dict[str, Any]
 
 
-def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int) -> int:
+def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int, key: bytes) -> int:
     """Book the lines that a store lacks.
 
     Parameters
@@ -53,6 +55,8 @@ def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int) -> int:
         :func:`dispatcher.ledger.shipping.shipped_lines`.
     at : int
         Now: when values that were lost were found to be.
+    key : bytes
+        The store's pseudonym key: functions of rules bear a mark made with it.
 
     Returns
     -------
@@ -66,7 +70,7 @@ def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int) -> int:
         what it is about is not there. Nothing may be kept: let the error end the
         transaction.
     """
-    replaying = _Replay(tx, at)
+    replaying = _Replay(tx, at, key)
     for line in lines:
         replaying.gather(line)
     return replaying.book()
@@ -75,8 +79,8 @@ def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int) -> int:
 class _Replay:
     """One replay under way."""
 
-    def __init__(self, tx: Tx, at: int) -> None:
-        self.tx, self.at = tx, at
+    def __init__(self, tx: Tx, at: int, key: bytes) -> None:
+        self.tx, self.at, self.key = tx, at, key
         self.heads = {chain.name: chain for chain in ledger.all_chains(tx)}
         self.known = {name: chain.seq for name, chain in self.heads.items()}
         self.newer: dict[str, deque[bytes]] = defaultdict(deque)
@@ -229,10 +233,22 @@ class _Replay:
         ledger.put_policy(
             self.tx, PolicyRow(version, policy.name, source, digest, line["at"])
         )
+        functions = self._functions(line, version)
+        levels = read_levels((row.property, row.levels) for row in functions)
+        if unsupported(policy, levels):
+            raise _broken(line, "the functions of its rules are not with it")
+        rule_tables.add(self.tx, version, functions)
+
+    def _functions(self, line: Members, version: int) -> list[TableRow]:
         told = self._text(line, "functions")
-        if told is not None:
-            functions = [TableRow._make(row) for row in json.loads(told)]
-            rule_tables.add(self.tx, version, functions)
+        if told is None:
+            return []
+        try:
+            return read_told(told.decode(), version, self.key)
+        except (ValueError, KeyError, TypeError):
+            raise _broken(
+                line, "functions of rules are not as this store kept them"
+            ) from None
 
     def _keys(self, line: Members) -> None:
         again = self._text(line, "keys-again")

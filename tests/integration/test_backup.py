@@ -1,5 +1,6 @@
 """Backup and restore: what is kept, what is refused, and that nothing is forgotten."""
 
+import json
 import os
 import shutil
 import struct
@@ -31,7 +32,8 @@ from dispatcher.errors import (
 from dispatcher.keyring import make_keyring
 from dispatcher.ledger import summaries
 from dispatcher.ledger.extras import unburn
-from dispatcher.ledger.links import Told
+from dispatcher.ledger.lines import canonical
+from dispatcher.ledger.links import Told, told_text
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.shipping import attach
 from dispatcher.store import lease, open_store, pause, schema
@@ -471,7 +473,9 @@ def test_what_no_ledger_knows_holds_everything_until_somebody_has_looked(
             assert tx.value("SELECT min(invite) FROM account") > 2  # no old link counts
 
 
-def test_functions_of_rules_are_replayed_with_their_version(case, tmp_path):
+@pytest.fixture
+def mine(case, tmp_path):
+    """The case, backed up before a version came whose rule is a user's function."""
     keep(case, tmp_path)
     asked = [frozenset(held) for held in ((), "a", "b", "ab")]
     levels = {held: Fraction(len(held), 2) for held in asked}
@@ -481,6 +485,35 @@ def test_functions_of_rules_are_replayed_with_their_version(case, tmp_path):
         functions={"mine": Told("plugin:mine", "0" * 64, levels)},
     )
     case.book(("x/ann", "r2.a"))
+    return case
+
+
+@pytest.mark.parametrize("how", ["cut out", "changed", "of another version"])
+def test_functions_of_rules_that_are_not_the_stores_own_are_not_replayed(
+    mine, tmp_path, how
+):
+    """No line has a digest of them: a smaller f would let more be shown."""
+    (file,) = (tmp_path / "shipped").glob("*.jsonl")
+    lines = file.read_text().splitlines(keepends=True)
+    (at,) = [i for i, x in enumerate(lines) if x.startswith('{"attached":"functions"')]
+    if how == "cut out":
+        del lines[at]
+    elif how == "changed":
+        lines[at] = lines[at].replace("1/2", "1/3")
+    else:
+        told = json.loads(lines[at])
+        rows = json.loads(told["text"])["rows"]
+        told["text"] = told_text(rows, 1, mine.store.key("pseudonym-key"))
+        lines[at] = canonical(told) + "\n"
+    assert "".join(lines) != file.read_text()
+    file.write_text("".join(lines))
+    with pytest.raises(LedgerBroken, match="can not be replayed"):
+        back(mine, tmp_path, Gap(replay=True))
+    assert not (tmp_path / "restored.db").exists()
+
+
+def test_functions_of_rules_are_replayed_with_their_version(mine, tmp_path):
+    case = mine
     back(case, tmp_path, Gap(replay=True))
     with open_store(tmp_path / "restored.db") as restored:
         assert told(restored) == told(case.store)

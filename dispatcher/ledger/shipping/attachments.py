@@ -24,7 +24,7 @@ _AGAIN: Final = {"keys-again": "keys"}
 """Other names of what is attached."""
 
 _FREE: Final = {("policy", "functions")}
-"""What is attached without a digest."""
+"""What is attached without a digest: the store marks it (:func:`.links.told_text`)."""
 
 
 class Attachments:

@@ -235,7 +235,15 @@ class Shipper:
             return
         parts: list[str] = []
         size = 0
-        told = shippable(tx, chain.id, chain.name, after=seq, prev=prev, last=chain.seq)
+        told = shippable(
+            tx,
+            chain.id,
+            chain.name,
+            after=seq,
+            prev=prev,
+            last=chain.seq,
+            key=self._store.key("pseudonym-key"),
+        )
         for text, number, own in told:
             parts.append(text)
             size += len(text)

@@ -8,6 +8,7 @@ from typing import Final
 from dispatcher.keys import entry_name
 from dispatcher.ledger.chains import SYSTEM, whole_line
 from dispatcher.ledger.lines import ExposureForm, canonical
+from dispatcher.ledger.links import told_text
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import audit, keylines, ledger, rule_tables
 from dispatcher.store.audit import LineRow
@@ -65,30 +66,37 @@ def _form(row: LineRow, chain: str) -> ExposureForm:
 
 
 def shippable(
-    tx: Tx, chain_id: int, chain: str, *, after: int, prev: str, last: int
+    tx: Tx, chain_id: int, chain: str, *, after: int, prev: str, last: int, key: bytes
 ) -> Iterator[tuple[str, int, str]]:
-    """Tell lines as they are shipped: text with LFs and attachments, number, hash."""
+    """Tell lines as they are shipped: text with LFs and attachments, number, hash.
+
+    ``key`` is the store's pseudonym key.
+    """
     rows = audit.lines_up_to(tx, chain_id, last, after=after)
     for row, text, line in told(rows, chain, prev):
         before = ""
         if chain_id == SYSTEM_CHAIN and line is not None:
             assert chain == SYSTEM
-            before = _attachments(row.seq, _attached(tx, row, line))
+            before = _attachments(row.seq, _attached(tx, row, line, key))
         yield f"{before}{text}\n", row.seq, row.hash.hex()
 
 
-def _attached(tx: Tx, row: LineRow, line: Mapping[str, object]) -> dict[str, bytes]:
+def _attached(
+    tx: Tx, row: LineRow, line: Mapping[str, object], key: bytes
+) -> dict[str, bytes]:
     if row.kind == "policy":
         policy = ledger.policy_row(tx, int(str(line["version"])))
         if policy is None:
             return {}
+        found = {"policy": policy.source}
         functions = rule_tables.of_version(tx, policy.version)
-        told = {"functions": canonical(functions).encode()} if functions else {}
-        return {"policy": policy.source, **told}
+        if functions:
+            found["functions"] = told_text(functions, policy.version, key).encode()
+        return found
     if row.kind == "keys":
-        found = keylines.line(tx, row.seq)
-        if found is not None:
-            keys, relations, repeats = found
+        load = keylines.line(tx, row.seq)
+        if load is not None:
+            keys, relations, repeats = load
             return {"keys-again" if repeats else "keys": keys, "relations": relations}
     return {}
 
