@@ -20,6 +20,8 @@ _CLOSED: Final = (
     '<View><Text name="gone" value="$offer"/><Choices name="none" toName="gone">'
     '<Choice value="nothing to do"/></Choices></View>'
 )
+_IMPORT: Final = 8 << 20
+"""Characters of one import, if it has more than one task."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,8 @@ class Board:
             for one in tasks
             if one.token not in there
         ]  # fmt: skip
-        if missing:
-            self._api.load(project, missing)
+        for part in _parts(missing):
+            self._api.load(project, part)
         return Handle(key, name)
 
     def find(self, key: str) -> Handle | None:
@@ -172,6 +174,21 @@ class Board:
 
     def _of(self, project: int, name: str) -> Iterator[dict[str, Any]]:
         return self._api.named(project, "offer", name)
+
+
+def _parts(tasks: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Cut tasks into imports that a server takes: pictures may be large."""
+    part: list[Mapping[str, Any]] = []
+    size = 0
+    for task in tasks:
+        own = sum(len(str(column)) for column in task["data"].values())
+        if part and size + own > _IMPORT:
+            yield part
+            part, size = [], 0
+        part.append(task)
+        size += own
+    if part:
+        yield part
 
 
 def _name(key: str) -> str:

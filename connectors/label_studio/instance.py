@@ -7,7 +7,7 @@ what changed is asked by time, again a little earlier than what came last.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -57,6 +57,8 @@ MANIFEST: Final = Manifest(
 HEADER: Final = "x-dispatcher-word"
 _OVERLAP: Final = timedelta(seconds=10)
 """A change may be seen before an earlier one that was slower to be committed."""
+_ANNOTATIONS: Final = 20
+"""Read of one task; somebody who adds thousands holds up no other's."""
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -146,7 +148,7 @@ class Instance:
             return Collected(cursor)
         self._ask_to_be_called(project)
         tasks, more = self._board.changed(project, since)
-        found = [self._told(task, one) for task in tasks for one in _annotations(task)]
+        found = [one for task in tasks for one in self._annotated(task)]
         answers = tuple(one for one in found if isinstance(one, Answer))
         strange = tuple(one for one in found if isinstance(one, Quarantined))
         last = moment_of(tasks[-1].get("updated_at")) if tasks else None
@@ -154,6 +156,20 @@ class Instance:
             following = last if more else max(since, last - _OVERLAP)
             cursor = following.isoformat()
         return Collected(cursor, answers, strange, more)
+
+    def _annotated(
+        self, task: Mapping[str, Any]
+    ) -> Iterator[Answer | Quarantined | None]:
+        """Read the annotations of a task: any user may add any number of them."""
+        listed = sorted(_annotations(task), key=lambda one: int(one["id"]))
+        for one in listed[:_ANNOTATIONS]:
+            yield self._told(task, one)
+        if len(listed) > _ANNOTATIONS:
+            yield Quarantined(
+                f"{task.get('id')}:more",
+                f"task {task.get('id')}",
+                f"it has more than {_ANNOTATIONS} annotations, the others are left there",
+            )
 
     def _told(
         self, task: Mapping[str, Any], brief: Mapping[str, Any]

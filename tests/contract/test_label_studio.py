@@ -139,6 +139,38 @@ def test_an_answer_of_ten_megabytes_is_set_aside_and_holds_up_no_other(server, o
     assert "too large" in strange.reason
 
 
+def test_one_task_with_countless_annotations_holds_up_no_other(server, outside):
+    market = outside.open(content="there")
+    items = (field_of("t1"), field_of("t2"))
+    market.publish(Offer("k1", audience="crowd", items=items))
+    first = outside.live()[0]["id"]
+    for number in range(500):
+        server.annotate(first, {"result": [wrote(f"v{number}")]})
+    outside.write("t2", "eight")
+    server.asked.clear()
+    found = market.collect("")
+    assert [one.value for one in found.answers] == [
+        *(f"v{number}" for number in range(20)),
+        "eight",
+    ]
+    assert len(server.asked) < 30
+    (strange,) = found.quarantined
+    assert "more than 20" in strange.reason
+
+
+def test_large_pictures_go_in_several_imports_and_are_one_offer(server, outside):
+    market = outside.open(content="there")
+    items = tuple(
+        Item(f"t{n}", field_of().form, b"\x89PNG" + b"x" * (2 << 20), "image/png")
+        for n in range(5)
+    )
+    market.publish(Offer("k1", audience="crowd", items=items))
+    imports = [path for _, path in server.asked if path.endswith("/import")]
+    assert len(imports) == 2  # three of 2.7 MiB in base64 fit one
+    assert len(outside.live()) == 5
+    assert market.find("k1") is not None
+
+
 def test_more_changes_of_one_moment_than_fit_a_page_come_in_whole(server, outside):
     market = outside.open(content="there")
     for name in range(3):
