@@ -758,7 +758,8 @@ class Payment(SQLModel, table=True):
         _states("payment"),
         CheckConstraint("kind IN ('reward','field')", name="kind"),
         CheckConstraint("amount >= 0 AND fee >= 0", name="amount"),
-        Index(None, "state", "connector"),
+        # In the order of the looks, which page through a state; with what is counted.
+        Index(None, "state", "kind", "about", "connector"),
         Index(None, "account_id", "kind"),
         Index(None, "piece"),
         Index(None, "run_id"),

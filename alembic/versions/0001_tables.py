@@ -632,7 +632,9 @@ def _money() -> None:
         ),
     )
     op.create_index(
-        "ix_payment_state_payment_connector", "payment", ["state", "connector"]
+        "ix_payment_state_payment_kind_payment_about_payment_connector",
+        "payment",
+        ["state", "kind", "about", "connector"],
     )
     op.create_index(
         "ix_payment_account_id_payment_kind", "payment", ["account_id", "kind"]

@@ -115,6 +115,7 @@ class PayingStage:
         self._circuits = Circuits(paces, clock)
         self._turns = Turns()
         self._again = 0
+        self._late_after = 0  # how far the look at what came in late has come
         self._log = get_logger("paying")
 
     def tick(self, epoch: int) -> int:
@@ -134,10 +135,10 @@ class PayingStage:
             if not purse.budgets(tx):
                 return 0
         moved, began = 0, self._clock()
-        if began >= self._again:
+        if not self._again - LOOK <= began < self._again:  # the clock may be set back
             moved = committed(self._store, lambda tx: self._keep_books(tx, epoch))
             ended = self._clock()
-            self._again = ended + REST * (ended - began)
+            self._again = ended + min(LOOK, REST * (ended - began))
         awake = [name for name in self._markets if not self._circuits.rests(name)]
         return moved + self._turns.take(awake, lambda name: self._pay(name, epoch))
 
@@ -156,7 +157,7 @@ class PayingStage:
             moved += 1
         for piece in rows.ended_pieces(tx, now, BATCH):
             moved += _settle_piece(tx, piece, now)
-        late = rows.late_fields(tx, now, BATCH)
+        late, self._late_after = rows.late_fields(tx, now, self._late_after, BATCH)
         moved += sum(_take_again(tx, row, now) for row in late)
         earned = rows.earned_fields(tx, now, now - PATIENCE, BATCH)
         purse.move(tx, earned, "due", now=now)

@@ -14,6 +14,9 @@ from dispatcher.store.money import COLUMNS, PaymentRow, lock_payments, move
 from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
 
+PAGE: Final = 2000
+_LAST: Final = 2**63 - 1
+
 _FIELDS: Final = (
     f"SELECT {COLUMNS} FROM payment p JOIN task t ON t.id = p.about"
     " LEFT JOIN answer a ON a.task_id = t.id WHERE p.kind = 'field'"
@@ -36,14 +39,44 @@ def lost_fields(tx: Tx, limit: int) -> list[PaymentRow]:
     )
 
 
-def late_fields(tx: Tx, now: int, limit: int) -> list[PaymentRow]:
-    """Released for fields that were answered after all."""
-    return _found(
-        tx,
-        f"{_FIELDS} AND p.state = 'released' AND p.due <= ?"
-        " AND t.state = 'answered' AND a.valid = 1" + _TAIL,
-        [now, limit],
+def late_fields(
+    tx: Tx, now: int, after: int, limit: int, *, page: int = PAGE
+) -> tuple[list[PaymentRow], int]:
+    """Released for fields that were answered after all, of the next page of them.
+
+    What was released stays so for ever, mostly: all of it is looked at in turn.
+
+    Parameters
+    ----------
+    tx : Tx
+    now : int
+    after : int
+        Where the page before ended; 0 begins anew.
+    limit : int
+    page : int
+        Released payments that are looked at.
+
+    Returns
+    -------
+    list of PaymentRow
+    int
+        Where this page ends; 0 for the last.
+    """
+    last = tx.value(
+        "SELECT about FROM payment WHERE state = 'released' AND kind = 'field'"
+        " AND about > ? ORDER BY about LIMIT 1 OFFSET ?",
+        [after, page],
     )
+    end = _LAST if last is None else int(last)
+    found = _found(
+        tx,
+        f"{_FIELDS} AND p.state = 'released' AND p.about > ? AND p.about <= ?"
+        " AND p.due <= ? AND t.state = 'answered' AND a.valid = 1" + _TAIL,
+        [after, end, now, limit],
+    )
+    if len(found) == limit:
+        end = found[-1].about
+    return found, 0 if end == _LAST else end
 
 
 def earned_fields(tx: Tx, now: int, before: int, limit: int) -> list[PaymentRow]:
@@ -82,6 +115,7 @@ def ended_pieces(tx: Tx, now: int, limit: int) -> list[PaymentRow]:
     return _found(
         tx,
         f"SELECT {COLUMNS} FROM payment p WHERE p.kind = 'reward' AND p.due <= ?"
+        " AND p.state IN ('reserved', 'released', 'held', 'unknown')"  # by the index
         " AND (p.state IN ('reserved', 'held', 'unknown') AND p.progress IN"
         " ('gone', 'approved', 'rejected') OR p.state = 'reserved' AND p.progress = 'submitted'"
         " OR p.state = 'released' AND p.progress IN ('submitted', 'approved'))"
@@ -171,11 +205,14 @@ class ToldRow(NamedTuple):
 def by_reference(
     tx: Tx, connector: str, references: Collection[str]
 ) -> dict[str, ToldRow]:
-    """Rewards of a connector by the market's names of their offers, locked."""
+    """Rewards of a connector by the market's names of their offers, locked.
+
+    Only rewards have such a name.
+    """
     rows = tx.rows(
         "SELECT p.reference, p.about, c.name, p.submission, p.progress FROM payment p"
         " JOIN account c ON c.id = p.account_id WHERE p.connector = ?"
-        " AND p.kind = 'reward' AND p.reference = ANY(?)"
+        " AND p.reference = ANY(?)"
         " ORDER BY p.about FOR UPDATE OF p",
         [connector, sorted(set(references))],
     )
@@ -276,10 +313,11 @@ def due_bonuses(tx: Tx, connector: str, now: int, limit: int) -> list[DueRow]:
     """Bonuses of pieces whose reward is paid, locked: what their fields earned."""
     found = []
     for about, *rest, _, _ in tx.rows(
-        f"{_DUE} AND w.state = 'paid' AND EXISTS (SELECT 1 FROM payment p"
-        " WHERE p.kind = 'field' AND p.piece = w.about AND p.state = 'due'"
-        " AND p.due <= ?) ORDER BY w.about LIMIT ? FOR UPDATE OF w",
-        [connector, now, limit],
+        f"{_DUE} AND w.state = 'paid' AND w.about IN (SELECT p.piece FROM payment p"
+        " WHERE p.state = 'due' AND p.kind = 'field' AND p.connector = ?"
+        " AND p.piece IS NOT NULL AND p.due <= ?)"
+        " ORDER BY w.about LIMIT ? FOR UPDATE OF w",
+        [connector, connector, now, limit],
     ):
         fields = tx.rows(
             "SELECT about, amount, attempts FROM payment WHERE kind = 'field'"

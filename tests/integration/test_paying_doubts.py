@@ -10,6 +10,9 @@ from connectors.base import PayKind, Progress, Submission, TryLater
 from dispatcher import settlement
 from dispatcher.errors import Conflict
 from dispatcher.stages.paying import PayingStage
+from dispatcher.stages.serving import Given
+from dispatcher.store import money as purse
+from dispatcher.store import payments as rows
 from tests.contract.paying_market import PayingMarket
 from tests.integration.paying_house import PayingHouse
 from tests.integration.test_paying import planned, submitted
@@ -130,3 +133,84 @@ def test_a_field_of_a_piece_that_is_not_paid_is_not_approved_alone(house):
     with pytest.raises(Conflict, match="can not be paid through"):
         decide(house, settlement.approve, "field-1")
     assert house.payments() == {"reward-1": "refused", "field-1": "refused"}
+
+
+# -- cost: what is over is not looked at again -------------------------------------------
+
+
+class Plans:
+    """A transaction that tells by which index each statement finds its rows."""
+
+    def __init__(self, tx):
+        self._tx = tx
+        self.told = []
+
+    def rows(self, text, parameters):
+        plain = text.partition(" FOR UPDATE")[0]
+        found = self._tx.rows(f"EXPLAIN QUERY PLAN {plain}", parameters)
+        self.told += [row[-1] for row in found]
+        return self._tx.rows(text, parameters)
+
+    def value(self, text, parameters):
+        found = self.rows(text, parameters)
+        return found[0][0] if found else None
+
+
+def test_no_look_for_what_has_to_move_reads_all_payments(sqlite_store):
+    with sqlite_store.write() as tx:
+        plans = Plans(tx)
+        rows.lost_fields(plans, 9)
+        rows.late_fields(plans, 1, 0, 9)
+        rows.earned_fields(plans, 1, 1, 9)
+        rows.stranded_fields(plans, 9)
+        rows.ended_pieces(plans, 1, 9)
+        rows.unsent_pieces(plans, 9)
+        rows.due_rewards(plans, "paying", 1, 9)
+        rows.due_bonuses(plans, "paying", 1, 9)
+        rows.by_reference(plans, "paying", ["r"])
+        rows.untold(plans, "paying", 1)
+        purse.piece_in_hand(tx, 1)
+    by_kind_alone = [one for one in plans.told if one.endswith("(kind=?)")]
+    whole = [one for one in plans.told if "SCAN p" in one or "SCAN w" in one]
+    assert len(plans.told) > 20
+    assert by_kind_alone + whole == []
+
+
+def test_late_answers_are_found_page_by_page_and_from_the_first_again(house):
+    house.budget(bonus=12)
+    ann, desk, tokens = planned(house, "inhouse", fields=5), house.serving(), []
+    for _ in range(5):
+        showing = desk.start(ann)
+        desk.give_back(ann, showing.token)
+        tokens.append(showing.token)
+    house.settle()
+    assert set(house.payments().values()) == {"released"}
+    for token in tokens[1], tokens[4]:
+        desk.answer(ann, token, Given({"answer": "36"}))
+    found, after = [], 0
+    with house.store.write() as tx:
+        for _ in range(6):
+            late, after = rows.late_fields(tx, house.clock(), after, 9, page=2)
+            found.append([row.about for row in late])
+        full, rest = rows.late_fields(tx, house.clock(), 0, 1)
+    assert found == [[2], [5]] * 3
+    assert ([row.about for row in full], rest) == ([2], 2)
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_clock_that_jumps_while_the_books_are_kept_does_not_stop_them(
+    house, clock, monkeypatch, days
+):
+    house.budget()
+    kept = []
+
+    def keep(*_):
+        kept.append(clock())
+        clock.advance(seconds=86_400 * days)
+        return 0
+
+    monkeypatch.setattr(PayingStage, "_keep_books", keep)
+    house.paying.tick(house.epoch)
+    clock.advance(seconds=30 if days > 0 else -86_400)
+    house.paying.tick(house.epoch)
+    assert len(kept) == 2
