@@ -113,6 +113,7 @@ class _Found:
     """What was found so far."""
 
     withdrawn: set[int]  # messages that were taken back
+    back: dict[int, Posted] = field(default_factory=dict)  # to be taken back now
     listed: int = 0
     there: array[int] = field(default_factory=lambda: array("q"))
     counts: Counter[str] = field(default_factory=Counter)
@@ -123,6 +124,12 @@ class _Found:
         named = self.examples.setdefault(kind, [])
         if len(named) < _NAMED:
             named.append(what)
+
+    def take_back(self, kind: str, number: int, one: Posted) -> None:
+        """Note what is to be withdrawn, once: it may lie on two pages."""
+        if number not in self.back:
+            self.back[number] = one
+            self.note(kind, one.reference)
 
 
 class Reconciling:
@@ -220,6 +227,9 @@ class Reconciling:
                 f"the pages that {name} lists have no end",
                 fix="tell the connector's author",
             )
+        # Not while it is listed: where it is deleted the pages behind would move up, and
+        # what they begin with be passed over and taken for gone.
+        self._withdraw(name, found, how)
         doubtful = self._look_for_gone(name, began, found, how)
         drift = Drift(
             found.listed,
@@ -254,24 +264,21 @@ class Reconciling:
                 found.note("arrived", f"outbox#{number}")
                 given_up.append(number)
             elif one.open and (row is None or row.state == "cancelled"):
-                self._withdraw(name, "unknown", one, found, how)
+                found.take_back("unknown", number, one)
             elif one.open and number in found.withdrawn:
-                self._withdraw(name, "unwithdrawn", one, found, how)
+                found.take_back("unwithdrawn", number, one)
         if how.mend and given_up:
             now = self._clock()
             self._write(lambda tx: queue.revive(tx, given_up, now), how.epoch)
 
-    def _withdraw(
-        self, name: str, kind: str, one: Posted, found: _Found, how: Mending
-    ) -> None:
-        found.note(kind, one.reference)
-        if not how.mend:
-            return
-        try:
-            with meters.calling(name):
-                self._markets[name].withdraw(Handle(one.key, one.reference))
-        except Rejected:
-            found.note("refused", one.reference)
+    def _withdraw(self, name: str, found: _Found, how: Mending) -> None:
+        """Take back what is not to lie there."""
+        for one in found.back.values() if how.mend else ():
+            try:
+                with meters.calling(name):
+                    self._markets[name].withdraw(Handle(one.key, one.reference))
+            except Rejected:
+                found.note("refused", one.reference)
 
     def _look_for_gone(
         self, name: str, began: int, found: _Found, how: Mending

@@ -118,6 +118,28 @@ def test_what_a_forgotten_life_of_this_store_offered_is_withdrawn(exchange, sent
     assert not reconciling(exchange).reconcile("memory", MEND).differs
 
 
+class Deleting(Memory):
+    """What is withdrawn is gone from its list, and the pages behind move up."""
+
+    def withdraw(self, handle):
+        del self.offers[handle.key]
+
+
+def test_what_moves_up_in_the_list_by_a_withdrawal_is_not_gone(store, clock):
+    market = Deleting()
+    lost = [keys.offer_key(store.key("task-key"), 10**15 + n) for n in range(4)]
+    for key in lost:
+        put(market, key)
+    exchange = Exchange(Case(store), clock, market)
+    exchange.workers("ann")
+    exchange.case.load(*((f"r{n}", f"p{n}", 1, "abcd") for n in range(9)))
+    exchange.book(*(("ann", f"r{n}.a") for n in range(9)), per_message=1)
+    exchange.sending().tick(exchange.epoch)
+    clock.advance(seconds=3600)
+    assert counts(reconciling(exchange).reconcile("memory", MEND)) == {"unknown": 4}
+    assert len(market.offers) == 9
+
+
 def test_what_another_store_offered_is_left_alone(exchange, sent):
     put(exchange.market, keys.offer_key(b"k" * 32, sent[0]))
     put(exchange.market, "somebody's own")
