@@ -50,7 +50,7 @@ class Api:
             )
             users = iter(() if found is None else (self._rest.thing(found),))
         else:
-            users = self._every("users/")
+            users = self.every("users")
         for user in users:
             if user["username"] == name and user["is_active"]:
                 return int(user["id"])
@@ -61,8 +61,12 @@ class Api:
         )
 
     def every(self, kind: str) -> Iterator[dict[str, Any]]:
-        """Give all projects or batches, closed ones too."""
-        return self._every(f"{kind}/")
+        """Give all projects, batches (closed ones too) or users."""
+        for number in range(1, _MOST_PAGES):
+            results, more = self.page(kind, number)
+            yield from results
+            if not more:
+                return
 
     def read(self, kind: str, number: str) -> dict[str, Any] | None:
         """Read one project or batch; None for one that is gone."""
@@ -70,8 +74,14 @@ class Api:
         return None if told is None else self._rest.thing(told)
 
     def page(self, kind: str, number: int) -> tuple[list[dict[str, Any]], bool]:
-        """Give one page of projects or batches, and whether one follows."""
-        return self._page(f"{kind}/", number)
+        """Give one page, and whether one follows; one past the last is empty."""
+        told = self._rest.ask("GET", f"{kind}/?page={number}", missing=True)
+        if told is None:
+            return [], False
+        if isinstance(told, list):  # a server without pages
+            return [self._rest.thing(one) for one in told], False
+        page_of = self._rest.thing(told)
+        return list(page_of["results"]), bool(page_of.get("next"))
 
     def create(self, kind: str, told: Mapping[str, Any]) -> dict[str, Any]:
         """Create a project or a batch; Turkle makes a second one if asked again."""
@@ -112,20 +122,3 @@ class Api:
     def close(self) -> None:
         """Close what is kept open."""
         self._rest.close()
-
-    def _every(self, path: str) -> Iterator[dict[str, Any]]:
-        for number in range(1, _MOST_PAGES):
-            results, more = self._page(path, number)
-            yield from results
-            if not more:
-                return
-
-    def _page(self, path: str, number: int) -> tuple[list[dict[str, Any]], bool]:
-        """Give a page; one that is past the last is empty."""
-        told = self._rest.ask("GET", f"{path}?page={number}", missing=True)
-        if told is None:
-            return [], False
-        if isinstance(told, list):  # a server without pages
-            return [self._rest.thing(one) for one in told], False
-        page_of = self._rest.thing(told)
-        return list(page_of["results"]), bool(page_of.get("next"))

@@ -220,6 +220,24 @@ def test_turkle_holds_no_secret_and_no_token_of_ours(clean, offer):
         assert secret not in text
 
 
+def test_all_batches_are_listed_once_and_not_for_each_offer(clean):
+    listed = []
+    real = Api.page
+
+    def page(self, kind, number):
+        listed.append(kind)
+        return real(self, kind, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Api, "page", page)
+        market = open_at(clean)
+        for number in range(4):
+            offer = Offer(f"k{number}", account="ann", items=(Item("t1"),), link=LINK)
+            assert market.find(offer.key) is None
+            assert market.publish(offer) == market.find(offer.key)
+    assert sorted(listed) == ["batches", "projects"]
+
+
 BOB = Stranger("bob", PASSWORD)
 
 
