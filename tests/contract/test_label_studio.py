@@ -161,12 +161,12 @@ def test_one_task_with_countless_annotations_holds_up_no_other(server, outside):
 def test_large_pictures_go_in_several_imports_and_are_one_offer(server, outside):
     market = outside.open(content="there")
     items = tuple(
-        Item(f"t{n}", field_of().form, b"\x89PNG" + b"x" * (2 << 20), "image/png")
+        Item(f"t{n}", field_of().form, b"\x89PNG" + b"x" * 2_000_000, "image/png")
         for n in range(5)
     )
     market.publish(Offer("k1", audience="crowd", items=items))
     imports = [path for _, path in server.asked if path.endswith("/import")]
-    assert len(imports) == 2  # three of 2.7 MiB in base64 fit one
+    assert len(imports) == 2  # three of 2.7 MB in base64 fit 8 MiB
     assert len(outside.live()) == 5
     assert market.find("k1") is not None
 
