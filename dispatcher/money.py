@@ -315,6 +315,31 @@ def hand_out(tx: Tx, task: FieldRow, now: int) -> bool:
     return rows.reserve(tx, held, [wanted], now=now, actor=ACTOR) is not None
 
 
+def hand_out_again(tx: Tx, task_id: int, account_id: int, now: int) -> bool:
+    """Take what a field earns that is shown once more, if it was given back.
+
+    It is paid with the piece of work that its worker has open by now.
+
+    Returns
+    -------
+    bool
+        False: there is no money for it, and it must not be shown.
+    """
+    piece = rows.piece_in_hand(tx, account_id)
+    if piece is None and rows.had_pieces(tx, account_id):
+        return False
+    before = rows.lock_payments(tx, "field", [task_id]).get(task_id)
+    if before is None:
+        return True
+    held = rows.lock_budgets(tx, [before.run_id])[before.run_id]
+    if piece is not None and piece[1] != held.currency:
+        return False
+    if piece is not None and piece[0] != before.piece:
+        rows.put_into_piece(tx, before, piece[0])
+    taken = before.state in rows.TAKES
+    return taken or rows.reserve(tx, held, [before], now=now, actor=ACTOR) is not None
+
+
 def shut_runs(tx: Tx, account_id: int, now: int) -> frozenset[int] | None:
     """Runs of which an account can be shown nothing on our page, for want of money.
 

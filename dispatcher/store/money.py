@@ -328,6 +328,14 @@ def piece_in_hand(tx: Tx, account_id: int) -> tuple[int, str] | None:
     return None if row is None else (int(row[0]), str(row[1]))
 
 
+def put_into_piece(tx: Tx, row: PaymentRow, piece: int) -> None:
+    """Have a field paid with another piece of work than it was first shown in."""
+    tx.execute(
+        "UPDATE payment SET piece = ? WHERE kind = ? AND about = ?",
+        [piece, row.kind, row.about],
+    )
+
+
 def had_pieces(tx: Tx, account_id: int) -> bool:
     """Whether an account was ever offered a paid piece of work."""
     text = "SELECT 1 FROM payment WHERE account_id = ? AND kind = 'reward' LIMIT 1"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from dispatcher.store.money import COLUMNS, PaymentRow, lock_payments, move
+from dispatcher.store.money import COLUMNS, DAY, PaymentRow, lock_payments, move
 from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
 
@@ -158,8 +158,9 @@ class Work(NamedTuple):
 def work_in(tx: Tx, piece: PaymentRow) -> Work:
     """What an account did since a piece of work was offered to it.
 
-    An account has one piece open at a time, so what it does then is done in it. Made-up
-    questions are work too: who was asked nothing else has done it.
+    An account has one piece open at a time, so what it does then is done in it, also to
+    a field that it was shown the day before. Made-up questions are work too: who was
+    asked nothing else has done it.
     """
     row = tx.one(
         "SELECT coalesce(sum(CASE WHEN t.state = 'shown' THEN 1 ELSE 0 END), 0),"
@@ -170,8 +171,16 @@ def work_in(tx: Tx, piece: PaymentRow) -> Work:
         " THEN 1 ELSE 0 END), 0)"
         " FROM task t LEFT JOIN answer a ON a.task_id = t.id"
         " LEFT JOIN result r ON r.entry_id = t.entry_id"
-        " WHERE t.account_id = ? AND t.created_at >= ?",
-        2 * [piece.account_id, piece.created_at],
+        " WHERE t.account_id = ? AND t.created_at >= ?"
+        " AND (t.created_at >= ? OR t.state = 'shown' OR a.at >= ?)",
+        [
+            piece.account_id,
+            piece.created_at,
+            piece.account_id,
+            piece.created_at - DAY,
+            piece.created_at,
+            piece.created_at,
+        ],
     )
     assert row is not None, "a sum has a row"
     return Work(*map(int, row))

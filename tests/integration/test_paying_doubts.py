@@ -135,6 +135,59 @@ def test_a_field_of_a_piece_that_is_not_paid_is_not_approved_alone(house):
     assert house.payments() == {"reward-1": "refused", "field-1": "refused"}
 
 
+# -- a field that is shown once more -----------------------------------------------------
+
+
+def test_a_field_whose_money_was_given_back_is_shown_again_only_for_money(house, clock):
+    house.budget(cap=12, bonus=12)
+    fields = [house.record(n, age="36")["age"] for n in (1, 2)]
+    ann, bob = (house.account(name, "inhouse") for name in ("ann", "bob"))
+    house.plan((ann, fields[:1]), (bob, fields[1:]))
+    desk = house.serving(lease=60)
+    first = desk.start(ann)
+    clock.advance(seconds=61)
+    house.expire()
+    house.settle()
+    assert (house.taken(), desk.start(bob) is None) == ((0, 0), False)
+    assert desk.start(ann) is None
+    house.budget(cap=24, bonus=12)
+    again = desk.start(ann)
+    assert again.token == first.token
+    assert house.taken() == (24, 0)
+    house.check_books()
+
+
+@pytest.mark.parametrize("bonus", [0, 12])
+def test_a_field_of_an_earlier_piece_is_paid_with_the_one_it_is_answered_in(
+    house, clock, bonus
+):
+    house.budget(bonus=bonus)
+    ann = planned(house, fields=3)
+    house.offer()
+    house.work(ann)
+    desk = house.serving(lease=60)
+    first = desk.start(ann)
+    clock.advance(seconds=61)
+    house.expire()
+    house.hand_in("ann")
+    for _ in range(3):
+        house.settle()
+    assert desk.start(ann) is None  # between two pieces of work
+    clock.advance(seconds=3601)
+    house.lead()
+    house.offer()
+    again = desk.start(ann)
+    assert again.token == first.token
+    desk.answer(ann, again.token, Given({"answer": "36"}))
+    house.hand_in("ann", 1)
+    for _ in range(3):
+        house.settle()
+    assert set(house.payments().values()) == {"paid"}
+    paid = PayingMarket(house.outside).paid_to("ann")
+    assert sum(paid) == Decimal("2.40") + 2 * Decimal(bonus) / 100
+    house.check_books()
+
+
 # -- cost: what is over is not looked at again -------------------------------------------
 
 

@@ -351,6 +351,8 @@ class Desk:
             assert force is not None  # something was missed of it
             if decide(tx, force, last.entry_id, who.account_id).refusal is not None:
                 return None
+            if not money.hand_out_again(tx, last.id, who.account_id, now):
+                return None
             showing = self.showing(tx, self.lease(tx, last, now), now)
         meters.count_moves([(last.state, "shown", last.connector)])
         return showing
