@@ -401,6 +401,37 @@ def test_gold_looks_like_a_real_field(house):
         assert not one.of_test
 
 
+@pytest.mark.parametrize("made_up", [True, False])
+def test_a_draft_is_kept_to_the_last_moment_gold_or_not(house, clock, made_up):
+    ann = planned(house, records=30)
+    gold(house, 30)
+    serving = house.serving(gold=0.5 if made_up else 0)
+    showing = first_gold(house, serving, ann) if made_up else serving.start(ann)
+    clock.now += 599_500_000
+    assert serving.save_draft(ann, showing.token, {"answer": "x"})
+    clock.now += 500_000
+    assert not serving.save_draft(ann, showing.token, {"answer": "xy"})
+
+
+@pytest.mark.parametrize("made_up", [True, False])
+@pytest.mark.parametrize(
+    "stop",
+    [
+        "UPDATE account SET state = 'stopped'",
+        "INSERT INTO pause (scope, reason, at) VALUES ('all', 'x', 1)",
+        "INSERT INTO pause (scope, reason, at) VALUES ('connector:inhouse', 'x', 1)",
+    ],
+)
+def test_what_ran_out_is_not_given_back_under_a_stop(house, clock, made_up, stop):
+    ann = planned(house, records=30)
+    gold(house, 30)
+    serving = house.serving(gold=0.5 if made_up else 0)
+    _ = first_gold(house, serving, ann) if made_up else serving.start(ann)
+    clock.now += 601_000_000
+    house.do(stop)
+    assert serving.start(ann) is None
+
+
 def test_gold_is_never_shown_where_no_real_field_could_be(house):
     ann = house.account("ann")
     house.plan((ann, []))

@@ -144,9 +144,16 @@ class MadeUp:
         return accounts[who.account_id].adversary_id
 
     def _busy(self, tx: Tx, who: Present, now: int) -> bool:
-        """Whether the worker is out, or has something in hand."""
+        """Whether the worker is given nothing now, as the gate would say of a field.
+
+        They are out or stopped, the work is paused, or they have something in hand.
+        """
+        account = rows.account(tx, who.account_id)
+        if account is None or out(account, who.number) or account.state != "active":
+            return True
+        scopes = {"all", f"connector:{account.connector}"}
         return (
-            out(rows.account(tx, who.account_id), who.number)
+            not scopes.isdisjoint(rows.paused(tx))
             or rows.leased_task(tx, who.account_id, now) is not None
             or probes.in_hand(tx, who.account_id, now) is not None
         )
@@ -256,7 +263,8 @@ class MadeUp:
         with self._store.write() as tx:
             task = self._locked(tx, who, task_id)
             showing = self._showing(tx, task, now)
-            if showing is None or not showing.left or task.state != "shown":
+            held = task.state == "shown" and (task.leased_until or 0) > now
+            if showing is None or not held:
                 return False
             probes.save_draft(tx, task.id, compose(showing.field, form).encode())
         return True
