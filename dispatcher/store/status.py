@@ -39,10 +39,9 @@ def connectors(tx: Tx, now: int) -> list[ConnectorRow]:
         tasks.setdefault(name, {})[state] = int(count)
     doubtful: dict[str, int] = dict(
         tx.rows(
-            "SELECT t.connector, count(*) FROM task t JOIN outbox o ON o.id = t.outbox_id"
-            " WHERE o.attempts > 0 AND (t.state = 'dead' OR"
-            " (t.state = 'booked' AND o.state IN ('ready', 'leased')))"
-            " GROUP BY t.connector"
+            "SELECT t.connector, count(*) FROM outbox o JOIN task t ON t.outbox_id = o.id"
+            " WHERE o.state IN ('ready', 'leased', 'dead') AND o.attempts > 0"
+            " AND t.state IN ('booked', 'dead') GROUP BY t.connector"
         )
     )
     rests: dict[str, int] = dict(
