@@ -73,6 +73,17 @@ def test_a_plugin_that_fails_is_told_by_its_fault_alone(house):
     assert done.out == ""
 
 
+def test_who_has_left_is_offered_nothing(house, run):
+    assert run("workers", "add", "lax/zoe", "lax/ann").code == 0
+    assert run("workers", "block", "lax/zoe").code == 0
+    done = house("test", "lax", "--as", "bob")
+    assert "bob opens what is ann's" in done.out
+    assert run("workers", "block", "lax/ann").code == 0
+    done = house("test", "lax", "--as", "bob")
+    assert (done.code, done.out) == (2, "")
+    assert "no active worker" in done.err
+
+
 def test_what_was_never_tried_is_told_as_such(house):
     assert house("capabilities", "lax").out.count("not tried") == 4
 

@@ -88,10 +88,11 @@ def _first_worker(store: Store, name: str, other: str) -> str:
             account.name
             for account in accounts.all_accounts(tx)
             if account.connector == name and account.name != other
+            if account.state == "active"  # nobody who was stopped or has left
         ]
     if not found:
         raise Usage(
-            f"connector {name!r} has no worker to offer synthetic work to",
+            f"connector {name!r} has no active worker to offer synthetic work to",
             why="it is offered to one worker, and another one tries to open it",
             fix="name one: --worker ACCOUNT",
         )
