@@ -25,7 +25,8 @@ PREVIEW: Final = "ASSIGNMENT_ID_NOT_AVAILABLE"
 OFFER: Final = "o"
 MARK: Final = "k"
 _ID: Final = re.compile(r"[A-Z0-9]{1,64}")
-_NOTE: Final = re.compile(r"offer-(\S+) (\S+)")
+_NOTE: Final = re.compile(r"offer-(\S+) (\S+)(?: ([0-9a-f]+))?")
+_SHORT: Final = 16  # digits of an offer's word in a note, which has 255 characters
 _SOON: Final = 3.0
 
 
@@ -39,15 +40,23 @@ def mark(secret: bytes, offer: str, account: str) -> str:
     return opaque(secret, "arrival", offer, account)
 
 
-def note_of(key: str, account: str) -> str:
-    """Write what a HIT holds for us alone: the offer's key and whom it is for."""
-    return f"offer-{quote(key, safe='')} {quote(account, safe='')}"
+def note_of(secret: bytes, key: str, account: str) -> str:
+    """Write what a HIT holds for us alone: the offer's key, whom it is for, our word."""
+    own = word(secret, key)[:_SHORT]
+    return f"offer-{quote(key, safe='')} {quote(account, safe='')} {own}"
 
 
 def read_note(hit: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Read key and account of a HIT; None for one that we did not make."""
+    """Read key and account of a HIT; None for one that no dispatcher made."""
     found = _NOTE.fullmatch(str(hit.get("RequesterAnnotation", "")))
     return None if found is None else (unquote(found[1]), unquote(found[2]))
+
+
+def read_own(secret: bytes, hit: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Read key and account of a HIT; None for one that another dispatcher made too."""
+    note = read_note(hit)
+    kept = str(hit.get("RequesterAnnotation", ""))
+    return note if note is not None and kept == note_of(secret, *note) else None
 
 
 def is_preview(visit: Visit) -> bool:

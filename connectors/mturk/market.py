@@ -168,7 +168,7 @@ class Mturk:
                 MaxAssignments=1,
                 LifetimeInSeconds=60 * int(self._values["lifetime_minutes"]),
                 Question=question(f"{self._page}/notice?{urlencode(words)}"),
-                RequesterAnnotation=note_of(offer.key, offer.account),
+                RequesterAnnotation=note_of(self._key, offer.key, offer.account),
                 UniqueRequestToken=ours,
             )
             made(number)

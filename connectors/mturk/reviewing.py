@@ -23,7 +23,7 @@ from connectors.base import (
     Submission,
 )
 from connectors.mturk.api import Api
-from connectors.mturk.arrivals import OFFER, read_note, word
+from connectors.mturk.arrivals import OFFER, read_own, word
 from connectors.mturk.documents import answers
 from connectors.mturk.events import Events
 
@@ -80,7 +80,7 @@ class Reviewing:
         fresh: dict[str, _Standing] = {}
         more = False
         for hit in self._api.reviewable():
-            note, number = read_note(hit), str(hit["HITId"])
+            note, number = read_own(self._secret, hit), str(hit["HITId"])
             if note is None:
                 continue
             judged = hit.get("NumberOfAssignmentsCompleted")
@@ -139,7 +139,8 @@ class Reviewing:
                     submissions.append(Submission(
                         piece, number, account, _PROGRESS[one["AssignmentStatus"]], key
                     ))  # fmt: skip
-        except Rejected:  # one HIT that can not be read holds up no other
+        # one HIT that can not be read holds up no other
+        except (Rejected, LookupError, TypeError, AttributeError):
             fault = "what was handed in can not be read"
             return _Standing(judged, (), (Quarantined(number, f"HIT {number}", fault),))
         if not submissions and not strange:
@@ -156,7 +157,7 @@ class Reviewing:
         old = [
             str(hit["HITId"])
             for hit in self._api.reviewable("Reviewing")
-            if read_note(hit) and hit.get("CreationTime", now) + KEPT < now
+            if read_own(self._secret, hit) and hit.get("CreationTime", now) + KEPT < now
         ]
         for number in old:
             self._api.set_reviewing(number, revert=True)

@@ -31,6 +31,7 @@ from tests.contract.mturk_bench import (
     receipt,
     responding,
 )
+from tests.contract.mturk_server import KEY, KEY_ID
 
 BOB = "A2BOBWORKER"
 
@@ -54,6 +55,45 @@ def done(server, market, key="k1"):
     (piece,) = [one for one in market.collect("").submissions
                 if one.reference == handle.reference]  # fmt: skip
     return piece, taken
+
+
+# -- of whom it is ------------------------------------------------------------------------
+
+
+def test_what_another_dispatcher_made_in_the_account_is_left_to_it(server, clock):
+    """Put away by us, it would never be told to the one whose workers wait for pay."""
+    theirs = open_at(server, f"{KEY_ID}\n{KEY}\n{(b'o' * 32).hex()}\n".encode())
+    ours = open_at(server)
+    piece, taken = done(server, theirs)
+    theirs.publish(offer("k2", BOB))
+    theirs.approve(pay_for(piece))
+    clock.now += timedelta(hours=2)
+    for _ in range(2):
+        found = ours.collect(ours.collect("").cursor)
+        assert (found.submissions, found.quarantined) == ((), ())
+    told = {one.key: one.progress for one in theirs.collect("").submissions}
+    assert told == {"k1": Progress.APPROVED, "k2": Progress.GONE}
+    assert taken.hit.status(clock.now) == "Reviewable"
+
+
+def test_an_assignment_of_an_unknown_kind_holds_up_no_other(server):
+    market = open_at(server)
+    piece, _ = done(server, market)
+    hand_in(server, accept(server, market.publish(offer("k2"))))
+
+    def strange(target, request, respond):
+        code, headers, body = respond(request)
+        if target == "ListAssignmentsForHIT" and piece.reference in body.decode():
+            body = body.replace(b'"Submitted"', b'"Contested"')
+        return code, headers, body
+
+    fresh = open_at(server)
+    with responding(server, strange):
+        found = fresh.collect("")
+    assert [one.key for one in found.submissions] == ["k2"]
+    assert len(found.quarantined) == 1
+    assert [one.key for one in market.collect("").submissions] == ["k1", "k2"]
+    assert piece.progress is Progress.SUBMITTED
 
 
 # -- what was handed in ------------------------------------------------------------------
