@@ -30,12 +30,10 @@ from connectors.base import (
     Pay,
     Posted,
     Preview,
-    Progress,
     Rejected,
     Role,
     Settings,
     Stranger,
-    Submission,
     Tried,
     Visit,
 )
@@ -45,7 +43,8 @@ from connectors.probing import synthetic_offer
 from connectors.prolific.api import Api
 from connectors.prolific.hooks import Hooks
 from connectors.prolific.proof import Keys, read
-from connectors.prolific.purse import Purse, progress_of
+from connectors.prolific.purse import Purse
+from connectors.prolific.standings import ENDED, OFFER, Standings
 from connectors.prolific.walls import try_draft
 from connectors.tickets import check_key, opaque, token_and_key
 
@@ -64,11 +63,8 @@ MANIFEST: Final = Manifest(
 URL: Final = "https://api.prolific.com"
 DONE: Final = "https://app.prolific.com/submissions/complete"
 
-_OFFER: Final = "offer-"
 _PROBED: Final = 100  # reward of a draft that is never published
-_GONE: Final = (Progress.GONE, Progress.REJECTED)
 _NEVER_SHOWN: Final = ("UNPUBLISHED", "SCHEDULED")
-_ENDED: Final = ("COMPLETED", "AWAITING REVIEW")
 _PLACEHOLDERS: Final = (
     "PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}"
     "&SESSION_ID={{%SESSION_ID%}}"
@@ -99,6 +95,7 @@ class Prolific:
         self._values = values
         self._page = values["page"].rstrip("/")
         self._purse = Purse(api)
+        self._standings = Standings(api)
         self._keys = Keys(api.signing_keys)
         # Prolific has no look-up of studies by name.
         self._studies = Index(lambda: _named(api.studies()), newest_first=True)
@@ -210,13 +207,13 @@ class Prolific:
         studies, more = self._api.studies_page(number)
         posted = tuple(
             Posted(
-                name.removeprefix(_OFFER),
+                name.removeprefix(OFFER),
                 str(study["id"]),
-                open=study.get("status") not in _ENDED,
+                open=study.get("status") not in ENDED,
             )
             for study in studies
             for name in [str(study.get("internal_name") or "")]
-            if name.startswith(_OFFER) and name != _OFFER
+            if name.startswith(OFFER) and name != OFFER
             if study.get("status") not in _NEVER_SHOWN
         )
         return Listed(posted, str(number + 1) if more else "")
@@ -224,7 +221,7 @@ class Prolific:
     def withdraw(self, handle: Handle) -> None:
         """Stop the study; one that has ended or is gone is no error."""
         study = self._api.study(handle.reference)
-        if study is not None and study.get("status") not in _ENDED:
+        if study is not None and study.get("status") not in ENDED:
             self._api.move(handle.reference, "STOP")
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:
@@ -266,57 +263,9 @@ class Prolific:
         return try_draft(self._api, offer, told, self._check, other)
 
     def collect(self, cursor: str) -> Collected:
-        """Tell how studies stand; answers lie on our page.
-
-        The cursor is the moment of the newest study before which all have ended: what
-        is told is told again until then.
-        """
+        """Tell how studies stand; answers lie on our page."""
         self._hooks.subscribe()
-        told: list[Submission] = []
-        ended_before = cursor
-        still_open = False
-        for study in reversed(list(self._since(cursor))):
-            mine, ended = self._standing(study)
-            told += mine
-            still_open = still_open or not ended
-            if not still_open:
-                ended_before = max(ended_before, str(study.get("date_created", "")))
-        return Collected(ended_before, submissions=tuple(told))
-
-    def _since(self, moment: str) -> Iterator[dict[str, Any]]:
-        for study in self._api.studies():
-            if moment and str(study.get("date_created", "")) < moment:
-                return
-            if str(study.get("internal_name") or "").startswith(_OFFER):
-                yield study
-
-    def _standing(self, study: Mapping[str, Any]) -> tuple[list[Submission], bool]:
-        """Tell how a study's submissions stand, and whether nothing can follow.
-
-        A study that was handed back is stopped: its place would open again, and what
-        is planned anew comes in a study of its own.
-        """
-        number, ended = str(study["id"]), study.get("status") in _ENDED
-        key = str(study.get("internal_name") or "").removeprefix(_OFFER)
-        if not study.get("number_of_submissions"):
-            untaken = Submission(number, number, "", Progress.GONE, key)
-            return [untaken] if ended else [], ended
-        told = [
-            Submission(
-                id=str(one["id"]),
-                reference=number,
-                account=str(one["participant_id"]),
-                progress=progress_of(one.get("status")),
-                key=key,
-            )
-            for one in self._api.submissions(number)
-            if one.get("participant_id")
-        ]
-        working = any(one.progress is Progress.OPEN for one in told)
-        gone = any(one.progress in _GONE for one in told)
-        if gone and not ended and not working:
-            self._api.move(number, "STOP")
-        return told, ended and not working
+        return self._standings.collect(cursor)
 
     def approve(self, pay: Pay) -> None:
         """Approve the submission of a study; one that is approved already is fine."""
@@ -358,12 +307,12 @@ def _origin(url: str) -> tuple[str, str]:
 
 
 def _name(key: str) -> str:
-    return f"{_OFFER}{key}"
+    return f"{OFFER}{key}"
 
 
 def _named(studies: Iterator[dict[str, Any]]) -> Iterator[tuple[str, str]]:
     told = ((str(one.get("internal_name") or ""), str(one["id"])) for one in studies)
-    return ((name, number) for name, number in told if name.startswith(_OFFER))
+    return ((name, number) for name, number in told if name.startswith(OFFER))
 
 
 def _edited() -> Rejected:

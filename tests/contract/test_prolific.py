@@ -374,6 +374,22 @@ def test_the_cursor_passes_what_has_ended_and_waits_for_what_has_not(server):
     assert market.collect(later.cursor).cursor == three["date_created"]
 
 
+def test_one_study_that_nobody_takes_makes_no_look_longer(server):
+    """The cursor waits for it; what ended since is not read anew each time."""
+    market = open_at(server)
+    market.publish(offer("open"))
+    for number in range(3):
+        study = study_of(server, market.publish(offer(f"k{number}")))
+        server.end(server.take(PID, study), "APPROVED")
+        study["status"] = "COMPLETED"
+    first = market.collect("")
+    began = len(server.receiver.requests)
+    again = market.collect(first.cursor)
+    assert (again.cursor, again.submissions) == ("", first.submissions)
+    calls = [one.path for one in server.receiver.requests[began:]]
+    assert not any("/submissions/" in path for path in calls)
+
+
 def test_studies_of_others_in_the_project_are_left_alone(server):
     market = open_at(server)
     study = study_of(server, market.publish(offer()))
