@@ -81,10 +81,16 @@ class Api:
             if page * PAGE >= total:  # past the last page stands a 404
                 return
 
-    def page(self, project: int, number: int) -> tuple[list[dict[str, Any]], bool]:
-        """Give one page of all tasks, oldest first, and whether there are more."""
-        found, total = self._tasks(project, [], "tasks:id", number, PAGE)
-        return found, number * PAGE < total
+    def behind(self, project: int, after: int) -> tuple[list[dict[str, Any]], bool]:
+        """Give a page of the tasks behind an id, oldest first; whether there are more.
+
+        By number of the page, one that is deleted meanwhile would have others passed
+        over.
+        """
+        wanted = {"filter": "filter:tasks:id", "operator": "greater",
+                  "type": "Number", "value": after}  # fmt: skip
+        found, total = self._tasks(project, [wanted], "tasks:id", 1, PAGE)
+        return found, len(found) < total
 
     def changed(
         self, project: int, since: datetime
@@ -140,7 +146,7 @@ class Api:
     def _tasks(
         self,
         project: int,
-        wanted: Sequence[Mapping[str, str]],
+        wanted: Sequence[Mapping[str, str | int]],
         order: str,
         page: int,
         size: int,

@@ -124,13 +124,12 @@ class Board:
         Rejected
             A cursor that is none of ours.
         """
-        if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 8):
+        if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
             raise Rejected("the cursor is not one of this connector")
-        number = int(cursor or "1")
         found = self._api.project(self._open)
         if found is None:
             return Listed()
-        tasks, more = self._api.page(int(found["id"]), number)
+        tasks, more = self._api.behind(int(found["id"]), int(cursor or "0"))
         open_: dict[str, bool] = {}
         for task in tasks:
             key = _meta(task).get("key")
@@ -139,7 +138,7 @@ class Board:
         posted = tuple(
             Posted(key, _name(key), open=left) for key, left in open_.items()
         )
-        return Listed(posted, str(number + 1) if more else "")
+        return Listed(posted, str(int(tasks[-1]["id"])) if more and tasks else "")
 
     def forget(self, token: str) -> None:
         """Delete all tasks of a token, with what was answered there."""

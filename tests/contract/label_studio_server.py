@@ -121,6 +121,8 @@ class World:
                 found = [
                     t for t in found if datetime.fromisoformat(t["updated_at"]) >= since
                 ]
+            elif column == "id":
+                found = [t for t in found if t["id"] > one["value"]]
             else:
                 name = column.removeprefix("data.")
                 found = [t for t in found if t["data"].get(name) == one["value"]]

@@ -377,6 +377,20 @@ class There(Suite, ListingContract):
         assert sorted(listed) == ["k1", "k2"]
         assert there.find("k2") is not None
 
+    def test_what_is_deleted_while_it_is_listed_moves_nothing_out_of_sight(
+        self, there, outside
+    ):
+        items = tuple(field_of(f"t{number}") for number in range(100))
+        for name in ("k1", "k2"):
+            there.publish(Offer(name, audience="crowd", items=items))
+        there.publish(Offer("k3", audience="crowd", items=(field_of("last"),)))
+        first = there.listing("")
+        assert [one.key for one in first.posted] == ["k1"]
+        there.withdraw(Handle("k1", "offer-k1"))
+        second = there.listing(first.cursor)
+        assert [one.key for one in second.posted] == ["k2"]
+        assert [one.key for one in there.listing(second.cursor).posted] == ["k3"]
+
     def test_what_is_answered_is_not_listed_as_open(self, there, outside):
         self.put_one(there, field_of())
         assert [one.open for one in there.listing("").posted] == [True]
