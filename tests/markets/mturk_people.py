@@ -114,7 +114,9 @@ class MturkWorker(BusyWorker):
         form = _Page(self._notice).hidden
         for expected in (200, 400):
             told = httpx2.post(
-                html.unescape(action[1]), data=form, headers={"cookie": f"worker={self.name}"}
+                html.unescape(action[1]),
+                data=form,
+                headers={"cookie": f"worker={self.name}"},
             )
             assert told.status_code == expected
             self.deeds.market_submits += 1

@@ -24,6 +24,7 @@ import numpy as np
 
 from connectors.base import (
     Arrival,
+    Collected,
     Handle,
     Item,
     Money,
@@ -128,13 +129,17 @@ class Storm:
     def collect(self) -> dict[str, Submission]:
         """How all pieces of work stand, by the HIT."""
 
-        def step(market: Mturk) -> dict[str, Submission]:
-            found = market.collect(self.cursor)
-            self.cursor = found.cursor
-            assert not found.quarantined
-            return {one.reference: one for one in found.submissions}
+        def step(market: Mturk) -> Collected:
+            return market.collect(self.cursor)
 
-        return self.at_last("collect", step)
+        told: dict[str, Submission] = {}
+        more = True
+        while more:
+            found = self.at_last("collect", step)
+            assert not found.quarantined
+            told |= {one.reference: one for one in found.submissions}
+            self.cursor, more = found.cursor, found.more
+        return told
 
     def pay(self, piece: Submission, kind: PayKind, money: Money) -> None:
         pay = Pay(f"{kind.value}-{piece.reference.lower()}", kind, piece.id,
