@@ -679,7 +679,8 @@ class Audit:
 
     def read_ledger(self) -> None:
         """Read the ledger: every line canonical, of its form, chained by its hash."""
-        exposures = 0
+        exposures, versions = 0, len(self.policies)
+        chains, add = self.chains, self.shown.add
         for number, found in found_lines(self.folder, LEDGER, EXPOSURES):
             head, account, a, _, name, entry, digest, tail, p, prev, n, text = found
             line: Json = {}
@@ -692,10 +693,10 @@ class Audit:
                 account, entry = line.get("account"), line.get("entry")
                 cut = text.index('"hash":"')  # no value has it: quotes are escaped
                 head, tail = text[:cut], text[cut + 74 :]
-            chain = self.chains[name]
+            chain = chains[name]
             if seq != chain.seq + 1 or prev != chain.last:
                 need(False, "the line does not follow the one before it", number)
-            if at < chain.at or not len(chain.starts) <= policy < len(self.policies):
+            if at < chain.at or not len(chain.starts) <= policy < versions:
                 need(False, "`at` or `policy` falls within the chain", number)
             if sha256((prev + head + tail).encode()).hexdigest() != digest:
                 need(False, "the line has not the hash that it says", number)
@@ -709,9 +710,7 @@ class Audit:
             if not line or line["kind"] == "exposure":
                 exposures += 1
                 known = account in chain.accounts  # else it has to come by a join
-                self.shown.add(
-                    (entry, name, seq, at, policy, None if known else account)
-                )
+                add((entry, name, seq, at, policy, None if known else account))
             elif name != "system":
                 chain.lines.append(line)
                 chain.accounts.add(account)
