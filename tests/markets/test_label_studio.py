@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from connectors.base import Item, Offer, Rejected, Visit
+from connectors.base import Form, Item, Offer, Rejected, Visit
 from connectors.contract import CANARY, NOW
 from connectors.http import Http
 from connectors.label_studio.api import Api
@@ -20,7 +20,10 @@ from tests.contract.label_studio_suite import (
     wrote,
 )
 from tests.contract.receiver import receiving
-from tests.markets.label_studio_server import label_studio_server
+from tests.e2e.conftest import chromium
+from tests.markets.label_studio_server import BOSS, PASSWORD, label_studio_server
+
+__all__ = ["chromium"]
 
 pytestmark = pytest.mark.markets
 OFFER = Offer("k1", account="ann", items=(Item("task-9f3"),), link=LINK)
@@ -156,3 +159,36 @@ def test_a_webhook_calls_once_with_our_word_and_without_the_field(outside, bob):
     with pytest.raises(Rejected):
         market.heed(Visit(headers={**call.headers, HEADER: "x"}), NOW)
     assert [one.value for one in market.collect("").answers] == ["seven"]
+
+
+def test_a_person_reads_chooses_and_writes_in_a_browser(server, outside, chromium):
+    there = outside.open(content="there")
+    text = "Köln <b>& $help"
+    written = Item("t1", Form("transcribe", "Which town?"), content=text.encode())
+    chosen = Item("t2", Form("choose", choices=("red", "green <i>")), content=b"green")
+    there.publish(Offer("k1", audience="crowd", items=(written, chosen)))
+    numbers = {task["meta"]["task"]: task["id"] for task in outside.live()}
+    context = chromium.new_context()
+    context.set_default_timeout(60_000)
+    page = context.new_page()
+    page.goto(f"{server.url}/user/login/")
+    page.fill("input[name=email]", BOSS)
+    page.fill("input[name=password]", PASSWORD)
+    page.click("button[type=submit]")
+    page.wait_for_url(lambda url: "login" not in url)
+    for token, seen in (("t1", text), ("t2", "green")):
+        page.goto(f"{server.url}/projects/{outside.work()}/data?task={numbers[token]}")
+        frame = page.locator("iframe").first.content_frame
+        frame.get_by_text(seen, exact=True).wait_for()
+        page.wait_for_load_state("networkidle")  # it draws a task twice
+        if token == "t1":
+            assert page.get_by_text("Which town?").is_visible()
+            page.get_by_placeholder("Write the answer here").fill("Köln")
+        else:
+            page.locator("label").filter(has_text="green <i>").first.click()
+        with page.expect_response(lambda answer: answer.request.method == "POST"
+                                  and "/annotations" in answer.url):  # fmt: skip
+            page.get_by_role("button", name="Submit").last.click()
+    context.close()
+    found = {one.token: one.value for one in there.collect("").answers}
+    assert found == {"t1": "Köln", "t2": "green <i>"}
