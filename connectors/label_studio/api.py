@@ -146,7 +146,7 @@ class Api:
     def _tasks(
         self,
         project: int,
-        wanted: Sequence[Mapping[str, str | int]],
+        wanted: Sequence[Mapping[str, object]],
         order: str,
         page: int,
         size: int,
