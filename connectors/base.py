@@ -100,6 +100,7 @@ __all__ = [
     "Progress",
     "Quarantined",
     "Rejected",
+    "Retelling",
     "Role",
     "Settings",
     "Stranger",
@@ -199,6 +200,17 @@ class Listing(Protocol):
         over or withdrawn may be left out. Pages are of bounded size; what is offered
         while they are turned may be missing. Raises TryLater, Rejected, Misconfigured.
         """
+
+
+@runtime_checkable
+class Retelling(Protocol):
+    """A market that lists, and tells no more of work whose cursor came back.
+
+    Optional: a store that was restored has not heard what was told since its backup.
+    """
+
+    def retell(self, handle: Handle) -> None:
+        """Have ``collect`` tell again what came of an offer; gone already is no error."""
 
 
 @runtime_checkable

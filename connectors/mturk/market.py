@@ -251,6 +251,10 @@ class Mturk:
         """Let nobody accept the HIT any more; gone already is no error."""
         self._api.expire(handle.reference)
 
+    def retell(self, handle: Handle) -> None:
+        """Have what came of a HIT told again, though it was put away."""
+        self._api.set_reviewing(handle.reference, revert=True)
+
     def arrive(self, visit: Visit, now: datetime) -> Arrival:
         """Let in who MTurk says has accepted our HIT; see :class:`Arrivals`."""
         return self._arrivals.arrive(visit, now)

@@ -12,6 +12,9 @@ of a market and its answers are hints; what it lists is how things stand there:
   they were seen stays booked. The money of a piece of work that nobody took is free.
 - *foreign*: of another store. It is counted and left alone.
 
+A piece of work that is over there, and of which this store has not heard (it was restored),
+is told once more by a market that can.
+
 The market is asked outside any transaction.
 """
 
@@ -21,6 +24,7 @@ import itertools
 from array import array
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -35,6 +39,7 @@ from connectors.base import (
     Misconfigured,
     Posted,
     Rejected,
+    Retelling,
 )
 from dispatcher import keys, meters
 from dispatcher.circuits import Turns
@@ -113,7 +118,9 @@ class _Found:
     """What was found so far."""
 
     withdrawn: set[int]  # messages that were taken back
+    untold: frozenset[int]  # pieces of work that are not known to have ended
     back: dict[int, Posted] = field(default_factory=dict)  # to be taken back now
+    over: dict[int, Posted] = field(default_factory=dict)  # to be told of again
     listed: int = 0
     there: array[int] = field(default_factory=lambda: array("q"))
     counts: Counter[str] = field(default_factory=Counter)
@@ -213,7 +220,8 @@ class Reconciling:
         """
         began = self._clock()
         with self._store.read() as tx:
-            found = _Found(rows.withdrawn(tx, name))
+            unheard = pieces.untold(tx, name, began - GRACE)
+            found = _Found(rows.withdrawn(tx, name), frozenset(unheard))
         cursor = ""
         for _ in range(MOST_PAGES):
             with meters.calling(name):
@@ -230,6 +238,7 @@ class Reconciling:
         # Not while it is listed: where it is deleted the pages behind would move up, and
         # what they begin with be passed over and taken for gone.
         self._withdraw(name, found, how)
+        self._hear_again(name, found, how)
         doubtful = self._look_for_gone(name, began, found, how)
         drift = Drift(
             found.listed,
@@ -267,6 +276,8 @@ class Reconciling:
                 found.take_back("unknown", number, one)
             elif one.open and number in found.withdrawn:
                 found.take_back("unwithdrawn", number, one)
+            elif not one.open and number in found.untold:
+                found.over[number] = one
         if how.mend and given_up:
             now = self._clock()
             self._write(lambda tx: queue.revive(tx, given_up, now), how.epoch)
@@ -279,6 +290,15 @@ class Reconciling:
                     self._markets[name].withdraw(Handle(one.key, one.reference))
             except Rejected:
                 found.note("refused", one.reference)
+
+    def _hear_again(self, name: str, found: _Found, how: Mending) -> None:
+        """Let a market tell again of work that is over, where nothing was heard of it."""
+        market: object = self._markets[name]
+        if not how.mend or not isinstance(market, Retelling):
+            return
+        for one in found.over.values():
+            with meters.calling(name), suppress(Rejected):
+                market.retell(Handle(one.key, one.reference))
 
     def _look_for_gone(
         self, name: str, began: int, found: _Found, how: Mending

@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 
 from connectors.base import (
+    Handle,
     Misconfigured,
     Money,
     PayKind,
@@ -121,6 +122,24 @@ def test_what_is_final_is_told_until_its_cursor_comes_back(server):
     later = market.collect(again.cursor)
     assert not later.submissions
     assert taken.hit.status(NOW) == "Reviewing"
+
+
+def test_what_was_put_away_is_told_again_to_a_store_that_asks(server):
+    """It was restored from a backup, and has not heard of it."""
+    market = open_at(server)
+    piece, taken = done(server, market)
+    market.approve(pay_for(piece))
+    market.collect(market.collect("").cursor)
+    assert taken.hit.status(NOW) == "Reviewing"
+    restored = open_at(server)
+    assert not restored.collect("").submissions
+    there = Handle("k1", piece.reference)
+    for _ in range(2):
+        restored.retell(there)
+    (told,) = restored.collect("").submissions
+    assert (told.id, told.progress) == (piece.id, Progress.APPROVED)
+    restored.retell(restored.publish(offer("open")))
+    restored.retell(Handle("gone", "3NOSUCHHIT"))
 
 
 def test_putting_away_what_is_put_away_already_holds_up_nothing(server):

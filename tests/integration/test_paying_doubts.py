@@ -6,10 +6,19 @@ from decimal import Decimal
 
 import pytest
 
-from connectors.base import PayKind, Progress, Submission, TryLater
+from connectors.base import (
+    Handle,
+    Listed,
+    PayKind,
+    Posted,
+    Progress,
+    Submission,
+    TryLater,
+)
 from dispatcher import settlement
 from dispatcher.errors import Conflict
 from dispatcher.stages.paying import PayingStage
+from dispatcher.stages.reconciling import Mending, Reconciling
 from dispatcher.stages.serving import Given
 from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
@@ -186,6 +195,39 @@ def test_a_field_of_an_earlier_piece_is_paid_with_the_one_it_is_answered_in(
     paid = PayingMarket(house.outside).paid_to("ann")
     assert sum(paid) == Decimal("2.40") + 2 * Decimal(bonus) / 100
     house.check_books()
+
+
+# -- a restored store --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("open_", "again"), [(True, 0), (False, 1)])
+def test_work_that_is_over_is_told_again_where_nothing_was_heard_of_it(
+    house, clock, monkeypatch, open_, again
+):
+    """A market puts away what it has told; a restored store has forgotten it."""
+    house.budget()
+    planned(house)
+    house.offer()
+    ((key, reference),) = zip(house.outside.offers, house.references(), strict=True)
+    asked = []
+
+    def listing(_, cursor):
+        return Listed((Posted(key, reference, open=open_),), "")
+
+    monkeypatch.setattr(PayingMarket, "listing", listing)
+    monkeypatch.setattr(
+        PayingMarket, "retell", lambda _, it: asked.append(it), raising=False
+    )
+    clock.advance(seconds=3600)
+    stage = Reconciling(house.store, house.connectors, clock)
+    stage.reconcile("paying", Mending(mend=False))
+    assert asked == []
+    for _ in range(2):
+        stage.reconcile("paying", Mending(mend=True))
+    assert asked == 2 * again * [Handle(key, reference)]
+    house.do("UPDATE payment SET progress = 'approved'")
+    stage.reconcile("paying", Mending(mend=True))
+    assert len(asked) == 2 * again
 
 
 # -- cost: what is over is not looked at again -------------------------------------------
