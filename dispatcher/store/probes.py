@@ -153,6 +153,11 @@ def adversaries(tx: Tx, probe_ids: Sequence[int]) -> dict[int, int]:
     )
 
 
+def lock(tx: Tx, probe_id: int) -> None:
+    """Lock a question until the end: nobody else is asked it meanwhile."""
+    tx.one("SELECT id FROM probe WHERE id = ? FOR UPDATE", [probe_id])
+
+
 def shown_values(tx: Tx, field_id: int) -> Iterator[bytes]:
     """Shown forms of all entries of a field, as they stream in."""
     found = tx.stream(

@@ -1,8 +1,10 @@
 """Made-up questions on both databases: tests before real fields, gold among them."""
 
+import contextlib
 import itertools
 import threading
 
+import numpy as np
 import pytest
 
 from dispatcher.stages.serving import (
@@ -447,6 +449,32 @@ def test_gold_is_shown_to_as_many_adversaries_as_a_real_field_may_be(house):
         who = planned(house, name, records=8)
         serving = house.serving(**ALWAYS)
         work(serving, who, *["x"] * 8)
+    assert house.count("probe_task") == 3
+
+
+def test_workers_at_once_do_not_push_gold_over_its_showings(house, monkeypatch):
+    """t = 3, and two have seen it: of two more who count at once one gets it."""
+    (only,) = house.made_up("gold", ("Gold", "Gold"))
+    people = [planned(house, f"w{n}", records=2) for n in range(4)]
+    with house.store.write() as tx:
+        tx.insert_many(
+            "probe_task",
+            ("id", "probe_id", "account_id", "state", "created_at", "attempt"),
+            [(10**12 + w.account_id, only, w.account_id, "answered", 1, 0)
+             for w in people[:2]],
+        )  # fmt: skip
+    meet, counted = threading.Barrier(2), probes.adversaries
+
+    def counts(tx, ids):
+        found = counted(tx, ids)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            meet.wait(0.3)
+        return found
+
+    monkeypatch.setattr(probes, "adversaries", counts)
+    made_up = [house.serving()._made_up for _ in people]
+    rng = np.random.default_rng(1)
+    together(lambda n: made_up[n].gold(people[2 + n], house.fields["name"], 1, rng), 2)
     assert house.count("probe_task") == 3
 
 

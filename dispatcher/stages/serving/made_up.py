@@ -363,7 +363,11 @@ def _unseen(
     active = probes.active(tx, field_id, probes.GOLD)
     ids = rng.permutation([n for n in active if n not in seen])[:LOOK].tolist()
     asked = probes.adversaries(tx, ids)
-    return next((n for n in ids if asked.get(n, 0) < showings), None)
+    found = next((n for n in ids if asked.get(n, 0) < showings), None)
+    if found is None:
+        return None
+    probes.lock(tx, found)  # as an entry: who was quicker is counted now
+    return found if probes.adversaries(tx, [found]).get(found, 0) < showings else None
 
 
 def _over(task: HandedRow) -> bool:
