@@ -57,7 +57,7 @@ def tokens_wanted(
 def _tokens(text: str) -> tuple[str, ...]:
     try:
         told = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         _refuse()
     listed = told.get("tokens") if isinstance(told, dict) else None
     if not isinstance(listed, list) or told.get("type") != TYPE:

@@ -121,7 +121,7 @@ def test_our_own_message_sent_back_opens_nothing(page, outside, told):
 
 
 @pytest.mark.parametrize(
-    "body", ["", "[]", "{}", '{"type": "fields.fetch"}', "nonsense", "\ud83d",
+    "body", ["", "[]", "{}", '{"type": "fields.fetch"}', "nonsense", "\ud83d", "[" * 99_999,
              '{"type": "fields.fetch", "tokens": [1]}',
              '{"type": "fields.fetch", "tokens": []}',
              '{"type": "fields.fetch", "tokens": "abc"}']
