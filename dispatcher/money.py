@@ -302,10 +302,12 @@ def hand_out(tx: Tx, task: FieldRow, now: int) -> bool:
     bool
         False: there is no money for it, and it must not be shown.
     """
+    piece = rows.piece_in_hand(tx, task.account_id)
+    if piece is None and rows.had_pieces(tx, task.account_id):
+        return False  # it was handed in a moment ago
     budget = rows.budget(tx, task.run_id)
     if budget is None or not budget.bonus:
         return True
-    piece = rows.piece_in_hand(tx, task.account_id)
     if piece is not None and piece[1] != budget.currency:
         return False  # one piece of work is paid in one currency
     held = rows.lock_budgets(tx, [task.run_id]).get(task.run_id)

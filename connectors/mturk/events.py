@@ -26,6 +26,7 @@ _BATCHES: Final = 20
 _BATCH: Final = 10  # what the queue gives at once
 _KEPT: Final = 20_000
 _STRANGE: Final = 1000
+_LONGEST: Final = 100  # characters of an id or a moment
 _REST: Final = 30.0
 _PARTS: Final = ("EventType", "EventTimestamp", "HITId", "AssignmentId", "WorkerId")
 
@@ -109,9 +110,7 @@ class Events:
     def _note(self, body: str) -> None:
         """Keep what a message says; one that is not MTurk's own is set aside."""
         try:
-            events = json.loads(body)["Events"]
-            told = [[str(event[part]) for part in _PARTS] for event in events
-                    if event["EventType"] in (ACCEPTED, *_LEFT)]  # fmt: skip
+            told = _happened(body)
         except (ValueError, LookupError, TypeError, RecursionError):
             number = sha256(body.encode("utf-8", "replace")).hexdigest()[:32]
             with self._lock:
@@ -154,3 +153,21 @@ class Events:
         with self._lock:
             for one in strange:
                 self._strange.pop(one.id, None)
+
+
+def _happened(body: str) -> list[list[str]]:
+    """Read the parts of each event that we heed.
+
+    Raises
+    ------
+    ValueError, LookupError, TypeError, RecursionError
+        It is no message of MTurk's.
+    """
+    told = [
+        [str(event[part]) for part in _PARTS]
+        for event in json.loads(body)["Events"]
+        if event["EventType"] in (ACCEPTED, *_LEFT)
+    ]
+    if any(len(part) > _LONGEST for parts in told for part in parts):
+        raise ValueError("no id of MTurk's is so long")
+    return told

@@ -121,6 +121,7 @@ def test_a_lost_event_keeps_nobody_out(server, queue):
         '{"Events": 5}',
         '{"Events": [{"EventType": "AssignmentAccepted"}]}',
         '{"Type": "Notification", "Signature": "eHh4", "Message": "{}"}',
+        event("3" + 1000 * "H", "3A", WORKER),
     ],
 )
 def test_what_is_no_event_of_mturks_is_set_aside_and_believed_by_nobody(

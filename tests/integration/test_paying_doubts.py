@@ -20,6 +20,7 @@ from dispatcher.errors import Conflict
 from dispatcher.stages.paying import PayingStage
 from dispatcher.stages.reconciling import Mending, Reconciling
 from dispatcher.stages.serving import Given
+from dispatcher.stages.serving.desk import Desk
 from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
 from tests.contract.paying_market import PayingMarket
@@ -195,6 +196,25 @@ def test_a_field_of_an_earlier_piece_is_paid_with_the_one_it_is_answered_in(
     paid = PayingMarket(house.outside).paid_to("ann")
     assert sum(paid) == Decimal("2.40") + 2 * Decimal(bonus) / 100
     house.check_books()
+
+
+def test_nothing_is_shown_in_a_piece_that_was_handed_in_a_moment_ago(
+    house, monkeypatch
+):
+    house.budget(bonus=12)
+    ann = planned(house)
+    house.offer()
+    choice = Desk._choice
+
+    def slowly(desk, who):
+        chosen = choice(desk, who)
+        house.hand_in("ann")
+        return chosen
+
+    monkeypatch.setattr(Desk, "_choice", slowly)
+    assert house.work(ann) == 0
+    assert house.payments() == {"reward-1": "reserved"}
+    assert house.count("task") == 0
 
 
 # -- a restored store --------------------------------------------------------------------
