@@ -79,7 +79,13 @@ def parts_of(money: Money) -> int:
 
 
 def send_off(
-    tx: Tx, connector: str, messages: Sequence[Message], *, pays: bool, now: int
+    tx: Tx,
+    connector: str,
+    messages: Sequence[Message],
+    *,
+    pays: bool,
+    currency: str = "",
+    now: int,
 ) -> Stays:
     """Take the money for what is about to leave; say what has to stay.
 
@@ -93,17 +99,22 @@ def send_off(
         For it.
     pays : bool
         Whether the market pays its workers itself.
+    currency : str
+        The one that it pays in; empty for any.
     now : int
     """
     if not pays and not rows.budgets(tx):
         return Stays()
     if pays:
         offers = [one for one in messages if one.kind == "offer"]
-        return _send_pieces(tx, connector, offers, now)
+        return _send_pieces(tx, connector, offers, currency, now)
     return _send_fields(tx, [one.id for one in messages if one.kind == "publish"], now)
 
 
-def _send_pieces(tx: Tx, connector: str, offers: Sequence[Message], now: int) -> Stays:
+def _send_pieces(
+    tx: Tx, connector: str, offers: Sequence[Message], currency: str, now: int
+) -> Stays:
+    fit = {row.run_id for row in rows.budgets(tx) if currency in ("", row.currency)}
     known = rows.lock_payments(tx, "reward", [one.id for one in offers])
     waiting, idle = set(), set()
     for offer in offers:
@@ -115,7 +126,7 @@ def _send_pieces(tx: Tx, connector: str, offers: Sequence[Message], now: int) ->
         runs = _runs_for(tx, offer.account_id)
         if not runs:
             idle.add(offer.id)
-        elif not _take_piece(tx, connector, offer, runs, now):
+        elif not _take_piece(tx, connector, offer, [r for r in runs if r in fit], now):
             waiting.add(offer.id)
     return Stays(frozenset(waiting), frozenset(idle))
 

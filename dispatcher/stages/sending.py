@@ -221,8 +221,10 @@ class Sending:
         connector, now = self._connectors[name], self._clock()
         if not claimed or not isinstance(connector, Market):
             return claimed
-        pays = connector.manifest.pays
-        stays = money.send_off(tx, name, claimed, pays=pays, now=now)
+        told = connector.manifest
+        stays = money.send_off(
+            tx, name, claimed, pays=told.pays, currency=told.currency, now=now
+        )
         kept = stays.waiting | stays.idle
         if not kept:
             return claimed

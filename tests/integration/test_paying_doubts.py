@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -23,7 +24,7 @@ from dispatcher.stages.serving import Given
 from dispatcher.stages.serving.desk import Desk
 from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
-from tests.contract.paying_market import PayingMarket
+from tests.contract.paying_market import MANIFEST, PayingMarket
 from tests.integration.paying_house import PayingHouse
 from tests.integration.test_paying import planned, submitted
 
@@ -215,6 +216,26 @@ def test_nothing_is_shown_in_a_piece_that_was_handed_in_a_moment_ago(
     assert house.work(ann) == 0
     assert house.payments() == {"reward-1": "reserved"}
     assert house.count("task") == 0
+
+
+def test_a_piece_of_work_is_paid_by_a_run_in_the_currency_of_its_market(
+    house, monkeypatch
+):
+    """Another run's offer would be rejected there, and made anew each hour."""
+    house.do(
+        "INSERT INTO run (id, name, state, created_at) VALUES (2, 'b', 'active', 1)"
+    )
+    monkeypatch.setattr(PayingMarket, "manifest", replace(MANIFEST, currency="GBP"))
+    house.budget(currency="EUR")
+    planned(house, fields=4)
+    assert house.offer() == 0
+    assert house.payments() == {}
+    assert house.ask("SELECT state FROM outbox") == "ready"  # it waits
+    house.do("UPDATE record SET run_id = 2 WHERE id > 3")
+    house.budget(2)
+    house.clock.advance(seconds=61)
+    assert house.sending.tick(house.epoch) == 1
+    assert (house.taken(1), house.taken(2)) == ((0, 0), (120, 0))
 
 
 # -- a restored store --------------------------------------------------------------------
