@@ -19,6 +19,7 @@ from dispatcher.stages.serving.allowance import DAY
 from dispatcher.stages.serving.floor import stop_by_gold
 from dispatcher.stages.serving.values import Terms
 from dispatcher.store import Store, probes
+from dispatcher.store import ledger as ledger_rows
 from policies.answers import Mark
 from tests.integration.serving_house import POLICY, House
 
@@ -432,6 +433,27 @@ def test_what_ran_out_is_not_given_back_under_a_stop(house, clock, made_up, stop
     clock.now += 601_000_000
     house.do(stop)
     assert serving.start(ann) is None
+
+
+def test_gold_of_a_field_that_is_sent_no_more_blocks_nobody(house, clock):
+    ann = planned(house, records=5, name="Ada", age="36")
+    gold(house, 30)
+    serving = house.serving(**ALWAYS)
+    for _ in range(9):
+        showing = serving.start(ann)
+        if showing.text.startswith("Gold"):
+            break
+        assert serving.answer(ann, showing.token, answer("36")) == Saved()
+    changed = POLICY.replace("name    = {", "name    = { send = false, ")
+    with house.store.write() as tx:
+        ledger_rows.close_barrier(tx)
+        row = ledger_rows.PolicyRow(2, "small", changed.encode(), "1" * 64, 2)
+        ledger_rows.put_policy(tx, row)
+        tx.execute("UPDATE plan SET policy_version = 2")
+    clock.now += 601_000_000
+    showing = serving.start(ann)
+    assert showing is not None
+    assert showing.field.name == "age"
 
 
 def test_gold_is_never_shown_where_no_real_field_could_be(house):

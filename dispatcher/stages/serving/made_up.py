@@ -82,6 +82,8 @@ class MadeUp:
             task = probes.lapsed(tx, who.account_id, now - DAY, now)
             if task is None or self._busy(tx, who, now):
                 return None
+            if self._showing(tx, task, now) is None:
+                return None  # in hand and not to be seen it would stop all others
             return self._showing(tx, self._lease(tx, task, now), now)
 
     def test(self, who: Present, field_id: int) -> Showing | None:
