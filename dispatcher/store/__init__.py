@@ -15,7 +15,7 @@ transaction, so that one stage does one visible transaction::
         )
         return [row[0] for row in rows]
 
-    # dispatcher/stages/sending.py
+    # dispatcher/stages/sending
     with store.write() as tx:
         lease.check_epoch(tx, SHARD, epoch)
         ids = sending.claim(tx, epoch, clock(), clock() + LEASE, 100)

@@ -9,9 +9,8 @@ Connectors run side by side; the fault of one holds up no other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from connectors.base import (
@@ -19,28 +18,25 @@ from connectors.base import (
     ConnectorError,
     Content,
     Feed,
-    Form,
     Handle,
     Idempotency,
-    Item,
     Market,
     Misconfigured,
-    Offer,
     Rejected,
     Role,
     TryLater,
 )
 from connectors.quoting import heard
-from dispatcher import keys, meters, money
+from dispatcher import meters, money
 from dispatcher.circuits import FAULTS, Circuits, Turns
-from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
+from dispatcher.stages.sending.packing import Packing, Parcel
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import money as purse
 from dispatcher.store import sending as rows
 from dispatcher.store.repeating import committed
-from dispatcher.store.sending import CargoRow, MessageRow, Outcome
+from dispatcher.store.sending import MessageRow, Outcome
 
 MICRO: Final = 1_000_000
 LEASE: Final = 300 * MICRO
@@ -90,18 +86,6 @@ class Terms:
             raise ValueError(f"attempts is {self.attempts}, expected >= 1")
 
 
-@dataclass(frozen=True)
-class _Parcel:
-    """A message made ready: the offer, or why there is none."""
-
-    message: MessageRow
-    offer: Offer | None = None
-    withdraws: Handle | None = None
-    idle: bool = False  # nothing may go now, later perhaps
-    barred: tuple[int, ...] = ()  # tasks that the policy lets go no more
-    refusal: str = ""
-
-
 def backoff(attempts: int, message_id: int) -> int:
     """Wait before the next try: doubling from 2 s to 1 h, spread by the id.
 
@@ -143,6 +127,7 @@ class Sending:
         self._connectors = connectors
         self._clock = clock
         self._terms = terms or Terms()
+        self._packing = Packing(store, self._terms.link)
         self._circuits = Circuits(
             {n: c.manifest.limits.per_minute for n, c in connectors.items()}, clock
         )
@@ -209,7 +194,7 @@ class Sending:
             if self._circuits.rests(name) or self._clock() >= until:
                 outcomes.append(Outcome(message.id, "ready", now, 1, None, None))
                 continue
-            parcel = self._pack(name, connector, message, epoch)
+            parcel = self._packing.pack(name, connector, message, epoch)
             barred += parcel.barred
             outcomes.append(self._deliver(name, parcel, until))
         return self._settle(name, epoch, outcomes, barred)
@@ -271,87 +256,7 @@ class Sending:
                 meters.TRANSITIONS.add(before, state, name, count=count)
         return len(sent)
 
-    def _pack(
-        self, name: str, connector: Market | Feed, message: MessageRow, epoch: int
-    ) -> _Parcel:
-        """Make the offer of a message; what holds no more stays here.
-
-        Raises
-        ------
-        StaleLease
-            Another daemon leads, and sends what this one had claimed.
-        """
-        # one message at a time: a batch of crops may be large
-        with self._store.read() as tx:
-            lease.check_leader(tx, lease.SHARD, epoch)
-            stopped = gate_rows.stopped_scopes(tx)
-            blocked = rows.is_blocked(tx, message.account_id)
-            force = current_policy(tx)
-            own = list(rows.cargo(tx, message.id)) if message.kind == "publish" else []
-            offers = message.kind == "offer"
-            promised = purse.reward_of(tx, message.id) if offers else None
-        paused = {"all", f"connector:{name}"} & stopped
-        if paused or any(f"run#{row.run_id}" in stopped for row in own):
-            return _Parcel(message, idle=True)
-        if message.kind == "withdraw":
-            return self._pack_withdrawal(message)
-        if blocked:
-            return _Parcel(message, refusal="the account is blocked")
-        if offers:
-            token = keys.pseudonym(self._store.key("task-key"), "w", str(message.id))
-            offer = self._offer(connector, message, [Item(token)])
-            reward = None if promised is None else money.money_of(*promised)
-            return _Parcel(message, replace(offer, reward=reward))
-        barred = tuple(row.task_id for row in own if not _may_go(force, row))
-        items = self._items(connector, force, own)
-        if not items:
-            told = "the policy in force sends none of it"
-            return _Parcel(message, barred=barred, refusal=told)
-        return _Parcel(message, self._offer(connector, message, items), barred=barred)
-
-    def _pack_withdrawal(self, message: MessageRow) -> _Parcel:
-        """Find what is to be withdrawn: ``handle`` holds the id of its message."""
-        number = int(message.handle or 0)
-        with self._store.read() as tx:
-            reference = rows.handle_of(tx, number)
-            waits = reference is None and rows.may_leave(tx, number)
-        if reference is None:  # what may yet leave is withdrawn when it has
-            told = "there is nothing to withdraw"
-            return _Parcel(message, idle=waits, refusal="" if waits else told)
-        return _Parcel(message, withdraws=Handle(self._key(number), reference))
-
-    def _items(
-        self, connector: Market | Feed, force: InForce | None, own: Iterable[CargoRow]
-    ) -> list[Item]:
-        going = [row for row in own if _may_go(force, row)]
-        if force is None:
-            return []
-        tokens = keys.task_tokens(
-            self._store.key("task-key"), [row.task_id for row in going]
-        )
-        held = connector.manifest.content is Content.MARKET
-        return [
-            _item(force, row, token, held=held)
-            for row, token in zip(going, tokens, strict=True)
-        ]
-
-    def _offer(
-        self, connector: Market | Feed, message: MessageRow, items: Sequence[Item]
-    ) -> Offer:
-        manifest = connector.manifest
-        anyone = manifest.binding is Binding.NONE and isinstance(connector, Market)
-        return Offer(
-            key=self._key(message.id),
-            account="" if anyone else message.account,
-            audience=message.account if anyone else "",
-            items=tuple(items),
-            link=self._terms.link if manifest.content is Content.OURS else "",
-        )
-
-    def _key(self, message_id: int) -> str:
-        return keys.offer_key(self._store.key("task-key"), message_id)
-
-    def _deliver(self, name: str, parcel: _Parcel, until: int) -> Outcome:
+    def _deliver(self, name: str, parcel: Parcel, until: int) -> Outcome:
         """Hand one message over, if that begins before ``until``."""
         message, now = parcel.message, self._clock()
         if parcel.idle:
@@ -378,7 +283,7 @@ class Sending:
         reference = None if parcel.withdraws else handle.reference
         return Outcome(message.id, "sent", now, 0, reference, None)
 
-    def _failed(self, name: str, parcel: _Parcel, error: ConnectorError) -> Outcome:
+    def _failed(self, name: str, parcel: Parcel, error: ConnectorError) -> Outcome:
         """Class a connector's error by what to do next."""
         message, now = parcel.message, self._clock()
         told = heard(error, parcel.offer)
@@ -393,16 +298,16 @@ class Sending:
             return self._again(name, message, now + pause, told)
         return self._dead(name, message, told)
 
-    def _arrived(self, name: str, parcel: _Parcel) -> Handle | None:
+    def _arrived(self, name: str, parcel: Parcel) -> Handle | None:
         """Ask whether an earlier try arrived: then it is outside, whatever holds now."""
         message = parcel.message
         tried = message.attempts > 1 or message.error is not None
         if message.kind == "withdraw" or not tried:
             return None
         with meters.calling(name):
-            return self._connectors[name].find(self._key(message.id))
+            return self._connectors[name].find(self._packing.key(message.id))
 
-    def _hand_over(self, name: str, parcel: _Parcel) -> Handle:
+    def _hand_over(self, name: str, parcel: Parcel) -> Handle:
         offer, connector = parcel.offer, self._connectors[name]
         if parcel.withdraws is not None:
             if isinstance(connector, Market):
@@ -422,9 +327,11 @@ class Sending:
                 return connector.publish(offer)
             return connector.send(offer)
 
-    def _own(self, parcel: _Parcel, handle: Handle) -> Handle:
+    def _own(self, parcel: Parcel, handle: Handle) -> Handle:
         """Take no other offer's handle: then nobody knows what became of this one."""
-        if parcel.withdraws is None and handle.key != self._key(parcel.message.id):
+        if parcel.withdraws is None and handle.key != self._packing.key(
+            parcel.message.id
+        ):
             raise ValueError("the handle is another offer's")
         return handle
 
@@ -445,45 +352,3 @@ class Sending:
 
     def _tell_rest(self, name: str, why: str, told: str) -> None:
         self._log.warning("connector-resting", connector=name, why=why, reason=told)
-
-
-def _may_go(force: InForce | None, row: CargoRow) -> bool:
-    """Not if the worker knows the person, nor if the policy sends the field no more."""
-    if row.recused:
-        return False
-    standing = force.fields.get(row.field_id) if force is not None else None
-    return standing is not None and standing.sent
-
-
-def _item(force: InForce, row: CargoRow, token: str, *, held: bool) -> Item:
-    """Translate a task into the connectors' words."""
-    name = force.fields[row.field_id].name
-    field = force.policy.entity.fields[name]
-    form = None
-    if field.ask is not None:
-        form = Form(
-            ask=field.ask,
-            question=field.asked,
-            help=field.help,
-            choices=field.choices,
-            columns=field.columns,
-            minimum=_decimal(field.minimum),
-            maximum=_decimal(field.maximum),
-        )
-    item = Item(token, form, media_type=row.media.partition(";")[0].strip())
-    if form is None:
-        item = replace(item, label=name)
-    return replace(item, content=row.shown) if held else item
-
-
-def _decimal(number: Fraction | None) -> str | None:
-    """Write a limit of the policy: an exact decimal of at most 30 digits."""
-    if number is None:
-        return None
-    digits = 0
-    while (number * 10**digits).denominator != 1:
-        digits += 1
-    whole = abs(int(number * 10**digits))
-    text = str(whole).rjust(digits + 1, "0")
-    sign = "-" if number < 0 else ""
-    return f"{sign}{text[:-digits]}.{text[-digits:]}" if digits else f"{sign}{text}"

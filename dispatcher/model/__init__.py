@@ -1,0 +1,122 @@
+"""The tables, in flow order: record -> entry -> plan -> ledger -> task -> answer.
+
+Conventions that hold for every table:
+
+* Moments are integers: microseconds since 1970-01-01 UTC. Columns named ``at`` or
+  ending in ``_at``, ``_until`` or ``due`` hold one.
+* Values of records are bytes with a nullable ``key_id`` (None: stored in clear), so
+  that encryption changes no schema.
+* States are text with a CHECK, and :data:`TRANSITIONS` is the one table of what may
+  follow what.
+* Ids are integers reserved in blocks (table ``id_block``), so that bulk writes know
+  them before the database does.
+* A **unit** is what one sensitive set is made for: a record or a subject. Its id is
+  ``2 * record_id`` or ``2 * subject_id + 1`` (:func:`record_unit`,
+  :func:`subject_unit`).
+
+SQLModel does not validate tables: values are checked at the door, and by the CHECK
+constraints here.
+"""
+
+from dispatcher.model.columns import metadata
+from dispatcher.model.ledger import (
+    DisclosureSum,
+    Holding,
+    KeyLine,
+    LedgerLine,
+    Link,
+    RuleTable,
+    SetCount,
+    Visit,
+)
+from dispatcher.model.money import Budget, MoneyLine, Payment
+from dispatcher.model.plans import Account, Assignment, Chain, Held, Plan, Recusal
+from dispatcher.model.questions import FieldTest, Probe, ProbeTask, Qualification
+from dispatcher.model.records import (
+    Barrier,
+    Entry,
+    FieldName,
+    IdBlock,
+    Load,
+    PolicyVersion,
+    Record,
+    Run,
+    Setting,
+    Subject,
+    Suppression,
+    ValueKey,
+)
+from dispatcher.model.running import (
+    Cursor,
+    Event,
+    Hook,
+    Lease,
+    OperatorSession,
+    Pause,
+    SignInLink,
+)
+from dispatcher.model.states import (
+    LIVE_TASK_STATES,
+    SYSTEM_CHAIN,
+    TRANSITIONS,
+    link_unit,
+    record_unit,
+    subject_unit,
+)
+from dispatcher.model.work import Answer, ExportFile, Outbox, Quarantine, Result, Task
+
+__all__ = [
+    "LIVE_TASK_STATES",
+    "SYSTEM_CHAIN",
+    "TRANSITIONS",
+    "Account",
+    "Answer",
+    "Assignment",
+    "Barrier",
+    "Budget",
+    "Chain",
+    "Cursor",
+    "DisclosureSum",
+    "Entry",
+    "Event",
+    "ExportFile",
+    "FieldName",
+    "FieldTest",
+    "Held",
+    "Holding",
+    "Hook",
+    "IdBlock",
+    "KeyLine",
+    "Lease",
+    "LedgerLine",
+    "Link",
+    "Load",
+    "MoneyLine",
+    "OperatorSession",
+    "Outbox",
+    "Pause",
+    "Payment",
+    "Plan",
+    "PolicyVersion",
+    "Probe",
+    "ProbeTask",
+    "Qualification",
+    "Quarantine",
+    "Record",
+    "Recusal",
+    "Result",
+    "RuleTable",
+    "Run",
+    "SetCount",
+    "Setting",
+    "SignInLink",
+    "Subject",
+    "Suppression",
+    "Task",
+    "ValueKey",
+    "Visit",
+    "link_unit",
+    "metadata",
+    "record_unit",
+    "subject_unit",
+]

@@ -1,0 +1,88 @@
+"""Made-up questions: no part of any record."""
+
+from sqlalchemy import CheckConstraint, Column, Index, SmallInteger, text
+from sqlmodel import Field, SQLModel
+
+from dispatcher.model.columns import big, content, number, states_of, word
+
+
+class Probe(SQLModel, table=True):
+    """A made-up question with its right answer: no part of any record.
+
+    ``purpose`` is ``test`` (of a field's qualification test) or ``gold`` (mixed among
+    the real ones). What is in it was declared synthetic, so it is stored in clear.
+    """
+
+    __tablename__ = "probe"
+    __table_args__ = (
+        CheckConstraint("purpose IN ('test','gold')", name="purpose"),
+        Index(None, "field_id"),
+    )
+    id: int = Field(sa_column=number())
+    field_id: int = Field(sa_column=big())
+    purpose: str = Field(sa_column=word(4))
+    shown: bytes = Field(sa_column=content())
+    media: str = Field(sa_column=word(40))
+    answer: bytes = Field(sa_column=content())
+    added_at: int = Field(sa_column=big())
+    retired_at: int | None = Field(default=None, sa_column=big(null=True))
+
+
+class FieldTest(SQLModel, table=True):
+    """A field that asks for a passed qualification test, and the share that passes."""
+
+    __tablename__ = "field_test"
+    __table_args__ = (
+        CheckConstraint("pass_share > 0 AND pass_share <= 1", name="pass_share"),
+    )
+    field_id: int = Field(sa_column=number())
+    pass_share: float = Field()
+    set_at: int = Field(sa_column=big())
+
+
+class Qualification(SQLModel, table=True):
+    """How an account stands with a field's test; ``attempt`` counts from 1."""
+
+    __tablename__ = "qualification"
+    __table_args__ = (states_of("qualification"),)
+    account_id: int = Field(sa_column=number())
+    field_id: int = Field(sa_column=number())
+    state: str = Field(default="open", sa_column=word(12))
+    attempt: int = Field(default=1, sa_column=big())
+    asked: int = Field(default=0, sa_column=big())
+    correct: int = Field(default=0, sa_column=big())
+    ended_at: int | None = Field(default=None, sa_column=big(null=True))
+
+
+class ProbeTask(SQLModel, table=True):
+    """One showing of a made-up question to one account: no exposure, no answer.
+
+    Its id is of the same block as a task's, so that its public name has the same shape.
+    Only whether the answer was right is kept of it.
+    """
+
+    __tablename__ = "probe_task"
+    __table_args__ = (
+        states_of("probe_task"),
+        Index(None, "account_id"),
+        Index(None, "probe_id"),
+        Index(
+            "ix_probe_task_shown",
+            "account_id",
+            "leased_until",
+            sqlite_where=text("state = 'shown'"),
+            postgresql_where=text("state = 'shown'"),
+        ),
+    )
+    id: int = Field(sa_column=number())
+    probe_id: int = Field(sa_column=big())
+    account_id: int = Field(sa_column=big())
+    state: str = Field(sa_column=word(12))
+    created_at: int = Field(sa_column=big())
+    leased_until: int | None = Field(default=None, sa_column=big(null=True))
+    draft: bytes | None = Field(default=None, sa_column=content(null=True))
+    attempt: int = Field(default=0, sa_column=big())  # of a test; 0 for gold
+    correct: int | None = Field(
+        default=None, sa_column=Column(SmallInteger, nullable=True)
+    )
+    ended_at: int | None = Field(default=None, sa_column=big(null=True))

@@ -1,0 +1,73 @@
+"""What the daemon and the surfaces keep of themselves."""
+
+from sqlalchemy import Column, String, Text
+from sqlmodel import Field, SQLModel
+
+from dispatcher.model.columns import big, number, word
+
+
+class Cursor(SQLModel, table=True):
+    """Where collecting stands with each connector."""
+
+    __tablename__ = "cursor"
+    connector: str = Field(sa_column=Column(String(40), primary_key=True))
+    value: str = Field(sa_column=Column(Text, nullable=False))
+
+
+class Lease(SQLModel, table=True):
+    """Who leads a shard; ``epoch`` is the fencing token of its gate writes."""
+
+    __tablename__ = "lease"
+    shard: int = Field(sa_column=number())
+    holder: str = Field(sa_column=Column(Text, nullable=False))
+    epoch: int = Field(sa_column=big())
+    leased_until: int = Field(sa_column=big())
+
+
+class Pause(SQLModel, table=True):
+    """What is paused: ``all``, ``connector:NAME`` or ``run:NAME``."""
+
+    __tablename__ = "pause"
+    scope: str = Field(sa_column=Column(String(120), primary_key=True))
+    reason: str = Field(sa_column=Column(Text, nullable=False))
+    at: int = Field(sa_column=big())
+
+
+class SignInLink(SQLModel, table=True):
+    """A link that opens the operators' console once; only its digest is kept."""
+
+    __tablename__ = "sign_in_link"
+    digest: str = Field(sa_column=Column(String(64), primary_key=True))
+    made_at: int = Field(sa_column=big())
+    ends_at: int = Field(sa_column=big())
+    used_at: int | None = Field(default=None, sa_column=big(null=True))
+
+
+class OperatorSession(SQLModel, table=True):
+    """A browser that signed in to the console; only its cookie's digest is kept."""
+
+    __tablename__ = "operator_session"
+    digest: str = Field(sa_column=Column(String(64), primary_key=True))
+    opened_at: int = Field(sa_column=big())
+    seen_at: int = Field(sa_column=big())
+    ended_at: int | None = Field(default=None, sa_column=big(null=True))
+
+
+class Hook(SQLModel, table=True):
+    """Calls of markets that were checked, for a day: each counts once."""
+
+    __tablename__ = "hook"
+    connector: str = Field(sa_column=Column(String(40), primary_key=True))
+    call: str = Field(sa_column=Column(String(64), primary_key=True))
+    at: int = Field(sa_column=big())
+
+
+class Event(SQLModel, table=True):
+    """The audit log: who did what (ids and numbers only, no values)."""
+
+    __tablename__ = "event"
+    id: int = Field(sa_column=number())
+    at: int = Field(sa_column=big())
+    actor: str = Field(sa_column=Column(Text, nullable=False))
+    action: str = Field(sa_column=word(40))
+    detail: str = Field(default="{}", sa_column=Column(Text, nullable=False))
