@@ -1,10 +1,11 @@
-"""An application on a port of its own, for browsers to come to."""
+"""An application on a port of its own, and a browser on its task page."""
 
 import socket
 import threading
 import time
 
 import uvicorn
+from playwright.sync_api import Page, expect
 
 
 class Served:
@@ -26,3 +27,9 @@ class Served:
         self.server.should_exit = True
         self.thread.join(20)
         self.listener.close()
+
+
+def ready(page: Page) -> None:
+    """Wait until the task page's script has run, and keys go to the box."""
+    expect(page.locator("#keys-open")).to_be_visible()
+    expect(page.locator("#answer")).to_be_focused()

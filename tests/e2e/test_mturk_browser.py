@@ -17,7 +17,7 @@ from dispatcher.stages.serving import Terms
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests.contract.mturk_bench import SECRET
 from tests.contract.mturk_server import mturk_server
-from tests.e2e.browsing import Served
+from tests.e2e.browsing import Served, ready
 from tests.integration.serving_house import House
 
 pytestmark = [
@@ -108,6 +108,7 @@ def test_from_the_frame_to_a_window_and_back_to_hand_in(house, market, server, p
     window = opened.value
     window.get_by_role("button", name="Start").click()
     expect(window.locator("#text")).to_contain_text("Ada")
+    ready(window)
     window.keyboard.type("Ada")
     window.keyboard.press("Enter")
     expect(window.locator("[data-page=nothing]")).to_be_visible()

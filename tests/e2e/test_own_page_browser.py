@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from dispatcher.store import Store
+from tests.e2e.browsing import ready
 from tests.e2e.test_taskpage_browser import Running, kind
 from tests.integration.serving_house import House
 
@@ -37,12 +38,6 @@ def arrive(page: Page, running: Running) -> None:
     page.goto(running.link("ann"))
     page.get_by_role("button", name="Start").click()
     expect(page.locator("[data-page=task]")).to_be_visible()
-
-
-def ready(page: Page) -> None:
-    """Wait until the page's script has run, and keys go to the box."""
-    expect(page.locator("#keys-open")).to_be_visible()
-    expect(page.locator("#answer")).to_be_focused()
 
 
 def type_answer(page: Page, text: str) -> None:

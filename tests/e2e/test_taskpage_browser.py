@@ -12,7 +12,7 @@ from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
 from dispatcher.surfaces.invitations import invite_link
 from dispatcher.surfaces.taskpage import PageSettings, task_app
-from tests.e2e.browsing import Served
+from tests.e2e.browsing import Served, ready
 from tests.integration.serving_house import House, png
 
 pytestmark = [
@@ -81,10 +81,10 @@ def test_a_whole_task_by_keyboard_alone(running, house, page):
     assert page.url == running.base + "/"
     page.keyboard.press("Enter")  # Start has the focus
     expect(page.locator("[data-page=task]")).to_be_visible()
-    expect(page.locator("#answer")).to_be_focused()
+    ready(page)
     assert page.title() == "Task"
     assert page.url == running.base + "/"
-    assert page.evaluate("document.querySelector('#crop').naturalWidth") == 240
+    expect(page.locator("#crop")).to_have_js_property("naturalWidth", 240)
 
     page.keyboard.type("Ada")
     expect(page.locator("#saved")).to_contain_text("Saved")

@@ -330,7 +330,7 @@ def check_batches(found: Findings, ledger: Ledger, facts: Facts, spool: Path) ->
     twice = [pair for pair, own in batches.items() if len(own) > 1]
     found.expect(not twice, f"shown by two batches: {twice[:5]}")
     left = [path.name for path in (spool / ".incoming").iterdir()]
-    found.expect(set(left) <= {"clock"}, f"left in the spool: {left}")
+    found.expect(set(left) <= {"clock", "collecting"}, f"left in the spool: {left}")
     found.looked["batches"] = sum(
         kind == "publish" for kind, *_ in ledger.outbox.values()
     )
