@@ -169,6 +169,30 @@ def test_work_that_was_handed_in_is_approved_when_its_answers_are_settled(house)
     assert house.settle() == 0  # and once only
 
 
+def test_what_is_answered_and_not_handed_in_is_not_paid(house, clock):
+    """The worker may still be at it: the market says when it is done."""
+    house.budget(bonus=12)
+    ann = planned(house)
+    house.offer()
+    assert house.work(ann, 4) == 4
+    house.hand_in("ann", progress=Progress.OPEN)
+    for _ in range(3):
+        house.settle()
+        clock.advance(micros=PATIENCE)
+        house.lead()
+    assert house.payment("reward", 1).state == "reserved"
+    assert set(house.payments().values()) == {"reserved"}
+    assert house.outside.calls == 0
+    house.hand_in("ann")
+    for _ in range(3):
+        house.settle()
+    assert set(house.payments().values()) == {"paid"}
+    assert PayingMarket(house.outside).paid_to("ann", PayKind.REWARD) == [
+        Decimal("1.20")
+    ]
+    house.check_books()
+
+
 def test_one_field_in_the_hand_or_an_open_field_holds_approval_up(house, clock):
     house.budget()
     ann = planned(house)
