@@ -277,6 +277,21 @@ def test_capacities_are_metered(store, clock, limit, wait):
         assert serving.start(ann) is not None
 
 
+@pytest.mark.parametrize(("limit", "left"), [("open", 1), ("total", 0)])
+def test_what_is_handed_back_was_seen_and_is_open_no_more(store, clock, limit, left):
+    house = House(
+        store, clock, POLICY + f'\n[capacity]\n"inhouse/*" = {{ {limit} = 1 }}'
+    )
+    one, two = house.record(1, name="Ada"), house.record(2, name="Bo")
+    ann = house.account("ann")
+    house.plan((ann, [one["name"], two["name"]]))
+    serving = house.serving()
+    assert serving.give_back(ann, serving.start(ann).token)
+
+    assert (serving.start(ann) is not None) == bool(left)
+    assert house.exposures() == 1 + left
+
+
 def test_a_worker_who_was_blocked_or_uninvited_gets_nothing(house):
     entries = house.record(1, name="Ada")
     ann = house.account("ann")
