@@ -110,6 +110,24 @@ def test_a_subject_rule_looks_across_the_records_of_a_person(store):
     assert case.book(("x/1", "r3.b")).new == 1
 
 
+def test_another_run_of_the_same_people_starts_from_what_was_seen(store):
+    case = Case(store)
+    case.apply(policy('[property.h]\nscope = "subject"\nof = ["a", "b"]'))
+    case.add("x/1", "x/2")
+    case.load(("r1", "p1", 1, "ab"))
+    case.book(("x/1", "r1.a"))
+    case.load(("r2", "p1", 2, "ab"))
+    with store.write() as tx:
+        tx.execute(
+            "INSERT INTO run (id, name, state, created_at)"
+            " VALUES (2, 'again', 'active', 0)"
+        )
+        tx.execute("UPDATE run SET state = 'cancelled' WHERE id = 1")
+        tx.execute("UPDATE record SET run_id = 2 WHERE id = ?", (case.records["r2"],))
+    assert refusal(case, ("x/1", "r2.b")).facts["property"] == "h"
+    assert case.book(("x/2", "r2.b")).new == 1
+
+
 def test_a_window_slides_over_the_times_of_a_person(store):
     # Two entries at most the window apart: 2 x 0.5 reaches the limit of 1.
     case = Case(store)
