@@ -64,6 +64,11 @@ def forged(server: Server) -> list[Visit]:
             {"k": "💥"},
             {"assignmentId": bobs["assignmentId"], "hitId": bobs["hitId"]},
             {"assignmentId": "💥"},
+            # What other makers' pages take for a trial, and let in.
+            {"assignmentId": "debug123"},
+            dict.fromkeys(("assignmentId", "hitId", "workerId"), "debug123"),
+            {"assignmentId": "debug123", "mode": "debug"},
+            {"workerId": "debug123", "mode": "debug"},
         )
     ]
 
