@@ -67,10 +67,16 @@ class Api:
         draft = {**told, "project": self._project}
         return self._rest.thing(self._rest.ask("POST", "studies/", draft))
 
-    def move(self, number: str, action: str) -> None:
-        """Move a study on: ``PUBLISH``, ``STOP`` and so on; gone already is left gone."""
+    def move(self, number: str, action: str) -> object:
+        """Move a study on: ``PUBLISH``, ``STOP`` and so on; gone already is left gone.
+
+        Returns
+        -------
+        object
+            The state that the answer tells; None where it tells none.
+        """
         path = f"studies/{quote(number, safe='')}/transition/"
-        self._rest.ask("POST", path, {"action": action}, missing=True)
+        return _state(self._rest.ask("POST", path, {"action": action}, missing=True))
 
     def group_of(self, participant: str, name: str) -> str:
         """Make a group of one participant, and read back that it holds that one.
@@ -115,10 +121,16 @@ class Api:
         told = self._rest.ask("GET", path, missing=True)
         return None if told is None else self._rest.thing(told)
 
-    def approve(self, number: str) -> None:
-        """Approve a submission; a second call changes nothing."""
+    def approve(self, number: str) -> object:
+        """Approve a submission; a second call changes nothing.
+
+        Returns
+        -------
+        object
+            The state that the answer tells; None where it tells none.
+        """
         path = f"submissions/{quote(number, safe='')}/transition/"
-        self._rest.ask("POST", path, {"action": "APPROVE"})
+        return _state(self._rest.ask("POST", path, {"action": "APPROVE"}))
 
     def balance(self) -> dict[str, Any]:
         """Read the workspace's currency and money, in hundredths."""
@@ -193,3 +205,7 @@ class Api:
         if not isinstance(results, list):
             raise self._rest.strange()
         return [self._rest.thing(one) for one in results]
+
+
+def _state(told: object) -> object:
+    return told.get("status") if isinstance(told, dict) else None

@@ -35,6 +35,7 @@ from connectors.base import (
     Settings,
     Stranger,
     Tried,
+    TryLater,
     Visit,
 )
 from connectors.http import Http
@@ -130,8 +131,26 @@ class Prolific:
         number = str(found["id"])
         if found.get("status") in _NEVER_SHOWN:
             self._check(number, offer.account)
-            self._api.move(number, "PUBLISH")
+            self._show(number)
         return Handle(offer.key, number)
+
+    def _show(self, number: str) -> None:
+        """Publish a draft; it is read back where the answer does not tell its state.
+
+        Raises
+        ------
+        TryLater
+            It is a draft still, or is gone.
+        """
+        state = self._api.move(number, "PUBLISH")
+        if state is None:
+            state = (self._api.study(number) or {}).get("status")
+        if state is None or state in _NEVER_SHOWN:
+            raise TryLater(
+                "Prolific does not show the study as published yet",
+                why="it took the call, and the study stands as before",
+                fix="it is asked again later",
+            )
 
     def _told(self, offer: Offer, name: str, group: str, reward: int) -> dict[str, Any]:
         """Spell a study out; nothing of a field or a record is in it."""

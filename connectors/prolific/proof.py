@@ -149,9 +149,9 @@ def _check_time(said: Mapping[str, Any], now: datetime) -> None:
     seconds = now.timestamp()
     if not began - 60 <= seconds < ends:
         raise Rejected(
-            "the link from Prolific has expired",
+            "the link from Prolific is not of this moment",
             why="it is valid for two minutes by this machine's clock",
-            fix="open the study again from Prolific",
+            fix="open the study again from Prolific; look at the clock if all fail",
         )
 
 

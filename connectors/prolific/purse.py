@@ -74,13 +74,21 @@ class Purse:
         ------
         Rejected
             It was not handed in, was handed back, or is another one's.
+        TryLater
+            It does not stand there as approved afterwards.
         """
         progress = progress_of(self._submission(pay).get("status"))
         if progress is Progress.APPROVED:
             return
         if progress is not Progress.SUBMITTED:
             raise Rejected(f"the submission is {progress}, and can not be approved")
-        self._api.approve(pay.submission)
+        state = self._api.approve(pay.submission)
+        if progress_of(state) is not Progress.APPROVED and not self.paid(pay):
+            raise TryLater(
+                "Prolific does not show the submission as approved yet",
+                why="it took the call, and the submission stands as before",
+                fix="it is asked again later",
+            )
 
     def bonus(self, pay: Pay) -> None:
         """Set a bonus up, and have it paid.

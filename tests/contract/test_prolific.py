@@ -136,20 +136,42 @@ def forged(server: Server) -> list[Visit]:
     ]
 
 
+CUT, FAILED = None, (500, {}, b"")
+"""How an answer is lost: the connection ends, or Prolific fails once it has acted."""
+lost_in_each_way = pytest.mark.parametrize("lost", [CUT, FAILED], ids=["cut", "500"])
+
+
 @contextmanager
-def losing(server: Server, *ends: str) -> Iterator[None]:
-    """Let Prolific do what is asked by these paths, and its answer be lost."""
+def answering(server: Server, reply) -> Iterator[None]:
+    """Let Prolific answer as (request, what it would do) -> answer says."""
     respond = server.receiver.respond
-
-    def cut(request):
-        told = respond(request)
-        return None if request.path.endswith(ends) else told
-
-    server.receiver.respond = cut
+    server.receiver.respond = lambda request: reply(request, respond)
     try:
         yield
     finally:
         server.receiver.respond = respond
+
+
+def losing(server: Server, *ends: str, lost=CUT):
+    """Let Prolific do what is asked by these paths, and its answer be lost."""
+
+    def reply(request, respond):
+        told = respond(request)
+        return lost if request.path.endswith(ends) else told
+
+    return answering(server, reply)
+
+
+def doing_nothing(server: Server):
+    """Let Prolific take every transition, and do nothing of it."""
+    return answering(
+        server,
+        lambda request, respond: (
+            (200, {"content-type": "application/json"}, b"{}")
+            if request.path.endswith("/transition/")
+            else respond(request)
+        ),
+    )
 
 
 class TestProlific(PayingContract, ListingContract):
@@ -237,6 +259,79 @@ def test_a_draft_that_a_first_try_left_is_finished_and_not_doubled(server):
     assert [study["status"] for study in server.studies.values()] == ["ACTIVE"]
 
 
+def test_a_publishing_that_did_nothing_is_not_taken_for_one(server):
+    with doing_nothing(server), pytest.raises(TryLater):
+        open_at(server).publish(offer())
+    assert open_at(server).find("k1") is None
+    assert not server.visible(PID)
+    handle = open_at(server).publish(offer())
+    assert open_at(server).find("k1") == handle
+    assert [study["status"] for study in server.studies.values()] == ["ACTIVE"]
+
+
+def test_a_publishing_that_is_told_in_no_words_is_read_back(server):
+    def mute(request, respond):
+        told = respond(request)
+        return (204, {}, b"") if request.path.endswith("/transition/") else told
+
+    market = open_at(server)
+    with answering(server, mute):
+        handle = market.publish(offer())
+    assert study_of(server, handle)["status"] == "ACTIVE"
+
+
+@lost_in_each_way
+def test_a_study_whose_publishing_got_no_answer_is_not_made_twice(server, lost):
+    with losing(server, "/transition/", lost=lost), pytest.raises(TryLater):
+        open_at(server).publish(offer())
+    found = open_at(server).find("k1")
+    assert found == open_at(server).publish(offer())
+    assert [study["status"] for study in server.studies.values()] == ["ACTIVE"]
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"filters": []},
+        {"filters": [{"filter_id": "participant_group_allowlist",
+                      "selected_values": ["g1", "theirs"]}]},
+        {"total_available_places": 2},
+        {"external_study_url": "https://evil.example.test/from/prolific"},
+    ],
+    ids=["no group", "a second group", "two places", "another page"],
+)  # fmt: skip
+def test_a_study_that_is_kept_otherwise_is_left_unpublished(server, kept):
+    server.groups["theirs"] = ["another"]
+
+    def changing(request, respond):
+        told = respond(request)
+        if request.method == "POST" and request.path.endswith("/studies/"):
+            for study in server.studies.values():
+                study.update(kept)
+        return told
+
+    with answering(server, changing):
+        for _ in range(2):  # a second try takes up the same draft
+            with pytest.raises(Misconfigured, match="as it was drafted"):
+                open_at(server).publish(offer())
+    assert not server.visible(PID)
+    assert not server.visible("another")
+    assert [study["status"] for study in server.studies.values()] == ["UNPUBLISHED"]
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "AWAITING REVIEW"])
+def test_a_study_that_has_ended_is_not_stopped_again(server, state):
+    """Prolific refuses that, and the offer could never be closed."""
+    market = open_at(server)
+    handle = market.publish(offer())
+    study_of(server, handle)["status"] = state
+    began = len(server.receiver.requests)
+    market.withdraw(handle)
+    calls = server.receiver.requests[began:]
+    assert not any("/transition/" in one.path for one in calls)
+    assert study_of(server, handle)["status"] == state
+
+
 def test_a_study_is_found_on_any_page_of_many(server):
     market = open_at(server)
     handles = [market.publish(offer(f"k{n}")) for n in range(7)]
@@ -291,21 +386,18 @@ def test_offers_cost_the_same_however_many_studies_lie_there(server):
     assert len(calls) == 10 * 6  # group, its members, draft, check, publish; find
 
 
-def test_a_draft_whose_making_got_no_answer_is_looked_for(server):
+@lost_in_each_way
+def test_a_draft_whose_making_got_no_answer_is_looked_for(server, lost):
     market = open_at(server)
     market.publish(offer("k0"))
-    respond = server.receiver.respond
 
-    def cut(request):
-        if request.method == "POST" and request.path.endswith("/studies/"):
-            respond(request)
-            return None
-        return respond(request)
+    def reply(request, respond):
+        told = respond(request)
+        made = request.method == "POST" and request.path.endswith("/studies/")
+        return lost if made else told
 
-    server.receiver.respond = cut
-    with pytest.raises(TryLater):
+    with answering(server, reply), pytest.raises(TryLater):
         market.publish(offer("k1"))
-    server.receiver.respond = respond
     assert market.find("k1") is None  # nobody has seen the draft
     market.publish(offer("k1"))
     named = [study["internal_name"] for study in server.studies.values()]
@@ -610,6 +702,34 @@ def test_a_reward_that_prolific_can_not_pay_is_told_before_anything_is_made(
     assert (server.groups, server.studies) == ({}, {})
 
 
+def reward_of(piece: Submission) -> Pay:
+    return Pay("r-1", PayKind.REWARD, piece.id, piece.reference, piece.account, REWARD)
+
+
+def test_an_approval_that_did_nothing_is_not_taken_for_one(server):
+    market = open_at(server)
+    pay = reward_of(handed_in(server, market))
+    with doing_nothing(server), pytest.raises(TryLater):
+        market.approve(pay)
+    assert market.paid(pay) is False
+    assert server.paid == []
+    for _ in range(2):
+        market.approve(pay)
+    assert market.paid(pay) is True
+    assert server.paid == [(PID, 120)]
+
+
+@lost_in_each_way
+def test_an_approval_whose_answer_was_lost_pays_once(server, lost):
+    market = open_at(server)
+    pay = reward_of(handed_in(server, market))
+    with losing(server, "/transition/", lost=lost), pytest.raises(TryLater):
+        market.approve(pay)
+    assert market.paid(pay) is True
+    market.approve(pay)
+    assert server.paid == [(PID, 120)]
+
+
 def test_a_bonus_is_set_up_once_and_paid_once(server):
     market = open_at(server)
     piece = handed_in(server, market)
@@ -618,11 +738,12 @@ def test_a_bonus_is_set_up_once_and_paid_once(server):
     assert server.paid == [(PID, 36)]
 
 
-def test_a_bonus_that_is_on_its_way_can_not_be_told_until_it_is_there(server):
+@lost_in_each_way
+def test_a_bonus_that_is_on_its_way_can_not_be_told_until_it_is_there(server, lost):
     market = open_at(server)
     piece = handed_in(server, market)
     server.slow = True
-    with losing(server, "/pay/"), pytest.raises(TryLater) as caught:
+    with losing(server, "/pay/", lost=lost), pytest.raises(TryLater) as caught:
         market.bonus(bonus_of(piece))
     assert not caught.value.certain
     assert market.paid(bonus_of(piece)) is None
@@ -630,11 +751,12 @@ def test_a_bonus_that_is_on_its_way_can_not_be_told_until_it_is_there(server):
     assert market.paid(bonus_of(piece)) is True
 
 
+@lost_in_each_way
 @pytest.mark.parametrize("end", ["/balance/", "/bonus-payments/"])
-def test_what_goes_wrong_before_the_second_step_surely_paid_nothing(server, end):
+def test_what_goes_wrong_before_the_second_step_surely_paid_nothing(server, end, lost):
     market = open_at(server)
     piece = handed_in(server, market)
-    with losing(server, end), pytest.raises(TryLater) as caught:
+    with losing(server, end, lost=lost), pytest.raises(TryLater) as caught:
         market.bonus(bonus_of(piece))
     assert caught.value.certain
     assert server.paid == []
