@@ -677,6 +677,22 @@ def test_before_so_many_answers_nobody_is_stopped(house):
     assert serving.start(ann) is not None
 
 
+def test_gold_that_ran_out_is_no_wrong_answer(house, clock):
+    """Who was called away from the screen has told nothing about how well they read."""
+    ann = planned(house, records=60)
+    gold(house, 60)
+    serving = house.serving(gold=0.5, lease=60, floor=0.75, floor_after=1)
+    for _ in range(3):
+        first_gold(house, serving, ann)
+        clock.advance(seconds=61)
+        expire(house.store, clock)
+        assert state_of(house, ann) == "active"
+    assert set(marks(house, ann).values()) == {None}
+    showing = first_gold(house, serving, ann)
+    serving.answer(ann, showing.token, answer("wrong"))  # this one is
+    assert state_of(house, ann) == "stopped"
+
+
 def test_what_a_stopped_worker_holds_may_still_be_answered(house):
     ann = planned(house)
     serving = house.serving()
