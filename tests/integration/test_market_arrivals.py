@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from starlette.testclient import TestClient
+from structlog.testing import capture_logs
 
 from connectors.base import Item, Money, Offer, Settings
 from connectors.prolific import CONNECTOR
@@ -101,6 +102,21 @@ def test_a_participant_comes_in_works_and_goes_back(client, server, market, cloc
     assert html.escape(market.finish(PID)) in nothing.text
 
 
+def test_who_finds_nothing_to_do_has_the_way_back_at_once(
+    client, house, server, market, clock
+):
+    """Known to us, and nothing is planned for them: Prolific pays for having come."""
+    idle = PID[::-1]
+    house.account(idle, "prolific")
+    brought = client.get(link(server, market, clock, idle, "k2"))
+    ready = client.post("/arrive", data=form_of(brought))
+    assert page_of(ready) == "ready"
+    nothing = client.post("/start", data=form_of(ready))
+    assert page_of(nothing) == "nothing"
+    assert html.escape(market.finish(idle)) in nothing.text
+    assert house.exposures() == 0
+
+
 def test_a_look_at_the_link_opens_nothing(app, house, server, market, clock):
     address = link(server, market, clock)
     looked = TestClient(app, base_url=PAGE).get(address)
@@ -137,6 +153,31 @@ def test_an_old_link_is_refused_when_it_is_pressed(client, server, market, clock
     form = form_of(client.get(link(server, market, clock)))
     clock.now += 121 * 1_000_000
     assert client.post("/arrive", data=form).status_code == 403
+
+
+@pytest.mark.parametrize("minutes", [5, -5])
+def test_a_clock_that_is_wrong_lets_nobody_in_and_is_told_to_the_operator(
+    client, house, server, market, clock, minutes
+):
+    """Every good link is refused then: the log has to say where to look."""
+    right = clock()
+    clock.now += minutes * 60_000_000
+    form = form_of(client.get(link(server, market, lambda: right)))
+    with capture_logs() as told:
+        refused = client.post("/arrive", data=form)
+    assert (refused.status_code, page_of(refused)) == (403, "arrive")
+    assert page_of(client.post("/start")) == "arrive"
+    assert house.exposures() == house.count("task") == 0
+    (line,) = [one for one in told if one["event"] == "arrival-refused"]
+    assert (line["log_level"], line["connector"]) == ("warning", "prolific")
+    assert "clock" in line["why"]
+    for said in (PID, form["prolific_token"], form["SESSION_ID"]):
+        assert said not in line.values()
+        assert said not in line["what"] + line["why"]
+
+    clock.now = right
+    form = form_of(client.get(link(server, market, clock, key="k2")))
+    assert page_of(client.post("/arrive", data=form)) == "ready"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from connectors.base import (
     TryLater,
     Visit,
 )
+from dispatcher.log import get_logger
 from dispatcher.stages.serving import Present, Serving
 from dispatcher.store import Clock
 from dispatcher.surfaces.forms import own_page, read_form
@@ -69,6 +70,7 @@ class Door:
         self._clock = clock
         self._settings = settings
         self._arrivals = Pace(settings.arrive)
+        self._log = get_logger("arriving")
         prefix = "__Host-" if settings.https else ""
         # Two cookies: a strict one is withheld when a link is followed from elsewhere,
         # and what guards the arrival form must not then replace the session.
@@ -289,7 +291,14 @@ class Door:
             arrival = market.arrive(visit, now)
         except TryLater:
             raise
-        except ConnectorError:
+        except ConnectorError as refused:
+            # The worker is told no reason; it may be one that the operator can mend.
+            self._log.warning(
+                "arrival-refused",
+                connector=connector,
+                what=refused.what,
+                why=refused.why,
+            )
             return None
         return None if arrival.preview else (connector, arrival)
 
