@@ -106,7 +106,8 @@ def test_the_service_manager_is_told_when_it_is_ready_reloads_and_stops(program)
             assert process.wait(PATIENCE) == 0
 
 
-def test_draining_waits_for_a_task_in_hand_and_is_not_ready_meanwhile(program):
+@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
+def test_draining_waits_for_a_task_in_hand_and_is_not_ready_meanwhile(program, asked):
     with open_store(program.directory / "dispatcher.db") as store:
         with store.write() as tx:
             tx.execute(
@@ -117,13 +118,15 @@ def test_draining_waits_for_a_task_in_hand_and_is_not_ready_meanwhile(program):
             )
         with program.up("--drain", "300") as process:
             program.ready()
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(asked)
             until(lambda: program.answers("/readyz") == 503, "draining is told")
             assert program.answers("/livez") == 200
             assert process.poll() is None
             with store.write() as tx:
                 tx.execute("UPDATE task SET state = 'answered' WHERE id = 1", [])
             assert process.wait(PATIENCE) == 0
+        with store.read() as tx:
+            assert tx.value("SELECT state FROM task WHERE id = 1") == "answered"
 
 
 def test_a_second_signal_ends_the_drain_at_once():
