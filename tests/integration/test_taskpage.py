@@ -6,6 +6,7 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
+from connectors.contract import VALUES
 from dispatcher.errors import StoreLocked
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
@@ -307,6 +308,21 @@ def test_a_draft_is_kept_on_the_server(app, house, clock):
     assert "\nAd</textarea>" in client.post("/start").text
     clock.advance(61)
     assert client.post(f"/task/{token}/draft", data={"answer": "A"}).status_code == 409
+
+
+@pytest.mark.parametrize(
+    "value", [*VALUES, "\u202bא\u05b8ב\u202c 👩‍👧 ﬁ Å K", "ห้อง\u200b"]
+)
+def test_an_answer_of_any_script_is_kept_as_it_was_typed(app, house, value):
+    client = one_task(house, app)
+    token = token_of(client.post("/start"))
+    draft = client.post(f"/task/{token}/draft", data={"answer": value})
+    assert draft.status_code == 204
+    page = client.post("/start").text
+    box = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", page, re.DOTALL)
+    assert html.unescape(box[1]) == value
+    client.post(f"/task/{token}/answer", data={"answer": value})
+    assert bytes(house.ask("SELECT raw FROM answer")).decode() == value
 
 
 def test_a_worker_who_knows_the_person_sees_nothing_of_the_record_again(app, house):
