@@ -53,20 +53,9 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CANARY = "canary-7d1f-Ünïcödé"
 ACCOUNTS = ("ann", "Ann", "ann/lee", "ann%2Flee", "..", ".ann", "a b", "🦊", "a\u202eb")
 VALUES = (
-    "plain",
-    "=1+1",
-    "'=1+1",
-    "-5",
-    "@x",
-    'a "quoted", b; c',
-    "two\nlines",
-    "héllo",
-    "e\u0301",
-    "🦊",
-    "שלום",
-    "& < > ]]>",
-    "007",
-)
+    "plain", "=1+1", "'=1+1", "-5", "@x", 'a "quoted", b; c', "two\nlines", "héllo",
+    "e\u0301", "🦊", "שלום", "& < > ]]>", "007",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,6 +90,8 @@ class Bench:
         (account) -> what the market has paid it: amounts, in the order of paying.
     lose_the_answer : callable or None
         () -> context in which ``approve`` and ``bonus`` fail after the outside has paid.
+    remove : callable or None
+        (handle): somebody outside deletes the offer, and we are not told.
     """
 
     open: Callable[[], Market | Feed]
@@ -114,6 +105,7 @@ class Bench:
     give_up: Callable[[Handle, str], None] | None = None
     payments: Callable[[str], list[Decimal]] | None = None
     lose_the_answer: Callable[[], AbstractContextManager[object]] | None = None
+    remove: Callable[[Handle], object] | None = None
 
 
 def reward_at(manifest: Manifest) -> Money:
@@ -297,6 +289,18 @@ class MarketContract(_Contract):
         assert CANARY.encode() not in bench.seen("ann")
         assert bench.open().find("k1") is not None
         self.put(bench, offer_for(manifest, "k1"))
+        assert CANARY.encode() not in bench.seen("ann")
+
+    def test_what_is_gone_outside_is_withdrawn_like_any_other(
+        self, bench: Bench
+    ) -> None:
+        if bench.remove is None:
+            pytest.skip("the bench can not delete an offer outside")
+        manifest = bench.open().manifest
+        gone, left = (self.put(bench, offer_for(manifest, key)) for key in ("k1", "k2"))
+        bench.remove(gone)
+        for handle in (gone, gone, left):
+            self.market(bench).withdraw(handle)
         assert CANARY.encode() not in bench.seen("ann")
 
     def test_an_answer_comes_until_its_cursor_comes_back(self, bench: Bench) -> None:

@@ -54,6 +54,12 @@ class ListingContract(MarketContract):
         self.market(bench).withdraw(handle)
         assert not any(one.open for one in self.listed(bench))
 
+    def test_what_is_gone_outside_is_withdrawn_like_any_other(
+        self, bench: Bench
+    ) -> None:
+        super().test_what_is_gone_outside_is_withdrawn_like_any_other(bench)
+        assert not any(one.open for one in self.listed(bench))
+
     def test_a_strange_place_to_go_on_from_is_an_error_of_the_protocol(
         self, bench: Bench
     ) -> None:

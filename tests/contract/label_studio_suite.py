@@ -86,6 +86,12 @@ class Outside:
         """Tasks at which somebody could work."""
         return self.tasks(self.work())
 
+    def remove(self, handle: Handle) -> None:
+        """Delete the tasks of an offer, as an administrator may."""
+        for task in self.live():
+            if task["data"]["offer"] == handle.reference:
+                self.ask("DELETE", f"tasks/{task['id']}/")
+
     def annotate(self, task: int, result: Any, **more: Any) -> int:
         told = {"result": result, **more}
         return self.ask("POST", f"tasks/{task}/annotations/", told)["id"]
@@ -159,6 +165,7 @@ class Board(Suite, ListingContract):
                 Visit({"user": "ann", "email": "ann@example.test"}),
             ],
             crash_after_accept=answer_lost,
+            remove=outside.remove,
         )
 
     def test_nothing_of_ours_lies_there_but_the_address_and_for_whom(self, outside):
@@ -214,6 +221,7 @@ class There(Suite, ListingContract):
                 outside, token, account, value
             ),
             crash_after_accept=answer_lost,
+            remove=outside.remove,
         )
 
     def opener(self, outside):

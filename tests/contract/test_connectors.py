@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -78,6 +79,7 @@ def folder_bench(tmp_path: Path, form: str) -> Bench:
         copies=lambda key: len(list(spool.glob(f"[!.]*/{batch_of(key)}"))),
         answer=answer,
         crash_after_accept=crash,
+        remove=lambda handle: shutil.rmtree(spool / handle.reference),
     )
 
 
@@ -137,6 +139,7 @@ def memory_bench(faults=()) -> Bench:
         seen=seen,
         copies=lambda key: int(key in memory.offers),
         answer=lambda handle, token, account, value: memory.give(token, account, value),
+        remove=lambda handle: memory.offers.pop(handle.key),
     )
 
 
@@ -226,6 +229,24 @@ class TestTheSuiteItself:
         )
         with pytest.raises(AssertionError):
             MarketContract().test_an_answer_comes_until_its_cursor_comes_back(bench)
+
+    def test_a_market_that_can_not_withdraw_what_is_gone_fails(self):
+        class Strict(Memory):
+            def withdraw(self, handle):
+                if handle.key not in self.offers:
+                    raise Rejected("there is no such offer")
+                super().withdraw(handle)
+
+        memory = Strict()
+        bench = Bench(
+            open=lambda: memory,
+            seen=lambda _: b"",
+            remove=lambda handle: memory.offers.pop(handle.key),
+        )
+        with pytest.raises(Rejected):
+            MarketContract().test_what_is_gone_outside_is_withdrawn_like_any_other(
+                bench
+            )
 
     def test_a_market_that_takes_anyone_in_fails(self):
         class Open(Memory):

@@ -207,6 +207,7 @@ class TestProlific(PayingContract, ListingContract):
                 Decimal(cents) / 100 for paid, cents in server.paid if paid == who
             ],
             lose_the_answer=lambda: losing(server, "/transition/", "/pay/"),
+            remove=lambda handle: server.studies.pop(handle.reference),
         )
 
 

@@ -77,6 +77,14 @@ def held(server) -> bytes:
         return "\n".join(store.iterdump()).encode()
 
 
+def remove(server, handle) -> None:
+    """Delete a batch and its tasks, as an administrator may."""
+    with closing(sqlite3.connect(server.database, timeout=20)) as store, store:
+        number = [int(handle.reference)]
+        store.execute("delete from turkle_task where batch_id = ?", number)
+        store.execute("delete from turkle_batch where id = ?", number)
+
+
 @contextmanager
 def answer_lost():
     """The batch is made and switched on, and we never hear of it."""
@@ -111,6 +119,7 @@ class TestTurkle(ListingContract):
             ]
             + [Visit({"workerId": "ann", "username": "ann"})],
             crash_after_accept=answer_lost,
+            remove=lambda handle: remove(clean, handle),
         )
 
 
