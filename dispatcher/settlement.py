@@ -79,7 +79,7 @@ def approve(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> No
         if not _can_be_asked_for(tx, row, names):
             raise Conflict(
                 f"{row.name} can not be paid through {row.connector}",
-                why="its piece of work is settled, or was never handed in there",
+                why="its piece of work is settled, or is not handed in there",
                 fix="pay it at the market or elsewhere; then dispatcher payments settle",
             )
     fresh = _taken_again(tx, found, at)
@@ -137,7 +137,7 @@ def _can_be_asked_for(tx: Tx, row: PaymentRow, names: set[str]) -> bool:
     that was left out of it can not be paid so any more.
     """
     if row.kind == "reward":
-        return bool(row.submission and row.reference)
+        return bool(row.submission and row.reference) and row.progress != "gone"
     if row.state == "held":
         return False
     beside = [] if row.piece is None else payments.of_piece(tx, row.piece)

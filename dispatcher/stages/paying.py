@@ -308,7 +308,7 @@ def _settle_piece(tx: Tx, piece: PaymentRow, now: int) -> int:
         case "rejected":
             return _end_unpaid(tx, piece, REJECTED, now)
         case "gone":
-            return _end_unpaid(tx, piece, None, now)
+            return _end_begun(tx, piece, now)
         case _:
             return _judge(tx, piece, rows.work_in(tx, piece), now)
 
@@ -319,8 +319,11 @@ def _judge(tx: Tx, piece: PaymentRow, work: Work, now: int) -> int:
         rows.look_later(tx, [piece], now + LOOK)
         return 0
     if not work.valid:
-        purse.move(tx, [piece], "held", now=now, why=NOTHING_VALID)
-        return 1
+        if piece.state != "held":  # a person looks already
+            purse.move(tx, [piece], "held", now=now, why=NOTHING_VALID)
+            return 1
+        rows.look_later(tx, [piece], now + LOOK)
+        return 0
     return _settle_both(tx, piece, "due", now)
 
 
@@ -332,6 +335,21 @@ def _settle_both(tx: Tx, piece: PaymentRow, state: str, now: int) -> int:
     purse.move(tx, [row for row, valid in fields if valid], "due", now=now)
     purse.move(tx, [row for row, valid in fields if not valid], "released", now=now)
     return 1 + len(fields)
+
+
+def _end_begun(tx: Tx, piece: PaymentRow, now: int) -> int:
+    """Settle a piece of work that was not handed in, and can not be any more.
+
+    The market pays nothing for it. Where we have got answers out of it, a person says
+    whether the worker is paid elsewhere.
+    """
+    done = rows.work_in(tx, piece).valid if piece.state == "reserved" else 0
+    if not done:
+        return _end_unpaid(tx, piece, None, now)
+    fields = "1 field" if done == 1 else f"{done} fields"
+    why = f"{rows.ENDED} {fields} had been answered"
+    purse.move(tx, [piece], "held", now=now, why=why)
+    return 1 + _hold_fields(tx, piece.about, now)
 
 
 def _end_unpaid(tx: Tx, piece: PaymentRow, why: str | None, now: int) -> int:

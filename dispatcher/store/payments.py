@@ -15,6 +15,9 @@ from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
 
 PAGE: Final = 2000
+ENDED: Final = "it ended at the market after"
+"""How the reason begins why a reward is held whose work was begun and not handed in."""
+
 _LAST: Final = 2**63 - 1
 
 _FIELDS: Final = (
@@ -111,16 +114,24 @@ def stranded_fields(tx: Tx, limit: int) -> list[PaymentRow]:
 
 
 def ended_pieces(tx: Tx, now: int, limit: int) -> list[PaymentRow]:
-    """Rewards of pieces of work that have ended at the market and are not settled."""
+    """Rewards of pieces of work that have ended at the market and are not settled.
+
+    One that is held because its work ended there waits for a person, or for the work to
+    be handed in after all.
+    """
+    begun = "p.state = 'held' AND coalesce(p.why, '') LIKE ?"
     return _found(
         tx,
         f"SELECT {COLUMNS} FROM payment p WHERE p.kind = 'reward' AND p.due <= ?"
         " AND p.state IN ('reserved', 'released', 'held', 'unknown')"  # by the index
-        " AND (p.state IN ('reserved', 'held', 'unknown') AND p.progress IN"
-        " ('gone', 'approved', 'rejected') OR p.state = 'reserved' AND p.progress = 'submitted'"
+        " AND (p.state IN ('reserved', 'held', 'unknown')"
+        " AND p.progress IN ('approved', 'rejected')"
+        " OR p.state IN ('reserved', 'held', 'unknown') AND p.progress = 'gone'"
+        f" AND NOT ({begun})"
+        f" OR (p.state = 'reserved' OR {begun}) AND p.progress = 'submitted'"
         " OR p.state = 'released' AND p.progress IN ('submitted', 'approved'))"
         " ORDER BY p.due, p.about LIMIT ? FOR UPDATE",
-        [now, limit],
+        [now, f"{ENDED}%", f"{ENDED}%", limit],
     )
 
 

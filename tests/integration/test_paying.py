@@ -16,7 +16,8 @@ from connectors.base import (
     Submission,
     TryLater,
 )
-from dispatcher.errors import StaleLease
+from dispatcher import settlement
+from dispatcher.errors import Conflict, StaleLease
 from dispatcher.stages.paying import PATIENCE, PayingStage
 from dispatcher.stages.reconciling import Mending, Reconciling
 from dispatcher.stages.serving import Given
@@ -260,6 +261,33 @@ def test_work_that_was_handed_back_gives_its_money_back(house, progress):
     house.check_books()
 
 
+@pytest.mark.parametrize(("fields", "word"), [(1, "1 field"), (3, "3 fields")])
+def test_work_that_ended_after_answers_is_held_for_a_person(house, clock, fields, word):
+    """The answers are used: that nothing was paid for them is to be known."""
+    house.budget(bonus=12)
+    ann = planned(house)
+    house.offer()
+    house.work(ann, fields)
+    house.hand_in("ann", progress=Progress.GONE)
+    for _ in range(3):
+        house.settle()
+        clock.advance(micros=PATIENCE)
+        house.lead()
+    assert set(house.payments().values()) == {"held"}
+    reward = house.payment("reward", 1)
+    assert reward.why == f"it ended at the market after {word} had been answered"
+    assert house.taken() == (120 + 12 * fields, 0)
+    house.check_books()
+    with pytest.raises(Conflict), house.store.write() as tx:
+        settlement.approve(tx, [reward], at=clock(), because="x")
+    with house.store.write() as tx:
+        settlement.settle(tx, [reward], at=clock(), because="by hand")
+    house.settle()
+    assert house.payments()["reward-1"] == "paid"
+    assert house.outside.calls == 0
+    house.check_books()
+
+
 def test_an_offer_that_ended_untaken_gives_its_money_back(house):
     house.budget()
     planned(house)
@@ -278,7 +306,7 @@ def test_work_that_comes_in_after_it_was_handed_back_is_paid_all_the_same(house)
     house.work(ann)
     house.hand_in("ann", progress=Progress.GONE)
     house.settle()
-    assert house.taken() == (0, 0)
+    assert house.taken() == (120, 0)
     house.hand_in("ann")
     house.settle()
     house.settle()
@@ -290,10 +318,12 @@ def test_late_work_waits_for_room_and_is_never_paid_past_the_cap(house, clock):
     house.budget(cap=120)
     ann = planned(house)
     house.offer()
-    house.work(ann)
+    serving = house.serving()
+    showing = serving.start(ann)
     house.hand_in("ann", progress=Progress.GONE)
     house.settle()
     house.budget(cap=119)
+    serving.answer(ann, showing.token, Given({"answer": "36"}))
     house.hand_in("ann")
     house.settle()
     assert house.payments() == {"reward-1": "released"}
