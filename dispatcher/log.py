@@ -99,8 +99,11 @@ def guard_uncaught() -> None:
 
 
 def get_logger(stage: str) -> Any:  # noqa: ANN401 - structlog's own return type
-    """A logger that names its stage in every line."""
-    return structlog.get_logger().bind(stage=stage)
+    """A logger that names its stage in every line.
+
+    It may be made before logs have a place (``bind`` would fix where they go).
+    """
+    return structlog.get_logger(stage=stage)
 
 
 class _FromLibraries(logging.Handler):

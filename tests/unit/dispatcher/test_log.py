@@ -13,6 +13,8 @@ import structlog
 
 from dispatcher import log
 
+EARLY = log.get_logger("early")  # as a module does, before the program is set up
+
 
 @pytest.fixture(params=["text", "json"])
 def stream(request):
@@ -36,6 +38,13 @@ def test_an_event_is_one_line_with_its_stage_and_ids(stream):
     (line,) = stream.getvalue().splitlines()
     for part in ("tick", "booking", "3", "info"):
         assert part in line
+
+
+def test_a_logger_that_was_made_first_writes_where_the_others_do(stream):
+    EARLY.warning("denied")
+    (line,) = stream.getvalue().splitlines()
+    assert "denied" in line
+    assert "early" in line
 
 
 @pytest.mark.parametrize("sign", ["\n", "\r", "\x1b", "\u2028", "\x00"])
