@@ -88,8 +88,20 @@ class Api:
         return self._rest.thing(self._rest.ask("POST", f"{kind}/", told))
 
     def change(self, kind: str, number: int, **told: object) -> None:
-        """Change single fields; one that is gone already is left gone."""
-        self._rest.ask("PATCH", f"{kind}/{number}/", told, missing=True)
+        """Change single fields; one that is gone already is left gone.
+
+        Raises
+        ------
+        TryLater
+            The server took it and says something else.
+        """
+        said = self._rest.ask("PATCH", f"{kind}/{number}/", told, missing=True)
+        if said is not None and not told.items() <= self._rest.thing(said).items():
+            raise TryLater(
+                f"Turkle does not keep what becomes of {kind}",
+                why="its answer differs from what was set",
+                fix="look whether it is open there; it is tried again by itself",
+            )
 
     def permit(self, kind: str, number: int, user: int) -> None:
         """Let one worker in and nobody else, and read it back.

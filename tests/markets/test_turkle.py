@@ -23,6 +23,7 @@ from connectors.contract import NOW, Bench, offer_for
 from connectors.errors import Misconfigured, TryLater
 from connectors.inhouse import Ticket, sign
 from connectors.listing_contract import ListingContract
+from connectors.rest import Rest
 from connectors.turkle import CONNECTOR, MANIFEST
 from connectors.turkle.api import Api
 from tests.markets.turkle_server import PASSWORD, turkle_server
@@ -210,6 +211,25 @@ def test_a_batch_left_inactive_is_finished_and_not_made_again(clean, offer):
     open_at(clean).publish(offer)
     (batch,) = batches(clean)
     assert batch["active"]
+
+
+@pytest.mark.parametrize("method", ["PATCH", "PUT"])
+def test_what_turkle_took_and_did_not_do_is_not_taken_for_done(clean, offer, method):
+    """A yes that opened nothing, and permissions that are not kept."""
+    asked = Rest.ask
+
+    def idle(self, verb, path, *given, **named):
+        if verb != method:
+            return asked(self, verb, path, *given, **named)
+        return asked(self, "GET", path) if verb == "PATCH" else None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rest, "ask", idle)
+        with pytest.raises(TryLater, match="does not keep"):
+            open_at(clean).publish(offer)
+    assert not any(batch["active"] for batch in batches(clean))
+    open_at(clean).publish(offer)
+    assert [batch["active"] for batch in batches(clean)] == [True]
 
 
 def test_what_was_withdrawn_stays_closed(clean, offer):
