@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from connectors.base import Arrival
-from dispatcher import keys, meters, money
+from dispatcher import meters, money
 from dispatcher.errors import Refused, StaleLease
 from dispatcher.ledger import refusals
 from dispatcher.ledger.book import Asks, Pull, book
@@ -21,6 +21,7 @@ from dispatcher.stages.serving.allowance import IN, SECOND, full, lapsed, out
 from dispatcher.stages.serving.made_up import MadeUp, due
 from dispatcher.stages.serving.plans import Plans
 from dispatcher.stages.serving.selection import Question, candidates, missing
+from dispatcher.stages.serving.sight import showing_of
 from dispatcher.stages.serving.values import Present, Showing, Terms
 from dispatcher.store import Clock, Store, Tx, hooks, lease, probes
 from dispatcher.store import money as purse
@@ -370,22 +371,8 @@ class Desk:
         ledger: nothing is shown before it is there.
         """
         self._store.settle()
-        force = current_policy(tx)
         entry = rows.shown_entry(tx, task.entry_id)
-        if force is None or entry is None:
-            return None
-        field = force.fields.get(entry.field_id)
-        if field is None or not field.sent:
-            return None
-        return Showing(
-            task_id=task.id,
-            token=keys.task_token(self._task_key, task.id),
-            field=force.policy.entity.fields[field.name],
-            media=entry.media,
-            content=entry.shown,
-            draft=(task.draft or b"").decode("utf-8", "replace"),
-            left=max(0, ((task.leased_until or now) - now) // SECOND),
-        )
+        return showing_of(current_policy(tx), task, entry, key=self._task_key, now=now)
 
     def _shuffler(self) -> np.random.Generator:
         with self._rng_lock:  # a Generator is for one thread at a time

@@ -18,9 +18,10 @@ from dispatcher import keys
 from dispatcher.ledger.locking import lock_adversaries
 from dispatcher.ledger.standing import current_policy
 from dispatcher.stages.serving import gold_pay
-from dispatcher.stages.serving.allowance import DAY, SECOND, out
+from dispatcher.stages.serving.allowance import DAY, out
 from dispatcher.stages.serving.asking import compose, judged
 from dispatcher.stages.serving.floor import stop_by_gold
+from dispatcher.stages.serving.sight import showing_of
 from dispatcher.stages.serving.values import (
     Given,
     Present,
@@ -82,9 +83,7 @@ class MadeUp:
             task = probes.lapsed(tx, who.account_id, now - DAY, now)
             if task is None or self._busy(tx, who, now):
                 return None
-            if self._showing(tx, task, now) is None:
-                return None  # in hand and not to be seen it would stop all others
-            return self._showing(tx, self._lease(tx, task, now), now)
+            return self._again(tx, task, now)
 
     def test(self, who: Present, field_id: int) -> Showing | None:
         """Hand out the next question of a field's test; None if there is none."""
@@ -103,7 +102,7 @@ class MadeUp:
             self._note(tx, who, "test.began", field_id, attempt)
         begun = probes.unmarked(tx, who.account_id, field_id, attempt)
         if begun is not None:  # days ago, or before the worker left and came back
-            return self._showing(tx, self._lease(tx, begun, now), now)
+            return self._again(tx, begun, now)
         done = probes.attempted(tx, who.account_id, field_id, attempt)
         left = [n for n in probes.active(tx, field_id, probes.TEST) if n not in done]
         if not left:
@@ -188,26 +187,24 @@ class MadeUp:
             probes.hand(tx, task)
         return showing
 
-    def _lease(self, tx: Tx, task: HandedRow, now: int) -> HandedRow:
+    def _again(self, tx: Tx, task: HandedRow, now: int) -> Showing | None:
+        """Put a question into its worker's hands once more, if it may be seen."""
         until = now + self._terms.lease_micros
-        probes.lease(tx, task.id, until)
-        return task._replace(state="shown", leased_until=until)
+        lent = task._replace(state="shown", leased_until=until)
+        showing = self._showing(tx, lent, now)
+        if showing is not None:  # in hand and not to be seen it would stop all others
+            probes.lease(tx, task.id, until)
+        return showing
 
     def _showing(self, tx: Tx, task: HandedRow, now: int) -> Showing | None:
         """Return a question as a real field is shown; a test says that it is one."""
         self._store.settle()  # as for a real field: what stops those stops these
-        force, probe = current_policy(tx), probes.probe(tx, task.probe_id)
-        field = None if force is None else force.fields.get(task.field_id)
-        if force is None or probe is None or field is None or not field.sent:
-            return None
-        return Showing(
-            task_id=task.id,
-            token=keys.task_token(self._task_key, task.id),
-            field=force.policy.entity.fields[field.name],
-            media=probe.media,
-            content=probe.shown,
-            draft=(task.draft or b"").decode("utf-8", "replace"),
-            left=max(0, ((task.leased_until or now) - now) // SECOND),
+        return showing_of(
+            current_policy(tx),
+            task,
+            probes.probe(tx, task.probe_id),
+            key=self._task_key,
+            now=now,
             of_test=task.purpose == probes.TEST,
         )
 
@@ -242,10 +239,10 @@ class MadeUp:
         if isinstance(verdict, Invalid):
             if task.state == "returned":
                 return None
-            if task.state != "shown" or (task.leased_until or 0) <= now:
-                task = self._lease(tx, task, now)
             probes.save_draft(tx, task.id, typed.encode())
-            again = self._showing(tx, task._replace(draft=typed.encode()), now)
+            task = task._replace(draft=typed.encode())
+            held = task.state == "shown" and (task.leased_until or 0) > now
+            again = self._showing(tx, task, now) if held else self._again(tx, task, now)
             return None if again is None else Wrong(verdict.reason, again)
         self._end(tx, who, task, "answered", self._right(tx, task, showing, verdict))
         return Saved()
