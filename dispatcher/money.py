@@ -313,6 +313,8 @@ def hand_out(tx: Tx, task: FieldRow, now: int) -> bool:
     bool
         False: there is no money for it, and it must not be shown.
     """
+    if not rows.budgets(tx):
+        return True
     piece = rows.piece_in_hand(tx, task.account_id)
     if piece is None and rows.had_pieces(tx, task.account_id):
         return False  # it was handed in a moment ago
@@ -338,6 +340,8 @@ def hand_out_again(tx: Tx, task_id: int, account_id: int, now: int) -> bool:
     bool
         False: there is no money for it, and it must not be shown.
     """
+    if not rows.budgets(tx):
+        return True
     piece = rows.piece_in_hand(tx, account_id)
     if piece is None and rows.had_pieces(tx, account_id):
         return False
@@ -362,12 +366,15 @@ def shut_runs(tx: Tx, account_id: int, now: int) -> frozenset[int] | None:
         None: of none at all. It works for a market that pays and has no piece of work
         open: what it did now would be paid by nobody. The next offer has its own reward.
     """
+    budgets = rows.budgets(tx)
+    if not budgets:
+        return frozenset()
     piece = rows.piece_in_hand(tx, account_id)
     if piece is None and rows.had_pieces(tx, account_id):
         return None
     return frozenset(
         row.run_id
-        for row in rows.budgets(tx)
+        for row in budgets
         if row.bonus
         and (
             row.room(now) < row.bonus_with_fee(at_market=piece is not None)
