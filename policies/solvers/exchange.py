@@ -10,6 +10,7 @@ fit together. The prices prove the bound.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -44,7 +45,7 @@ ALIKE: Final = 2000
 
 _NODES: Final = 20_000
 _ROOT: Final = 2_000  # nodes where adversaries are put together
-_SHARE: Final = 0.4  # of the time, at most, for each such search
+_SHARE: Final = 0.4  # of the time that is left, at most, for each such search
 _MOST: Final = 1e6  # units of work, where there is no limit
 _SPLIT: Final = 1e-9  # values further than this from 0 and 1 are fractional
 _KICKED: Final = 40  # moves that a kick draws from, cheapest first
@@ -64,7 +65,7 @@ class Exchange:
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
         """Relax, round, exchange."""
-        over = limits.deadline()
+        began, over = limits.clock(), limits.deadline()
         b = Balance.of(loads(problem))
         x, prices, rent = relaxed(b, limits)
         bound = b.bound(prices, rent)
@@ -77,7 +78,9 @@ class Exchange:
                 tried=("no rounding fits the capacities",),
                 stopped="work",
             )
-        best, bound = proven(b, best, prices, rent, bound, limits)
+        left = max(limits.seconds - (limits.clock() - began), 0.01)
+        rest = replace(limits, seconds=left)
+        best, bound = proven(b, best, prices, rent, bound, rest)
         kicks = int(min(limits.work, _MOST) * KICKS)
         end = _kicked(b, best, prices, rng, kicks, bound, limits, over)
         told = ("roundings of the relaxation, improved by exchanges",)
@@ -110,7 +113,7 @@ def proven(
     price = scaled(prices, b.it.lambda_)
     reduced = b.it.worth - b.cost * price - (0.0 if rent is None else rent)
     ideal, loss = regret(b.it, reduced)
-    each = np.arange(len(price))
+    over, each = limits.deadline(), np.arange(len(price))
     alike = np.unique(np.round(price / b.it.lambda_, 9), return_inverse=True)[1]
     tries = ((alike, ALIKE, _ROOT), (each, CORE, _NODES))
     for row, most, nodes in tries[int(alike.max() == each[-1]) :]:
@@ -123,7 +126,7 @@ def proven(
             options["time_limit"] = max(limits.seconds * _SHARE, 0.01)
         found, ceiling = decided(b.it, b.cost, b.base, (ideal, open_), options, row)
         if found is not None:
-            improve(b, found, prices, limits.deadline())
+            improve(b, found, prices, over)
             best = max(best, found, key=b.value)
         bound = min(bound, max(b.it.shift + ceiling, b.value(best) + 1e-9))
     return best, bound
