@@ -15,15 +15,17 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 import httpcore2
 
 from connectors.errors import ConnectorError, Misconfigured, Rejected, TryLater
+
+T = TypeVar("T")
 
 SECONDS: Final = 30.0
 MOST: Final = 10 << 20
@@ -341,3 +343,29 @@ def _unreached(parts: SplitResult, error: Exception) -> ConnectorError:
         why=type(error).__name__,
         fix="it is tried again later",
     )
+
+
+def within(
+    things: Iterable[T], size_of: Callable[[T], int], most: int
+) -> Iterator[list[T]]:
+    """Split things into requests that a server takes, in their order.
+
+    Parameters
+    ----------
+    things : iterable
+    size_of : callable
+        What one adds to the size of a request.
+    most : int
+        Size of a request; one thing goes in any case.
+    """
+    part: list[T] = []
+    size = 0
+    for one in things:
+        more = size_of(one)
+        if part and size + more > most:
+            yield part
+            part, size = [], 0
+        part.append(one)
+        size += more
+    if part:
+        yield part

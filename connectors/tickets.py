@@ -13,6 +13,7 @@ import hmac
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import ClassVar
 
 from connectors.base import Arrival, Identity, Misconfigured, Rejected, Visit
 
@@ -136,32 +137,41 @@ def token_and_key(secret: bytes, kind: str) -> tuple[str, bytes]:
         ) from None
 
 
-def arrival(key: bytes, visit: Visit, now: datetime, *, why: str, fix: str) -> Arrival:
-    """Resolve a visitor by the signed token in parameter ``token``.
+class Linked:
+    """A market whose workers come by personal links that this connector signs.
 
-    Parameters
-    ----------
-    key : bytes
-    visit : Visit
-    now : datetime
-    why, fix : str
-        Told to who comes without a token.
-
-    Raises
-    ------
-    Rejected
-        No token, or one that is forged, damaged or expired.
+    A subclass has the key, of at least 32 bytes, and what is told to who comes without
+    a link.
     """
-    token = visit.parameters.get("token", "")
-    if not token:
-        raise Rejected("there is no token", why=why, fix=fix)
-    ticket = read(key, token, now)
-    return Arrival(
-        account=ticket.account,
-        identity=Identity.SIGNED,
-        ticket=ticket.id,
-        expires=ticket.expires,
-    )
+
+    _key: bytes
+    _why: ClassVar[str]
+    _fix: ClassVar[str]
+
+    def arrive(self, visit: Visit, now: datetime) -> Arrival:
+        """Resolve a visitor by the signed token in parameter ``token``.
+
+        Whether the token was revoked is asked elsewhere, by ``Arrival.ticket``.
+
+        Raises
+        ------
+        Rejected
+            No token, or one that is forged, damaged or expired.
+        """
+        token = visit.parameters.get("token", "")
+        if not token:
+            raise Rejected("there is no token", why=self._why, fix=self._fix)
+        ticket = read(self._key, token, now)
+        return Arrival(
+            account=ticket.account,
+            identity=Identity.SIGNED,
+            ticket=ticket.id,
+            expires=ticket.expires,
+        )
+
+    def invite(self, account: str, ticket: str, expires: datetime) -> str:
+        """Sign the code of a personal link; nothing of it goes to the market."""
+        return sign(self._key, Ticket(account, ticket, expires))
 
 
 def _ticket(body: str) -> Ticket:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from connectors.base import (
-    Arrival,
     Binding,
     Collected,
     Content,
@@ -18,9 +15,8 @@ from connectors.base import (
     Preview,
     Role,
     Settings,
-    Visit,
 )
-from connectors.tickets import Ticket, arrival, check_key, sign
+from connectors.tickets import Linked, check_key
 
 MANIFEST = Manifest(
     name="inhouse",
@@ -34,7 +30,7 @@ MANIFEST = Manifest(
 )
 
 
-class Inhouse:
+class Inhouse(Linked):
     """The task page that this installation serves.
 
     Parameters
@@ -42,6 +38,9 @@ class Inhouse:
     key : bytes
         The signing key of the invite links, at least 32 bytes.
     """
+
+    _why = "the task page is opened by a personal link"
+    _fix = "use the link of the invitation"
 
     def __init__(self, key: bytes) -> None:
         self._key = check_key(
@@ -64,28 +63,6 @@ class Inhouse:
 
     def withdraw(self, handle: Handle) -> None:
         """Nothing lies outside that could be taken back."""
-
-    def arrive(self, visit: Visit, now: datetime) -> Arrival:
-        """Check the signed token in parameter ``token``.
-
-        Whether the token was revoked is asked elsewhere, by ``Arrival.ticket``.
-
-        Raises
-        ------
-        Rejected
-            No token, or one that is forged, damaged or expired.
-        """
-        return arrival(
-            self._key,
-            visit,
-            now,
-            why="the task page is opened by a personal link",
-            fix="use the link of the invitation",
-        )
-
-    def invite(self, account: str, ticket: str, expires: datetime) -> str:
-        """Sign the code of a personal link."""
-        return sign(self._key, Ticket(account, ticket, expires))
 
     def collect(self, cursor: str) -> Collected:
         """Answers given on our page are written by the page itself: none lie here."""

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from connectors.base import Handle, Listed, Posted, Rejected
+from connectors.http import within
 from connectors.label_studio.api import Api
 from connectors.tickets import opaque
 
@@ -80,7 +81,7 @@ class Board:
             for one in tasks
             if one.token not in there
         ]  # fmt: skip
-        for part in _parts(missing):
+        for part in within(missing, _size, _IMPORT):
             self._api.load(project, part)
         return Handle(key, name)
 
@@ -175,19 +176,8 @@ class Board:
         return self._api.named(project, "offer", name)
 
 
-def _parts(tasks: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Cut tasks into imports that a server takes: pictures may be large."""
-    part: list[Mapping[str, Any]] = []
-    size = 0
-    for task in tasks:
-        own = sum(len(str(column)) for column in task["data"].values())
-        if part and size + own > _IMPORT:
-            yield part
-            part, size = [], 0
-        part.append(task)
-        size += own
-    if part:
-        yield part
+def _size(task: Mapping[str, Any]) -> int:
+    return sum(len(str(column)) for column in task["data"].values())
 
 
 def _name(key: str) -> str:

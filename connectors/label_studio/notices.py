@@ -7,12 +7,9 @@ nothing else: the page opens by a personal link, which never goes there.
 from __future__ import annotations
 
 import html
-from datetime import datetime
 from typing import Final
-from urllib.parse import urlsplit
 
 from connectors.base import (
-    Arrival,
     Binding,
     Collected,
     Content,
@@ -24,13 +21,12 @@ from connectors.base import (
     Manifest,
     Offer,
     Preview,
-    Rejected,
     Role,
-    Visit,
 )
 from connectors.label_studio.api import Api
 from connectors.label_studio.board import Board, Task
-from connectors.tickets import Ticket, arrival, sign
+from connectors.pages import check_link
+from connectors.tickets import Linked
 
 MANIFEST: Final = Manifest(
     name="label-studio",
@@ -56,7 +52,7 @@ _NOTICE: Final = (
 )
 
 
-class Notices:
+class Notices(Linked):
     """One server that holds notices, and no field.
 
     Parameters
@@ -67,6 +63,9 @@ class Notices:
     title : str
         What the projects are called.
     """
+
+    _why = "what Label Studio says of a visitor is not signed"
+    _fix = "open your personal link once, then come from Label Studio"
 
     def __init__(self, api: Api, key: bytes, title: str) -> None:
         self._api = api
@@ -89,11 +88,7 @@ class Notices:
             By what the server says.
         """
         MANIFEST.check(offer)
-        if urlsplit(offer.link).scheme not in ("http", "https"):
-            raise Rejected(
-                "the offer names no task page",
-                fix="set worker_url under [surfaces]",
-            )
+        check_link(offer.link)
         whom = offer.account or offer.audience
         notice = _NOTICE.format(account=html.escape(whom), link=html.escape(offer.link))
         return self._board.put(offer.key, [Task("notice", whom, {"notice": notice})])
@@ -109,26 +104,6 @@ class Notices:
     def withdraw(self, handle: Handle) -> None:
         """Take the notice down."""
         self._board.withdraw(handle.key, {"notice": ""})
-
-    def arrive(self, visit: Visit, now: datetime) -> Arrival:
-        """Check the personal link's token; nothing that lies there lets anybody in.
-
-        Raises
-        ------
-        Rejected
-            No token, or one that is forged, damaged or expired.
-        """
-        return arrival(
-            self._key,
-            visit,
-            now,
-            why="what Label Studio says of a visitor is not signed",
-            fix="open your personal link once, then come from Label Studio",
-        )
-
-    def invite(self, account: str, ticket: str, expires: datetime) -> str:
-        """Sign the code of a personal link; it never goes to Label Studio."""
-        return sign(self._key, Ticket(account, ticket, expires))
 
     def collect(self, cursor: str) -> Collected:
         """Answers are given on our own page: none lie at Label Studio."""

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from connectors.aws import Client, make_client
 from connectors.base import (
@@ -58,6 +58,7 @@ from connectors.mturk.events import Events
 from connectors.mturk.paying import CURRENCY, Paying, dollars
 from connectors.mturk.reviewing import Reviewing
 from connectors.mturk.walls import try_number
+from connectors.pages import check_door, check_place, no_door, origin
 from connectors.tickets import check_key, opaque
 
 MANIFEST: Final = Manifest(
@@ -153,11 +154,7 @@ class Mturk:
         One that a first try has made is found by its token.
         """
         MANIFEST.check(offer)
-        if _origin(offer.link) != _origin(self._page):
-            raise Misconfigured(
-                "page of this connector and worker_url lead to different places",
-                fix="set page to worker_url and /from/ and the connector's name",
-            )
+        check_place(offer.link, self._page)
         assert offer.reward is not None  # the manifest says that it pays
         ours = word(self._key, offer.key)
         words = {OFFER: ours, MARK: mark(self._key, ours, offer.account)}
@@ -317,27 +314,18 @@ def _named(hits: Iterator[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     return ((note[0], number) for note, number in noted if note is not None)
 
 
-def _origin(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.netloc
-
-
 def open_mturk(settings: Settings) -> Mturk:
     """Open the account that the settings name."""
     given = settings.of("mturk", _KNOWN, ("url", "page"))
     key_id, key, own = _secret(settings.secret)
     http = Http(private=settings.private)
     values = {**_checked(given), "page": given["page"]}
-    parts = http.check(given["page"])
-    plain = given["page"].isascii() and not parts.query and not parts.fragment
-    if not (plain and parts.path.startswith("/from/")):
-        raise Misconfigured(
-            "page of mturk is not where workers arrive",
-            fix="set page to worker_url and /from/ and the connector's name",
-        )
+    parts = check_door(http, given["page"], "mturk")
+    if not given["page"].isascii() or parts.query or parts.fragment:
+        raise no_door("mturk")
     place = given["url"]
     endpoint = ENDPOINTS.get(place, place)
-    own_server = "://".join(_origin(endpoint))
+    own_server = "://".join(origin(endpoint))
     values["submit"] = SUBMIT.get(place, own_server)
     values["frames"] = " ".join(FRAMES.get(place, (own_server,)))
 
@@ -347,7 +335,7 @@ def open_mturk(settings: Settings) -> Mturk:
 
     queue = given.get("queue", "")
     events = (
-        Events(client("sqs", "://".join(_origin(queue))), queue) if queue else Events()
+        Events(client("sqs", "://".join(origin(queue))), queue) if queue else Events()
     )
     api = Api(client("mturk", endpoint), Pace(float(values["per_second"])))
     return Mturk(api, events, own, values, http)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from connectors.base import (
     Arrival,
@@ -40,6 +40,7 @@ from connectors.base import (
 )
 from connectors.http import Http
 from connectors.index import Index
+from connectors.pages import check_door, check_place
 from connectors.probing import synthetic_offer
 from connectors.prolific.api import Api
 from connectors.prolific.hooks import Hooks
@@ -114,11 +115,7 @@ class Prolific:
         published once is never made again, also when it was stopped.
         """
         MANIFEST.check(offer)
-        if _origin(offer.link) != _origin(self._page):
-            raise Misconfigured(
-                "page of this connector and worker_url lead to different places",
-                fix="set page to worker_url and /from/ and the connector's name",
-            )
+        check_place(offer.link, self._page)
         name = _name(offer.key)
         assert offer.reward is not None, "the manifest's check wants one"
         reward = self._purse.cents(offer.reward)
@@ -320,11 +317,6 @@ class Prolific:
         return base64.b32encode(digest)[:12].decode("ascii")
 
 
-def _origin(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.netloc
-
-
 def _name(key: str) -> str:
     return f"{OFFER}{key}"
 
@@ -356,11 +348,7 @@ def open_prolific(settings: Settings) -> Prolific:
                             fix="leave it out for manual")  # fmt: skip
     token, key = token_and_key(settings.secret, "prolific")
     http = Http(private=settings.private)
-    if not http.check(values["page"]).path.startswith("/from/"):
-        raise Misconfigured(
-            "page of prolific is not where participants arrive",
-            fix="set page to worker_url and /from/ and the connector's name",
-        )
+    check_door(http, values["page"], "prolific", who="participants")
     api = Api(values.get("url", URL), token, http, project=values["project"],
               workspace=values["workspace"])  # fmt: skip
     return Prolific(api, key, values)

@@ -26,7 +26,7 @@ from connectors.base import (
     Role,
     Settings,
 )
-from connectors.http import Http, expect_done
+from connectors.http import Http, expect_done, within
 
 MANIFEST = Manifest(
     name="segment",
@@ -153,17 +153,7 @@ def encoded(told: Mapping[str, Any]) -> bytes:
 def batches(told: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Split events into batches that the API takes."""
     room = BATCH_BYTES - 1000  # for what stands around the events
-    batch: list[dict[str, Any]] = []
-    size = 0
-    for one in told:
-        more = len(encoded(one)) + 2
-        if batch and size + more > room:
-            yield batch
-            batch, size = [], 0
-        batch.append(one)
-        size += more
-    if batch:
-        yield batch
+    return within(told, lambda one: len(encoded(one)) + 2, room)
 
 
 def open_segment(settings: Settings) -> SegmentFeed:

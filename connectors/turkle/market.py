@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from connectors.base import (
-    Arrival,
     Binding,
     Collected,
     Content,
@@ -33,13 +30,13 @@ from connectors.base import (
     Settings,
     Stranger,
     Tried,
-    Visit,
     Wall,
 )
 from connectors.http import Http
 from connectors.index import Index
+from connectors.pages import check_link
 from connectors.probing import synthetic_offer
-from connectors.tickets import Ticket, arrival, check_key, opaque, sign, token_and_key
+from connectors.tickets import Linked, check_key, opaque, token_and_key
 from connectors.turkle.api import Api
 from connectors.turkle.walls import try_pages
 
@@ -69,7 +66,7 @@ _PAGE: Final = (
 )
 
 
-class Turkle:
+class Turkle(Linked):
     """One Turkle server.
 
     Parameters
@@ -80,6 +77,9 @@ class Turkle:
     pages : callable
         (batch, its name, somebody else) -> tries to open it on the server's own pages.
     """
+
+    _why = "what Turkle says of a visitor is not signed"
+    _fix = "open your personal link once, then come from Turkle"
 
     def __init__(self, api: Api, key: bytes, pages: Pages) -> None:
         self._api = api
@@ -104,11 +104,7 @@ class Turkle:
         asking `find`, so a repeat of `publish` finishes it unless it was withdrawn.
         """
         MANIFEST.check(offer)
-        if urlsplit(offer.link).scheme not in ("http", "https"):
-            raise Rejected(
-                "the offer names no task page",
-                fix="set worker_url under [surfaces]",
-            )
+        check_link(offer.link)
         user = self._api.user(offer.account)
         name = _name(offer.key)
         found = self._batch(name) or self._draft(name, offer, user)
@@ -206,26 +202,6 @@ class Turkle:
         name = f"{_name(handle.key)}{_CLOSED}"
         number = int(handle.reference)
         self._api.change("batches", number, active=False, name=name)
-
-    def arrive(self, visit: Visit, now: datetime) -> Arrival:
-        """Check the personal link's token; nothing that Turkle holds lets anybody in.
-
-        Raises
-        ------
-        Rejected
-            No token, or one that is forged, damaged or expired.
-        """
-        return arrival(
-            self._key,
-            visit,
-            now,
-            why="what Turkle says of a visitor is not signed",
-            fix="open your personal link once, then come from Turkle",
-        )
-
-    def invite(self, account: str, ticket: str, expires: datetime) -> str:
-        """Sign the code of a personal link; it never goes to Turkle."""
-        return sign(self._key, Ticket(account, ticket, expires))
 
     def probe(self, account: str, other: Stranger, link: str) -> Iterator[Tried]:
         """Give the worker a batch, and try to open it as another one and as nobody."""
