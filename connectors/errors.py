@@ -45,6 +45,12 @@ class TryLater(ConnectorError):
             raise ValueError(f"after is {after!r}, expected seconds >= 0")
         self.after = after
 
+    def as_certain(self) -> TryLater:
+        """Return the same, with it certain that nothing was done."""
+        return TryLater(
+            self.what, after=self.after, why=self.why, fix=self.fix, certain=True
+        )
+
 
 class Rejected(ConnectorError):
     """Never repeat: the very same call can not succeed; others may."""

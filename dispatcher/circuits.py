@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final
 
+from connectors.base import TryLater
+
 MICRO: Final = 1_000_000
 LONGEST: Final = 1800 * MICRO
 """A failed connector is tried again after half an hour at the latest."""
@@ -21,6 +23,11 @@ FAULTS: Final = 3
 REST: Final = 60 * MICRO
 HURRY: Final = 5.0
 """Seconds that a turn waits for a connector; then it goes on without it."""
+
+
+def pause_of(error: TryLater) -> int:
+    """Microseconds that a connector asks for: a day at the most."""
+    return round(min(error.after, 86_400.0) * MICRO)
 
 
 class Circuits:

@@ -110,13 +110,7 @@ class Purse:
             amount = (Decimal(cents) / CENTS).quantize(Decimal("0.01"))
             number = self._api.set_up(pay.reference, f"{pay.submission},{amount}\n")
         except TryLater as error:
-            raise TryLater(
-                error.what,
-                after=error.after,
-                why=error.why,
-                fix=error.fix,
-                certain=True,
-            ) from error
+            raise error.as_certain() from error
         try:
             self._api.pay(number)
         except Misconfigured as error:  # it may have been done all the same

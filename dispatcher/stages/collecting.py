@@ -35,7 +35,7 @@ from connectors.base import (
     TryLater,
 )
 from dispatcher import keys, meters
-from dispatcher.circuits import REST, Circuits, Turns
+from dispatcher.circuits import REST, Circuits, Turns, pause_of
 from dispatcher.errors import DispatcherError
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
@@ -182,7 +182,7 @@ class Collecting:
             self._circuits.rest(name, REST)
         elif isinstance(error, TryLater):
             why = "try-later"
-            self._circuits.failed(name, round(min(error.after, 86_400.0) * MICRO))
+            self._circuits.failed(name, pause_of(error))
         else:
             why = "rejected" if isinstance(error, ConnectorError) else why
             self._circuits.failed(name)

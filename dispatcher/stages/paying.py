@@ -31,7 +31,7 @@ from connectors.base import (
     TryLater,
 )
 from dispatcher import keys, meters, money
-from dispatcher.circuits import FAULTS, Circuits, Turns
+from dispatcher.circuits import FAULTS, Circuits, Turns, pause_of
 from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import money as purse
@@ -212,7 +212,7 @@ class PayingStage:
             self._circuits.rest(name, MENDING)
             outcome = _Outcome(due, "", now + MENDING, error.what, nothing_done=True)
         except TryLater as error:
-            pause = round(min(error.after, 86_400.0) * MICRO)
+            pause = pause_of(error)
             self._circuits.failed(name, pause)
             again = now + max(pause, _wait(due))
             outcome = _Outcome(due, "", again, error.what, error.certain)
@@ -280,9 +280,7 @@ def _asked(market: Paying, pay: Pay) -> bool | None:
     try:
         return market.paid(pay)
     except TryLater as error:
-        raise TryLater(
-            error.what, after=error.after, why=error.why, fix=error.fix, certain=True
-        ) from error
+        raise error.as_certain() from error
 
 
 def _unsure(due: DueRow, now: int) -> _Outcome:

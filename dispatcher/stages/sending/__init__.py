@@ -28,7 +28,7 @@ from connectors.base import (
 )
 from connectors.quoting import heard
 from dispatcher import meters, money
-from dispatcher.circuits import FAULTS, Circuits, Turns
+from dispatcher.circuits import FAULTS, Circuits, Turns, pause_of
 from dispatcher.log import get_logger
 from dispatcher.stages.sending.packing import Packing, Parcel
 from dispatcher.store import Clock, Store, Tx, lease
@@ -292,7 +292,7 @@ class Sending:
             self._tell_rest(name, "misconfigured", told)
             return Outcome(message.id, "ready", now + MENDING, 1, None, told)
         if isinstance(error, TryLater):
-            pause = round(min(error.after, 86_400.0) * MICRO)
+            pause = pause_of(error)
             self._circuits.failed(name, pause)
             self._tell_rest(name, "try-later", told)
             return self._again(name, message, now + pause, told)
