@@ -9,12 +9,20 @@ has every verb of its role and declares what the plugin declared.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Final
 
-from connectors.base import ConnectorError, Feed, Market, Plugin, Role, Settings
+from connectors.base import (
+    ConnectorError,
+    Feed,
+    Manifest,
+    Market,
+    Plugin,
+    Role,
+    Settings,
+)
 from dispatcher.errors import Invalid
 
 GROUP: Final = "sparsi_dispatcher.connectors"
@@ -152,11 +160,7 @@ def feeds_of(configured: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
     Invalid
         A kind that there is not.
     """
-    return frozenset(
-        name
-        for name, values in configured.items()
-        if load_plugin(values.get("kind", name)).manifest.role is Role.FEED
-    )
+    return _declaring(configured, lambda manifest: manifest.role is Role.FEED)
 
 
 def paying_of(configured: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
@@ -167,10 +171,16 @@ def paying_of(configured: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
     Invalid
         A kind that there is not.
     """
+    return _declaring(configured, lambda manifest: manifest.pays)
+
+
+def _declaring(
+    configured: Mapping[str, Mapping[str, str]], holds: Callable[[Manifest], bool]
+) -> frozenset[str]:
     return frozenset(
         name
         for name, values in configured.items()
-        if load_plugin(values.get("kind", name)).manifest.pays
+        if holds(load_plugin(values.get("kind", name)).manifest)
     )
 
 
