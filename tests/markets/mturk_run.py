@@ -12,8 +12,6 @@ ledger, and what MTurk paid against the books of money, by plain SQL.
 
 from __future__ import annotations
 
-import argparse
-import json
 import logging
 import threading
 import time
@@ -34,7 +32,7 @@ from tests.contract.mturk_queue import queue_server
 from tests.contract.mturk_server import KEY, KEY_ID, Faults, Mturk, mturk_server
 from tests.e2e.torture import raw
 from tests.markets.mturk_people import MturkWorker
-from tests.markets.running import LEASE, Sizes, judge, set_up, wait
+from tests.markets.running import LEASE, Sizes, judge, long_form, set_up, wait
 
 OFF = timedelta(minutes=4, seconds=50)
 SHARE = 0.05
@@ -165,21 +163,8 @@ def audit(stage: Stage, server: Mturk) -> dict[str, Any]:
 
 def main() -> int:
     """Run the long form."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--records", type=int, default=1000)
-    parser.add_argument("--workers", type=int, default=20)
-    parser.add_argument("--answers", type=int, help="of each field; as in the policy")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=6 * 3600.0)
-    given = parser.parse_args()
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # the queue's own server
-    sizes = Sizes(
-        given.records, given.workers, given.seed, given.seconds, given.answers
-    )
-    found = run(given.directory, sizes)
-    print(json.dumps(found, indent=2))
-    return 1 if found["wrong"] or not found["finished"] else 0
+    return long_form(__doc__, run)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,17 @@ is read by plain SQL that shares no code with the engine.
 
 from __future__ import annotations
 
-import csv
+import argparse
+import json
 import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from dispatcher.surfaces.demo.forms import FIELDS, Written, invent, write_forms
+from dispatcher.surfaces.demo.forms import Written, write_records
 from dispatcher.surfaces.demo.report import report
 from dispatcher.surfaces.demo.show import Stage, free_ports
 from tests.e2e.torture import raw
@@ -70,14 +70,7 @@ def set_up(
     """
     directory = stage.directory
     directory.mkdir()
-    rng = np.random.default_rng(sizes.seed)
-    prescriptions = invent(sizes.records, rng)
-    known = write_forms(prescriptions, directory, rng)
-    with (directory / "truth.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(("rx_id", *FIELDS))
-        for one in prescriptions:
-            writer.writerow((one.rx_id, *(one.truth[name] for name in FIELDS)))
+    known = write_records(directory, sizes.records, sizes.seed)
     stage.command("init", "--template", "prescriptions")
     policy = directory / "policy.toml"
     text = re.sub(r"per_day = \d+", "per_day = 100000", policy.read_text())
@@ -193,3 +186,21 @@ def told_values(known: Mapping[str, Written]) -> re.Pattern[str]:
     told = {w.text for w in known.values() if len(w.text) > 4}
     told |= {w.rx_id for w in known.values()}
     return re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(told))) + r")\b")
+
+
+def long_form(text: str | None, run: Callable[[Path, Sizes], Mapping[str, Any]]) -> int:
+    """Run the long form by what the command line says; return the exit status."""
+    parser = argparse.ArgumentParser(description=text)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--records", type=int, default=1000)
+    parser.add_argument("--workers", type=int, default=20)
+    parser.add_argument("--answers", type=int, help="of each field; as in the policy")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=6 * 3600.0)
+    given = parser.parse_args()
+    sizes = Sizes(
+        given.records, given.workers, given.seed, given.seconds, given.answers
+    )
+    found = run(given.directory, sizes)
+    print(json.dumps(found, indent=2))
+    return 1 if found["wrong"] or not found["finished"] else 0

@@ -10,7 +10,6 @@ read by plain SQL that shares no code with the engine.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sqlite3
 import threading
@@ -25,7 +24,7 @@ import numpy as np
 from dispatcher.surfaces.demo.forms import Written
 from dispatcher.surfaces.demo.people import Diary, Habits, Reader
 from dispatcher.surfaces.demo.show import Stage, end
-from tests.markets.running import LEASE, Sizes, judge, set_up, wait
+from tests.markets.running import LEASE, Sizes, judge, long_form, set_up, wait
 from tests.markets.turkle_people import TurkleWorker
 from tests.markets.turkle_server import Turkle, turkle_server
 
@@ -122,23 +121,5 @@ def dump(server: Turkle) -> str:
         return "\n".join(store.iterdump())
 
 
-def main() -> int:
-    """Run the long form."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--records", type=int, default=1000)
-    parser.add_argument("--workers", type=int, default=20)
-    parser.add_argument("--answers", type=int, help="of each field; as in the policy")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=6 * 3600.0)
-    given = parser.parse_args()
-    sizes = Sizes(
-        given.records, given.workers, given.seed, given.seconds, given.answers
-    )
-    found = run(given.directory, sizes)
-    print(json.dumps(found, indent=2))
-    return 1 if found["wrong"] or not found["finished"] else 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(long_form(__doc__, run))

@@ -236,5 +236,24 @@ def write_forms(
     return known
 
 
+def write_records(folder: Path, count: int, seed: int) -> dict[str, Written]:
+    """Invent prescriptions and write their forms, and ``truth.csv`` with what they say.
+
+    Returns
+    -------
+    dict
+        As :func:`write_forms` does.
+    """
+    rng = np.random.default_rng(seed)
+    prescriptions = invent(count, rng)
+    known = write_forms(prescriptions, folder, rng)
+    with (folder / "truth.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("rx_id", *FIELDS))
+        for one in prescriptions:
+            writer.writerow((one.rx_id, *(one.truth[name] for name in FIELDS)))
+    return known
+
+
 def _pick(rng: np.random.Generator, options: Sequence[str]) -> str:
     return options[int(rng.integers(0, len(options)))]

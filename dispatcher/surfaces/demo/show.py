@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from dispatcher.errors import Conflict, DispatcherError
-from dispatcher.surfaces.demo.forms import FIELDS, Written, invent, write_forms
+from dispatcher.surfaces.demo.forms import Written, invent, write_forms, write_records
 from dispatcher.surfaces.demo.people import (
     Character,
     Diary,
@@ -213,14 +212,7 @@ def set_up(
     directory = scenario.directory
     clear(directory)
     stage.say(f"drawing {scenario.records} prescriptions in {directory}")
-    rng = np.random.default_rng(scenario.seed)
-    prescriptions = invent(scenario.records, rng)
-    known = write_forms(prescriptions, directory, rng)
-    with (directory / "truth.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(("rx_id", *FIELDS))
-        for one in prescriptions:
-            writer.writerow((one.rx_id, *(one.truth[name] for name in FIELDS)))
+    known = write_records(directory, scenario.records, scenario.seed)
     stage.command("init", "--template", "prescriptions")
     ports = free_ports(3)
     settings = SETTINGS.format(operators=ports[0], workers=ports[1], admin=ports[2])
