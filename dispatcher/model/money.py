@@ -42,6 +42,8 @@ class Payment(SQLModel, table=True):
     the piece of work that it belongs to: with a market that pays; else None. ``fee`` is
     what the market adds to ``amount``; ``day`` the day whose allowance it took.
     ``reference``, ``submission`` and ``progress`` are the market's, of rewards.
+    ``cause`` is set of a held reward that what is heard of the market may still settle:
+    ``ended`` (its work ended there, begun and not handed in). ``why`` is for people.
     """
 
     __tablename__ = "payment"
@@ -49,6 +51,7 @@ class Payment(SQLModel, table=True):
         states_of("payment"),
         CheckConstraint("kind IN ('reward','field')", name="kind"),
         CheckConstraint("amount >= 0 AND fee >= 0", name="amount"),
+        CheckConstraint("cause IN ('ended')", name="cause"),
         # In the order of the looks, which page through a state; with what is counted.
         Index(None, "state", "kind", "about", "connector"),
         Index(None, "account_id", "kind"),
@@ -71,6 +74,7 @@ class Payment(SQLModel, table=True):
     reference: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     submission: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     progress: str | None = Field(default=None, sa_column=word(12, null=True))
+    cause: str | None = Field(default=None, sa_column=word(12, null=True))
     why: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
     created_at: int = Field(sa_column=big())
     at: int = Field(sa_column=big())

@@ -345,8 +345,8 @@ def _end_begun(tx: Tx, piece: PaymentRow, now: int) -> int:
     if not done:
         return _end_unpaid(tx, piece, None, now)
     fields = "1 field" if done == 1 else f"{done} fields"
-    why = f"{rows.ENDED} {fields} had been answered"
-    purse.move(tx, [piece], "held", now=now, why=why)
+    why = f"it ended at the market after {fields} had been answered"
+    purse.move(tx, [piece], "held", now=now, cause=rows.ENDED, why=why)
     return 1 + _hold_fields(tx, piece.about, now)
 
 

@@ -85,6 +85,7 @@ class PaymentRow(NamedTuple):
     reference: str | None = None
     submission: str | None = None
     progress: str | None = None
+    cause: str | None = None
     why: str | None = None
     created_at: int = 0
     at: int = 0
@@ -202,7 +203,7 @@ def reserve(
     )
     fresh = [r._replace(day=day, created_at=now, at=now) for r in wanted if not r.at]
     tx.insert_many("payment", PaymentRow._fields, fresh)
-    again = [row._replace(day=day, why=None) for row in wanted if row.at]
+    again = [row._replace(day=day, cause=None, why=None) for row in wanted if row.at]
     _write(tx, again, "reserved", now)
     _keep(tx, [*fresh, *again], "reserved", now, actor, None)
     return after
@@ -215,6 +216,7 @@ def move(
     *,
     now: int,
     actor: str = "daemon",
+    cause: str | None = None,
     why: str | None = None,
 ) -> None:
     """Move locked payments on; what takes no money any more is room again.
@@ -226,7 +228,7 @@ def move(
     for row in found:
         assert state != "reserved", "reserve() takes the money"
         assert state in TRANSITIONS["payment"][row.state], (row.state, state)
-    _write(tx, [row._replace(why=why) for row in found], state, now)
+    _write(tx, [row._replace(cause=cause, why=why) for row in found], state, now)
     _keep(tx, found, state, now, actor, why)
     back: Counter[tuple[int, int]] = Counter()
     paid: Counter[int] = Counter()
@@ -251,8 +253,8 @@ def _write(tx: Tx, found: Sequence[PaymentRow], state: str, now: int) -> None:
     tx.update_many(
         "payment",
         ["kind", "about"],
-        ["state", "day", "why", "due", "at"],
-        [(r.kind, r.about, state, r.day, r.why, now, now) for r in found],
+        ["state", "day", "cause", "why", "due", "at"],
+        [(r.kind, r.about, state, r.day, r.cause, r.why, now, now) for r in found],
     )
 
 

@@ -15,8 +15,8 @@ from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
 
 PAGE: Final = 2000
-ENDED: Final = "it ended at the market after"
-"""How the reason begins why a reward is held whose work was begun and not handed in."""
+ENDED: Final = "ended"
+"""Cause of what is held: work that ended at its market, begun and not handed in."""
 
 _LAST: Final = 2**63 - 1
 
@@ -119,7 +119,7 @@ def ended_pieces(tx: Tx, now: int, limit: int) -> list[PaymentRow]:
     One that is held because its work ended there waits for a person, or for the work to
     be handed in after all.
     """
-    begun = "p.state = 'held' AND coalesce(p.why, '') LIKE ?"
+    begun = "p.state = 'held' AND coalesce(p.cause, '') = ?"
     return _found(
         tx,
         f"SELECT {COLUMNS} FROM payment p WHERE p.kind = 'reward' AND p.due <= ?"
@@ -131,7 +131,7 @@ def ended_pieces(tx: Tx, now: int, limit: int) -> list[PaymentRow]:
         f" OR (p.state = 'reserved' OR {begun}) AND p.progress = 'submitted'"
         " OR p.state = 'released' AND p.progress IN ('submitted', 'approved'))"
         " ORDER BY p.due, p.about LIMIT ? FOR UPDATE",
-        [now, f"{ENDED}%", f"{ENDED}%", limit],
+        [now, ENDED, ENDED, limit],
     )
 
 
