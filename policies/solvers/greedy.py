@@ -40,7 +40,7 @@ from policies.solvers.local_search import (
 from policies.solvers.role import Limits, Solution
 from policies.solvers.tape import Floats
 
-_THREADED = 100_000  # pairs from which PickNextBest is worth several threads
+_SLOW = 0.005  # seconds of a pick from which it is worth several threads
 _PACE = 60_000  # member rows between two looks at the clock
 
 ORDERS = ("degree", "input", "random")
@@ -160,15 +160,17 @@ def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -
     gains.prepare()
     scratch = gains.memo(width)
     step = max(1, int(_PACE / looks))
-    threads = min(meter.limits.threads, k)
+    threads, clock = min(meter.limits.threads, k), meter.limits.clock
+    slow, at = False, 0
     with ThreadPoolExecutor(threads) as pool:
-        at = 0
         while 0 <= at < most:
             stop = min(at + step, most)
-            if threads > 1 and n * k >= _THREADED:
+            if slow:
                 at = _side_by_side(gains, draws, scratch, pool, threads, at, stop)
             else:
+                began, each = clock(), _SLOW * (stop - at)
                 at = int(gains.run("construct", draws, *scratch, at, stop))
+                slow = threads > 1 and clock() - began > each
             if at >= 0 and not meter.spend(looks * step):
                 return False
     return True

@@ -8,7 +8,7 @@ be stopped, and hides that it ends at an absolute gap of 10^-6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -91,9 +91,12 @@ def run(
     """
     if not len(model.cost):
         return _without_columns(model)
+    began = limits.clock()
     core = engine()
     highs = core._Highs()  # noqa: SLF001 - its only name
-    _configure(highs, limits, seed, gap)
+    spent = limits.clock() - began  # the first import takes its time
+    left = max(limits.seconds - spent, 0.01)
+    _configure(highs, replace(limits, seconds=left), seed, gap)
     _load(core, highs, model, relax=relax)
     if start is not None and not relax:
         columns = _start(model, start)
@@ -114,7 +117,7 @@ def _configure(highs: Any, limits: Limits, seed: int, gap: float) -> None:  # no
         "primal_feasibility_tolerance": _TOLERANCE,
     }
     if limits.seconds != float("inf"):
-        options["time_limit"] = max(limits.seconds, 0.01)
+        options["time_limit"] = limits.seconds
     if limits.work != float("inf"):
         options["mip_max_nodes"] = max(1, min(int(limits.work * _NODES), 2**30))
     for name, value in options.items():

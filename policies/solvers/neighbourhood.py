@@ -47,8 +47,8 @@ def improve(
     done : callable
         True once the answer is not wanted any more.
     """
+    over = limits.deadline()  # the model's making counts
     search = _Search(problem, build(problem), rng, plan)
-    over = limits.deadline()
     rounds = int(min(limits.work, 1e6) / _NODES) + 1
     for _ in range(rounds):
         if over() or done() or search.idle >= _PATIENCE:

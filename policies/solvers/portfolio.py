@@ -243,15 +243,18 @@ class _Portfolio:
             return self._told([solve(problem, limits, seed=self._seed())])
         began = limits.clock()
 
-        def rest(share: float = 1.0) -> Limits:
-            left = max(limits.seconds - (limits.clock() - began), 0.02)
+        def rest(share: float = 1.0, late: float = 0.0) -> Limits:
+            left = max(limits.seconds - late - (limits.clock() - began), 0.02)
             return _part(replace(limits, seconds=left), share)
 
-        found = list(self._structured(problem, rest(_SOLE)))
+        found, late = list(self._structured(problem, rest(_SOLE))), 0.0
         if not any(sure(one) for one in found):
             if not found and heavy(problem):
                 return self._told(race(self._runners(problem), rest()))
-            found += self._starts(problem, rest(_FIRST if swift(problem) else _SHORT))
+            first = rest(_FIRST if swift(problem) else _SHORT)
+            due = limits.clock() + first.seconds
+            found += self._starts(problem, first)
+            late = max(limits.clock() - due, 0.0)
         if any(sure(one) for one in found):
             return self._told(found)
         best = _best(found)
@@ -259,7 +262,8 @@ class _Portfolio:
         tasks = list(self._provers(problem, start))
         if not tasks:
             return self._told(found) if found else self._beyond(problem)
-        return self._told([*found, *race(tasks, rest())])
+        # what came late once comes late again: all cores are taken by others
+        return self._told([*found, *race(tasks, rest(late=late))])
 
     def _structured(self, problem: Problem, limits: Limits) -> Iterator[Solution]:
         """What a special structure proves, often all there is to prove."""

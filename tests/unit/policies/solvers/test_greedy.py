@@ -167,12 +167,36 @@ def test_the_same_seed_gives_the_same_plan_on_any_number_of_threads(
     name, paper_like, monkeypatch
 ):
     """PickNextBest reduces by (value, then id), so ranges change nothing."""
-    monkeypatch.setattr(greedy, "_THREADED", 1)
+    monkeypatch.setattr(greedy, "_SLOW", -1.0)
     plans = [
         pairs_of(solve(name, paper_like, seed=3, threads=threads).plan)
         for threads in (1, 2, 3)
     ]
     assert plans[0] == plans[1] == plans[2]
+
+
+@pytest.mark.parametrize(("each", "shared"), [(0.001, False), (0.1, True)])
+def test_picks_are_shared_out_only_where_one_takes_long(
+    each, shared, paper_like, monkeypatch
+):
+    """Handing a quick pick to threads costs more than the pick: it is measured first."""
+    now, asked = [0.0], []
+    kernel, share = Gains.run, greedy._side_by_side
+
+    def run(gains, name, *rest):
+        if name == "construct":
+            now[0] += each * (rest[-1] - rest[-2])
+        return kernel(gains, name, *rest)
+
+    monkeypatch.setattr(Gains, "run", run)
+    monkeypatch.setattr(greedy, "_PACE", 1)  # so that there are many pieces
+    monkeypatch.setattr(
+        greedy, "_side_by_side", lambda *a: asked.append(1) or share(*a)
+    )
+    limits = Limits(seconds=1e6, clock=lambda: now[0], threads=2)
+    found = SOLVERS["greedy"](paper_like, np.random.default_rng(0), limits)
+    assert bool(asked) is shared
+    assert pairs_of(found.plan) == pairs_of(solve("greedy", paper_like).plan)
 
 
 @pytest.mark.parametrize("average", [False, True])

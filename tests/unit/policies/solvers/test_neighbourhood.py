@@ -3,6 +3,8 @@
 import numpy as np
 
 from policies.problem import Plan
+from policies.solvers import neighbourhood
+from policies.solvers.model import build
 from policies.solvers.neighbourhood import improve
 from policies.solvers.role import Limits
 from tests.unit.policies.tiny import Tiny, step
@@ -31,4 +33,20 @@ def test_it_ends_when_nobody_wants_the_answer():
     start = Plan.of([(d, d % 3) for d in range(6)])
     found = improve(problem, start, np.random.default_rng(0), Limits(), lambda: True)
     assert found.plan.entry.tolist() == start.entry.tolist()
+    assert found.plan.adversary.tolist() == start.adversary.tolist()
+
+
+def test_making_the_model_takes_of_the_time_too(monkeypatch):
+    """5 s for the model where 3 s were given: no small problem is solved after that."""
+    now = [0.0]
+
+    def slowly(problem):
+        now[0] += 5.0
+        return build(problem)
+
+    monkeypatch.setattr(neighbourhood, "build", slowly)
+    start = Plan.of([(d, d % 3) for d in range(6)])
+    limits = Limits(seconds=3.0, clock=lambda: now[0])
+    rng = np.random.default_rng(0)
+    found = improve(ring(6, 3).problem(), start, rng, limits, lambda: False)
     assert found.plan.adversary.tolist() == start.adversary.tolist()
