@@ -43,7 +43,8 @@ class Payment(SQLModel, table=True):
     what the market adds to ``amount``; ``day`` the day whose allowance it took.
     ``reference``, ``submission`` and ``progress`` are the market's, of rewards.
     ``cause`` is set of a held reward that what is heard of the market may still settle:
-    ``ended`` (its work ended there, begun and not handed in). ``why`` is for people.
+    ``ended`` (its work ended there, begun and not handed in) or ``given-up`` (its offer
+    was given up, and may lie there). ``why`` is for people.
     """
 
     __tablename__ = "payment"
@@ -51,7 +52,7 @@ class Payment(SQLModel, table=True):
         states_of("payment"),
         CheckConstraint("kind IN ('reward','field')", name="kind"),
         CheckConstraint("amount >= 0 AND fee >= 0", name="amount"),
-        CheckConstraint("cause IN ('ended')", name="cause"),
+        CheckConstraint("cause IN ('ended','given-up')", name="cause"),
         # In the order of the looks, which page through a state; with what is counted.
         Index(None, "state", "kind", "about", "connector"),
         Index(None, "account_id", "kind"),

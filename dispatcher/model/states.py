@@ -55,7 +55,8 @@ TRANSITIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         "reserved": frozenset({"due", "released", "held", "paid", "refused"}),
         "released": frozenset({"reserved"}),  # it came in after all
         "due": frozenset({"paid", "unknown", "held", "refused"}),
-        "held": frozenset({"due", "paid", "refused"}),  # a person looks
+        # a person looks; or the offer that was given up is at the market after all
+        "held": frozenset({"due", "paid", "refused", "reserved"}),
         "unknown": frozenset({"due", "paid", "refused"}),  # a person looks
         "refused": frozenset({"reserved"}),  # a person asked for it once more
         "paid": frozenset(),

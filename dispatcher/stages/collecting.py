@@ -39,9 +39,8 @@ from dispatcher.circuits import REST, Circuits, Turns, pause_of
 from dispatcher.errors import DispatcherError
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.log import get_logger
-from dispatcher.store import Clock, Store, Tx, hooks, lease
+from dispatcher.store import Clock, Store, Tx, hooks, lease, pieces
 from dispatcher.store import collecting as rows
-from dispatcher.store import payments as pieces
 from dispatcher.store.collecting import AnswerRow, StrangeRow, TaskRow
 from policies.answers import MAX_TEXT, Mark, Valid, check
 

@@ -75,6 +75,7 @@ NOT_PAID: Final = "the market would not pay the piece of work that it was done i
 GIVEN_UP: Final = (
     "its message was given up after several tries; it may be at the market"
 )
+FOUND: Final = "its offer is at the market after all"
 CAN_NOT_TELL: Final = "the market can not tell whether it has paid"
 REJECTED: Final = "it was rejected at the market"
 
@@ -151,10 +152,11 @@ class PayingStage:
         purse.move(tx, lost, "released", now=now)
         moved = len(lost)
         for piece, tries in rows.unsent_pieces(tx, BATCH):
-            given_up = tries > 1
-            state, why = ("held", GIVEN_UP) if given_up else ("released", None)
-            purse.move(tx, [piece], state, now=now, why=why)
+            _end_unsent(tx, piece, tries, now)
             moved += 1
+        found = rows.found_pieces(tx, BATCH)
+        purse.move(tx, found, "reserved", now=now, why=FOUND)
+        moved += len(found)
         for piece in rows.ended_pieces(tx, now, BATCH):
             moved += _settle_piece(tx, piece, now)
         late, self._late_after = rows.late_fields(tx, now, self._late_after, BATCH)
@@ -292,6 +294,15 @@ def _unsure(due: DueRow, now: int) -> _Outcome:
 
 def _wait(due: DueRow) -> int:
     return min(LONGEST, 2 * MICRO << min(due.attempts, 20))
+
+
+def _end_unsent(tx: Tx, piece: PaymentRow, tries: int, now: int) -> None:
+    """Give the money of an offer back that will not leave, unless it may have left."""
+    if tries > 1:
+        cause, why = rows.GIVEN_UP, GIVEN_UP
+        purse.move(tx, [piece], "held", now=now, cause=cause, why=why)
+    else:
+        purse.move(tx, [piece], "released", now=now)
 
 
 def _settle_piece(tx: Tx, piece: PaymentRow, now: int) -> int:

@@ -45,9 +45,8 @@ from dispatcher import keys, meters
 from dispatcher.circuits import Turns
 from dispatcher.errors import StaleLease
 from dispatcher.log import get_logger
-from dispatcher.store import Clock, Store, Tx, lease, membership, queue
+from dispatcher.store import Clock, Store, Tx, lease, membership, pieces, queue
 from dispatcher.store import ledger as gate_rows
-from dispatcher.store import payments as pieces
 from dispatcher.store import reconciling as rows
 from dispatcher.store.repeating import committed
 

@@ -221,12 +221,13 @@ def move(
 ) -> None:
     """Move locked payments on; what takes no money any more is room again.
 
-    ``reserved`` is not reached so: that needs room, see :func:`reserve`.
+    ``reserved`` is reached so by what takes its money already; else that needs room, see
+    :func:`reserve`.
     """
     if not found:
         return
     for row in found:
-        assert state != "reserved", "reserve() takes the money"
+        assert state != "reserved" or row.state in TAKES, "reserve() takes the money"
         assert state in TRANSITIONS["payment"][row.state], (row.state, state)
     _write(tx, [row._replace(cause=cause, why=why) for row in found], state, now)
     _keep(tx, found, state, now, actor, why)

@@ -7,16 +7,19 @@ another.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from dispatcher.store.money import COLUMNS, DAY, PaymentRow, lock_payments, move
+from dispatcher.store.money import COLUMNS, DAY, PaymentRow
 from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
 
 PAGE: Final = 2000
 ENDED: Final = "ended"
 """Cause of what is held: work that ended at its market, begun and not handed in."""
+
+GIVEN_UP: Final = "given-up"
+"""Cause of what is held: its offer was given up, and may be at the market."""
 
 _LAST: Final = 2**63 - 1
 
@@ -147,6 +150,21 @@ def unsent_pieces(tx: Tx, limit: int) -> list[tuple[PaymentRow, int]]:
     return [(PaymentRow(*row[:-1]), int(row[-1])) for row in rows]
 
 
+def found_pieces(tx: Tx, limit: int) -> list[PaymentRow]:
+    """Held rewards of offers that were given up, and are at their market after all.
+
+    The offer was found or sent since, or the market tells how its work stands.
+    """
+    return _found(
+        tx,
+        f"SELECT {COLUMNS} FROM payment p JOIN outbox o ON o.id = p.about"
+        " WHERE p.kind = 'reward' AND p.state = 'held' AND p.cause = ?"
+        " AND (o.state = 'sent' OR p.progress IS NOT NULL)"
+        " ORDER BY p.about LIMIT ? FOR UPDATE OF p",
+        [GIVEN_UP, limit],
+    )
+
+
 def look_later(tx: Tx, found: Iterable[PaymentRow], due: int) -> None:
     """Look at payments again at a moment."""
     tx.update_many(
@@ -208,86 +226,6 @@ def fields_of(tx: Tx, piece: int) -> list[tuple[PaymentRow, bool]]:
         [piece],
     )
     return [(PaymentRow(*row[:-1]), bool(row[-1])) for row in rows]
-
-
-# -- what a market tells -----------------------------------------------------------------
-
-
-class ToldRow(NamedTuple):
-    """A reward by the market's name of its offer, and whose it is."""
-
-    about: int
-    account: str
-    submission: str | None
-    progress: str | None
-
-
-def by_reference(
-    tx: Tx, connector: str, references: Collection[str]
-) -> dict[str, ToldRow]:
-    """Rewards of a connector by the market's names of their offers, locked.
-
-    Only rewards have such a name.
-    """
-    rows = tx.rows(
-        "SELECT p.reference, p.about, c.name, p.submission, p.progress FROM payment p"
-        " JOIN account c ON c.id = p.account_id WHERE p.connector = ?"
-        " AND p.reference = ANY(?)"
-        " ORDER BY p.about FOR UPDATE OF p",
-        [connector, sorted(set(references))],
-    )
-    return {row[0]: ToldRow(*row[1:]) for row in rows}
-
-
-def adopt(tx: Tx, connector: str, references: Iterable[tuple[int, str]]) -> None:
-    """Learn the market's names of offers that arrived there without our hearing of it."""
-    for outbox_id, reference in references:
-        tx.execute(
-            "UPDATE payment SET reference = ? WHERE kind = 'reward' AND about = ?"
-            " AND connector = ? AND reference IS NULL",
-            [reference, outbox_id, connector],
-        )
-
-
-def note_progress(
-    tx: Tx, told: Iterable[tuple[int, str | None, str]], now: int
-) -> None:
-    """Keep how pieces of work stand: message, submission, progress."""
-    tx.update_many(
-        "payment",
-        ["kind", "about"],
-        ["submission", "progress", "due", "at"],
-        [("reward", about, number, word, now, now) for about, number, word in told],
-    )
-
-
-def untold(tx: Tx, connector: str, before: int) -> list[int]:
-    """Messages of pieces of work that were sent long ago and are not known to end."""
-    rows = tx.rows(
-        "SELECT p.about FROM payment p JOIN outbox o ON o.id = p.about"
-        " WHERE p.connector = ? AND p.kind = 'reward' AND p.state = 'reserved'"
-        " AND coalesce(p.progress, 'open') = 'open' AND o.state = 'sent'"
-        " AND o.due <= ? ORDER BY p.about",
-        [connector, before],
-    )
-    return [int(row[0]) for row in rows]
-
-
-def end(tx: Tx, abouts: Sequence[int], now: int) -> int:
-    """Note that pieces of work are not at their market any more; how many."""
-    return tx.execute(
-        "UPDATE payment SET progress = 'gone', due = ?, at = ? WHERE kind = 'reward'"
-        " AND about = ANY(?) AND coalesce(progress, 'open') = 'open'",
-        [now, now, list(abouts)],
-    )
-
-
-def hold(tx: Tx, about: int, why: str, now: int) -> bool:
-    """Hold a reward for a person to look at; False if it was settled or held before."""
-    row = lock_payments(tx, "reward", [about])[about]
-    open_ = row.state in ("reserved", "due")
-    move(tx, [row] if open_ else [], "held", now=now, why=why)
-    return open_
 
 
 # -- what is to be paid ------------------------------------------------------------------

@@ -24,6 +24,7 @@ from dispatcher.stages.serving import Given
 from dispatcher.stages.serving.desk import Desk
 from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
+from dispatcher.store import pieces
 from tests.contract.paying_market import MANIFEST, PayingMarket
 from tests.integration.paying_house import PayingHouse
 from tests.integration.test_paying import planned, submitted
@@ -300,11 +301,12 @@ def test_no_look_for_what_has_to_move_reads_all_payments(sqlite_store):
         rows.earned_fields(plans, 1, 1, 9)
         rows.stranded_fields(plans, 9)
         rows.ended_pieces(plans, 1, 9)
+        rows.found_pieces(plans, 9)
         rows.unsent_pieces(plans, 9)
         rows.due_rewards(plans, "paying", 1, 9)
         rows.due_bonuses(plans, "paying", 1, 9)
-        rows.by_reference(plans, "paying", ["r"])
-        rows.untold(plans, "paying", 1)
+        pieces.by_reference(plans, "paying", ["r"])
+        pieces.untold(plans, "paying", 1)
         purse.piece_in_hand(tx, 1)
     by_kind_alone = [one for one in plans.told if one.endswith("(kind=?)")]
     whole = [one for one in plans.told if "SCAN p" in one or "SCAN w" in one]
