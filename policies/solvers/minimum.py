@@ -128,16 +128,12 @@ def _needed(
 
 
 def widened(problem: Problem, number: int) -> Problem:
-    """Return the problem with fresh adversaries added, so that there are ``number``."""
-    k = problem.n_adversaries
-    more = number - k
-    factor = np.vstack(
-        [
-            problem.weights.factor,
-            np.zeros((more, problem.weights.factor.shape[1]), np.int64),
-        ]
-    )
-    weights = problem.weights
+    """Return the problem with fresh adversaries added, so that there are ``number``.
+
+    Whether a plan exists does not depend on weights; fine ones, times more adversaries,
+    would leave the range of integers. So all weigh one.
+    """
+    more = number - problem.n_adversaries
     trusted = problem.trusted
     if trusted is not None:
         fresh = np.zeros((trusted.shape[0], more), np.bool_)
@@ -147,7 +143,7 @@ def widened(problem: Problem, number: int) -> Problem:
         capacity = np.concatenate([capacity, np.full(more, NO_CAP)])
     return replace(
         problem,
-        weights=Weights(weights.kind, weights.base, factor, weights.unit),
+        weights=Weights.flat(problem.n_entries, number),
         capacity=capacity,
         trusted=trusted,
     )

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from policies.disclosure import cap_below
+from policies.instance import read_instance
 from policies.sets import Measure
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
 from policies.solvers.minimum import explain, feasible, remedies, widened
@@ -183,3 +184,24 @@ def test_added_workers_are_fresh():
     assert wide.n_adversaries == 3
     assert wide.trusted.tolist() == [[True, False, False]]
     assert wide.capacity[1] > 10**9
+
+
+def test_fine_weights_do_not_keep_more_adversaries_from_being_tried():
+    """Seven entries, means below 0.2, weights that fill the integers: seven would do."""
+    document = {
+        "schema": "sparsi-instance/1",
+        "n_entries": 7,
+        "n_adversaries": 2,
+        "t": 1,
+        "weights": [[1 / 3, 0.99]] * 7,
+        "utility_norm": 7.3,
+        "properties": [{"entries": list(range(7)), "a": [1 / 7] * 7}],
+        "disclosure": {"kind": "linear", "aggregation": "average"},
+        "problem": "discbudget",
+        "tau": 0.2,
+    }
+    problem = read_instance(document).problem
+    limits = Limits(work=5.0, prove=True)
+    answer = SOLVERS["auto"](problem, np.random.default_rng(1), limits)
+    assert answer.verdict is Verdict.INFEASIBLE
+    assert (answer.core.needed, answer.core.exact) == (7, True)
