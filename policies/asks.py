@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from policies.document.policy import Kind, Policy, Property, Scope
 from policies.levels import LevelRule, Levels
+from policies.pairings import ToldLink
 from policies.relations import LinkRule
 from policies.rules import Held, Rule, by_field
 
@@ -96,7 +97,9 @@ class Rules:
             for p in units
         }
         self.links: Mapping[str, LinkRule] = {
-            p.name: LinkRule(p) for p in able if p.scope is Scope.RELATION
+            p.name: ToldLink(p, told[p.name]) if p.name in told else LinkRule(p)
+            for p in able
+            if p.scope is Scope.RELATION
         }
         self._of_field = {
             name: tuple(rule for rule in self.all.values() if name in rule.fields)
@@ -220,13 +223,8 @@ def unsupported(
 
 def _reason(prop: Property, levels: Mapping[str, Levels]) -> str | None:
     kind = prop.disclosure.kind
-    if prop.scope is Scope.RELATION:
-        if kind in PAIRED:
-            return None
-        return (
-            f"{kind} rules are judged over a record or a subject, not over a relation"
-        )
-    if kind in PLANNED or prop.name in levels:
+    judged = PAIRED if prop.scope is Scope.RELATION else PLANNED
+    if kind in judged or prop.name in levels:
         return None
     what = "user's function" if kind is Kind.PLUGIN else "table"
     return f"{kind} rules are judged by their {what}, and it was not given"

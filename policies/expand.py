@@ -31,6 +31,7 @@ from policies.document.policy import Policy, Scope
 from policies.encounters import PeoplePairs, encounters, spread
 from policies.groups import Adversary, adversaries, groups_of, trusted_rules
 from policies.levels import LevelRule, Levels
+from policies.pairings import Apart, Owned, ToldLink, kept_apart
 from policies.relations import LinkRule
 from policies.rules import Held, Rule, reaches_limit
 from policies.sets import NO_CAP, Measure, SetSystem
@@ -155,7 +156,7 @@ def expand(
         missing field means that its set does not exist.
     links : Mapping of str to PeoplePairs, optional
         By relation; one that is missing has no links. A relation rule makes the sets of
-        :mod:`policies.encounters`.
+        :mod:`policies.encounters`, or of :mod:`policies.pairings`.
     levels : Mapping of str to Levels, optional
         F by fields held, of rules that name a table or a user's function. Such a rule
         makes step sets of the smallest sets of fields with f >= tau; without a tau none.
@@ -179,7 +180,12 @@ def expand(
     paired = tuple(compiled.links.values())
     for index, link in enumerate(paired, start=len(rules)):
         pairs = (links or {}).get(link.relation)
-        if pairs is not None and entries.place is not None:
+        if pairs is not None and isinstance(link, ToldLink):
+            owned = Owned(
+                entries.fields, entries.record, entries.subject, entries.field
+            )
+            blocks += [_apart_block(index, a) for a in kept_apart(link, owned, pairs)]
+        elif pairs is not None and entries.place is not None:
             blocks.append(_link_block(index, link, entries, entries.place, pairs))
     return _joined((*rules, *paired), blocks, len(entries))
 
@@ -269,6 +275,24 @@ def _link_block(
         sizes=found.sizes,
         entry=found.entry,
         amount=np.where(in_classes, found.side, 1),
+    )
+
+
+def _apart_block(index: int, apart: Apart) -> _Block:
+    """Sets of a relation rule that is told set by set."""
+    classes = apart.sizes > apart.classes  # some class has several entries
+    in_classes = np.repeat(classes, apart.sizes)
+    return _Block(
+        owner=index,
+        alternative=apart.alternative,
+        unit=apart.link,
+        since=np.zeros(len(apart.link), np.int64),
+        classes=classes,
+        cap=apart.full - 1,
+        full=apart.full,
+        sizes=apart.sizes,
+        entry=apart.entry,
+        amount=np.where(in_classes, apart.number, 1),
     )
 
 

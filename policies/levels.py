@@ -63,6 +63,12 @@ def closed(levels: Levels) -> dict[frozenset[str], Fraction]:
     return found
 
 
+def least_past(levels: Levels, tau: Fraction) -> list[frozenset[str]]:
+    """The smallest sets with f >= tau: all of them have none of the others in them."""
+    past = [held for held, f in levels.items() if f >= tau]
+    return [held for held in past if not any(other < held for other in past)]
+
+
 def levels_of_function(
     function: Callable[[frozenset[str]], object],
     fields: Iterable[str],
@@ -216,8 +222,7 @@ class LevelRule(Rule):
     def _steps(self, prop: Property, levels: Levels) -> Rule | None:
         if prop.tau is None:
             return None
-        past = [held for held, f in levels.items() if f >= prop.tau]
-        least = [h for h in past if not any(other < h for other in past)]
+        least = least_past(levels, prop.tau)
         if not least:
             return None
         alternatives = tuple(sorted(tuple(sorted(held)) for held in least))

@@ -10,12 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from math import isqrt
+from typing import Any
 
 from policies.document.links import Reached, Vector, common, cosine
 from policies.document.policy import Kind, Property, Scope
 from policies.links import root_up
 
 NOTHING = Reached(Fraction(0))
+
+End = Mapping[Any, int]
+"""What is held of one person, as its rule reads it: visits by place (:data:`Vector`), or 1
+by (record, field), see :mod:`policies.pairings`."""
 
 
 class LinkRule:
@@ -27,11 +33,11 @@ class LinkRule:
     scope : Scope
         ``RELATION``.
     kind : Kind
-        ``COMMON`` or ``COSINE``.
+        ``COMMON`` or ``COSINE``, unless it is told set by set.
     fields : frozenset of str
         Whose entries count.
-    vector : str
-        Column of the place.
+    vector : str or None
+        Column of the place; None where no place counts.
     count : str or None
         Column of the visits; None counts each entry once.
     tau, average : Fraction or None
@@ -54,10 +60,11 @@ class LinkRule:
 
     def __init__(self, prop: Property) -> None:
         shape = prop.disclosure
-        if prop.relation is None or shape.vector is None:
+        placed = shape.kind in (Kind.COMMON, Kind.COSINE)
+        if prop.relation is None or placed is (shape.vector is None):
             raise ValueError(
                 f"rule {prop.name} has relation {prop.relation!r} and vector "
-                f"{shape.vector!r}, expected both"
+                f"{shape.vector!r}, expected both, a vector for places only"
             )
         self.name, self.relation, self.scope = prop.name, prop.relation, prop.scope
         self.kind, self.fields = shape.kind, prop.fields
@@ -65,11 +72,11 @@ class LinkRule:
         self.tau, self.average = prop.tau, prop.average
         self.window: int | None = None
 
-    def reached(self, one: Vector, other: Vector) -> Reached:
+    def reached(self, one: End, other: End) -> Reached:
         """F of one link, as its exact square."""
         return (common if self.kind is Kind.COMMON else cosine)(one, other)
 
-    def worst(self, mine: Vector, others: Iterable[Vector]) -> Reached:
+    def worst(self, mine: End, others: Iterable[End]) -> Reached:
         """Largest f of one person's links to others."""
         return max(
             (self.reached(mine, other) for other in others),
@@ -87,10 +94,12 @@ def value(reached: Reached) -> Fraction:
 
     Examples
     --------
-    >>> value(Reached(Fraction(1, 4)))
-    Fraction(1, 2)
+    >>> value(Reached(Fraction(1, 9)))
+    Fraction(1, 3)
     """
-    return root_up(reached.square) if reached.square not in (0, 1) else reached.square
+    square = reached.square
+    exact = Fraction(isqrt(square.numerator), isqrt(square.denominator))
+    return exact if exact * exact == square else root_up(square)
 
 
 def vectors(

@@ -21,7 +21,13 @@ from dispatcher import keys
 from dispatcher.ledger import refusals
 from dispatcher.ledger.decision import Held, facts, refuse, stopped, trust, units_of
 from dispatcher.ledger.refusals import Refusal
-from dispatcher.ledger.relations import Visit, around, findings, visit_of
+from dispatcher.ledger.relations import (
+    Granted,
+    Visit,
+    around,
+    findings,
+    visit_of,
+)
 from dispatcher.ledger.standing import InForce
 from dispatcher.ledger.units import Rows, over_limit
 from dispatcher.model import record_unit, subject_unit
@@ -82,6 +88,7 @@ class Batch:
         self.ask_adversary = place[self.ask_account]
         self.trusted = [trust(tx, force, int(a)) for a in self.adversaries]
         self.visits: dict[int, list[Visit]] = defaultdict(list)  # granted, by adversary
+        self.granted: dict[int, list[EntryRow]] = defaultdict(list)
         self._read_showings()
 
     def _read_entries(self) -> None:
@@ -336,9 +343,8 @@ class Batch:
     def _links(self, adversary: int, entry: EntryRow) -> tuple[Finding, ...]:
         """What the relation rules say, with all that was granted so far."""
         who = int(self.adversaries[adversary])
-        seen = around(
-            self.tx, self.force, entry, who, held=False, more=self.visits[who]
-        )
+        granted = Granted(self.visits[who], self.granted[who])
+        seen = around(self.tx, self.force, entry, who, held=False, granted=granted)
         return findings(seen, self.trusted[adversary])
 
     def _add(
@@ -348,6 +354,7 @@ class Batch:
         time = (entry.time or 0) if field.timed else 0
         who = int(self.adversaries[adversary])
         self.visits[who] += visit_of(self.tx, field, entry, who)
+        self.granted[who].append(entry)
         for unit in units_of(entry):
             mine = held[adversary, unit]
             key = field.name, time if unit & 1 else 0

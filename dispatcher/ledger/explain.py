@@ -22,7 +22,7 @@ class Explanation:
         after, and the limit, for every rule that touches the field.
     seen : tuple of SeenRow
         What the adversary was shown of the same record and subject in fields of those
-        rules, and of linked people at the same place, and when.
+        rules, and of linked people at the same place or in the same fields, and when.
     """
 
     decision: Decision
@@ -73,9 +73,13 @@ def explain(tx: Tx, entry_id: int, account_id: int) -> Explanation:
         decision.entry,
         [force.field_ids[name] for name in sorted(names)],
     )
-    for relation in sorted({rule.relation for rule in field.links} if field else ()):
-        seen += explaining.seen_of_links(
-            tx, decision.account.adversary_id, decision.entry, relation
+    who = decision.account.adversary_id
+    for rule in field.links if field else ():
+        mine = [force.field_ids[name] for name in sorted(rule.fields)]
+        seen += (
+            explaining.seen_of_links(tx, who, decision.entry, rule.relation)
+            if rule.vector is not None
+            else explaining.seen_of_people(tx, who, decision.entry, rule.relation, mine)
         )
     return Explanation(decision, tuple(dict.fromkeys(seen)))
 

@@ -75,8 +75,8 @@ def needs(force: InForce) -> dict[int, Needs]:
             subject=any(rule.scope is Scope.SUBJECT for rule in field.rules)
             or bool(field.links),
             time=field.timed,
-            vector=next((rule.vector for rule in field.links), None),
-            count=next((rule.count for rule in field.links), None),
+            vector=next((r.vector for r in field.links if r.vector), None),
+            count=next((r.count for r in field.links if r.vector), None),
         )
         for number, field in force.fields.items()
     }

@@ -164,12 +164,12 @@ def _past_fields(tx: Tx, force: InForce, adversary: int) -> dict[int, set[str]]:
     """Fields of which the adversary may be shown no more, by record or subject."""
     past = past_units(tx, force, adversary, judged_trust(tx, force, adversary))
     ends = {
-        unit: (subject_unit(one), subject_unit(other))
-        for unit, one, other in rows.links(tx, [unit for _, unit in past if unit < 0])
+        unit: [subject_unit(end) for end in both if end is not None]
+        for unit, *both in rows.links(tx, [unit for _, unit in past if unit < 0])
     }
     fields: dict[int, set[str]] = defaultdict(set)
     for rule, unit in past:
-        for one in ends.get(unit, (unit,)):
+        for one in ends.get(unit, [unit]):
             fields[one] |= force.policy.properties[rule].fields
     return fields
 

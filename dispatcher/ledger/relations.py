@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.model import link_unit
@@ -19,14 +19,25 @@ from dispatcher.store import relations as rows
 from dispatcher.store.ledger import EntryRow
 from dispatcher.store.transaction import Tx
 from policies.asks import Finding
-from policies.document.links import Vector
-from policies.relations import LinkRule, value, vectors, with_visit
+from policies.pairings import ToldLink, ends_held
+from policies.relations import End, LinkRule, value, vectors, with_visit
 
 Seen = list[tuple[int, str, str, int]]
 Visit = tuple[int, int, int, str, int]
 """Adversary, subject, field, place and visits: a row of the summary."""
 
-EMPTY: Vector = {}
+EMPTY: End = {}
+
+
+@dataclass(frozen=True)
+class Granted:
+    """What is granted to an adversary, and not in the summaries yet."""
+
+    visits: Sequence[Visit] = ()
+    entries: Sequence[EntryRow] = ()
+
+
+NONE: Final = Granted()
 
 
 @dataclass(frozen=True)
@@ -36,16 +47,17 @@ class Around:
     Attributes
     ----------
     rule : LinkRule
-    before, after : Vector
+    before, after : End
         Of the person, without and with the asked entry.
-    friends : tuple of Vector
-        Of those linked with the person of whom anything is held.
+    friends : tuple of End
+        Of those linked with the person: for a rule of places only of whom anything is
+        held.
     """
 
     rule: LinkRule
-    before: Vector
-    after: Vector
-    friends: tuple[Vector, ...]
+    before: End
+    after: End
+    friends: tuple[End, ...]
 
     def finding(self) -> Finding:
         """What the rule says of the ask."""
@@ -74,12 +86,11 @@ def around(
     adversary_id: int,
     *,
     held: bool,
-    more: Sequence[Visit] = (),
+    granted: Granted = NONE,
 ) -> list[Around]:
     """Read what the relation rules that look at an entry need to judge it.
 
-    ``held`` says that the adversary holds the entry: then it adds nothing. ``more`` are
-    visits of the adversary that are granted, and not in the summary yet.
+    ``held`` says that the adversary holds the entry: then it adds nothing.
     """
     field = force.fields[entry.field_id]
     if not field.links or entry.subject_id is None:
@@ -89,11 +100,14 @@ def around(
     found = []
     of_relation: dict[str, tuple[list[int], Seen]] = {}
     for rule in field.links:
+        if isinstance(rule, ToldLink):
+            found.append(_told(tx, force, rule, entry, adversary_id, held, granted))
+            continue
         if rule.relation not in of_relation:
             others = rows.friends(tx, rule.relation, person)
             near = {person, *others}
             told = [*rows.visits(tx, adversary_id, sorted(near))]
-            told += [visit[1:] for visit in more if visit[1] in near]
+            told += [visit[1:] for visit in granted.visits if visit[1] in near]
             of_relation[rule.relation] = others, list(named(force, told))
         others, seen = of_relation[rule.relation]
         of = vectors(seen, rule.fields)
@@ -101,6 +115,46 @@ def around(
         friends = tuple(of[other] for other in others if other in of)
         found.append(Around(rule, mine, with_visit(mine, place, visits), friends))
     return found
+
+
+def _told(
+    tx: Tx,
+    force: InForce,
+    rule: ToldLink,
+    entry: EntryRow,
+    adversary_id: int,
+    held: bool,
+    granted: Granted,
+) -> Around:
+    """Read what a rule that is told set by set needs.
+
+    Of people who are not loaded nobody holds anything, and yet they are linked.
+    """
+    person = entry.subject_id
+    assert person is not None
+    mates = rows.mates(tx, rule.relation, person)
+    near = {person, *(mate for mate in mates if mate is not None)}
+    told = [*rows.held_of(tx, adversary_id, sorted(near))]
+    told += [
+        (e.subject_id, e.record_id, e.field_id)
+        for e in granted.entries
+        if e.subject_id in near
+    ]
+    of = ends_held(_fields_named(force, told), rule.fields)
+    mine = of.get(person, EMPTY)
+    more = {} if held else {(entry.record_id, force.fields[entry.field_id].name): 1}
+    friends = tuple(EMPTY if mate is None else of.get(mate, EMPTY) for mate in mates)
+    return Around(rule, mine, {**mine, **more}, friends)
+
+
+def _fields_named(
+    force: InForce, told: Iterable[tuple[Any, ...]]
+) -> Iterator[tuple[int, int, str]]:
+    """Rows (person, record, field) with the field's name, of this version."""
+    names = force.numbered
+    for person, record, number in told:
+        if number in names:
+            yield person, record, names[number]
 
 
 def named(
@@ -122,7 +176,7 @@ def visit_of(
     tx: Tx, field: FieldStanding, entry: EntryRow, adversary_id: int
 ) -> list[Visit]:
     """What one showing adds to the summary of visits."""
-    if not field.links or entry.subject_id is None:
+    if not field.placed or entry.subject_id is None:
         return []
     place, visits = rows.place_of(tx, entry.id)
     if place is None:
@@ -138,20 +192,31 @@ def past_links(
     Grows with the links: for changes of policy and of membership, never for a booking.
     """
     rules = [r for r in force.rules.links.values() if r.name not in trusted]
-    if not rules:
-        return []
-    seen = list(named(force, rows.all_visits(tx, adversary_id)))
     found = []
     for rule in rules:
-        of = vectors(seen, rule.fields)
-        for number, one, other in rows.links(tx, rule.relation):
-            if (
-                one in of
-                and other in of
-                and rule.past(rule.reached(of[one], of[other]))
+        of = _all_ends(tx, force, rule, adversary_id)
+        for number, one, other in _links(tx, rule):
+            if (one in of or other in of) and rule.past(
+                rule.reached(of.get(one, EMPTY), of.get(other, EMPTY))
             ):
                 found.append((rule.name, link_unit(number)))
     return found
+
+
+def _all_ends(
+    tx: Tx, force: InForce, rule: LinkRule, adversary_id: int
+) -> Mapping[int, End]:
+    """Return all that an adversary holds, by person, as the rule reads it."""
+    if isinstance(rule, ToldLink):
+        told = rows.all_held(tx, adversary_id)
+        return ends_held(_fields_named(force, told), rule.fields)
+    return vectors(named(force, rows.all_visits(tx, adversary_id)), rule.fields)
+
+
+def _links(tx: Tx, rule: LinkRule) -> Iterator[tuple[int, int, int]]:
+    """Go through the links that a rule judges: (id, one, other)."""
+    told = isinstance(rule, ToldLink)
+    return (rows.half_links if told else rows.links)(tx, rule.relation)
 
 
 def count_and_sums(
@@ -163,19 +228,26 @@ def count_and_sums(
     what it is. Grows with what is loaded.
     """
     numbers = [force.field_ids[name] for name in sorted(rule.fields)]
-    known = vectors(named(force, rows.known_visits(tx, numbers)), rule.fields)
+    known: Mapping[int, End]
+    if isinstance(rule, ToldLink):
+        loaded = _fields_named(force, rows.known_of(tx, numbers))
+        known, who = ends_held(loaded, rule.fields), rows.holders(tx)
+    else:
+        visited = named(force, rows.known_visits(tx, numbers))
+        known, who = vectors(visited, rule.fields), rows.adversaries(tx)
     links = [
         (one, other)
-        for _, one, other in rows.links(tx, rule.relation)
+        for _, one, other in _links(tx, rule)
         if rule.reached(known.get(one, EMPTY), known.get(other, EMPTY)).square > 0
     ]
     sums: dict[int, Fraction] = {}
-    for adversary in rows.adversaries(tx):
-        of = vectors(named(force, rows.all_visits(tx, adversary)), rule.fields)
+    for adversary in who:
+        of = _all_ends(tx, force, rule, adversary)
         total = Fraction(0)
         for one, other in links:
-            if one in of and other in of:
-                total += value(rule.reached(of[one], of[other]))
+            if one in of or other in of:
+                reached = rule.reached(of.get(one, EMPTY), of.get(other, EMPTY))
+                total += value(reached)
         if total:
             sums[adversary] = total
     return len(links), sums

@@ -106,7 +106,7 @@ class Replay:
                 self._judge(version, rule, held, (chain, seq))
         if entry.subject_id is not None:
             for link in standing.links:
-                if link.name in who.judged:
+                if link.name in who.judged and link.vector is not None:
                     self._judge_links(who, link, entry.subject_id, (chain, seq))
 
     def member(
@@ -189,7 +189,7 @@ class Replay:
             held = who.units.setdefault((scope, _unit(scope, entry)), {})
             key = standing.name, time
             held[key] = held.get(key, 0) + 1
-        if standing.links and entry.subject_id is not None:
+        if standing.placed and entry.subject_id is not None:
             seen = who.places.setdefault(entry.subject_id, [])
             if entry.place is not None and entry.visits:
                 seen.append(
@@ -213,7 +213,7 @@ class Replay:
                 if rule.scope is scope:
                     self._judge(who.version, rule, held, (chain, who.seq))
         for name, link in force.rules.links.items():
-            if name in names:
+            if name in names and link.vector is not None:
                 for person in who.places:
                     self._judge_links(who, link, person, (chain, who.seq))
 

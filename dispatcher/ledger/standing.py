@@ -40,7 +40,7 @@ class FieldStanding:
     timed : bool
         Whether a windowed rule touches it, so that holdings tell times apart.
     links : tuple of LinkRule
-        The relation rules that look at it; with any, visits are kept.
+        The relation rules that look at it.
     """
 
     name: str
@@ -51,6 +51,11 @@ class FieldStanding:
     in_subject: bool
     timed: bool
     links: tuple[LinkRule, ...] = ()
+
+    @property
+    def placed(self) -> bool:
+        """Whether visits are kept: a relation rule looks at where the entry is."""
+        return any(rule.vector is not None for rule in self.links)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +113,7 @@ class InForce:
     def kept(self) -> dict[int, tuple[bool, bool, bool, bool]]:
         """By field: kept for the record, the subject, times told apart, places."""
         return {
-            n: (f.in_record, f.in_subject, f.timed, bool(f.links))
+            n: (f.in_record, f.in_subject, f.timed, f.placed)
             for n, f in self.fields.items()
         }
 
@@ -135,16 +140,17 @@ def compile_version(
     rules = compile_rules(policy, told)
     fields = {}
     for name, entry_field in policy.entity.fields.items():
-        touching = rules.of_field(name)
+        touching, links = rules.of_field(name), rules.links_of_field(name)
         fields[field_ids[name]] = FieldStanding(
             name=name,
             sent=entry_field.send,
             showings=policy.showings(name),
             rules=touching,
-            in_record=any(rule.scope is Scope.RECORD for rule in touching),
+            in_record=any(rule.scope is Scope.RECORD for rule in touching)
+            or any(rule.vector is None for rule in links),
             in_subject=any(rule.scope is Scope.SUBJECT for rule in touching),
             timed=any(rule.window is not None for rule in touching),
-            links=rules.links_of_field(name),
+            links=links,
         )
     every: list[Rule | LinkRule] = [*rules.all.values(), *rules.links.values()]
     averages = policy.budget.average is not None or any(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from dispatcher.store import relations
-from dispatcher.store.ledger import EntryRow
+from dispatcher.store.ledger import EntryRow, parts
 from dispatcher.store.transaction import Tx
 
 
@@ -44,6 +44,23 @@ def seen_of_links(
             " AND COALESCE(c.survivor_id, c.id) = ? AND l.showing = 1"
             " ORDER BY l.at, e.id",
             (people, place, adversary_id),
+        )
+    ]
+
+
+def seen_of_people(
+    tx: Tx, adversary_id: int, entry: EntryRow, relation: str, field_ids: Sequence[int]
+) -> list[SeenRow]:
+    """What an adversary was shown of linked people, in some fields."""
+    people = relations.friends(tx, relation, entry.subject_id or 0)
+    return [
+        SeenRow(*row)
+        for part in parts(people)
+        for row in tx.rows(
+            f"{_SEEN} WHERE e.subject_id = ANY(?) AND e.field_id = ANY(?)"
+            " AND COALESCE(c.survivor_id, c.id) = ? AND l.showing = 1"
+            " ORDER BY l.at, e.id",
+            (part, list(field_ids), adversary_id),
         )
     ]
 

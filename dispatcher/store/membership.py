@@ -25,15 +25,15 @@ def unit_names(tx: Tx, units: Iterable[int]) -> dict[int, tuple[str, ...]]:
     return named | {-number: pair for number, pair in pairs.items()}
 
 
-def links(tx: Tx, units: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return unit id and the two subjects of links whose people are loaded."""
+def links(tx: Tx, units: Sequence[int]) -> list[tuple[int, int | None, int | None]]:
+    """Return unit id and the two subjects of links, None for one that is not loaded."""
     return [
         (-row[0], row[1], row[2])
         for part in parts([-unit for unit in units])
         for row in tx.rows(
             "SELECT l.id, s.id, o.id FROM link l"
-            " JOIN subject s ON s.pseudonym = l.one"
-            " JOIN subject o ON o.pseudonym = l.other WHERE l.id = ANY(?)",
+            " LEFT JOIN subject s ON s.pseudonym = l.one"
+            " LEFT JOIN subject o ON o.pseudonym = l.other WHERE l.id = ANY(?)",
             [part],
         )
     ]

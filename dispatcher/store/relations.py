@@ -76,6 +76,69 @@ def friends(tx: Tx, relation: str, subject_id: int) -> list[int]:
     return [row[0] for row in found]
 
 
+def mates(tx: Tx, relation: str, subject_id: int) -> list[int | None]:
+    """Whom a subject is linked with; None stands for each who is not loaded."""
+    found = tx.rows(
+        "SELECT o.id FROM subject s JOIN link l ON l.one = s.pseudonym"
+        " LEFT JOIN subject o ON o.pseudonym = l.other"
+        " WHERE s.id = ? AND l.relation = ?"
+        " UNION ALL"
+        " SELECT o.id FROM subject s JOIN link l ON l.other = s.pseudonym"
+        " LEFT JOIN subject o ON o.pseudonym = l.one"
+        " WHERE s.id = ? AND l.relation = ?",
+        (subject_id, relation, subject_id, relation),
+    )
+    return [row[0] for row in found]
+
+
+def half_links(tx: Tx, relation: str) -> Iterator[Row]:
+    """Go through links with an end that is loaded: (id, one, other), -1 if it is not."""
+    return tx.stream(
+        "SELECT l.id, COALESCE(s.id, -1), COALESCE(o.id, -1) FROM link l"
+        " LEFT JOIN subject s ON s.pseudonym = l.one"
+        " LEFT JOIN subject o ON o.pseudonym = l.other"
+        " WHERE l.relation = ? AND (s.id IS NOT NULL OR o.id IS NOT NULL)"
+        " ORDER BY l.id",
+        (relation,),
+    )
+
+
+def held_of(tx: Tx, adversary_id: int, subject_ids: Sequence[int]) -> Iterator[Row]:
+    """What an adversary holds of subjects: (subject, record, field)."""
+    for part in parts(subject_ids):
+        yield from tx.rows(
+            "SELECT r.subject_id, r.id, h.field_id FROM record r"
+            " JOIN holding h ON h.unit_id = 2 * r.id"
+            " WHERE h.adversary_id = ? AND r.subject_id = ANY(?)",
+            (adversary_id, part),
+        )
+
+
+def all_held(tx: Tx, adversary_id: int) -> list[Row]:
+    """Return all that an adversary holds of subjects: (subject, record, field)."""
+    return tx.rows(
+        "SELECT r.subject_id, r.id, h.field_id FROM holding h"
+        " JOIN record r ON r.id = h.unit_id / 2 AND 2 * r.id = h.unit_id"
+        " WHERE h.adversary_id = ? AND r.subject_id IS NOT NULL",
+        (adversary_id,),
+    )
+
+
+def holders(tx: Tx) -> list[int]:
+    """Return adversaries that hold anything."""
+    found = tx.rows("SELECT DISTINCT adversary_id FROM holding ORDER BY adversary_id")
+    return [row[0] for row in found]
+
+
+def known_of(tx: Tx, field_ids: Sequence[int]) -> Iterator[Row]:
+    """All that is loaded of some fields: (subject, record, field)."""
+    return tx.stream(
+        "SELECT subject_id, record_id, field_id FROM entry"
+        " WHERE field_id = ANY(?) AND subject_id IS NOT NULL",
+        (list(field_ids),),
+    )
+
+
 def place_of(tx: Tx, entry_id: int) -> tuple[str | None, int]:
     """Place of an entry, None if it is at none, and its visits."""
     row = tx.one("SELECT vector, visits FROM entry WHERE id = ?", (entry_id,))

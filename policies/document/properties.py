@@ -320,7 +320,8 @@ def _check_relation(context: Context, prop: Property, reader: Reader) -> None:
             "POL210",
             span if "disclosure" in reader else reader.value_span("scope"),
             f"{kind} disclosure does not fit a relation",
-            "a relation rule compares what is held of two people: common or cosine",
+            "a relation rule compares what is held of two people: by common or cosine, "
+            "or by a table or a function of both ends",
             'write disclosure = { kind = "common", vector = "<column>" }',
         )
     if kind in PAIRS:

@@ -1,8 +1,9 @@
 """Functions of rules that come from beside the policy file: finite tables, packages.
 
-A table is a CSV of worlds: a column for each field of the rule, ``secret`` (the value
-that must not be guessed), and how likely the world is, in the column that ``prior`` names
-(``chance`` if none). The chances may be counts: they are brought to add up to 1.
+A table is a CSV of worlds: a column for each field of the rule (over a relation, for each
+field of each end), ``secret`` (the value that must not be guessed), and how likely the
+world is, in the column that ``prior`` names (``chance`` if none). The chances may be
+counts: they are brought to add up to 1.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from dispatcher.errors import Invalid
 from dispatcher.ledger.links import Told
 from dispatcher.strategies import load_function, load_utility
 from policies.belief import Beliefs, World
-from policies.document.policy import Kind, Policy, Property
+from policies.document.policy import Kind, Policy, Property, Scope
 from policies.field_utility import NAME as UTILITY
 from policies.field_utility import levels_of_utility
 from policies.functions import InvalidFunction
 from policies.levels import TOLD, Levels, levels_of_beliefs, levels_of_function
+from policies.pairings import both_ends, either_way
 from policies.sets import InvalidProblem
 
 GUESSED: Final = "secret"
@@ -46,7 +48,7 @@ def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
     """
     found = {}
     for name, prop in policy.properties.items():
-        if prop.disclosure.kind not in TOLD or prop.relation is not None:
+        if prop.disclosure.kind not in TOLD:
             continue
         try:
             found[name] = _told(prop, folder)
@@ -77,20 +79,22 @@ def _worth(policy: Policy, name: str) -> Told:
 
 
 def _told(prop: Property, folder: Path) -> Told:
-    shape = prop.disclosure
+    shape, linked = prop.disclosure, prop.scope is Scope.RELATION
+    fields = both_ends(prop.fields) if linked else sorted(prop.fields)
     if shape.kind is Kind.PLUGIN:
         function = load_function(shape.plugin or "")
         levels = _guarded(
-            lambda: levels_of_function(
-                function.f, prop.fields, monotone=function.monotone
-            )
+            lambda: levels_of_function(function.f, fields, monotone=function.monotone)
         )
+        if linked:
+            levels = either_way(levels)
         return _said(f"plugin:{function.name}", levels)
     path = folder / (shape.table or "")
     raw = _bytes(path)
-    fields = sorted(prop.fields)
     beliefs = Beliefs(tuple(_worlds(path, raw, fields, shape.prior or CHANCE)))
     levels = levels_of_beliefs(shape.kind, beliefs, fields)
+    if linked:
+        levels = either_way(levels)
     return Told(shape.table or "", hashlib.sha256(raw).hexdigest(), levels)
 
 

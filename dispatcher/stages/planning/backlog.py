@@ -136,10 +136,15 @@ def read(tx: Tx, force: InForce, feeds: frozenset[str] = frozenset()) -> Backlog
 
 
 def _links(tx: Tx, force: InForce) -> dict[str, PeoplePairs]:
-    """Links of the relations that rules look at."""
-    found = {}
-    for name in sorted({rule.relation for rule in force.rules.links.values()}):
-        table = _columns(people.links(tx, name), 3)
+    """Links of the relations that rules look at.
+
+    Some rules look at them even where an end is not loaded (number -1).
+    """
+    rules, found = force.rules.links.values(), {}
+    half = {rule.relation for rule in rules if rule.vector is None}
+    for name in sorted({rule.relation for rule in rules}):
+        read_links = people.half_links if name in half else people.links
+        table = _columns(read_links(tx, name), 3)
         found[name] = PeoplePairs(*(np.ascontiguousarray(c) for c in table.T))
     return found
 

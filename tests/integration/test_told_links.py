@@ -1,0 +1,324 @@
+"""Tables and functions of packages over links: planned, gated, explained, in evidence."""
+
+import json
+from fractions import Fraction
+from importlib.metadata import EntryPoint, EntryPoints
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from dispatcher import plugins, strategies
+from dispatcher.custody.audit import export, verify
+from dispatcher.errors import Invalid, PastLimit, Refused
+from dispatcher.ledger.explain import explain
+from dispatcher.ledger.links import Told
+from dispatcher.ledger.members import merge
+from dispatcher.ledger.summaries import differences
+from dispatcher.stages.intake.linking import read_links
+from dispatcher.stages.planning import Planning
+from dispatcher.store import open_store
+from policies.document import parse
+from policies.functions import FieldFunction
+from policies.levels import closed, subsets
+from policies.pairings import both_ends, either_way
+from tests.integration.ledger_cases import Case, policy
+
+# Two surnames tell whether people are siblings; one of them, or a town, only hints at it.
+TABLE = """left.a,left.b,right.a,right.b,secret,weight
+berg,north,berg,north,siblings,3
+berg,north,dahl,south,strangers,2
+dahl,south,berg,north,strangers,2
+dahl,south,dahl,south,siblings,1
+"""
+KIN = '[relation.kin]\nsource = "kin.csv"\nends = ["one", "two"]\n'
+TIE = (
+    KIN
+    + """
+[property.siblings]
+scope = "relation"
+relation = "kin"
+of = ["a", "b"]
+tau = 0.9
+disclosure = DISCLOSURE
+"""
+)
+POSTERIOR = TIE.replace(
+    "DISCLOSURE", '{ kind = "posterior", table = "kinship.csv", prior = "weight" }'
+)
+PLUGIN = TIE.replace("DISCLOSURE", '"plugin:mine"')
+LINKS = "one,two\nann,bob\nbob,cat\nann,ann\neve,zoe\n"  # of zoe nothing is loaded
+RECORDS = (
+    ("r1", "ann", 0, "abc"),
+    ("r2", "ann", 0, "ab"),
+    ("r3", "bob", 0, "abc"),
+    ("r4", "cat", 0, "a"),
+    ("r5", "dan", 0, "ab"),
+    ("r6", "eve", 0, "ab"),
+)
+
+
+def mine(held):
+    """Everything about both ends' ``a``; a third of anything else."""
+    if {"left.a", "right.b"} <= held:
+        return 1
+    return Fraction(1, 3) if held else 0
+
+
+FUNCTION = FieldFunction("mine", mine)
+
+
+@pytest.fixture
+def case(store):
+    return Case(store)
+
+
+@pytest.fixture
+def install(monkeypatch):
+    """Make the function of this module a plug-in."""
+    point = EntryPoint("mine", f"{__name__}:FUNCTION", strategies.FUNCTIONS)
+    found = EntryPoints([point])
+    monkeypatch.setattr(
+        plugins, "entry_points", lambda *, group: found.select(group=group)
+    )
+
+
+def beside(case, source, folder, table=TABLE):
+    (folder / "kinship.csv").write_text(table)
+    (folder / "kin.csv").write_text(LINKS)
+    found = parse(source)
+    assert found.policy is not None, found.diagnostics
+    return read_links(found.policy, folder, case.store.key("pseudonym-key"))
+
+
+def ready(case, rules, folder, **kwargs):
+    source = policy(rules, **kwargs)
+    told = beside(case, source, folder).told
+    pairs = [("ann", "bob"), ("bob", "cat"), ("eve", "zoe")]
+    case.apply(source, functions=told, kin=pairs)
+    case.add("x/1", "x/2", "x/3", "x/4")
+    case.load(*RECORDS)
+    return case
+
+
+def allowed(case, *asks, who="x/1"):
+    """Book entries one by one; say of each whether it was allowed."""
+    return [not case.book((who, ask), skip=True).refused for ask in asks]
+
+
+def test_the_tables_of_a_folder_are_read_with_the_links(case, tmp_path):
+    read = beside(case, policy(POSTERIOR), tmp_path)
+    assert len(read.links["kin"]) == 3
+    told = read.told["siblings"]
+    assert told.source == "kinship.csv"
+    assert told.levels[frozenset(["left.a", "right.a"])] == 1
+    assert told.levels[frozenset(["left.a"])] == Fraction(1, 3)
+
+
+def test_what_both_ends_tell_together_is_refused(case, tmp_path):
+    ready(case, POSTERIOR, tmp_path)
+    assert allowed(case, "r1.a", "r1.b", "r3.c", "r5.a") == [True] * 4
+    with pytest.raises(Refused) as refused:
+        case.book(("x/1", "r3.a"))
+    assert refused.value.facts["property"] == "siblings"
+    assert refused.value.facts["value"] == "1"
+    assert allowed(case, "r4.a") == [True]  # ann and cat are not linked
+    assert allowed(case, "r3.a", "r4.a", who="x/2") == [True, False]
+    with case.store.read() as tx:
+        assert differences(tx) == 0
+
+
+def test_a_second_record_of_a_linked_person_is_more_than_a_table_tells(case, tmp_path):
+    ready(case, POSTERIOR, tmp_path)
+    case.load(("r7", "dan", 0, "a"))
+    assert allowed(case, "r1.a", "r2.a", "r2.b") == [True, False, False]
+    assert allowed(case, "r5.a", "r7.a") == [True, True]  # dan is linked with nobody
+
+
+def test_what_is_held_of_one_end_counts_before_the_other_is_loaded(case, tmp_path):
+    ready(case, POSTERIOR.replace("tau = 0.9", "tau = 0.3"), tmp_path)
+    assert allowed(case, "r6.a", "r5.a") == [False, True]
+
+
+def test_a_function_is_asked_for_both_ends_either_way_round(case, tmp_path, install):
+    ready(case, PLUGIN, tmp_path)
+    assert allowed(case, "r1.a", "r2.a", "r3.a", "r3.b") == [True, True, True, False]
+    assert allowed(case, "r3.b", "r1.b", "r2.a", who="x/2") == [True, True, False]
+    with case.store.read() as tx:
+        told = explain(tx, case.entries["r3.b"], case.accounts["x/1"])
+    (finding,) = told.decision.findings
+    assert (finding.before, finding.after) == (Fraction(1, 3), 1)
+    records = {case.records[key] for key in ("r1", "r2", "r3")}
+    assert {(s.record_id, s.field) for s in told.seen} == {(r, "a") for r in records}
+
+
+@pytest.mark.parametrize("rules", [POSTERIOR, PLUGIN])
+def test_a_plan_is_booked_whole_and_the_evidence_names_the_rule(
+    case, tmp_path, install, rules
+):
+    ready(case, rules, tmp_path, budget="average = 0.9")
+    stage = Planning(case.store, case.tick, rest=0.0)
+    drafted = stage.draft()
+    stage.apply(drafted.plan_id)
+    names = {number: name for name, number in case.entries.items()}
+    accounts = {number: text for text, number in case.accounts.items()}
+    with case.store.read() as tx:
+        kept = tx.rows("SELECT property, source FROM rule_table")
+        planned = tx.rows("SELECT account_id, entries FROM assignment")
+    source = "kinship.csv" if rules is POSTERIOR else "plugin:mine"
+    assert kept == [("siblings", source)]
+    asks = [
+        (accounts[account], names[int.from_bytes(raw[i : i + 8], "little")])
+        for account, raw in planned
+        for i in range(0, len(raw), 8)
+    ]
+    booked = case.book(*asks)
+    assert booked.new == len(case.entries) == len(asks)
+    bundle = export(case.store, tmp_path / "bundle", clock=case.tick)
+    verdict = verify(bundle.folder, [bundle.root])
+    assert verdict.status == 0, verdict.text
+    told = json.loads((bundle.folder / "cert.json").read_text())
+    assert told["not_checked"] == ["budget.average", "siblings"]
+    assert told["counts"]["links"] == 3
+    assert 'NOT CHECKED "siblings"' in verdict.text
+
+
+def test_a_mean_is_of_links_that_could_tell_anything(case, tmp_path, install):
+    ready(case, PLUGIN.replace("tau = 0.9", "average = 0.2"), tmp_path)
+    # Three links, each end of each a third: ann-bob, bob-cat, eve-zoe.
+    assert allowed(case, "r1.a", "r6.a", "r1.b", "r2.a") == [True, False, True, True]
+    with case.store.read() as tx:
+        assert differences(tx) == 0
+
+
+def test_a_join_that_brings_both_ends_together_must_be_accepted(case, tmp_path):
+    ready(case, POSTERIOR, tmp_path)
+    case.book(("x/1", "r1.a"), ("x/2", "r3.a"))
+    with pytest.raises(PastLimit) as past, case.store.write() as tx:
+        merge(tx, [["x/1", "x/2"]], because="one person", at=case.tick())
+    assert past.value.facts["property"] == "siblings"
+    with case.store.write() as tx:
+        merge(tx, [["x/1", "x/2"]], because="one person", at=case.tick(), accept=1)
+    assert allowed(case, "r3.b") == [False]
+    bundle = export(case.store, tmp_path / "bundle", clock=case.tick)
+    assert verify(bundle.folder, [bundle.root]).status == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "table", "words"),
+    [
+        (("", ""), TABLE.replace("left.a", "a"), "column `left.a`"),
+        (('"a", "b"', '"a", "b", "c", "d", "e", "f", "g"'), TABLE, "at most 6"),
+    ],
+)
+def test_a_table_that_does_not_tell_the_ends_apart_is_refused(
+    case, tmp_path, change, table, words
+):
+    fields = "\n".join(f'{f} = {{ ask = "transcribe" }}' for f in "abcdefg")
+    source = policy(POSTERIOR.replace(*change), fields)
+    with pytest.raises(Invalid) as error:
+        beside(case, source, tmp_path, table)
+    assert words in error.value.why
+
+
+# -- Laws ------------------------------------------------------------------------
+
+PEOPLE = ("ann", "bob", "cat")
+ACCOUNTS = ("x/1", "x/2")
+LINKED = [("ann", "bob"), ("bob", "cat"), ("cat", "ann"), ("ann", "zoe")]
+SHARES = st.integers(0, 3).map(lambda n: Fraction(n, 3))
+
+
+class Oracle:
+    """What may be shown, from the list of all exposures and nothing else."""
+
+    def __init__(self, levels, single, records, links):
+        self.levels, self.single = levels, single
+        self.owner = {r[0]: r[1] for r in records}
+        self.links = links
+        self.seen = {who: [] for who in ACCOUNTS}
+
+    def f(self, entries, link):
+        held = set()
+        for end, person in zip(("left.", "right."), link, strict=True):
+            mine = [e.split(".") for e in entries if e[-1] in "ab"]
+            mine = [(r, f) for r, f in mine if self.owner[r] == person]
+            if self.single and len({r for r, _ in mine}) > 1:
+                return 1
+            held |= {end + f for _, f in mine}
+        return self.levels[frozenset(held)]
+
+    def ask(self, who, entry):
+        seen = self.seen[who]
+        if entry in seen:
+            return True
+        mine = [link for link in self.links if self.owner[entry[:-2]] in link]
+        after = [*seen, entry]
+        if entry[-1] in "ab" and any(
+            self.f(after, link) >= Fraction(1, 2) for link in mine
+        ):
+            return False
+        seen.append(entry)
+        return True
+
+
+@st.composite
+def worlds(draw):
+    """Records, links, f of every set, and asks."""
+    records = []
+    for number in range(draw(st.integers(2, 6))):
+        letters = draw(st.sampled_from(["a", "ab", "abc", "bc"]))
+        records.append((f"r{number}", draw(st.sampled_from(PEOPLE)), 0, letters))
+    links = draw(st.lists(st.sampled_from(LINKED), min_size=1, unique=True))
+    sets = subsets(both_ends("ab"))
+    size = len(sets) - 1
+    values = draw(st.lists(SHARES, min_size=size, max_size=size))
+    levels = closed(dict(zip(sets, [Fraction(0), *values], strict=True)))
+    entries = [f"{r[0]}.{letter}" for r in records for letter in r[3]]
+    asks = st.tuples(st.sampled_from(ACCOUNTS), st.sampled_from(entries))
+    asked = draw(st.lists(asks, min_size=1, max_size=12))
+    return records, links, either_way(levels), asked
+
+
+@pytest.fixture
+def made(tmp_path_factory, sqlite_template):
+    """Makes stores: hypothesis runs many examples in one test."""
+    place = tmp_path_factory.mktemp("laws")
+    opened = []
+
+    def make(rules, levels, records, links):
+        path = place / f"{len(opened)}.db"
+        path.write_bytes(sqlite_template.read_bytes())
+        path.chmod(0o600)
+        case = Case(open_store(path))
+        opened.append(case.store)
+        told = {"siblings": Told("test", "0" * 64, levels)}
+        case.apply(policy(rules, budget="t = 9"), functions=told, kin=links)
+        case.add(*ACCOUNTS)
+        case.load(*records)
+        return case
+
+    yield make
+    for store in opened:
+        store.close()
+
+
+@settings(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(table=st.booleans(), world=worlds())
+def test_the_gate_decides_as_the_oracle_one_by_one_and_in_bulk(made, table, world):
+    rules = (POSTERIOR if table else PLUGIN).replace("tau = 0.9", "tau = 0.5")
+    records, links, levels, asks = world
+    oracle = Oracle(levels, table, records, links)
+    expected = [oracle.ask(*ask) for ask in asks]
+    one, bulk = (made(rules, levels, records, links) for _ in range(2))
+    assert [not one.book(ask, skip=True).refused for ask in asks] == expected
+    booked = bulk.book(*asks, skip=True)
+    assert len(booked.tasks) == sum(expected)
+    assert len(booked.refused) == len(asks) - sum(expected)
+    for case in (one, bulk):
+        with case.store.read() as tx:
+            assert differences(tx) == 0
