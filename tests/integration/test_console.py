@@ -9,8 +9,10 @@ from starlette.testclient import TestClient
 from dispatcher import access
 from dispatcher.errors import StoreLocked
 from dispatcher.ledger.seals import seal
+from dispatcher.model import TRANSITIONS
 from dispatcher.store import lease, moments
 from dispatcher.surfaces.console import ConsoleSettings, console_app, sign_in_link
+from dispatcher.surfaces.console.pages import STANDINGS
 from dispatcher.surfaces.pace import Rate
 from tests.integration.ledger_cases import Case, policy
 
@@ -296,6 +298,26 @@ def test_workers_are_listed_with_the_nearest_first(client):
     assert len(rows) == 3
     first = text_of(response).partition(rows[0])[2].partition(rows[1])[0]
     assert first.split() == ["x/ann", "0.67", "0.00", "3", "–"]
+
+
+def test_it_is_said_what_the_states_of_accounts_mean(case, client):
+    text = text_of(client.get("/workers"))
+    assert "Accounts: 3 active." in text
+    assert "unblock" not in text
+    case.add("x/cat", "x/dan")
+    with case.store.write() as tx:
+        for state, name in (("stopped", "ann"), ("blocked", "bob"), ("left", "cat")):
+            tx.execute("UPDATE account SET state = ? WHERE name = ?", [state, name])
+    text = text_of(client.get("/workers"))
+    for word in "below the accuracy floor", "blocked", "left of their own wish":
+        assert f"1 {word}" in text
+    assert "x/ann below the accuracy floor" in text
+    assert "x/dan active" not in text
+    assert "dispatcher workers unblock ACCOUNT lets them work again" in text
+
+
+def test_every_state_of_an_account_has_a_word():
+    assert STANDINGS.keys() == TRANSITIONS["account"].keys()
 
 
 def test_an_address_past_the_last_page_says_so(client):

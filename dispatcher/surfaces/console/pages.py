@@ -22,6 +22,14 @@ NAMES: Final = {
 }
 """Addresses and titles of the pages, in the order of the navigation."""
 
+STANDINGS: Final = {
+    "active": "active",
+    "blocked": "blocked",
+    "stopped": "below the accuracy floor",
+    "left": "left of their own wish",
+}
+"""What the state of an account means."""
+
 
 def ago(then: int | None, now: int) -> str:
     """How long ago a moment is: ``4 min ago``; ``never`` for None."""
@@ -59,6 +67,7 @@ def _environment() -> Environment:
     made.filters["share"] = "{:.2f}".format
     made.filters["iso"] = iso
     made.filters["band"] = band
+    made.filters["standing"] = STANDINGS.__getitem__
     made.globals["ago"] = ago
     return made
 

@@ -58,6 +58,7 @@ class Views:
             operator,
             "workers",
             workers=workers,
+            accounts=self._looks.status()["workers"],
             limits=self._looks.limits(),
             page=page,
             pages=pages,
