@@ -13,7 +13,6 @@ from typing import Final
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_PARTLY: Final = 3
-EXIT_SIGN_IN: Final = 4
 EXIT_INVALID: Final = 5
 EXIT_REFUSED: Final = 6
 EXIT_INFEASIBLE: Final = 7

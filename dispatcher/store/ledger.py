@@ -188,17 +188,6 @@ def all_chains(tx: Tx) -> list[ChainRow]:
     return [ChainRow(*row) for row in found]
 
 
-def grown_chains(tx: Tx) -> list[tuple[int, int]]:
-    """Id and length of the adversary chains that grew since they were sealed."""
-    return [
-        (int(chain), int(seq))
-        for chain, seq in tx.rows(
-            "SELECT id, seq FROM chain WHERE seq > sealed_seq AND id <> ?",
-            (SYSTEM_CHAIN,),
-        )
-    ]
-
-
 def add_chain(tx: Tx, chain: ChainRow) -> None:
     """Begin a chain."""
     marks = ", ".join("?" * len(chain))

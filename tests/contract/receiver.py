@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-Respond = Callable[["Request"], "tuple[int, Mapping[str, str], bytes]"]
-
 
 @dataclass(frozen=True)
 class Request:
