@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store.transaction import Tx
 
 MANY = 20_000
