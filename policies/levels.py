@@ -16,12 +16,9 @@ from itertools import combinations
 from typing import Final
 
 from policies.belief import Beliefs, information_gain
-from policies.document.policy import Disclosure, Kind, Property
+from policies.document.policy import MOST_TOLD, Disclosure, Kind, Property
 from policies.functions import InvalidFunction
 from policies.rules import ONE, ZERO, Rule
-
-MOST_FIELDS: Final = 12
-"""Fields of a rule that are told set by set."""
 
 MOST_STEPS: Final = 5_000_000
 """Sets of fields times worlds that are looked at."""
@@ -39,12 +36,12 @@ def subsets(fields: Iterable[str]) -> list[frozenset[str]]:
     Raises
     ------
     InvalidFunction
-        There are more than ``MOST_FIELDS``.
+        There are more than ``MOST_TOLD``.
     """
     names = sorted(set(fields))
-    if len(names) > MOST_FIELDS:
+    if len(names) > MOST_TOLD:
         raise InvalidFunction(
-            f"the rule has {len(names)} fields, expected at most {MOST_FIELDS}: f is "
+            f"the rule has {len(names)} fields, expected at most {MOST_TOLD}: f is "
             "told for every set of them"
         )
     return [

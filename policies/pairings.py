@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.document.links import Reached
-from policies.document.policy import Kind, Property
+from policies.document.policy import MOST_TOLD, Kind, Property
 from policies.encounters import PeoplePairs, spread
 from policies.functions import InvalidFunction
-from policies.levels import MOST_FIELDS, Levels, least_past, named, subsets
+from policies.levels import Levels, least_past, named, subsets
 from policies.relations import End, LinkRule
 
 Ints = npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ def both_ends(fields: Iterable[str]) -> list[str]:
     Raises
     ------
     InvalidFunction
-        There are more than ``MOST_FIELDS / 2``.
+        There are more than ``MOST_TOLD / 2``.
 
     Examples
     --------
@@ -48,9 +48,9 @@ def both_ends(fields: Iterable[str]) -> list[str]:
     ['left.age', 'left.zip', 'right.age', 'right.zip']
     """
     names = sorted(set(fields))
-    if 2 * len(names) > MOST_FIELDS:
+    if 2 * len(names) > MOST_TOLD:
         raise InvalidFunction(
-            f"the rule has {len(names)} fields, expected at most {MOST_FIELDS // 2} over "
+            f"the rule has {len(names)} fields, expected at most {MOST_TOLD // 2} over "
             "a relation: f is told for every set of the fields of both ends"
         )
     return [end + name for end in (LEFT, RIGHT) for name in names]

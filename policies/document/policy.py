@@ -15,6 +15,9 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Final
 
+MOST_TOLD: Final = 12
+"""Names of fields that a table or a user's function is asked for: 2^12 sets of them."""
+
 
 class Objective(StrEnum):
     """What a plan maximises below the limits (paper, section 3)."""

@@ -16,6 +16,7 @@ from policies.document.limits import (
     unknown_field,
 )
 from policies.document.policy import (
+    MOST_TOLD,
     Budget,
     Disclosure,
     Entity,
@@ -274,6 +275,17 @@ def _check_scope(context: Context, prop: Property, reader: Reader) -> None:
         _needs(
             reader, prop.disclosure.kind, "table", "<file>", "the joint table's file"
         )
+    if prop.disclosure.kind in (*TABLES, Kind.PLUGIN):
+        _check_told(prop, reader)
+
+
+def _check_told(prop: Property, reader: Reader) -> None:
+    """Report more fields than f can be told for every set of (POL003)."""
+    linked = prop.scope is Scope.RELATION
+    most = MOST_TOLD // 2 if linked else MOST_TOLD
+    if "of" in reader and len(prop.fields) > most:
+        each = ", each of them once for either end" if linked else ""
+        reader.wrong("of", f"at most {most} fields{each}")
 
 
 def _needs_subject(context: Context, reader: Reader, why: str) -> None:

@@ -53,6 +53,14 @@ EXAMPLE = (
 )
 
 
+def many(size: int, scope: str) -> str:
+    """A rule of a function over so many fields."""
+    names = [f"f{n}" for n in range(size)]
+    fields = "".join(f'{name} = {{ ask = "transcribe" }}\n' for name in names)
+    rule = f'{scope}\nof = {names}\ndisclosure = "plugin:mine"\n'
+    return RULE.replace("hidden =", f"{fields}hidden =") + rule
+
+
 def codes(text: str, *, strict: bool = False) -> list[str]:
     return [d.code for d in parse(text.encode(), "x.toml", strict=strict).diagnostics]
 
@@ -225,6 +233,14 @@ EXACT = [
     ("a window needs a subject rule", ["POL208"], RULE + 'of = ["a", "b"]\nwindow = "1d"\n'),
     ("a window needs a time", ["POL104"], RULE.replace('time = "at"\n', "") + 'scope = "subject"\nof = ["a", "b"]\nwindow = "1d"\n'),
     ("a relation takes no step", ["POL210"], RULE + 'scope = "relation"\nrelation = "friend"\nof = ["a"]\n'),
+    ("a relation takes tables", [], RULE + 'scope = "relation"\nrelation = "friend"\nof = ["a"]\ndisclosure = { kind = "information-gain", table = "joint.csv" }\n'),
+    ("and functions", [], RULE + 'scope = "relation"\nrelation = "friend"\nof = ["a", "b"]\ndisclosure = "plugin:mine"\n'),
+    ("of six fields at most", ["POL003"], many(7, 'scope = "relation"\nrelation = "friend"')),
+    ("and no more", [], many(6, 'scope = "relation"\nrelation = "friend"')),
+    ("functions are told of twelve fields", [], many(12, "")),
+    ("and no more of a record", ["POL003"], many(13, "")),
+    ("without alternatives", ["POL211"], RULE + 'scope = "relation"\nrelation = "friend"\nany_of = [["a"], ["b"]]\ndisclosure = "plugin:mine"\n'),
+    ("a table over a relation is named", ["POL005"], RULE + 'scope = "relation"\nrelation = "friend"\nof = ["a"]\ndisclosure = "posterior"\n'),
     ("a relation rule names its relation", ["POL005"], RULE + 'scope = "relation"\nof = ["a"]\ndisclosure = { kind = "common", vector = "place" }\n'),
     ("common needs a vector", ["POL005"], RULE + 'scope = "relation"\nrelation = "friend"\nof = ["a"]\ndisclosure = "common"\n'),
     ("a relation needs people", ["POL104", "POL104"], BASE.replace('subject = "person"\n', "")),
