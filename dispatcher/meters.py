@@ -9,130 +9,72 @@ word of the program: never a worker, a record or a value.
 
 from __future__ import annotations
 
-import threading
-import time
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-Labels = tuple[str, ...]
-
-
-class Count:
-    """How often something happened, by labels; safe to use from several threads.
-
-    Parameters
-    ----------
-    *labels : str
-        Their names.
-    """
-
-    def __init__(self, *labels: str) -> None:
-        self.labels = labels
-        self._lock = threading.Lock()
-        self._counts: Counter[Labels] = Counter()
-
-    def add(self, *values: str, count: int = 1) -> None:
-        """Count something so many times; 0 leaves no trace."""
-        assert len(values) == len(self.labels)
-        if count:
-            with self._lock:
-                self._counts[values] += count
-
-    def read(self) -> Mapping[Labels, int]:
-        """Return the counts since the start of the process."""
-        with self._lock:
-            return dict(self._counts)
-
-
-@dataclass
-class Measured:
-    """Durations with the same labels.
-
-    Attributes
-    ----------
-    buckets : list of int
-        How many were in each bucket, each for itself; the last is beyond all bounds.
-    seconds : float
-        All together.
-    """
-
-    buckets: list[int] = field(default_factory=list)
-    seconds: float = 0.0
-
-
-class Durations:
-    """How long something took, by labels; safe to use from several threads.
-
-    Parameters
-    ----------
-    bounds : tuple of float
-        Upper bounds of the buckets in seconds, ascending.
-    *labels : str
-        Names of the labels.
-    """
-
-    def __init__(self, bounds: tuple[float, ...], *labels: str) -> None:
-        self.bounds = bounds
-        self.labels = labels
-        self._lock = threading.Lock()
-        self._measured: dict[Labels, Measured] = {}
-
-    def note(self, seconds: float, *values: str) -> None:
-        """Take in one duration; one below 0, of a clock put back, is taken as 0."""
-        assert len(values) == len(self.labels)
-        seconds = max(0.0, seconds)
-        with self._lock:
-            mine = self._measured.get(values)
-            if mine is None:
-                empty = [0] * (len(self.bounds) + 1)
-                mine = self._measured[values] = Measured(empty)
-            mine.buckets[bisect_left(self.bounds, seconds)] += 1
-            mine.seconds += seconds
-
-    @contextmanager
-    def timed(self, *values: str) -> Iterator[None]:
-        """Time a block, also one that ends by an error."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.note(time.monotonic() - began, *values)
-
-    def read(self) -> Mapping[Labels, Measured]:
-        """Return what was measured since the start of the process."""
-        with self._lock:
-            return {
-                values: Measured(list(one.buckets), one.seconds)
-                for values, one in self._measured.items()
-            }
-
+from prometheus_client import Counter, Histogram
 
 SHORT: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 CALLS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 PLANS: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0)
 WORK: Final = (5.0, 15.0, 60.0, 300.0, 1800.0, 7200.0, 86_400.0, 604_800.0)
 
-GATE_DECISIONS: Final = Count("decision", "property")
+# In no registry: the surface that answers ``/metrics`` shows them.
+_counter: Final = partial(Counter, namespace="dispatcher", registry=None)
+_histogram: Final = partial(Histogram, namespace="dispatcher", registry=None)
+
+GATE_DECISIONS: Final = _counter(
+    "gate_decisions",
+    "What the gate decided, and by which rule.",
+    ("decision", "property"),
+)
 """``allow`` (no property) and ``deny`` (by which property, or which budget)."""
 
-GATE_DURATION: Final = Durations(SHORT)
+GATE_DURATION: Final = _histogram(
+    "gate_duration_seconds", "A booking with its commit.", buckets=SHORT
+)
 """A booking with its commit: one decision at our page, a piece of a plan for others."""
 
-TRANSITIONS: Final = Count("from", "to", "connector")
+TRANSITIONS: Final = _counter(
+    "task_transitions",
+    "Tasks that changed their state.",
+    ("from", "to", "connector"),
+)
 """Tasks that went from one state to another; they come from ``new``."""
 
-TURNAROUND: Final = Durations(WORK)
-"""From a task's booking to its answer."""
+TURNAROUND: Final = _histogram(
+    "task_turnaround_seconds", "From booking to answer.", buckets=WORK
+)
+"""From a task's booking to its answer; see :func:`note_turnaround`."""
 
-PLAN_DURATION: Final = Durations(PLANS, "algorithm")
+PLAN_DURATION: Final = _histogram(
+    "plan_duration_seconds", "The search for a plan.", ("algorithm",), buckets=PLANS
+)
 """The search for a plan, also one that found none."""
 
-CALL_COUNT: Final = Count("connector", "code")
-CALL_DURATION: Final = Durations(CALLS, "connector")
+CALL_COUNT: Final = _counter(
+    "connector_requests", "Calls to connectors by outcome.", ("connector", "code")
+)
+CALL_DURATION: Final = _histogram(
+    "connector_request_duration_seconds",
+    "A call to a connector.",
+    ("connector",),
+    buckets=CALLS,
+)
+
+METERS: Final = (
+    GATE_DECISIONS,
+    TRANSITIONS,
+    CALL_COUNT,
+    GATE_DURATION,
+    TURNAROUND,
+    PLAN_DURATION,
+    CALL_DURATION,
+)
+"""All of them, in the order in which they are shown."""
 
 ALLOWED: Final = ("allow", "")
 NEW: Final = "new"
@@ -144,9 +86,14 @@ Move = tuple[str, str, str]
 
 def count_moves(moves: Iterable[Move]) -> None:
     """Count what became of tasks, after the commit of it."""
-    for move, count in Counter(moves).items():
+    for move, count in Tally(moves).items():
         if move[0] != move[1]:
-            TRANSITIONS.add(*move, count=count)
+            TRANSITIONS.labels(*move).inc(count)
+
+
+def note_turnaround(micros: int) -> None:
+    """Note how long a task was out; below 0, of a clock put back, is taken as 0."""
+    TURNAROUND.observe(max(0, micros) / 1_000_000)
 
 
 _CODES: Final = {
@@ -161,11 +108,11 @@ def calling(connector: str) -> Iterator[None]:
     """Count and time a call to the outside; its error goes on."""
     code = "ok"
     try:
-        with CALL_DURATION.timed(connector):
+        with CALL_DURATION.labels(connector).time():
             yield
     except Exception as error:
         names = (kind.__name__ for kind in type(error).__mro__)
         code = next((_CODES[name] for name in names if name in _CODES), "failed")
         raise
     finally:
-        CALL_COUNT.add(connector, code)
+        CALL_COUNT.labels(connector, code).inc()

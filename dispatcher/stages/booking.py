@@ -118,7 +118,7 @@ class Booking:
         done = self._offer(epoch)
         for piece in self._pieces():
             began = self._clock()
-            with meters.GATE_DURATION.timed():
+            with meters.GATE_DURATION.time():
                 try:
                     booked = committed(self._store, partial(self._book, piece, epoch))
                 except _Outbid:
@@ -134,11 +134,11 @@ class Booking:
         """Count what a piece came to, by connector, and log what was refused."""
         for rule, count in Counter(r.rule for r in booked.refused).items():
             self._log.warning("planned-pairs-refused", count=count, rule=rule)
-            meters.GATE_DECISIONS.add("deny", rule, count=count)
-        meters.GATE_DECISIONS.add(*meters.ALLOWED, count=len(booked.tasks))
+            meters.GATE_DECISIONS.labels("deny", rule).inc(count)
+        meters.GATE_DECISIONS.labels(*meters.ALLOWED).inc(len(booked.tasks))
         refused = Counter(r.account.partition("/")[0] for r in booked.refused)
         for connector, count in (asked - refused).items():
-            meters.TRANSITIONS.add(meters.NEW, "booked", connector, count=count)
+            meters.TRANSITIONS.labels(meters.NEW, "booked", connector).inc(count)
 
     def _keep_pace(self, piece: Sequence[Parcel], took: int) -> None:
         """Choose the size of the next piece, so that it takes about ``BUSY``.

@@ -318,7 +318,7 @@ def _count(name: str, sorted_: _Sorted, tasks: Mapping[int, TaskRow]) -> None:
     for task_id, answer in sorted_.answers.items():
         task = tasks[task_id]
         moves.append((task.state, "answered", name))
-        meters.TURNAROUND.note((answer.at - task.created_at) / MICRO)
+        meters.note_turnaround(answer.at - task.created_at)
     meters.count_moves(moves)
 
 

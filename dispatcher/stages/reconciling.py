@@ -327,7 +327,7 @@ class Reconciling:
                 moved = self._write(
                     partial(membership.take_back, task_ids=part), how.epoch
                 )
-                meters.TRANSITIONS.add("sent", "returned", name, count=moved)
+                meters.TRANSITIONS.labels("sent", "returned", name).inc(moved)
         return doubtful
 
     def _write_down(self, name: str, drift: Drift, epoch: int | None) -> None:

@@ -152,7 +152,7 @@ class Planning:
             backlog = backlogs.read(tx, force, self._feeds)
             made = translate(tx, force, backlog, self._clock(), self._feeds)
         check_algorithm(algorithm, made.problem)
-        with meters.PLAN_DURATION.timed(algorithm):
+        with meters.PLAN_DURATION.labels(algorithm).time():
             solution = _solve(made, algorithm, seed, chosen)
         if solution.verdict is not Verdict.SOLVED and not partial:
             rng = np.random.default_rng(seed)

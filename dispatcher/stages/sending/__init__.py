@@ -253,7 +253,7 @@ class Sending:
 
         for state, moved in committed(self._store, settle):
             for before, count in moved.items():
-                meters.TRANSITIONS.add(before, state, name, count=count)
+                meters.TRANSITIONS.labels(before, state, name).inc(count)
         return len(sent)
 
     def _deliver(self, name: str, parcel: Parcel, until: int) -> Outcome:

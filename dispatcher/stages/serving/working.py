@@ -10,7 +10,7 @@ from dispatcher.ledger.decision import decide
 from dispatcher.ledger.standing import current_policy
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.stages.serving import gold_pay
-from dispatcher.stages.serving.allowance import DAY, SECOND
+from dispatcher.stages.serving.allowance import DAY
 from dispatcher.stages.serving.asking import compose, judged
 from dispatcher.stages.serving.desk import Desk
 from dispatcher.stages.serving.values import Given, Present, Saved, Showing, Wrong
@@ -59,7 +59,7 @@ class Serving(Desk):
         meters.count_moves((task.state, state, task.connector) for task in moved)
         if isinstance(saved, Saved):
             for task in moved:
-                meters.TURNAROUND.note((self._clock() - task.created_at) / SECOND)
+                meters.note_turnaround(self._clock() - task.created_at)
         return saved
 
     def _answer_in(
