@@ -5,7 +5,8 @@ choice of each entry's copies, or fewer than one crossing expected in all; hypot
 checked, numbers are exact rationals. In the second case :func:`policies.chances.drawn`
 makes the plan as well.
 ``safe_number``: with so many active adversaries every open entry always has one who may
-get it, in any order and after any choices (liveness of the gate).
+get it, in any order and after any choices (liveness of the gate). ``served`` says by the
+same count which entries' copies can be given that way: they are a plan.
 
 References
 ----------
@@ -16,7 +17,7 @@ Moser, Tardos. A constructive proof of the general Lovasz local lemma. J. ACM 57
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
@@ -25,8 +26,9 @@ import numpy.typing as npt
 
 from policies.chances import Draw
 from policies.disclosure import alone
-from policies.problem import Problem
-from policies.sets import NO_CAP, Ints
+from policies.judge import judge
+from policies.problem import Plan, Problem
+from policies.sets import NO_CAP, Bools, Ints
 
 Floats = npt.NDArray[np.float64]
 
@@ -171,21 +173,55 @@ def safe_number(problem: Problem, exposures: Ints | None = None) -> int:
     so much of the rest of one of d's sets that d would cross it; as each e is held by
     at most T_e workers, few can be.
     """
+    return int(_safe_numbers(problem, exposures).max(initial=0))
+
+
+def served(problem: Problem) -> Bools:
+    """Entries whose ``lo`` copies can be given one by one, in whatever order.
+
+    Parameters
+    ----------
+    problem : Problem
+        Nothing is proven where coalitions, caps on means or limits on links are kept,
+        or where history alone makes every plan infeasible.
+
+    Returns
+    -------
+    bool array, shape (n,)
+        If it holds for all entries of a component, that component has a plan; with
+        capacities, if it holds for all entries of the problem. It holds for entries
+        that want no copy.
+    """
+    none = np.zeros(problem.n_entries, np.bool_)
+    links = problem.links
+    limited = links is not None and not (links.tau is None is links.mean_tau)
+    if problem.coalitions or problem.averages or limited:
+        return none
+    if problem.strict_history and len(problem.history):
+        before = judge(replace(problem, lo=np.zeros_like(problem.lo)), Plan())
+        if not before.feasible:
+            return none
+    ask = _safe_numbers(problem, problem.lo)
+    barred = np.bincount(problem.forbidden.entry, minlength=problem.n_entries)
+    enough = (ask > 0) & (ask + barred <= problem.n_adversaries)
+    return np.asarray(enough | (problem.lo == 0))
+
+
+def _safe_numbers(problem: Problem, exposures: Ints | None) -> Ints:
+    """What each entry asks for, shape (n,); 0 where it is not open, or never shown."""
     left = problem.hi if exposures is None else exposures
     held = np.bincount(problem.history.entry, minlength=problem.n_entries)
     most = held + left
     never = np.zeros(problem.n_entries, np.bool_)
     never[problem.sets.entry[alone(problem.sets)]] = True
     open_ = (left > 0) & ~never
-    if not open_.any():
-        return 0
     barred = most - 1
     np.add.at(barred, problem.sets.entry, _barring(problem, most))
     full = 0
     if problem.capacity is not None:
         room = np.cumsum(np.sort(problem.capacity.astype(np.float64)))
         full = int(np.sum(room <= int(left.sum()) - 1))
-    return 1 + full + int(barred[open_].max())
+    return np.where(open_, 1 + full + barred, 0)
 
 
 def _barring(problem: Problem, most: Ints) -> Ints:

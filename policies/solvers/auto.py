@@ -1,6 +1,7 @@
 """AUTO: the wiring. Count, split, solve each shape once, repair, search, judge.
 
-1. Counting proofs (:mod:`bounds`) name what can not be.
+1. Counting proofs (:mod:`bounds`) name what can not be, and the count of
+   :func:`policies.certificates.served` what can be in any case.
 2. The problem falls apart into components (:mod:`components`).
 3. A shape that many components have is solved once and dealt out (:mod:`slots`).
 4. All other components are planned by GREEDYL on one shared table of capacities.
@@ -13,13 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from policies.certificates import certify
 from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Plan, Problem
 from policies.sets import Bools, Ints
+from policies.solvers.assembly import renumbered
 from policies.solvers.bounds import capacity, needs, singles
 from policies.solvers.components import Components, shapes, split
 from policies.solvers.cpsat import CpSat, search
@@ -28,9 +28,17 @@ from policies.solvers.greedyl import Ranking, build, improve, soft_ceiling
 from policies.solvers.hands import Hands
 from policies.solvers.minimum import explain, feasible
 from policies.solvers.portfolio import portfolio
-from policies.solvers.role import Clash, Core, Limits, Solution, Verdict
+from policies.solvers.proofs import Prover, gathered, in_order, numbered, orderly
+from policies.solvers.role import (
+    Clash,
+    Core,
+    Limits,
+    Proof,
+    Solution,
+    Verdict,
+)
 from policies.solvers.settled import settled
-from policies.solvers.slots import Template, place
+from policies.solvers.slots import Template, place, slot_worth
 from policies.solvers.tradeoff import sweep
 
 _REPEATED = 2_000  # copies of one shape from which it is solved once and dealt out
@@ -58,7 +66,8 @@ class Auto:
                 found = diminishing(SOLVERS, self, problem, rng, limits)
             else:
                 found = portfolio(SOLVERS, problem, rng, limits)
-            return settled(problem, found)
+            timed = limits.seconds != float("inf")  # what is cheap was tried first
+            return found if timed else settled(problem, found)
         if problem.goal.objective is Objective.TRADEOFF:
             return sweep(self, problem, rng, limits)
         run = _Run(problem, rng, limits)
@@ -66,7 +75,8 @@ class Auto:
         run.templates()
         run.direct()
         run.deal()
-        return run.finish()
+        found = run.finish()
+        return replace(found, proofs=run.proven()) if not found.proofs else found
 
 
 def special(problem: Problem) -> bool:
@@ -94,7 +104,8 @@ class _Run:
     cores: dict[int, Core] = field(default_factory=dict)  # by shape
     refuted: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
-    certified: int = 0  # of the unknown ones
+    sure: Bools = field(init=False)  # components that have a plan of their own
+    proofs: list[Proof] = field(default_factory=list)  # of the unknown ones
     tried: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -106,6 +117,8 @@ class _Run:
         self.given = np.zeros(self.problem.n_adversaries, np.int64)
         self.fair = soft_ceiling(self.problem, self.limits.spread)
         self.short = capacity(self.problem)
+        self.sure = orderly(replace(self.problem, capacity=None), self.parts)
+        self.prover = Prover(self.limits)
         if self.short is not None:
             self.cores[_CAPACITY] = Core(
                 entries=tuple(np.flatnonzero(self.problem.lo)[:_NAMED].tolist()),
@@ -114,6 +127,13 @@ class _Run:
                 exact=False,
                 available=self.problem.n_adversaries,
             )
+
+    def proven(self) -> tuple[Proof, ...]:
+        """Name what was certain; with capacities, only if that is the whole."""
+        sure = self.sure
+        if self.problem.capacity is not None:
+            sure = sure & orderly(self.problem, self.parts).all()
+        return gathered([*in_order(self.problem, self.parts, sure), *self.proofs])
 
     def count(self) -> None:
         """Set components aside that counting proves infeasible."""
@@ -149,17 +169,9 @@ class _Run:
     def _lifted(self, core: Core, component: int) -> Core:
         """Return the core in the numbers of the whole problem."""
         chosen = np.array([component])
-        entries = self.parts.entries_of(chosen).tolist()
-        sets = self.parts.sets_of(chosen).tolist()
-        clashes = tuple(
-            replace(
-                c,
-                sets=tuple(sets[s] for s in c.sets),
-                entries=tuple(entries[d] for d in c.entries),
-            )
-            for c in core.clashes
-        )
-        return replace(core, entries=tuple(entries), clashes=clashes)
+        entries = self.parts.entries_of(chosen)
+        whole = renumbered(core, entries, self.parts.sets_of(chosen))
+        return replace(whole, entries=tuple(entries.tolist()))
 
     def templates(self) -> None:
         """Solve each shape once that has many components and nothing of its own."""
@@ -270,18 +282,23 @@ class _Run:
 
     def _why(self, alone: Problem, component: int) -> None:
         """Tell whether the component or only the capacities left for it clash."""
-        freely = feasible(alone, self.rng, self.limits.part(0.2))
-        if freely.verdict is Verdict.INFEASIBLE:
-            self._refute(component, proven=True)
-        else:
+        freely = self.sure[component] or (
+            feasible(alone, self.rng, self.limits.part(0.2)).verdict
+            is not Verdict.INFEASIBLE
+        )
+        if freely:
             self._undecided(component, "no plan within the capacities that are left")
+        else:
+            self._refute(component, proven=True)
 
     def _undecided(self, component: int, why: str) -> None:
         """Hold the component back without a verdict."""
         self.open[component] = False
         self.unknown.append(component)
-        if self.problem.capacity is None and certify(self._alone(component)):
-            self.certified += 1
+        if self.problem.capacity is None and not self.sure[component]:
+            proof = self.prover(self._alone(component))
+            entries = self.parts.entries_of(np.array([component]))
+            self.proofs += numbered([proof] if proof else [], entries)
         if why not in self.tried:
             self.tried.append(why)
 
@@ -295,7 +312,7 @@ class _Run:
         problem = self.problem
         fair = None if self.fair is None else int(self.fair[0])
         for template in sorted(self.ready, key=lambda t: -len(t.entries)):
-            worth = _worth(problem, template)
+            worth = slot_worth(problem, template)
             dealt = place(template, worth, self.given, problem.room(), self.rng, fair)
             if dealt is None:  # capacities too tight for whole slots: copy by copy
                 self.open[self.parts.label[template.entries[:, 0]]] = True
@@ -343,7 +360,8 @@ class _Run:
         judged = judge(replace(problem, lo=lo), plan)
         verdict = Verdict.SOLVED
         if self.unknown:
-            proven = self.certified == len(self.unknown)
+            sure = int(self.sure[self.unknown].sum()) + len(self.proofs)
+            proven = self.problem.capacity is None and sure == len(self.unknown)
             verdict = Verdict.CERTIFIED if proven else Verdict.UNKNOWN
         if self.refuted or self.short is not None:
             verdict = Verdict.INFEASIBLE
@@ -379,12 +397,3 @@ class _Run:
             ],
             np.int64,
         )
-
-
-def _worth(problem: Problem, template: Template) -> npt.NDArray[np.float64]:
-    """Mean worth of each slot to each adversary, shape (slots, k)."""
-    weights = problem.weights
-    base = weights.base[template.entries].mean(axis=0)
-    kind = weights.kind[template.entries[0]]
-    each = base[:, None] * weights.factor[:, kind].T
-    return np.stack([each[slot].sum(axis=0) for slot in template.slots])

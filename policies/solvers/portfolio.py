@@ -3,24 +3,24 @@
 1. Counting proofs (:mod:`cores`) end hopeless problems at once, with the reason.
 2. If the best copies of every entry break no limit, that plan is the optimum.
 3. Without anything that couples them, components of the sets are solved one by one.
-4. What is left is searched: a solver that proves this structure by itself has all the
+4. Certificates (:mod:`proofs`) tell what has a plan in any case; it is made at once.
+5. What is left is searched: a solver that proves this structure by itself has all the
    time; else heuristics that fit the disclosure function give a start, then CP-SAT and
    HiGHS prove, at once where there are threads.
-5. Where there is no plan, a smallest core is found.
+6. Where there is no plan, a smallest core is found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from policies.meetings import meetings
-from policies.problem import Goal, Pairs, Plan, Problem
-from policies.sets import Ints
+from policies.problem import Goal, Pairs, Problem
+from policies.solvers.assembly import joined, lifted
 from policies.solvers.cliques import covered, pairs_only
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
@@ -28,9 +28,11 @@ from policies.solvers.cpsat import search
 from policies.solvers.leakless import leakless, whole
 from policies.solvers.milp import Milp, linear, solve
 from policies.solvers.neighbourhood import improve
+from policies.solvers.proofs import Prover, made
 from policies.solvers.race import Task, few, merged, race, running, sure
 from policies.solvers.role import (
     Limits,
+    Proof,
     Solution,
     Solver,
     Verdict,
@@ -98,6 +100,7 @@ class _Portfolio:
         self.began = self.limits.clock()
         self.limits = replace(self.limits, seconds=self.limits.seconds * _USED)
         self.over = self.limits.deadline()
+        self.prover = Prover(self.limits)
 
     def left(self, share: float = 1.0) -> Limits:
         """Return the limits with this share of the time that is left."""
@@ -123,10 +126,11 @@ class _Portfolio:
             return self._linked(free)
         if separable(problem):
             return self._components()
-        found = self._search(problem, self.left())
+        proof = self.prover(problem)
+        found = self._search(problem, self.left(), proof)
         if found.verdict is Verdict.INFEASIBLE:
             return infeasible(problem, self.rng, self.left(0.9), found.tried)
-        return found
+        return self.prover.certain(found, proof)
 
     # -- components ----------------------------------------------------------------
 
@@ -150,8 +154,8 @@ class _Portfolio:
             many = len(order) - number
             share = 1.0 if many == 1 else max(1.0 / many, 0.3)
             found = self._component(part, self.left(share))
-            ready.append((inside, self._lifted(found, inside, parts.sets_of(chosen))))
-        return self._joined(ready)
+            ready.append((inside, lifted(found, inside, parts.sets_of(chosen))))
+        return joined(self.problem, ready, self.why())
 
     def _component(self, part: Problem, limits: Limits) -> Solution:
         """Solve one component."""
@@ -161,22 +165,24 @@ class _Portfolio:
         free = answer(part, free_plan(part))
         if free.verdict is Verdict.SOLVED and free.value == free.bound:
             return replace(free, stopped="optimal")
+        proof = self.prover(part)
         if self.over():
-            return Solution(Verdict.UNKNOWN, bound=free.bound, stopped=self.why())
-        if pairs_only(part):
-            return self._cliques(part, limits)
-        found = self._search(part, limits)
-        if found.verdict is Verdict.INFEASIBLE:
-            return infeasible(part, self.rng, self.left(0.6), found.tried)
-        return found
+            found = Solution(Verdict.UNKNOWN, bound=free.bound, stopped=self.why())
+        elif pairs_only(part):
+            found = self._cliques(part, limits, proof)
+        else:
+            found = self._search(part, limits, proof)
+            if found.verdict is Verdict.INFEASIBLE:
+                found = infeasible(part, self.rng, self.left(0.6), found.tried)
+        return self.prover.certain(found, proof)
 
-    def _cliques(self, part: Problem, limits: Limits) -> Solution:
+    def _cliques(self, part: Problem, limits: Limits, proof: Proof | None) -> Solution:
         """Solve a component of pairs over the cliques of its graph."""
         tight, says = covered(part)
         clashes = counted(tight)
         found = None
         if not clashes:
-            found = self._search(tight, limits)
+            found = self._search(tight, limits, proof)
             if found.verdict is not Verdict.INFEASIBLE:
                 return found
         tried = ("cliques",)
@@ -190,54 +196,11 @@ class _Portfolio:
         clash = replace(first, sets=tuple(sets), properties=tuple(owners.tolist()))
         return replace(told, cores=(replace(core, clashes=(clash,)),))
 
-    def _lifted(self, found: Solution, entries: Ints, sets: Ints) -> Solution:
-        """Number a component's core as the whole problem does."""
-        cores = tuple(
-            replace(
-                core,
-                entries=tuple(entries[list(core.entries)].tolist()),
-                clashes=tuple(
-                    replace(
-                        c,
-                        sets=tuple(sets[list(c.sets)].tolist()),
-                        entries=tuple(entries[list(c.entries)].tolist()),
-                    )
-                    for c in core.clashes
-                ),
-            )
-            for core in found.cores
-        )
-        return replace(found, cores=cores)
-
-    def _joined(self, ready: Sequence[tuple[Ints, Solution]]) -> Solution:
-        """Put the components' plans together and judge the whole."""
-        verdicts = {found.verdict for _, found in ready}
-        plans = [(e, f.plan) for e, f in ready if f.verdict is Verdict.SOLVED]
-        plan = Plan(
-            np.concatenate([np.empty(0, np.int64), *(e[p.entry] for e, p in plans)]),
-            np.concatenate([np.empty(0, np.int64), *(p.adversary for _, p in plans)]),
-        )
-        bound = sum((f.bound for _, f in ready), Fraction(0))
-        tried = tuple(dict.fromkeys(text for _, f in ready for text in f.tried))
-        if verdicts <= {Verdict.SOLVED}:
-            made = answer(self.problem, plan, bound=bound, tried=tried)
-            proven = all(f.stopped in ("", "optimal") for _, f in ready)
-            return replace(made, stopped="optimal" if proven else self.why())
-        away = [e for e, f in ready if f.verdict is not Verdict.SOLVED]
-        impossible = Verdict.INFEASIBLE in verdicts
-        return Solution(
-            Verdict.INFEASIBLE if impossible else Verdict.UNKNOWN,
-            plan,
-            held=np.sort(np.concatenate(away)),
-            bound=bound,
-            cores=tuple(core for _, f in ready for core in f.cores),
-            tried=tried,
-            stopped="optimal" if impossible else self.why(),
-        )
-
     # -- search --------------------------------------------------------------------
 
-    def _search(self, problem: Problem, limits: Limits) -> Solution:
+    def _search(
+        self, problem: Problem, limits: Limits, proof: Proof | None = None
+    ) -> Solution:
         """Start, then prove."""
         if problem.n_entries * problem.n_adversaries <= _TINY:
             return self._told([solve(problem, limits, seed=self._seed())])
@@ -253,7 +216,7 @@ class _Portfolio:
                 return self._told(race(self._runners(problem), rest()))
             first = rest(_FIRST if swift(problem) else _SHORT)
             due = limits.clock() + first.seconds
-            found += self._starts(problem, first)
+            found += self._starts(problem, first, proof)
             late = max(limits.clock() - due, 0.0)
         if any(sure(one) for one in found):
             return self._told(found)
@@ -283,11 +246,18 @@ class _Portfolio:
         rngs = self.rng.spawn(2 if timed and self.limits.threads > 1 else 1)
         return [running(solver, problem, rng) for rng in rngs]
 
-    def _starts(self, problem: Problem, limits: Limits) -> Iterator[Solution]:
+    def _starts(
+        self, problem: Problem, limits: Limits, proof: Proof | None = None
+    ) -> Iterator[Solution]:
         """Plans from solvers that fit; the first sure answer ends it."""
         began, kind = limits.clock(), shape(problem)
         if budgeted(problem):
-            found = _exactly(problem, self.rng, limits)
+            plan = None
+            if proof is not None:  # there is a plan: it is made, not searched for
+                known = made(self.solvers, problem, proof.ground, self.rng, limits)
+                yield from known
+                plan = known[0].plan if known else None
+            found = _exactly(problem, self.rng, limits, plan)
             yield found
             if kind == "sealed" or found.verdict is not Verdict.UNKNOWN:
                 return

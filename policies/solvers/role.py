@@ -175,6 +175,32 @@ class Core:
     repeats: int = 1
 
 
+class Ground(StrEnum):
+    """How it is known without a search that a plan exists."""
+
+    ORDER = "any-order"  # so many adversaries that no order of giving gets stuck
+    EXPECTATION = "expectation"  # fewer than one crossing expected of a uniform draw
+    LEMMA = "local-lemma"  # of a uniform draw, by the Lovasz local lemma
+
+
+@dataclass(frozen=True)
+class Proof:
+    """That components have a plan, known before any search.
+
+    Attributes
+    ----------
+    ground : Ground
+    entries : tuple of int
+        Their entries, ascending.
+    components : int
+        How many they are.
+    """
+
+    ground: Ground
+    entries: tuple[int, ...]
+    components: int = 1
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """A solver's answer.
@@ -203,6 +229,8 @@ class Solution:
     stopped : str
         Why the search ended: ``optimal``, ``gap``, ``work``, ``time`` or ``interrupt``;
         empty where nothing was searched.
+    proofs : tuple of Proof
+        Components that were certified first, one for each ground.
     """
 
     verdict: Verdict
@@ -215,6 +243,7 @@ class Solution:
     tried: tuple[str, ...] = ()
     judged: Judgement | None = None
     stopped: str = ""
+    proofs: tuple[Proof, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.reason) != len(self.held):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from policies.problem import Problem
 from policies.sets import Ints
 
 _STEPS = 1_000_000  # weights are brought to integers of about this size for the flow
@@ -210,3 +211,12 @@ def place(
         np.repeat(hands[:, i], len(slot)) for i, slot in enumerate(template.slots)
     ]
     return np.concatenate(entry), np.concatenate(adversary)
+
+
+def slot_worth(problem: Problem, template: Template) -> npt.NDArray[np.float64]:
+    """Mean worth of each slot to each adversary, shape (slots, k)."""
+    weights = problem.weights
+    base = weights.base[template.entries].mean(axis=0)
+    kind = weights.kind[template.entries[0]]
+    each = base[:, None] * weights.factor[:, kind].T
+    return np.stack([each[slot].sum(axis=0) for slot in template.slots])

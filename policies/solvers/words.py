@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from policies.problem import Problem
-from policies.solvers.role import Cause, Clash, Core
+from policies.solvers.role import Cause, Clash, Core, Ground, Proof
 
 SHOWN: Final = 12
 """Indices that one sentence names."""
@@ -72,3 +72,22 @@ def sentences(problem: Problem, core: Core) -> list[str]:
         return told
     least = "is the smallest number that does" if core.exact else "would do"
     return [*told, f"{core.needed} adversaries: this {least}"]
+
+
+def certificate(problem: Problem, proof: Proof) -> str:
+    """A proof that there is a plan as a sentence."""
+    k = problem.n_adversaries
+    match proof.ground:
+        case Ground.ORDER:
+            told = f"{k} adversaries are enough, in whatever order copies are given"
+        case Ground.EXPECTATION:
+            told = "copies drawn at random cross fewer than one limit on average"
+        case Ground.LEMMA:
+            told = (
+                "copies drawn at random cross no limit with some chance (local lemma)"
+            )
+    word = "component" if proof.components == 1 else "components"
+    return (
+        f"a plan exists for {listed('entry', proof.entries)} "
+        f"({proof.components} {word}): {told}"
+    )

@@ -310,7 +310,7 @@ def report(
     """Return the document: floats for reading, the verdict from exact numbers."""
     from policies.instance import rows_of
     from policies.solvers import Verdict
-    from policies.solvers.words import sentences
+    from policies.solvers.words import certificate, sentences
 
     problem = found.problem
     solved = solution.verdict is Verdict.SOLVED
@@ -348,6 +348,15 @@ def report(
             "exact": core.exact,
             "available": core.available,
         },
+        "certified": [
+            {
+                "why": certificate(problem, proof),
+                "ground": str(proof.ground),
+                "entries": list(proof.entries),
+                "components": proof.components,
+            }
+            for proof in solution.proofs
+        ],
         "tried": [*found.notes, *solution.tried],
     }
 
@@ -366,6 +375,7 @@ def lay_out(told: dict[str, Any]) -> str:
         lines += [f"  {why}" for why in told["core"]["why"]]
     else:
         lines += [f"  tried: {what}" for what in told["tried"]]
+    lines += [f"  certified: {proof['why']}" for proof in told["certified"]]
     if told.get("withheld"):
         least = told["withheld"]
         named = ", ".join(map(str, least["entries"][:12]))
