@@ -37,6 +37,8 @@ from connectors.manifest import (
     Manifest,
     Preview,
     Role,
+    feed_manifest,
+    pull_manifest,
 )
 from connectors.money import Money, Pay, PayKind, Progress, Submission
 from connectors.probing import Stranger, Tried, Wall
@@ -109,6 +111,8 @@ __all__ = [
     "TryLater",
     "Visit",
     "Wall",
+    "feed_manifest",
+    "pull_manifest",
 ]
 
 

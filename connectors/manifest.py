@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
+from typing import Final
 
 from connectors.errors import Rejected, expect
 from connectors.values import Identity, Item, Offer
@@ -218,6 +220,26 @@ class Manifest:
                 f"task {item.token} has {len(item.content)} bytes, {self.name} takes "
                 f"at most {self.limits.content_bytes}",
             )
+
+
+feed_manifest: Final = partial(
+    Manifest,
+    role=Role.FEED,
+    binding=Binding.NONE,  # all that goes there is seen by all who can read there
+    content=Content.MARKET,
+    preview=Preview.NONE,
+    idempotency=Idempotency.KEY,
+    withdraws=False,
+)
+"""Declare a feed: what is sent lies there, and is not taken back."""
+
+pull_manifest: Final = partial(
+    Manifest,
+    role=Role.MARKET,
+    content=Content.OURS,
+    preview=Preview.CONTENTLESS,
+)
+"""Declare a market that is told of work only: the fields are shown on our page."""
 
 
 def _reject_unless(holds: bool, what: str) -> None:

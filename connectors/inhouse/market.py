@@ -5,26 +5,21 @@ from __future__ import annotations
 from connectors.base import (
     Binding,
     Collected,
-    Content,
     Handle,
     Idempotency,
     Identity,
     Manifest,
     Misconfigured,
     Offer,
-    Preview,
-    Role,
     Settings,
+    pull_manifest,
 )
 from connectors.tickets import Linked, check_key
 
-MANIFEST = Manifest(
+MANIFEST = pull_manifest(
     name="inhouse",
-    role=Role.MARKET,
     binding=Binding.LATE,
     identity=Identity.SIGNED,
-    content=Content.OURS,
-    preview=Preview.CONTENTLESS,
     idempotency=Idempotency.KEY,
     tested_against="real HTTP and a real browser",
 )

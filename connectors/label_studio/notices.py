@@ -12,7 +12,6 @@ from typing import Final
 from connectors.base import (
     Binding,
     Collected,
-    Content,
     Handle,
     Idempotency,
     Identity,
@@ -20,21 +19,17 @@ from connectors.base import (
     Listed,
     Manifest,
     Offer,
-    Preview,
-    Role,
+    pull_manifest,
 )
 from connectors.label_studio.api import Api
 from connectors.label_studio.board import Board, Task
 from connectors.pages import check_link
 from connectors.tickets import Linked
 
-MANIFEST: Final = Manifest(
+MANIFEST: Final = pull_manifest(
     name="label-studio",
-    role=Role.MARKET,
     binding=Binding.LATE,
     identity=Identity.SIGNED,
-    content=Content.OURS,
-    preview=Preview.CONTENTLESS,
     idempotency=Idempotency.SEARCH,
     limits=Limits(items=1000, per_minute=60, account_bytes=254),
     tested_against="a real Label Studio Community server",

@@ -19,7 +19,6 @@ from connectors.base import (
     Arrival,
     Binding,
     Collected,
-    Content,
     Handle,
     Idempotency,
     Identity,
@@ -31,14 +30,13 @@ from connectors.base import (
     Offer,
     Pay,
     Posted,
-    Preview,
     Rejected,
-    Role,
     Settings,
     Stranger,
     Tried,
     TryLater,
     Visit,
+    pull_manifest,
 )
 from connectors.http import Http
 from connectors.index import Index
@@ -61,13 +59,10 @@ from connectors.mturk.walls import try_number
 from connectors.pages import check_door, check_place, no_door, origin
 from connectors.tickets import check_key, opaque
 
-MANIFEST: Final = Manifest(
+MANIFEST: Final = pull_manifest(
     name="mturk",
-    role=Role.MARKET,
     binding=Binding.ASSIGNED,
     identity=Identity.LOGIN,
-    content=Content.OURS,
-    preview=Preview.CONTENTLESS,
     idempotency=Idempotency.SEARCH,  # MTurk knows a token again for a day
     limits=Limits(items=200, per_minute=120, account_bytes=64, poll_seconds=30),
     pays=True,

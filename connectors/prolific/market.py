@@ -18,7 +18,6 @@ from connectors.base import (
     Arrival,
     Binding,
     Collected,
-    Content,
     Handle,
     Idempotency,
     Identity,
@@ -29,14 +28,13 @@ from connectors.base import (
     Offer,
     Pay,
     Posted,
-    Preview,
     Rejected,
-    Role,
     Settings,
     Stranger,
     Tried,
     TryLater,
     Visit,
+    pull_manifest,
 )
 from connectors.http import Http
 from connectors.index import Index
@@ -50,13 +48,10 @@ from connectors.prolific.standings import ENDED, OFFER, Standings
 from connectors.prolific.walls import try_draft
 from connectors.tickets import check_key, opaque, token_and_key
 
-MANIFEST: Final = Manifest(
+MANIFEST: Final = pull_manifest(
     name="prolific",
-    role=Role.MARKET,
     binding=Binding.ASSIGNED,
     identity=Identity.SIGNED,
-    content=Content.OURS,
-    preview=Preview.CONTENTLESS,
     idempotency=Idempotency.SEARCH,
     limits=Limits(items=200, per_minute=30, account_bytes=128, poll_seconds=30),
     pays=True,

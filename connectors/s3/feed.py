@@ -8,35 +8,25 @@ from typing import Final, NoReturn, Protocol, cast
 
 from connectors.aws import make_client
 from connectors.base import (
-    Binding,
     ConnectorError,
-    Content,
     Handle,
-    Idempotency,
     Identity,
     Limits,
     Manifest,
     Misconfigured,
     Offer,
-    Preview,
     Rejected,
-    Role,
     Settings,
     TryLater,
+    feed_manifest,
 )
 from connectors.drops import MEDIA_TYPES, check_format, file_name, written
 from connectors.http import Http
 
-MANIFEST = Manifest(
+MANIFEST = feed_manifest(
     name="s3",
-    role=Role.FEED,
-    binding=Binding.NONE,  # whoever can read the bucket reads all of it
     identity=Identity.LOGIN,
-    content=Content.MARKET,
-    preview=Preview.NONE,
-    idempotency=Idempotency.KEY,
     limits=Limits(items=10_000),
-    withdraws=False,
     tested_against="moto's S3 over real HTTP: contract-true, not live",
 )
 

@@ -11,34 +11,24 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from connectors.base import (
-    Binding,
-    Content,
     Handle,
-    Idempotency,
     Identity,
     Item,
     Limits,
     Manifest,
     Misconfigured,
     Offer,
-    Preview,
     Rejected,
-    Role,
     Settings,
+    feed_manifest,
 )
 from connectors.http import Http, expect_done, within
 
-MANIFEST = Manifest(
+MANIFEST = feed_manifest(
     name="segment",
-    role=Role.FEED,
-    binding=Binding.NONE,  # one receiver: all that goes there is seen by one
     identity=Identity.LOGIN,
-    content=Content.MARKET,
-    preview=Preview.NONE,
-    idempotency=Idempotency.KEY,
     finds=False,
     limits=Limits(items=500, content_bytes=20_000, per_minute=600),
-    withdraws=False,
     tested_against="real HTTP and the bytes of the official SDK",
 )
 

@@ -7,18 +7,14 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from connectors.base import (
-    Binding,
-    Content,
     Handle,
-    Idempotency,
     Identity,
     Limits,
     Manifest,
     Misconfigured,
     Offer,
-    Preview,
-    Role,
     Settings,
+    feed_manifest,
 )
 from connectors.drops import check_format, file_name, written
 from connectors.sftp.session import Server, check_host_key, library, read_key, session
@@ -26,16 +22,10 @@ from connectors.sftp.session import Server, check_host_key, library, read_key, s
 if TYPE_CHECKING:
     import paramiko
 
-MANIFEST = Manifest(
+MANIFEST = feed_manifest(
     name="sftp",
-    role=Role.FEED,
-    binding=Binding.NONE,  # whoever can read the directory reads all of it
     identity=Identity.LOGIN,
-    content=Content.MARKET,
-    preview=Preview.NONE,
-    idempotency=Idempotency.KEY,
     limits=Limits(items=10_000),
-    withdraws=False,
     tested_against="a real OpenSSH server",
 )
 

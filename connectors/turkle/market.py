@@ -15,7 +15,6 @@ from typing import Any, Final
 from connectors.base import (
     Binding,
     Collected,
-    Content,
     Handle,
     Idempotency,
     Identity,
@@ -24,13 +23,12 @@ from connectors.base import (
     Manifest,
     Offer,
     Posted,
-    Preview,
     Rejected,
-    Role,
     Settings,
     Stranger,
     Tried,
     Wall,
+    pull_manifest,
 )
 from connectors.http import Http
 from connectors.index import Index
@@ -42,13 +40,10 @@ from connectors.turkle.walls import try_pages
 
 Pages = Callable[[int, str, Stranger], Iterator[Tried]]
 
-MANIFEST = Manifest(
+MANIFEST = pull_manifest(
     name="turkle",
-    role=Role.MARKET,
     binding=Binding.ASSIGNED,
     identity=Identity.SIGNED,
-    content=Content.OURS,
-    preview=Preview.CONTENTLESS,
     idempotency=Idempotency.SEARCH,
     limits=Limits(items=1000, per_minute=60, account_bytes=150),
     tested_against="a real Turkle server",

@@ -12,36 +12,26 @@ from typing import Final
 from standardwebhooks import Webhook
 
 from connectors.base import (
-    Binding,
-    Content,
     Handle,
-    Idempotency,
     Identity,
     Item,
     Limits,
     Manifest,
     Misconfigured,
     Offer,
-    Preview,
     Rejected,
-    Role,
     Settings,
     Visit,
+    feed_manifest,
 )
 from connectors.http import Http, expect_done
 from connectors.webhook.collection import tokens_wanted
 
-MANIFEST = Manifest(
+MANIFEST = feed_manifest(
     name="webhook",
-    role=Role.FEED,
-    binding=Binding.NONE,  # one receiver: all that goes there is seen by one
     identity=Identity.SIGNED,
-    content=Content.MARKET,
-    preview=Preview.NONE,
-    idempotency=Idempotency.KEY,
     finds=False,
     limits=Limits(items=100, content_bytes=1 << 20, per_minute=600),
-    withdraws=False,
     tested_against="real HTTP and the reference library's own check",
 )
 
