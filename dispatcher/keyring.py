@@ -19,6 +19,7 @@ from typing import Final
 
 from dispatcher.errors import Conflict, WrongKey
 from dispatcher.keys import KEY_BYTES
+from dispatcher.private_files import private, sync_folder
 
 WORD: Final = "dispatcher-key-1"
 ID_CHARS: Final = 16
@@ -155,7 +156,7 @@ def make_keyring(path: Path, entropy: Callable[[int], bytes]) -> Keyring:
         temporary.unlink(missing_ok=True)
         _write(temporary, ring)
         path.hardlink_to(temporary)  # whole, or not at all; never over another one
-        _sync(path.parent)
+        sync_folder(path.parent)
     except FileExistsError:
         raise Conflict(
             f"there is a key file {path} already",
@@ -230,7 +231,7 @@ def _replaced(ring: Keyring, keys: tuple[WrappingKey, ...]) -> Keyring:
         temporary.unlink(missing_ok=True)
         _write(temporary, changed)
         temporary.replace(ring.path)
-        _sync(ring.path.parent)
+        sync_folder(ring.path.parent)
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
@@ -240,18 +241,9 @@ def _replaced(ring: Keyring, keys: tuple[WrappingKey, ...]) -> Keyring:
 
 def _write(path: Path, ring: Keyring) -> None:
     lines = [f"{WORD} {key.id} {key.secret.hex()}\n" for key in ring.keys]
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="ascii") as file:
+    with open(path, "x", encoding="ascii", opener=private) as file:
         os.fchmod(file.fileno(), 0o600)
         file.write(_HEADER + "".join(lines))
         file.flush()
         os.fsync(file.fileno())
-    _sync(path.parent)
-
-
-def _sync(directory: Path) -> None:
-    number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+    sync_folder(path.parent)

@@ -27,7 +27,7 @@ from dispatcher.errors import (
 )
 from dispatcher.ledger.shipping import store_id
 from dispatcher.ledger.shipping.checking import Checked, check_store
-from dispatcher.ledger.shipping.segments import sync_folder
+from dispatcher.private_files import private, sync_folder
 from dispatcher.store import Clock, Store, migrations, schema
 from dispatcher.store.dumping import Lines, broken, dumped, extent, rebuilt
 
@@ -102,8 +102,7 @@ def create(
     partial = folder / f".{name}.partial"
     try:
         folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        with os.fdopen(os.open(partial, flags, 0o600), "wb") as file:
+        with open(partial, "xb", opener=private) as file:
             with store.read() as tx:
                 reach = extent(tx)
                 header = {

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from dispatcher.errors import Invalid
+from dispatcher.private_files import private
 
 NAME: Final = "erasures.jsonl"
 
@@ -68,9 +69,8 @@ def note_purge(path: Path, before: int, at: int) -> None:
 
 
 def _append(path: Path, line: dict[str, Any]) -> None:
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with os.fdopen(os.open(path, flags, 0o600), "r+b") as file:
+        with os.fdopen(private(path, os.O_RDWR | os.O_CREAT), "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             _drop_cut_line(file)
             text = json.dumps(line, separators=(",", ":"), sort_keys=True)

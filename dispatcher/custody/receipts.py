@@ -25,6 +25,7 @@ from dispatcher.custody.means import Erased
 from dispatcher.errors import Invalid
 from dispatcher.ledger.lines import canonical
 from dispatcher.ledger.shipping import store_id
+from dispatcher.private_files import private
 from dispatcher.store import Store, proving
 
 SCHEMA: Final = "dispatcher.erasure-receipt/1"
@@ -92,10 +93,9 @@ def write(folder: Path, receipt: Receipt) -> Path:
         It can not be written; the erasure is done all the same.
     """
     path = folder / f"{receipt['receipt']}.json"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        with os.fdopen(os.open(path, flags, 0o600), "w", encoding="ascii") as file:
+        with open(path, "w", encoding="ascii", opener=private) as file:
             file.write(json.dumps(receipt, indent=1, sort_keys=True) + "\n")
             file.flush()
             os.fsync(file.fileno())

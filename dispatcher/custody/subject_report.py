@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from dispatcher.custody.erasure import scope
 from dispatcher.errors import Invalid
+from dispatcher.private_files import private
 from dispatcher.store import Row, Store, Tx
 from dispatcher.store import erasure as rows
 
@@ -106,9 +106,8 @@ def _write(target: Path, parts: dict[str, str], at: int) -> None:
             member.compress_type = zipfile.ZIP_DEFLATED
             member.external_attr = 0o600 << 16
             archive.writestr(member, text)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        with os.fdopen(os.open(target, flags, 0o600), "wb") as file:
+        with open(target, "xb", opener=private) as file:
             file.write(content.getvalue())
     except OSError as error:
         raise Invalid(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dispatcher.errors import DispatcherError, Invalid, NoStore, StoreUnusable
+from dispatcher.private_files import private
 from dispatcher.store.faults import sqlite_fault
 from dispatcher.store.sql import sqlite_statement
 
@@ -166,9 +167,8 @@ def make_private(path: Path, *, create: bool) -> None:
 
 
 def _create(path: Path) -> None:
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        os.close(os.open(path, flags, 0o600))
+        os.close(private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         pass  # another process was quicker: the same store
     except OSError as error:

@@ -23,6 +23,7 @@ from typing import BinaryIO, Final
 from connectors.cells import guard
 from dispatcher.errors import Invalid, NotFound
 from dispatcher.ledger.standing import current_policy, no_policy
+from dispatcher.private_files import private
 from dispatcher.store import Store, Tx
 from dispatcher.store import assembly as rows
 from dispatcher.store.assembly import FilledRow
@@ -259,8 +260,7 @@ def _as_parquet(store: Store, run: str, path: Path) -> Reassembled:
         ) from None
     lines = path.with_name(f"{path.name}.jsonl")
     try:
-        descriptor = os.open(lines, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
+        with open(lines, "xb", opener=private) as stream:
             done = write_records(store, run, stream, "jsonl")
         with store.read() as tx:
             layout = _layout(tx, run)

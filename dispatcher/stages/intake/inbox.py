@@ -13,6 +13,7 @@ from typing import Final
 
 from dispatcher.errors import DispatcherError, Invalid, StaleLease
 from dispatcher.log import get_logger
+from dispatcher.private_files import private
 from dispatcher.stages.intake.loading import load
 from dispatcher.stages.intake.opening import SUFFIXES
 from dispatcher.stages.intake.outcome import Loaded, Progress
@@ -139,8 +140,7 @@ class Inbox:
         (self._folder / REFUSED).mkdir(mode=0o700, exist_ok=True)
         place = _free(self._folder / REFUSED / file.name)
         note = place.with_name(f"{place.name}.txt")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        with os.fdopen(os.open(note, flags, 0o600), "w", encoding="utf-8") as text:
+        with open(note, "w", encoding="utf-8", opener=private) as text:
             text.write(f"{error.what}\nwhy: {error.why}\nfix: {error.fix}\n")
         file.replace(place)
         self._log.warning("load_refused", code=error.code)

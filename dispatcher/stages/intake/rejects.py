@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import IO, Final, Self
 
 from dispatcher.errors import Invalid
+from dispatcher.private_files import private
 from dispatcher.stages.intake.opening import SUFFIXES
 from dispatcher.stages.intake.table import Rejected
 
@@ -85,9 +86,8 @@ class RejectsFile:
 
 
 def _made(path: Path) -> IO[str]:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     try:
-        number = os.open(path, flags, 0o600)
+        number = private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         if stat.S_ISREG(os.fstat(number).st_mode):
             os.fchmod(number, 0o600)
     except OSError as error:

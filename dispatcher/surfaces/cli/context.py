@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import typer
 
 from dispatcher.errors import Invalid, Usage
+from dispatcher.private_files import private
 from dispatcher.surfaces.cli.plain import plain
 
 if TYPE_CHECKING:  # the store loads SQLAlchemy: not for --help
@@ -270,9 +271,8 @@ def write_private(path: Path, text: str, *, replace: bool = True) -> Path:
     FileExistsError
         If it is there and ``replace`` is off.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     target = path.with_name(f".{path.name}.{os.getpid()}") if replace else path
-    handle = os.open(target, flags, 0o600)
+    handle = private(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)

@@ -21,6 +21,7 @@ from dispatcher.errors import (
     Invalid,
     Usage,
 )
+from dispatcher.private_files import private
 from dispatcher.surfaces.cli.plain import cut, plain
 
 ANYWHERE: Final = frozenset(
@@ -198,8 +199,7 @@ def _unexpected(error: Exception) -> DispatcherError:
     path = Path(tempfile.gettempdir()) / f"dispatcher-{reference}.log"
     places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as log:
+        with open(path, "x", encoding="utf-8", opener=private) as log:
             log.write("\n".join([type(error).__name__, *places]) + "\n")
         report = f"report it with {path} (places in the code only, no values)"
     except OSError:  # no room even for that: the last place will have to do

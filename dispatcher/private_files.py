@@ -1,0 +1,40 @@
+"""Files that only their owner may read, whatever the umask is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def private(path: str | Path, flags: int) -> int:
+    """Open a file that, where it is new, only its owner may read; never through a link.
+
+    It is an opener: ``open(path, "x", opener=private)`` makes a new file and refuses one
+    that is there, ``"w"`` begins it anew, ``"a"`` goes on with it.
+
+    Parameters
+    ----------
+    path : str or Path
+    flags : int
+        As of :func:`os.open`.
+
+    Returns
+    -------
+    int
+        A descriptor that no child process inherits.
+
+    Raises
+    ------
+    OSError
+        It can not be opened, or it is a link.
+    """
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def sync_folder(folder: Path) -> None:
+    """Let names in a folder outlast a power failure."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
