@@ -25,7 +25,7 @@ from dispatcher.store import handing, holdings, lease
 from dispatcher.store import ledger as rows
 from dispatcher.store import relations as visits
 from dispatcher.store.ledger import AccountRow, ChainRow
-from dispatcher.store.sql import Value
+from dispatcher.store.packed import Block
 from dispatcher.store.transaction import Tx
 
 
@@ -150,8 +150,6 @@ def book(
     if not asks:
         return Booked(tasks=range(0))
     accounts, heads = lock_adversaries(tx, [ask.account_id for ask in asks])
-    entry_ids = np.concatenate([np.asarray(a.entry_ids, np.int64) for a in asks])
-    rows.lock_entries(tx, np.unique(entry_ids).tolist())
     booking = _Booking(tx, force, heads, delivery, at, cause)
     every = [(accounts[ask.account_id], ask.entry_ids) for ask in asks]
     if force.averages:
@@ -188,6 +186,8 @@ class _Booking:
         self, asks: Sequence[tuple[AccountRow, Sequence[int]]], *, skip_refused: bool
     ) -> Booked:
         """Book asks one after another: where a mean is capped, each changes the next."""
+        asked = np.concatenate([np.asarray(ids, np.int64) for _, ids in asks])
+        rows.lock_entries(self.tx, np.unique(asked).tolist())
         averages.refresh(self.tx, self.force)
         self.tx.execute("SAVEPOINT one_by_one")
         shipped = len(self.tx.grown or ())
@@ -221,9 +221,9 @@ class _Booking:
         if verdicts.refused and not skip_refused:
             raise verdicts.refused[0].error()
         self._expose_all(batch, verdicts)
-        holdings.add_holdings(
-            self.tx, holdings_added(batch, np.flatnonzero(verdicts.new))
-        )
+        begun, more = holdings_added(batch, np.flatnonzero(verdicts.new))
+        holdings.begin_holdings(self.tx, begun)
+        holdings.add_holdings(self.tx, more)
         visits.add_visits(self.tx, chain.from_iterable(batch.visits.values()))
         ends = np.cumsum([len(ids) for _, ids in asks])
         booked = [
@@ -264,21 +264,21 @@ class _Booking:
 
     def _expose_all(self, batch: Batch, verdicts: Verdicts) -> None:
         """Write the exposure lines of a batch, chain by chain."""
-        names, ids = batch.names(), batch.ids.tolist()
+        names = batch.names()
         allowed = np.flatnonzero(verdicts.allowed)
         order = allowed[np.argsort(batch.ask_adversary[allowed], kind="stable")]
         grown = []
         for adversary, mine in runs(order, batch.ask_adversary):
             parts = []
             for place, part in runs(mine, batch.ask_account):
-                account, entries = batch.accounts[place], batch.ask_entry[part].tolist()
+                account, entries = batch.accounts[place], batch.ask_entry[part]
                 parts.append(
                     chains.Showings(
                         account.id,
                         account.text,
-                        [ids[i] for i in entries],
-                        [names[i] for i in entries],
-                        verdicts.new[part].astype(np.int64).tolist(),
+                        batch.ids[entries],
+                        [names[i] for i in entries.tolist()],
+                        verdicts.new[part].astype(np.int64),
                     )
                 )
             grown.append((self.heads[int(batch.adversaries[adversary])], parts))
@@ -314,24 +314,25 @@ class _Booking:
     def _tasks(
         self,
         first: int,
-        parts: Sequence[tuple[AccountRow, list[int]]],
+        parts: Iterable[tuple[AccountRow, list[int]]],
         state: str,
         last: Iterable[int],
-    ) -> Iterator[Sequence[Value]]:
-        """Rows of new tasks; ``last`` has the last column of each part."""
+    ) -> Iterator[Block]:
+        """New tasks, part by part; ``last`` has the last column of each."""
         for (account, ids), own in zip(parts, last, strict=False):
-            yield from zip(
-                range(first, first + len(ids)),
-                ids,
-                repeat(account.id),
-                repeat(account.adversary_id),
-                repeat(account.connector),
-                repeat(state),
-                repeat(self.at),
-                repeat(own),
-                strict=False,
-            )
-            first += len(ids)
+            if ids:
+                columns = (
+                    range(first, first + len(ids)),
+                    ids,
+                    account.id,
+                    account.adversary_id,
+                    account.connector,
+                    state,
+                    self.at,
+                    own,
+                )
+                yield Block(len(ids), columns)
+                first += len(ids)
 
 
 def _messages(

@@ -65,7 +65,7 @@ class Batch:
     Parameters
     ----------
     tx : Tx
-        The barrier, the adversaries and the entries are locked.
+        The barrier and the adversaries are locked; the entries will be.
     force : InForce
     asks : Sequence of (AccountRow, Sequence of int)
         Accounts, and the entries asked for each, in order.
@@ -80,6 +80,7 @@ class Batch:
         asked = np.concatenate([np.asarray(ids, np.int64) for _, ids in asks])
         self.ask_account = np.repeat(np.arange(len(asks)), sizes)
         self.ids, self.ask_entry = np.unique(asked, return_inverse=True)
+        self._id_list = self.ids.tolist()
         self._read_entries()
         ids = [account.adversary_id for account in self.accounts]
         self.adversaries, place = np.unique(
@@ -88,13 +89,13 @@ class Batch:
         self.ask_adversary = place[self.ask_account]
         self.trusted = [trust(tx, force, int(a)) for a in self.adversaries]
         self.visits: dict[int, list[Visit]] = defaultdict(list)  # granted, by adversary
+        self.known = _table([], 5)  # rows of the summary about the units asked for
         self.granted: dict[int, list[EntryRow]] = defaultdict(list)
         self._read_showings()
 
     def _read_entries(self) -> None:
-        """Set the entries' facts, as columns, and their records' names and runs."""
-        table = _table(batches.entry_facts(self.tx, self.ids.tolist()), 5)
-        table = table[np.argsort(table[:, 0])]
+        """Lock the entries; set their facts as columns, their records' names and runs."""
+        table = _table(batches.lock_facts(self.tx, self._id_list), 5)
         if len(table) < len(self.ids):
             missing = np.setdiff1d(self.ids, table[:, 0])
             raise refusals.unknown("entry", int(missing[0]))
@@ -121,7 +122,7 @@ class Batch:
         for number in np.unique(self.field).tolist():
             standing[number] = numbers.get(number, 0)
         self.limit = standing[self.field]
-        lines = _table(batches.lines_about(self.tx, self.ids.tolist()), 3)
+        lines = _table(batches.lines_about(self.tx, self._id_list), 3)
         entry = np.searchsorted(self.ids, lines[:, 0])
         shown = lines[:, 2] == 1
         self.shown = np.bincount(entry[shown], minlength=len(self.ids))
@@ -228,14 +229,13 @@ class Batch:
         mine = (count[inverse] > 1) | (self.shown + added > self.limit)[entry]
         linked = [n for n, field in self.force.fields.items() if field.links]
         mine |= np.isin(self.field[entry], np.array(linked, np.int64))
-        known = self._known_holdings(at)
-        self.holdings = known
+        self._read_known(at)
         for subject in (False, True):
             mine |= over_limit(
                 self.force,
                 self.trusted,
                 asked=self._rows(at, subject),
-                known=known[subject],
+                known=self._known_rows(subject),
                 subject=subject,
             )
         doubt[at] = mine
@@ -252,27 +252,36 @@ class Batch:
             entries=np.ones(len(at), np.int64),
         )
 
-    def _known_holdings(self, at: Ints) -> tuple[Rows, Rows]:
-        """What the adversaries hold of the units asked: of records, of subjects."""
-        entry, fields = self.ask_entry[at], self.force.fields.values()
-        of_record = of_subject = Rows.of(_table((), 5))
+    def _asked_units(self, at: Ints) -> Ints:
+        """Adversaries, by place, and the units that they are asked for: two rows."""
+        who, entry = self.ask_adversary[at], self.ask_entry[at]
+        subject, fields = self.subject[entry], self.force.fields.values()
+        found = [np.empty((2, 0), np.int64)]
         if any(field.in_record for field in fields):
-            of_record = self._held(at, 2 * self.record[entry])
+            found.append(np.stack([who, 2 * self.record[entry]]))
         if any(field.in_subject for field in fields):
-            there = self.subject[entry] >= 0
-            of_subject = self._held(at[there], 2 * self.subject[entry[there]] + 1)
-        return of_record, of_subject
+            there = subject >= 0
+            found.append(np.stack([who[there], 2 * subject[there] + 1]))
+        return np.concatenate(found, axis=1)
 
-    def _held(self, at: Ints, units: Ints) -> Rows:
-        """What each adversary holds of the units that it is asked for."""
-        order = np.argsort(self.ask_adversary[at], kind="stable")
-        tables = [_table((), 5)]
-        for i, part in runs(order, self.ask_adversary[at]):
-            mine = np.unique(units[part])
-            held = holdings.holdings(self.tx, int(self.adversaries[i]), mine.tolist())
-            table = _table(((i, *row) for row in held), 5)
-            tables.append(table[np.isin(table[:, 1], mine)])
-        return Rows.of(np.concatenate(tables))
+    def _read_known(self, at: Ints) -> None:
+        """Set what the adversaries hold of the units that they are asked for."""
+        asked = self._asked_units(at)
+        wanted = [
+            (int(self.adversaries[i]), np.unique(asked[1, part]).tolist())
+            for i, part in runs(np.argsort(asked[0], kind="stable"), asked[0])
+        ]
+        table = _table(holdings.holdings(self.tx, wanted), 5)
+        place = np.searchsorted(self.adversaries, table[:, 0])
+        span = max(table[:, 1].max(initial=0), asked[1].max(initial=0)) + 1
+        mine = np.isin(place * span + table[:, 1], asked[0] * span + asked[1])
+        self.known = table[mine]
+
+    def _known_rows(self, subject: bool) -> Rows:
+        """What is known, of subjects or of records, by the adversary's place."""
+        table = self.known[self.known[:, 1] & 1 == subject]
+        place = np.searchsorted(self.adversaries, table[:, 0])
+        return Rows.of(np.column_stack([place, table[:, 1:]]))
 
     # -- one after another -----------------------------------------------------
 
@@ -314,8 +323,8 @@ class Batch:
         }
         held: dict[tuple[int, int], Held] = defaultdict(dict)
         names = self.force.numbered
-        for subject, known in enumerate(self.holdings):
-            for who, unit, field, time, count in known.listed():
+        for subject in (False, True):
+            for who, unit, field, time, count in self._known_rows(subject).listed():
                 key = who, 2 * unit + subject
                 if key in wanted and field in names:
                     held[key][names[field], time] = count
@@ -371,6 +380,6 @@ def runs(order: Ints, keys_of: Ints) -> Iterator[tuple[int, Ints]]:
         yield int(keys_of[part[0]]), part
 
 
-def _table(found: Iterable[Sequence[int]], width: int) -> Ints:
-    """Rows of integers as an array of ``width`` columns."""
-    return np.fromiter(found, dtype=np.dtype((np.int64, width)))
+def _table(found: Sequence[Ints], width: int) -> Ints:
+    """Tables of ``width`` columns in one."""
+    return np.concatenate([np.empty((0, width), np.int64), *found])

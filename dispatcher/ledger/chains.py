@@ -7,13 +7,12 @@ one another. Nothing here changes a line once written.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain as joined
-from itertools import repeat
 from typing import Final
 
 from dispatcher.ledger.lines import (
+    HASH_BYTES,
     NO_HASH,
     ExposureForm,
     adversary_name,
@@ -24,6 +23,7 @@ from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import ledger as rows
 from dispatcher.store.journal import Piece
 from dispatcher.store.ledger import ChainRow
+from dispatcher.store.packed import Block, Ints
 from dispatcher.store.transaction import Tx
 
 SYSTEM: str = "system"
@@ -42,18 +42,18 @@ class Showings:
     account_id : int
     account : str
         ``CONNECTOR/NAME``.
-    entry_ids : Sequence of int
+    entry_ids : list of int, or int64 array
     entries : Sequence of str
         Their ledger names.
-    new : Sequence of int
+    new : list of int, or int64 array
         1, or 0 where the adversary holds the entry already.
     """
 
     account_id: int
     account: str
-    entry_ids: Sequence[int]
+    entry_ids: list[int] | Ints
     entries: Sequence[str]
-    new: Sequence[int]
+    new: list[int] | Ints
 
 
 def lock(tx: Tx, ids: Iterable[int]) -> dict[int, ChainRow]:
@@ -172,22 +172,34 @@ def expose(
     list of ChainRow
         The new heads, saved.
     """
-    lines: list[Iterable[Sequence[object]]] = []
-    heads = []
-    for chain, showings in grown:
-        head = chain._replace(at=max(at, chain.at), policy_version=policy)
-        for part in showings:
-            head, more = _lines(tx, head, part, cause)
-            lines.append(more)
-        heads.append(head)
-    rows.add_exposures(tx, joined.from_iterable(lines))
+    heads: list[ChainRow] = []
+    rows.add_exposures(tx, _lines(tx, grown, heads, at=at, policy=policy, cause=cause))
     rows.save_heads(tx, heads)
     return heads
 
 
 def _lines(
+    tx: Tx,
+    grown: Iterable[tuple[ChainRow, Iterable[Showings]]],
+    heads: list[ChainRow],
+    *,
+    at: int,
+    policy: int,
+    cause: str,
+) -> Iterator[Block]:
+    """Lines of showings, made while those before them are written; fill the heads."""
+    for chain, showings in grown:
+        head = chain._replace(at=max(at, chain.at), policy_version=policy)
+        for part in showings:
+            if len(part.entry_ids):
+                head, block = _grown(tx, head, part, cause)
+                yield block
+        heads.append(head)
+
+
+def _grown(
     tx: Tx, head: ChainRow, part: Showings, cause: str
-) -> tuple[ChainRow, Iterable[Sequence[object]]]:
+) -> tuple[ChainRow, Block]:
     """Lines of some showings after a head, and the head after them."""
     form = ExposureForm.of(
         account=part.account,
@@ -196,25 +208,23 @@ def _lines(
         chain=head.name,
         policy=head.policy_version,
     )
-    first = head.seq + 1
-    hashes = form.hashes(part.entries, prev=head.head, seq=first)
-    lines = zip(
-        repeat(head.id),
-        range(first, first + len(hashes)),
-        repeat("exposure"),
-        repeat(head.at),
-        repeat(head.policy_version),
-        repeat(part.account_id),
-        part.entry_ids,
-        repeat(cause),
-        part.new,
-        map(bytearray, hashes),  # see store/bulk.py
-        strict=False,
+    first, size = head.seq + 1, len(part.entry_ids)
+    hashes, text = form.grow(
+        part.entries, prev=head.head, seq=first, whole=tx.grown is not None
     )
-    if not hashes:
-        return head, lines
-    last, own = first + len(hashes) - 1, hashes[-1].hex()
+    last, own = head.seq + size, hashes[-HASH_BYTES:].hex()
     if tx.grown is not None:
-        text = form.texts(part.entries, hashes, prev=head.head, seq=first)
         tx.grown.append(Piece(head.name, head.id, first, head.head, last, own, text))
-    return head._replace(seq=last, head=own), lines
+    columns = (
+        head.id,
+        range(first, first + size),
+        "exposure",
+        head.at,
+        head.policy_version,
+        part.account_id,
+        part.entry_ids,
+        cause,
+        part.new,
+        hashes,
+    )
+    return head._replace(seq=last, head=own), Block(size, columns)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import repeat
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from dispatcher.ledger.bulk import Batch, Flags, Ints
 from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store.ledger import EntryRow
+from dispatcher.store.packed import Block
 
 
 def holdings_of(
@@ -29,8 +29,15 @@ def holdings_of(
     return added
 
 
-def holdings_added(batch: Batch, new: Ints) -> Iterator[Sequence[int]]:
-    """What the showings of a batch add to the summary, in order of its key."""
+def holdings_added(batch: Batch, new: Ints) -> tuple[Block, Iterator[Sequence[int]]]:
+    """What the showings of a batch add to the summary, each key once and in order.
+
+    Returns
+    -------
+    (Block, Iterator of tuple)
+        What begins: the summary has no such key yet; and what is added to keys that it
+        has, as rows. The adversaries are locked, so that both stay true.
+    """
     fields = batch.force.fields
     entry = batch.ask_entry[new]
     adversary = batch.adversaries[batch.ask_adversary[new]]
@@ -47,8 +54,34 @@ def holdings_added(batch: Batch, new: Ints) -> Iterator[Sequence[int]]:
         (of_record, 2 * batch.record[entry], np.zeros_like(time)),
         (of_subject, 2 * batch.subject[entry] + 1, time),
     )
-    for mask, units, times in parts:
-        table = np.stack([adversary, units, number, times])[:, mask]
-        order = np.lexsort(table[::-1])
-        columns = table[:, order].tolist()
-        yield from zip(*columns, repeat(1), strict=False)
+    table = [
+        np.stack([adversary, units, number, times])[:, mask]
+        for mask, units, times in parts
+    ]
+    keys, entries = _counted(np.concatenate(table, axis=1))
+    there = _among(keys, batch.known.T[:4])
+    begun = (*keys[:, ~there], entries[~there])
+    more = (*keys[:, there], entries[there])
+    return (
+        Block(len(begun[-1]), begun),
+        zip(*(column.tolist() for column in more), strict=True),
+    )
+
+
+def _counted(table: Ints) -> tuple[Ints, Ints]:
+    """Different columns of a table in order, and how often each is there."""
+    table = table[:, np.lexsort(table[::-1])]
+    first = np.ones(table.shape[1], np.bool_)
+    first[1:] = (table[:, 1:] != table[:, :-1]).any(axis=0)
+    at = np.flatnonzero(first)
+    return table[:, at], np.diff(at, append=table.shape[1])
+
+
+def _among(keys: Ints, known: Ints) -> Flags:
+    """Which columns of one table are columns of the other; each is there once."""
+    both = np.concatenate([known, keys], axis=1)
+    order = np.lexsort(both[::-1])
+    ordered = both[:, order]
+    found = np.zeros(both.shape[1], np.bool_)
+    found[order[1:]] = (ordered[:, 1:] == ordered[:, :-1]).all(axis=0)
+    return found[known.shape[1] :]

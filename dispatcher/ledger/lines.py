@@ -19,6 +19,9 @@ NO_HASH: Final = "0" * 64
 """``prev`` of a chain's first line."""
 
 
+HASH_BYTES: Final = 32
+
+
 def adversary_name(number: int) -> str:
     """Name of an adversary's chain."""
     return f"a{number}"
@@ -72,8 +75,10 @@ class ExposureForm:
             middle=f'","kind":"exposure","policy":{policy},"prev":"',
         )
 
-    def hashes(self, entries: Iterable[str], *, prev: str, seq: int) -> list[bytes]:
-        """Hash the lines that expose these entries, one after another.
+    def grow(
+        self, entries: Iterable[str], *, prev: str, seq: int, whole: bool
+    ) -> tuple[bytes, bytes]:
+        """Write the lines that expose these entries, one after another.
 
         Parameters
         ----------
@@ -83,36 +88,29 @@ class ExposureForm:
             Head of the chain.
         seq : int
             Number of the first new line.
+        whole : bool
+            Whether the lines themselves are wanted too.
 
         Returns
         -------
-        list of bytes
-            The raw hash of each line; the last one is the chain's new head.
+        (bytes, bytes)
+            The raw hashes, one behind another, the last being the chain's new head;
+            and the lines as they stand in evidence, each with its LF, or nothing.
         """
         sha256, before, middle = hashlib.sha256, self.before, self.middle
-        done = []
+        head, _, tail = middle.partition('"kind"')
+        left, right = f'{head}"hash":"', f'","kind"{tail}'
+        hashes: list[str] = []
+        lines: list[str] = []
         for name in entries:
-            text = f'{prev}{before}{name}{middle}{prev}","seq":{seq}}}'
-            raw = sha256(text.encode()).digest()
-            prev = raw.hex()
-            done.append(raw)
-            seq += 1
-        return done
-
-    def texts(
-        self, entries: Iterable[str], hashes: Iterable[bytes], *, prev: str, seq: int
-    ) -> bytes:
-        """Write the lines that :meth:`hashes` hashed, whole, each with its LF."""
-        before = self.before
-        head, _, tail = self.middle.partition('"kind"')
-        middle, tail = f'{head}"hash":"', f'","kind"{tail}'
-        written = []
-        for name, raw in zip(entries, hashes, strict=True):
-            own = raw.hex()
-            written.append(f'{before}{name}{middle}{own}{tail}{prev}","seq":{seq}}}\n')
+            end = f'{prev}","seq":{seq}}}'
+            own = sha256(f"{prev}{before}{name}{middle}{end}".encode()).hexdigest()
+            if whole:
+                lines.append(f"{before}{name}{left}{own}{right}{end}\n")
+            hashes.append(own)
             prev = own
             seq += 1
-        return "".join(written).encode()
+        return bytes.fromhex("".join(hashes)), "".join(lines).encode()
 
     def text(self, entry: str, *, prev: str, seq: int, own: str) -> str:
         """Write the whole line as it stands in evidence, without its LF."""

@@ -1,7 +1,7 @@
-"""What a batch of asks looks up: plain rows of numbers, ready to become columns.
+"""What a batch of asks looks up, as columns of numbers.
 
-Rows are streamed: tens of thousands of tuples alive at a time would set Python's garbage
-collector to work, again and again, on all that the program holds.
+No row becomes a tuple for long: tens of thousands of them alive at a time would set
+Python's garbage collector to work, again and again, on all that the program holds.
 """
 
 from __future__ import annotations
@@ -9,17 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dispatcher.store.ledger import parts
-from dispatcher.store.transaction import Row, Tx
+from dispatcher.store.packed import Ints
+from dispatcher.store.transaction import Numbers, Row, Tx
+
+_FACTS = (
+    "id",
+    "record_id",
+    "field_id",
+    "COALESCE(subject_id, -1)",
+    "COALESCE(time, 0)",
+)
 
 
-def entry_facts(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
-    """Many entries, in no order: (id, record, field, subject or -1, time or 0)."""
-    for part in parts(ids):
-        yield from tx.stream(
-            "SELECT id, record_id, field_id, COALESCE(subject_id, -1),"
-            " COALESCE(time, 0) FROM entry WHERE id = ANY(?)",
-            (part,),
-        )
+def lock_facts(tx: Tx, ids: Sequence[int]) -> list[Ints]:
+    """Lock many entries, and read them: (id, record, field, subject or -1, time or 0).
+
+    ``ids`` ascend, and so do the rows: in that order entries are locked everywhere, so
+    that their showings are counted one by one.
+    """
+    source = "FROM entry WHERE id = ANY(?) ORDER BY id FOR NO KEY UPDATE"
+    return tx.numbers([Numbers(_FACTS, source, (part,)) for part in parts(ids)])
 
 
 def records(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
@@ -32,8 +41,11 @@ def records(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
         )
 
 
-def lines_about(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
-    """Lines about many entries, from the index alone: (entry, chain, showing).
+_LINE = ("entry_id", "chain_id", "COALESCE(showing, -1)")
+
+
+def lines_about(tx: Tx, ids: Sequence[int]) -> list[Ints]:
+    """Lines about many entries, in no order: (entry, chain, showing).
 
     ``ids`` ascend. ``showing`` is -1 for an ``unburn``.
     """
@@ -41,13 +53,9 @@ def lines_about(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
         "SELECT 1 FROM ledger_line WHERE entry_id BETWEEN ? AND ? LIMIT 1",
         (ids[0], ids[-1]),
     ):
-        return
-    for part in parts(ids):
-        yield from tx.stream(
-            "SELECT entry_id, chain_id, COALESCE(showing, -1) FROM ledger_line"
-            " WHERE entry_id = ANY(?)",
-            (part,),
-        )
+        return []
+    source = "FROM ledger_line WHERE entry_id = ANY(?)"
+    return tx.numbers([Numbers(_LINE, source, (part,)) for part in parts(ids)])
 
 
 def survivors(tx: Tx) -> dict[int, int]:

@@ -31,7 +31,9 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from dispatcher.model import metadata
+from dispatcher.store import packed
 from dispatcher.store.backend import Backend
+from dispatcher.store.packed import Block
 from dispatcher.store.sql import quoted
 
 Rows = Iterable[Sequence[Any]]
@@ -120,6 +122,25 @@ class BulkWriter:
         if not rest:
             return self._many(insert, head)
         return self._copy(table, columns, itertools.chain(head, rest))
+
+    def insert_blocks(
+        self, table: str, columns: Sequence[str], blocks: Iterable[Block]
+    ) -> int:
+        """Insert new rows that come as columns, as :meth:`insert_many` does rows."""
+        types = column_types(table, tuple(columns))
+        insert = _insert(table, tuple(columns))
+        source = iter(blocks)
+        if self._backend.one_writer:
+            rows = map(packed.rows_of, source)
+            return self._many(insert, itertools.chain.from_iterable(rows))
+        head: list[Block] = []
+        for block in source:
+            head.append(block)
+            if sum(block.size for block in head) >= FEW:
+                return self._copy_blocks(
+                    table, columns, types, itertools.chain(head, source)
+                )
+        return self._many(insert, [row for b in head for row in packed.rows_of(b)])
 
     def insert_new(
         self, table: str, keys: Sequence[str], columns: Sequence[str], rows: Rows
@@ -248,13 +269,25 @@ class BulkWriter:
     def _copy(
         self, target: str, columns: Sequence[str], rows: Rows, *, of: str = ""
     ) -> int:
-        names = ", ".join(quoted(name) for name in columns)
-        text = f"COPY {quoted(target)} ({names}) FROM STDIN (FORMAT BINARY)"
-        with self._watch(), self._cursor.copy(text) as copy:
+        with self._watch(), self._cursor.copy(_copy_text(target, columns)) as copy:
             copy.set_types(column_types(of or target, tuple(columns)))
             write = copy.write_row
             for row in rows:
                 write(row)
+        return int(self._cursor.rowcount)
+
+    def _copy_blocks(
+        self,
+        table: str,
+        columns: Sequence[str],
+        types: Sequence[str],
+        blocks: Iterable[Block],
+    ) -> int:
+        with self._watch(), self._cursor.copy(_copy_text(table, columns)) as copy:
+            copy.write(packed.START)
+            for block in packed.gathered(blocks):
+                copy.write(packed.copied(block, types))
+            copy.write(packed.END)
         return int(self._cursor.rowcount)
 
     def _loaded(self, table: str, columns: Sequence[str], rows: Rows) -> str:
@@ -284,6 +317,11 @@ def _insert(table: str, columns: tuple[str, ...]) -> str:
     names = ", ".join(quoted(name) for name in columns)
     marks = ", ".join("?" for _ in columns)
     return f"INSERT INTO {quoted(table)} ({names}) VALUES ({marks})"
+
+
+def _copy_text(table: str, columns: Sequence[str]) -> str:
+    names = ", ".join(quoted(name) for name in columns)
+    return f"COPY {quoted(table)} ({names}) FROM STDIN (FORMAT BINARY)"
 
 
 def _split(rows: Rows) -> tuple[list[Sequence[Any]], Rows]:

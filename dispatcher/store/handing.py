@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dispatcher.store.packed import Block
 from dispatcher.store.transaction import Tx
 
 
@@ -38,14 +39,14 @@ TASK = (
     "state",
     "created_at",
 )
-"""Columns that every new task has, in the order of the rows given here."""
+"""Columns that every new task has, in the order of the blocks given here."""
 
 
-def add_pushed(tx: Tx, tasks: Iterable[Sequence[object]]) -> None:
+def add_pushed(tx: Tx, tasks: Iterable[Block]) -> None:
     """Write tasks that leave in messages: :data:`TASK`, then the message's id."""
-    tx.insert_many("task", (*TASK, "outbox_id"), tasks)
+    tx.insert_blocks("task", (*TASK, "outbox_id"), tasks)
 
 
-def add_pulled(tx: Tx, tasks: Iterable[Sequence[object]]) -> None:
+def add_pulled(tx: Tx, tasks: Iterable[Block]) -> None:
     """Write tasks that are shown by us: :data:`TASK`, then the end of the lease."""
-    tx.insert_many("task", (*TASK, "leased_until"), tasks)
+    tx.insert_blocks("task", (*TASK, "leased_until"), tasks)

@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dispatcher.store import relations
 from dispatcher.store.ledger import parts
+from dispatcher.store.packed import Block, Ints
 from dispatcher.store.sql import Value
-from dispatcher.store.transaction import Tx
+from dispatcher.store.transaction import Numbers, Tx
 
 SPAN = 64
 """Units in a range, for each that is wanted, up to which one walk finds them all."""
 
 
-def holdings(
-    tx: Tx, adversary_id: int, units: Sequence[int]
-) -> Iterator[tuple[int, int, int, int]]:
-    """What an adversary holds of many units: (unit, field, time, entries).
+_HOLDING = ("adversary_id", "unit_id", "field_id", "time", "entries")
 
-    ``units`` ascend. Where they lie close together, units between them come too.
+
+def holdings(tx: Tx, wanted: Iterable[tuple[int, Sequence[int]]]) -> list[Ints]:
+    """What adversaries hold of many units: (adversary, unit, field, time, entries).
+
+    ``wanted`` names units by adversary; they ascend. Where they lie close together,
+    units between them come too.
     """
-    if units and units[-1] - units[0] < SPAN * len(units):
-        yield from tx.rows(
-            "SELECT unit_id, field_id, time, entries FROM holding"
-            " WHERE adversary_id = ? AND unit_id BETWEEN ? AND ?",
-            (adversary_id, units[0], units[-1]),
-        )
-        return
-    if not holds_anything(tx, adversary_id):
-        return
-    for part in parts(units):
-        yield from tx.rows(
-            "SELECT unit_id, field_id, time, entries FROM holding"
-            " WHERE adversary_id = ? AND unit_id = ANY(?)",
-            (adversary_id, part),
-        )
+    asked = []
+    for adversary, units in wanted:
+        if not units:
+            continue
+        if units[-1] - units[0] < SPAN * len(units):
+            source = "FROM holding WHERE adversary_id = ? AND unit_id BETWEEN ? AND ?"
+            asked.append(Numbers(_HOLDING, source, (adversary, units[0], units[-1])))
+        elif holds_anything(tx, adversary):
+            source = "FROM holding WHERE adversary_id = ? AND unit_id = ANY(?)"
+            asked += [Numbers(_HOLDING, source, (adversary, p)) for p in parts(units)]
+    return tx.numbers(asked)
 
 
 def holds_anything(tx: Tx, adversary_id: int) -> bool:
@@ -61,6 +60,11 @@ def add_holdings(tx: Tx, added: Iterable[Sequence[int]]) -> None:
         "entries",
         added,
     )
+
+
+def begin_holdings(tx: Tx, begun: Block) -> None:
+    """Write rows whose keys the summary does not have yet, as columns, in key order."""
+    tx.insert_blocks("holding", _HOLDING, [begun] if begun.size else [])
 
 
 Kept = Mapping[int, tuple[bool, bool, bool, bool]]

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from dispatcher.store.packed import Block
 from dispatcher.store.transaction import Tx
 
 MANY = 20_000
@@ -244,12 +245,12 @@ def add_lines(tx: Tx, lines: Iterable[Sequence[object]]) -> None:
 
 
 EXPOSURE = tuple(name for name in LINE if name != "body")
-"""Columns of an exposure's line, in the order of the rows given here."""
+"""Columns of an exposure's line, in the order of the blocks given here."""
 
 
-def add_exposures(tx: Tx, lines: Iterable[Sequence[object]]) -> None:
-    """Append exposure lines, rows in the order of :data:`EXPOSURE`."""
-    tx.insert_many("ledger_line", EXPOSURE, lines)
+def add_exposures(tx: Tx, lines: Iterable[Block]) -> None:
+    """Append exposure lines, columns in the order of :data:`EXPOSURE`."""
+    tx.insert_blocks("ledger_line", EXPOSURE, lines)
 
 
 # -- what one decision asks ----------------------------------------------------

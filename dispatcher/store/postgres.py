@@ -120,30 +120,9 @@ class PostgresBackend:
         self._wait_ms = wait_ms
         self._names = itertools.count()
         self._numbers: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-        self._adapters = self._one_type_each()
+        from dispatcher.store.adapting import adapted  # noqa: PLC0415 - an extra
 
-    def _one_type_each(self) -> Any:  # noqa: ANN401
-        """Send every integer as bigint and every sequence as an array.
-
-        Psycopg's choice by size would have a statement prepared anew for every
-        combination of sizes, and a tuple would become a row.
-        """
-        from psycopg.adapt import AdaptersMap  # noqa: PLC0415
-        from psycopg.types.array import (  # noqa: PLC0415
-            ListBinaryDumper,
-            ListDumper,
-        )
-        from psycopg.types.numeric import (  # noqa: PLC0415
-            Int8BinaryDumper,
-            Int8Dumper,
-        )
-
-        adapters = AdaptersMap(self.driver.adapters)
-        adapters.register_dumper(int, Int8Dumper)
-        adapters.register_dumper(int, Int8BinaryDumper)
-        adapters.register_dumper(tuple, ListDumper)
-        adapters.register_dumper(tuple, ListBinaryDumper)
-        return adapters
+        self._adapters = adapted()
 
     def connect(self, *, writes: bool) -> Any:  # noqa: ANN401, ARG002
         """Open a connection in autocommit mode: transactions are begun by hand.

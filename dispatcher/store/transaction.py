@@ -1,12 +1,15 @@
 """One transaction: statements, look-ups, streams, bulk writes, ids."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from dispatcher.store import packed
 from dispatcher.store.backend import Backend
 from dispatcher.store.bulk import BulkWriter, Rows
 from dispatcher.store.journal import Piece
+from dispatcher.store.packed import Block, Ints
 from dispatcher.store.sql import Value
 from dispatcher.store.vault import Vault
 
@@ -16,6 +19,17 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 Question = tuple[str, Sequence[Value]]
 """A statement and its parameters."""
+
+
+class Numbers(NamedTuple):
+    """A query whose columns are integers, none of them NULL.
+
+    ``source`` is all that follows the columns, from its ``FROM`` on.
+    """
+
+    columns: tuple[str, ...]
+    source: str
+    parameters: Sequence[Value]
 
 
 class Reserver(Protocol):
@@ -132,6 +146,21 @@ class Tx:
                 cursor.execute(*self._backend.statement(statement, parameters))
             return [cursor.fetchall() for cursor in cursors]
 
+    def numbers(self, questions: Sequence[Numbers]) -> list[Ints]:
+        """Rows of queries as arrays, shape (rows, columns), for one journey.
+
+        No object is made of any of their numbers where the database can pack them.
+        """
+        if self._backend.one_writer:
+            return [
+                packed.table(self.stream(*_plain(q)), len(q.columns)) for q in questions
+            ]
+        found = self.answers([_packing(q) for q in questions])
+        return [
+            packed.unpacked(rows[0][0], len(q.columns))
+            for q, rows in zip(questions, found, strict=True)
+        ]
+
     @contextmanager
     def journey(self) -> Iterator[None]:
         """Let the statements of the block go to the server together.
@@ -169,6 +198,12 @@ class Tx:
     def insert_many(self, table: str, columns: Sequence[str], rows: Rows) -> int:
         """Insert rows in bulk; see :meth:`BulkWriter.insert_many`."""
         return self._bulk.insert_many(table, columns, rows)
+
+    def insert_blocks(
+        self, table: str, columns: Sequence[str], blocks: Iterable[Block]
+    ) -> int:
+        """Insert rows that come as columns; see :meth:`BulkWriter.insert_blocks`."""
+        return self._bulk.insert_blocks(table, columns, blocks)
 
     def insert_new(
         self,
@@ -272,3 +307,21 @@ class Tx:
     def _fault(self, error: Exception) -> Exception:
         self._failed = True
         return self._backend.fault(error) or error
+
+
+def _plain(question: Numbers) -> Question:
+    columns = ", ".join(question.columns)
+    return f"SELECT {columns} {question.source}", question.parameters
+
+
+def _packing(question: Numbers) -> Question:
+    text = _packing_text(question.columns, question.source)
+    return text, question.parameters
+
+
+@lru_cache(maxsize=64)
+def _packing_text(columns: tuple[str, ...], source: str) -> str:
+    """Query of PostgreSQL that puts all rows into one string of bytes."""
+    named = ", ".join(f"CAST({c} AS BIGINT) AS n{i}" for i, c in enumerate(columns))
+    sent = " || ".join(f"int8send(n{i})" for i in range(len(columns)))
+    return f"SELECT string_agg({sent}, '') FROM (SELECT {named} {source}) q"

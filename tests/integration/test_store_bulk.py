@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from dispatcher.errors import Invalid
 from dispatcher.store import Clash, Store, Tx
 from dispatcher.store.bulk import FEW
+from dispatcher.store.packed import GATHERED, Block, rows_of
+from dispatcher.store.transaction import Numbers
 
 SIZES = [0, 1, FEW - 1, FEW, FEW + 1, 5 * FEW]
 """Numbers of rows on both sides of where PostgreSQL changes its way."""
@@ -62,6 +65,72 @@ def test_every_type_comes_back_as_it_went(store: Store, count: int) -> None:
         tx.insert_many("ledger_line", columns, rows)
         found = tx.rows(f"SELECT {', '.join(columns)} FROM ledger_line ORDER BY seq")
     assert found == rows
+
+
+LINE = ("chain_id", "seq", "kind", "at", "policy_version", "entry_id", "cause",
+        "showing", "hash")  # fmt: skip
+
+
+def blocks(count: int) -> Iterator[Block]:
+    """Lines of chains of 40, in blocks as a booking makes them."""
+    for chain in range(-(-count // 40)):
+        size = min(40, count - 40 * chain)
+        ids = np.arange(size) - 2**62
+        hashes = b"".join(bytes([n, 0, 255]) for n in range(size))
+        columns = (chain + 1, range(1, size + 1), "exposure", 2**62, 1, ids)
+        yield Block(size, (*columns, f"ß{chain // 2}", [1] * size, hashes))
+
+
+@pytest.mark.parametrize("count", [*SIZES, 3 * GATHERED])
+def test_blocks_are_inserted_as_their_rows_would_be(store: Store, count: int) -> None:
+    with store.write() as tx:
+        assert tx.insert_blocks("ledger_line", LINE, blocks(count)) == count
+        found = tx.rows(f"SELECT {', '.join(LINE)} FROM ledger_line ORDER BY 1, 2")
+    expected = [row for block in blocks(count) for row in rows_of(block)]
+    assert [tuple(row) for row in found] == expected
+
+
+@pytest.mark.parametrize("count", [1, 3 * FEW])
+def test_a_block_with_a_row_that_exists_undoes_all(store: Store, count: int) -> None:
+    twice = [*blocks(count), *blocks(1)]
+    with pytest.raises(Clash), store.write() as tx:
+        tx.insert_blocks("ledger_line", LINE, twice)
+    with store.read() as tx:
+        assert tx.value("SELECT count(*) FROM ledger_line") == 0
+
+
+@pytest.mark.parametrize("count", [1, 3 * FEW])
+def test_an_error_of_the_blocks_themselves_is_passed_on(
+    store: Store, count: int
+) -> None:
+    def broken() -> Iterator[Block]:
+        yield from blocks(count)
+        message = "chain 7 is cut"
+        raise LookupError(message)
+
+    with pytest.raises(LookupError, match="cut"), store.write() as tx:
+        tx.insert_blocks("ledger_line", LINE, broken())
+    with store.read() as tx:
+        assert tx.value("SELECT count(*) FROM ledger_line") == 0
+
+
+def test_numbers_come_as_tables_one_a_question(store: Store) -> None:
+    edges = [(-(2**63), 1), (-1, 2), (0, 3), (2**63 - 1, 4)]
+    with store.write() as tx:
+        tx.insert_many("field", ["id", "name"], [(n, f"n{i}") for n, i in edges])
+        source = "FROM field WHERE id = ANY(?) ORDER BY id"
+        known = [n for n, _ in edges]
+        columns = ("id", "CASE WHEN id < 0 THEN -1 ELSE 1 END")
+        one, none, all_ = tx.numbers(
+            [
+                Numbers(("id",), source, ([0, 7],)),
+                Numbers(columns, source, ([],)),
+                Numbers(columns, source, ([*range(10, 500), *known],)),
+            ]
+        )
+    assert one.tolist() == [[0]]
+    assert none.shape == (0, 2)
+    assert all_.tolist() == [[n, -1 if n < 0 else 1] for n in known]
 
 
 @pytest.mark.parametrize("count", [2, 3 * FEW])
