@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from decimal import Decimal
 from urllib.parse import parse_qsl, urlsplit
 
-import connectors.mturk.api
 from connectors.base import (
     Handle,
     Item,
@@ -19,9 +18,8 @@ from connectors.base import (
     Submission,
     Visit,
 )
-from connectors.contract import NOW
 from connectors.mturk import CONNECTOR, Mturk
-from tests.contract.mturk_server import KEY, KEY_ID, mturk_server
+from tests.contract.mturk_server import KEY, KEY_ID
 from tests.contract.mturk_server import Mturk as Server
 from tests.contract.mturk_states import Taking
 
@@ -30,24 +28,6 @@ WORKER = "A1ANNWORKER"
 SECRET = f"{KEY_ID}\n{KEY}\n{(b'k' * 32).hex()}\n".encode()
 REWARD = Money(Decimal("1.20"), "USD")
 OPENED: list[Mturk] = []
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self):
-        return self.now
-
-
-@contextmanager
-def bench_server(clock: Clock, monkeypatch) -> Iterator[Server]:
-    """A server whose markets wait for nothing, and are closed at the end."""
-    monkeypatch.setattr(connectors.mturk.api, "_FIRST_WAIT", 0.001)
-    with mturk_server(clock) as running:
-        yield running
-        while OPENED:
-            OPENED.pop().close()
 
 
 def values(server: Server, **more: str) -> dict[str, str]:

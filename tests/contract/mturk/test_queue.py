@@ -18,9 +18,7 @@ from connectors.base import (
 from connectors.contract import NOW
 from tests.contract.mturk_bench import (
     WORKER,
-    Clock,
     accept,
-    bench_server,
     offer,
     open_at,
     visit_of,
@@ -29,17 +27,6 @@ from tests.contract.mturk_queue import queue_server
 from tests.contract.mturk_server import KEY, KEY_ID, Faults
 
 BOB = "A2BOBWORKER"
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def server(clock, monkeypatch):
-    with bench_server(clock, monkeypatch) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,7 @@ from tests.contract.mturk_bench import (
     REWARD,
     SECRET,
     WORKER,
-    Clock,
     accept,
-    bench_server,
     hand_in,
     offer,
     open_at,
@@ -29,17 +27,6 @@ from tests.contract.mturk_bench import (
     visit_of,
 )
 from tests.contract.mturk_server import Mturk as Server
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def server(clock, monkeypatch):
-    with bench_server(clock, monkeypatch) as running:
-        yield running
 
 
 def forged(server: Server) -> list[Visit]:

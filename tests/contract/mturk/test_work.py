@@ -22,9 +22,7 @@ from connectors.mturk import reviewing
 from connectors.mturk.reviewing import KEPT
 from tests.contract.mturk_bench import (
     WORKER,
-    Clock,
     accept,
-    bench_server,
     hand_in,
     offer,
     open_at,
@@ -35,17 +33,6 @@ from tests.contract.mturk_bench import (
 from tests.contract.mturk_server import KEY, KEY_ID
 
 BOB = "A2BOBWORKER"
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def server(clock, monkeypatch):
-    with bench_server(clock, monkeypatch) as running:
-        yield running
 
 
 def done(server, market, key="k1"):
