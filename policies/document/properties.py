@@ -284,8 +284,14 @@ def _check_told(prop: Property, reader: Reader) -> None:
     linked = prop.scope is Scope.RELATION
     most = MOST_TOLD // 2 if linked else MOST_TOLD
     if "of" in reader and len(prop.fields) > most:
-        each = ", each of them once for either end" if linked else ""
-        reader.wrong("of", f"at most {most} fields{each}")
+        reader.findings.error(
+            "POL003",
+            reader.value_span("of"),
+            f"{prop.disclosure.kind} disclosure takes no {len(prop.fields)} fields",
+            "f is told for every set of the fields"
+            + linked * " of both ends of a link",
+            f"name at most {most} fields, or write several rules",
+        )
 
 
 def _needs_subject(context: Context, reader: Reader, why: str) -> None:

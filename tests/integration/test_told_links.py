@@ -12,9 +12,11 @@ from dispatcher import plugins, strategies
 from dispatcher.custody.audit import export, verify
 from dispatcher.errors import Invalid, PastLimit, Refused
 from dispatcher.ledger.explain import explain
+from dispatcher.ledger.flight import InFlight
 from dispatcher.ledger.links import Told
 from dispatcher.ledger.members import merge
 from dispatcher.ledger.summaries import differences
+from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.stages.intake.linking import read_links
 from dispatcher.stages.planning import Planning
 from dispatcher.store import open_store
@@ -54,7 +56,7 @@ RECORDS = (
     ("r3", "bob", 0, "abc"),
     ("r4", "cat", 0, "a"),
     ("r5", "dan", 0, "ab"),
-    ("r6", "eve", 0, "ab"),
+    ("r6", "eve", 0, "abc"),
 )
 
 
@@ -159,6 +161,7 @@ def test_a_plan_is_booked_whole_and_the_evidence_names_the_rule(
     ready(case, rules, tmp_path, budget="average = 0.9")
     stage = Planning(case.store, case.tick, rest=0.0)
     drafted = stage.draft()
+    assert drafted.summary["worst"]["f"] == "1/3"  # the rule's own, below its limit
     stage.apply(drafted.plan_id)
     names = {number: name for name, number in case.entries.items()}
     accounts = {number: text for text, number in case.accounts.items()}
@@ -200,25 +203,31 @@ def test_a_join_that_brings_both_ends_together_must_be_accepted(case, tmp_path):
     with case.store.write() as tx:
         merge(tx, [["x/1", "x/2"]], because="one person", at=case.tick(), accept=1)
     assert allowed(case, "r3.b") == [False]
+    case.add("x/5")  # who saw both ends can be shown neither: three others are needed
+    drafted = Planning(case.store, case.tick, rest=0.0).draft(dry_run=True)
+    assert drafted.summary["worst"]["f"] == "1"
     bundle = export(case.store, tmp_path / "bundle", clock=case.tick)
     assert verify(bundle.folder, [bundle.root]).status == 0
 
 
-@pytest.mark.parametrize(
-    ("change", "table", "words"),
-    [
-        (("", ""), TABLE.replace("left.a", "a"), "column `left.a`"),
-        (('"a", "b"', '"a", "b", "c", "d", "e", "f", "g"'), TABLE, "at most 6"),
-    ],
-)
-def test_a_table_that_does_not_tell_the_ends_apart_is_refused(
-    case, tmp_path, change, table, words
-):
-    fields = "\n".join(f'{f} = {{ ask = "transcribe" }}' for f in "abcdefg")
-    source = policy(POSTERIOR.replace(*change), fields)
+def test_a_version_takes_back_what_one_end_alone_tells_too_much_of(case, tmp_path):
+    ready(case, POSTERIOR, tmp_path)
+    case.book(("x/1", "r6.a"), ("x/1", "r5.a"), ("x/2", "r6.c"))
+    stricter = policy(POSTERIOR.replace("tau = 0.9", "tau = 0.3"))
+    read = beside(case, stricter, tmp_path)
+    with pytest.raises(PastLimit) as past, case.store.write() as tx:
+        apply_policy(tx, stricter, at=case.tick(), links=read)
+    assert past.value.facts["units"] == 1  # eve, who is linked with somebody unknown
+    with case.store.write() as tx:
+        terms = Terms(accept=1, in_flight=InFlight.RECALL)
+        applied = apply_policy(tx, stricter, at=case.tick(), links=read, terms=terms)
+    assert (applied.recall.unsafe, applied.recalled.tasks) == (1, 1)
+
+
+def test_a_table_that_does_not_tell_the_ends_apart_is_refused(case, tmp_path):
     with pytest.raises(Invalid) as error:
-        beside(case, source, tmp_path, table)
-    assert words in error.value.why
+        beside(case, policy(POSTERIOR), tmp_path, TABLE.replace("left.a", "a"))
+    assert "column `left.a`" in error.value.why
 
 
 # -- Laws ------------------------------------------------------------------------

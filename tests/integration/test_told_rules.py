@@ -121,7 +121,9 @@ def test_a_plan_keeps_what_tells_too_much_apart_and_the_evidence_names_it(
     rules = POSTERIOR.replace("KIND", "posterior") + MINE
     ready(case, rules, tmp_path, budget="average = 0.9")
     stage = Planning(case.store, case.tick, rest=0.0)
-    stage.apply(stage.draft().plan_id)
+    drafted = stage.draft()
+    assert drafted.summary["worst"]["share"] >= 0.5  # who sees b alone: f = 1/2 of 0.9
+    stage.apply(drafted.plan_id)
     with case.store.read() as tx:
         force_levels = tx.rows("SELECT property, source FROM rule_table")
     assert force_levels == [("illness", "worlds.csv"), ("mine", "plugin:mine")]

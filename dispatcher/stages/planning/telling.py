@@ -15,6 +15,7 @@ import numpy as np
 
 from dispatcher.errors import DispatcherError, Infeasible, Unfinished
 from dispatcher.stages.planning.cosines import worst_cosines
+from dispatcher.stages.planning.lookups import worst_lookups
 from dispatcher.stages.planning.translation import Translation
 from policies.certificates import safe_number
 from policies.document.policy import Scope
@@ -89,9 +90,11 @@ def worst(made: Translation, by_property: Sequence[Fraction]) -> Summary | None:
 
 
 def _reached(made: Translation, solution: Solution) -> list[Fraction]:
-    """Worst f of each rule; of cosines their own, not that of the sets against them."""
+    """Worst f of each rule: its own, not that of the sets that keep it below a limit."""
     assert solution.judged is not None, "a plan was judged"
     found = list(solution.judged.by_property)
+    for number, f in worst_lookups(made, solution.plan).items():
+        found[number] = f
     if made.loose is not None:
         rules = made.cosines
         worst_of = worst_cosines(made.loose, rules, made.backlog, solution.plan)

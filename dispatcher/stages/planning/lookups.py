@@ -1,0 +1,119 @@
+"""Worst f of the rules whose f is looked up set by set: tables and users' functions.
+
+Plans keep such a rule below its limit by step sets, of which f is 0 or 1; how near a plan
+comes is told by the rule itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from dispatcher.stages.planning.translation import Translation
+from policies.document.policy import Scope
+from policies.encounters import spread
+from policies.levels import LevelRule
+from policies.pairings import ToldLink
+from policies.problem import Pairs
+from policies.relations import value
+from policies.rules import ZERO
+
+Ints = npt.NDArray[np.int64]
+
+
+def worst_lookups(made: Translation, plan: Pairs) -> dict[int, Fraction]:
+    """Highest f of each such rule, over what was shown and what is planned.
+
+    Returns
+    -------
+    dict of int to Fraction
+        By the rule's place in the expansion. Without those that slide a window.
+    """
+    problem, judged = made.problem, made.problem.judged()
+    every = problem.held(plan).union(problem.held(problem.history))
+    found = {}
+    for number, rule in enumerate(made.expansion.rules):
+        if not isinstance(rule, LevelRule | ToldLink) or rule.window is not None:
+            continue
+        of = np.full(len(made.fields), -1, np.int64)
+        for bit, name in enumerate(sorted(rule.fields & set(made.fields))):
+            of[made.fields.index(name)] = bit
+        mine = of[made.kind[every.entry]] >= 0
+        if judged is not None:
+            mine &= judged[number, every.adversary]
+        held = Pairs(every.entry[mine], every.adversary[mine])
+        bits = of[made.kind[held.entry]]
+        if not len(held):
+            found[number] = ZERO
+        elif isinstance(rule, LevelRule):
+            found[number] = _of_units(rule, made, held, bits)
+        else:
+            found[number] = _of_links(rule, made, held, bits)
+    return found
+
+
+def _of_units(rule: LevelRule, made: Translation, held: Pairs, bits: Ints) -> Fraction:
+    record = rule.scope is Scope.RECORD
+    unit = (made.backlog.record if record else made.backlog.subject)[held.entry]
+    _, masks = _masks(held.adversary, unit, bits)
+    scores = (rule.score(dict.fromkeys(n, 1)) for n in _names(rule, np.unique(masks)))
+    return rule.fraction(max(scores, default=0))
+
+
+def _of_links(rule: ToldLink, made: Translation, held: Pairs, bits: Ints) -> Fraction:
+    people = made.backlog.subject[held.entry]
+    whose, masks = _masks(held.adversary, people, bits)
+    twice = _several(held.adversary, people, made.backlog.record[held.entry])
+    masks |= twice << len(rule.fields)
+    pairs = made.backlog.links[rule.relation]
+    met = [
+        _met(whose, masks, mine, other)
+        for mine, other in ((pairs.one, pairs.other), (pairs.other, pairs.one))
+    ]
+    ends = np.unique(np.concatenate(met), axis=0)
+    both = ([_end(rule, mask) for mask in row] for row in ends.tolist())
+    return max((value(rule.reached(one, other)) for one, other in both), default=ZERO)
+
+
+def _masks(hand: Ints, unit: Ints, bits: Ints) -> tuple[Ints, Ints]:
+    """Return the (unit, hand) of which something is held, sorted, and its fields."""
+    whose, place = np.unique(np.column_stack([unit, hand]), axis=0, return_inverse=True)
+    masks = np.zeros(len(whose), np.int64)
+    np.bitwise_or.at(masks, place.reshape(-1), 1 << bits)
+    return whose, masks
+
+
+def _several(hand: Ints, unit: Ints, record: Ints) -> Ints:
+    """1 where several records of a (unit, hand) are held, else 0; sorted by them."""
+    of_record = np.unique(np.column_stack([unit, hand, record]), axis=0)[:, :2]
+    _, count = np.unique(of_record, axis=0, return_counts=True)
+    return (count > 1).astype(np.int64)
+
+
+def _met(whose: Ints, masks: Ints, mine: Ints, other: Ints) -> Ints:
+    """Fields held of an end of each link, and of the other one by the same hand."""
+    start = np.searchsorted(whose[:, 0], mine)
+    count = np.searchsorted(whose[:, 0], mine, side="right") - start
+    at = spread(start, count)
+    span = int(whose.max(initial=0)) + 1
+    key = whose[:, 0] * span + whose[:, 1]
+    wanted = np.repeat(other, count) * span + whose[at, 1]
+    place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
+    theirs = np.where(key[place] == wanted, masks[place], 0)
+    return np.column_stack([masks[at], theirs])
+
+
+def _names(rule: LevelRule | ToldLink, masks: Ints) -> Iterator[list[str]]:
+    names = sorted(rule.fields)
+    for mask in masks.tolist():
+        yield [name for bit, name in enumerate(names) if mask >> bit & 1]
+
+
+def _end(rule: ToldLink, mask: int) -> dict[tuple[int, str], int]:
+    """What is held of one end, spread over two records if there are several."""
+    (names,) = _names(rule, np.array([mask]))
+    several = mask >> len(rule.fields) & 1
+    return {(record, name): 1 for name in names for record in range(1 + several)}
