@@ -108,6 +108,23 @@ def allowed(case, *asks, who="x/1"):
     return [not case.book((who, ask), skip=True).refused for ask in asks]
 
 
+def planned(case, worst=None):
+    """Plan the whole backlog; return the asks of the plan."""
+    stage = Planning(case.store, case.tick, rest=0.0)
+    drafted = stage.draft()
+    assert worst in (None, drafted.summary["worst"]["f"])
+    stage.apply(drafted.plan_id)
+    names = {number: name for name, number in case.entries.items()}
+    accounts = {number: text for text, number in case.accounts.items()}
+    with case.store.read() as tx:
+        rows = tx.rows("SELECT account_id, entries FROM assignment")
+    return [
+        (accounts[account], names[int.from_bytes(raw[i : i + 8], "little")])
+        for account, raw in rows
+        for i in range(0, len(raw), 8)
+    ]
+
+
 def test_the_tables_of_a_folder_are_read_with_the_links(case, tmp_path):
     read = beside(case, policy(POSTERIOR), tmp_path)
     assert len(read.links["kin"]) == 3
@@ -159,22 +176,11 @@ def test_a_plan_is_booked_whole_and_the_evidence_names_the_rule(
     case, tmp_path, install, rules
 ):
     ready(case, rules, tmp_path, budget="average = 0.9")
-    stage = Planning(case.store, case.tick, rest=0.0)
-    drafted = stage.draft()
-    assert drafted.summary["worst"]["f"] == "1/3"  # the rule's own, below its limit
-    stage.apply(drafted.plan_id)
-    names = {number: name for name, number in case.entries.items()}
-    accounts = {number: text for text, number in case.accounts.items()}
     with case.store.read() as tx:
         kept = tx.rows("SELECT property, source FROM rule_table")
-        planned = tx.rows("SELECT account_id, entries FROM assignment")
     source = "kinship.csv" if rules is POSTERIOR else "plugin:mine"
     assert kept == [("siblings", source)]
-    asks = [
-        (accounts[account], names[int.from_bytes(raw[i : i + 8], "little")])
-        for account, raw in planned
-        for i in range(0, len(raw), 8)
-    ]
+    asks = planned(case, worst="1/3")  # the rule's own f, below its limit
     booked = case.book(*asks)
     assert booked.new == len(case.entries) == len(asks)
     bundle = export(case.store, tmp_path / "bundle", clock=case.tick)
@@ -184,6 +190,31 @@ def test_a_plan_is_booked_whole_and_the_evidence_names_the_rule(
     assert told["not_checked"] == ["budget.average", "siblings"]
     assert told["counts"]["links"] == 3
     assert 'NOT CHECKED "siblings"' in verdict.text
+
+
+def test_rules_of_places_over_the_same_links_are_planned_beside_it(case, tmp_path):
+    """Of eve's friend nothing is loaded: to places she has none, to a table she has."""
+    places = """
+[property.met]
+scope = "relation"
+relation = "kin"
+of = ["a", "c"]
+disclosure = { kind = "common", vector = "place", count = "visits" }
+
+[property.alike]
+scope = "relation"
+relation = "kin"
+of = ["c"]
+tau = 0.5
+disclosure = { kind = "cosine", vector = "place", count = "visits" }
+"""
+    ready(case, POSTERIOR + places, tmp_path)
+    case.load(("r7", "bob", 0, "c", "gym", 2), ("r8", "ann", 0, "c", "gym", 1))
+    asks = planned(case)
+    assert case.book(*asks).new == len(case.entries)
+    with case.store.read() as tx:
+        assert differences(tx) == 0
+    assert allowed(case, "r7.c", "r8.c", who="x/4").count(False) >= 1
 
 
 def test_a_mean_is_of_links_that_could_tell_anything(case, tmp_path, install):

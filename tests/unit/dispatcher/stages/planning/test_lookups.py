@@ -1,0 +1,131 @@
+"""How near a plan comes to rules that are looked up: as the rules say, one by one."""
+
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.stages.planning.lookups import worst_lookups
+from policies.document.policy import (
+    Disclosure,
+    Entity,
+    Field,
+    Kind,
+    Policy,
+    Property,
+    Relation,
+    Scope,
+)
+from policies.expand import EntryTable, PeoplePairs, expand
+from policies.levels import closed, subsets
+from policies.pairings import both_ends, either_way, ends_held
+from policies.problem import Plan, Problem
+from policies.relations import value
+from policies.utility import Weights
+
+shares = st.integers(0, 5).map(lambda n: Fraction(n, 5))
+LINKS = [(0, 1), (1, 2), (0, 2), (0, -1), (-1, 2)]
+
+
+@st.composite
+def told(draw, names):
+    sets = subsets(names)
+    size = len(sets) - 1
+    values = draw(st.lists(shares, min_size=size, max_size=size))
+    return closed(dict(zip(sets, [Fraction(0), *values], strict=True)))
+
+
+@st.composite
+def entries(draw):
+    """Records of up to three people: (record, person, field)."""
+    rows = []
+    for record in range(draw(st.integers(1, 5))):
+        person = draw(st.integers(0, 2))
+        names = draw(st.lists(st.sampled_from("abc"), min_size=1, unique=True))
+        rows += [(record, person, name) for name in names]
+    return rows
+
+
+def policy(kind):
+    def rule(name, scope, kind):
+        relation = "kin" if scope is Scope.RELATION else None
+        shape = Disclosure(kind)
+        return Property(
+            name, (("a", "b"),), scope=scope, relation=relation, disclosure=shape
+        )
+
+    rules = (
+        rule("mine", Scope.RECORD, Kind.PLUGIN),
+        rule("whole", Scope.SUBJECT, Kind.PLUGIN),
+        rule("tie", Scope.RELATION, kind),
+    )
+    return Policy(
+        "p",
+        Entity("form", "id", {f: Field(f) for f in "abc"}, "person"),
+        properties={r.name: r for r in rules},
+        relations={"kin": Relation("kin", "kin.csv", ("one", "two"))},
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=entries(),
+    kind=st.sampled_from([Kind.POSTERIOR, Kind.PLUGIN]),
+    links=st.lists(st.sampled_from(LINKS), unique=True),
+    unit=told("ab"),
+    both=told(both_ends("ab")).map(either_way),
+    data=st.data(),
+)
+def test_the_worst_is_what_the_rules_say_one_by_one(
+    rows, kind, links, unit, both, data
+):
+    size = len(rows)
+    levels = {"mine": unit, "whole": unit, "tie": both}
+    record, subject = (np.array([r[i] for r in rows], np.int64) for i in (0, 1))
+    field = np.array(["abc".index(r[2]) for r in rows], np.int64)
+    table = EntryTable(
+        ("a", "b", "c"),
+        record,
+        subject,
+        field.astype(np.int32),
+        np.zeros(size, np.int64),
+    )
+    ends = np.array(links, np.int64).reshape(-1, 2).T
+    pairs = PeoplePairs(np.arange(len(links)), *ends)
+    expansion = expand(policy(kind), table, {"kin": pairs}, levels)
+    trusted = np.zeros((3, 2), np.bool_)
+    trusted[2, 1] = data.draw(st.booleans())
+    held = data.draw(st.sets(st.tuples(st.integers(0, size - 1), st.integers(0, 1))))
+    problem = Problem(
+        sets=expansion.sets,
+        lo=np.zeros(size, np.int64),
+        hi=np.full(size, 2),
+        weights=Weights(np.zeros(size, int), np.ones(size, int), np.ones((2, 1), int)),
+        trusted=trusted,
+        history=Plan.of(pair for pair in held if pair[0] % 2),
+    )
+    made = SimpleNamespace(
+        problem=problem,
+        expansion=expansion,
+        fields=table.fields,
+        kind=field,
+        backlog=SimpleNamespace(record=record, subject=subject, links={"kin": pairs}),
+    )
+    plan = Plan.of(pair for pair in held if not pair[0] % 2)
+    rules = {rule.name: rule for rule in expansion.rules}
+    worst = dict.fromkeys(rules, Fraction(0))
+    for who in (0, 1):
+        mine = [rows[entry] for entry, other in held if other == who]
+        for name, place in (("mine", 0), ("whole", 1)):
+            for one in range(5):
+                counts = {r[2]: 1 for r in mine if r[place] == one}
+                rule = rules[name]
+                worst[name] = max(worst[name], rule.fraction(rule.score(counts)))
+        of = ends_held(((r[1], r[0], r[2]) for r in mine), rules["tie"].fields)
+        for one, other in links if not trusted[2, who] else ():
+            reached = rules["tie"].reached(of.get(one, {}), of.get(other, {}))
+            worst["tie"] = max(worst["tie"], value(reached))
+    found = worst_lookups(made, plan)
+    assert {rule.name: found[i] for i, rule in enumerate(expansion.rules)} == worst
