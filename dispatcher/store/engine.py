@@ -18,6 +18,7 @@ from dispatcher.store.backend import Backend
 from dispatcher.store.faults import locked
 from dispatcher.store.ids import IdBlocks
 from dispatcher.store.journal import Journal
+from dispatcher.store.pool import Pool
 from dispatcher.store.postgres import SCHEMES, PostgresBackend
 from dispatcher.store.settings import make_keys, read_keys, start_sealing
 from dispatcher.store.sql import Value
@@ -32,67 +33,8 @@ Clock = Callable[[], int]
 Entropy = Callable[[int], bytes]
 """So many random bytes, fit for keys."""
 
-IDLE_CONNECTIONS: Final = 8
-"""Connections of each kind that are kept open for the next transaction."""
-
 WAIT_MS: Final = 10_000
 """How long a statement waits for a lock before StoreLocked."""
-
-
-class _Pool:
-    """Idle connections of one kind, last in first out, of this process only."""
-
-    def __init__(self, backend: Backend, *, writes: bool) -> None:
-        self._backend = backend
-        self._writes = writes
-        self._lock = threading.Lock()
-        self._idle: list[Any] = []
-        self._process = os.getpid()
-
-    def begin(self) -> Any:  # noqa: ANN401
-        """Return a connection with a transaction begun on it."""
-        while (connection := self._take()) is not None:
-            try:
-                self._backend.begin(connection, writes=self._writes)
-            except self._backend.driver.Error:
-                if self._backend.usable(connection):
-                    self.give(connection)  # alive: the error is about the store
-                    raise
-                self._discard(connection)  # the server closed it while it was idle
-            else:
-                return connection
-        connection = self._backend.connect(writes=self._writes)
-        try:
-            self._backend.begin(connection, writes=self._writes)
-        except BaseException:
-            self._discard(connection)
-            raise
-        return connection
-
-    def _take(self) -> Any | None:  # noqa: ANN401
-        with self._lock:
-            if self._process != os.getpid():
-                # A child of fork may neither use nor close its parent's connections.
-                self._idle, self._process = [], os.getpid()
-            return self._idle.pop() if self._idle else None
-
-    def give(self, connection: Any) -> None:  # noqa: ANN401
-        """Take a connection back, if it is fit for another transaction."""
-        if self._backend.usable(connection):
-            with self._lock:
-                if len(self._idle) < IDLE_CONNECTIONS:
-                    self._idle.append(connection)
-                    return
-        self._discard(connection)
-
-    def _discard(self, connection: Any) -> None:  # noqa: ANN401
-        with suppress(self._backend.driver.Error):
-            connection.close()
-
-    def close(self) -> None:
-        """Close all idle connections."""
-        while (connection := self._take()) is not None:
-            self._discard(connection)
 
 
 class Store:
@@ -118,8 +60,8 @@ class Store:
         self.path = backend.path
         self._backend = backend
         self._wait = wait_ms / 1000
-        self._readers = _Pool(backend, writes=False)
-        self._writers = _Pool(backend, writes=True)
+        self._readers = Pool(backend, writes=False)
+        self._writers = Pool(backend, writes=True)
         self._turn = Turn() if backend.one_writer else None
         self._ids = IdBlocks(None if backend.one_writer else self._aside)
         self._thread = threading.local()
@@ -253,7 +195,7 @@ class Store:
                 self._turn.release()
 
     @contextmanager
-    def _transaction(self, pool: _Pool) -> Iterator[Tx]:
+    def _transaction(self, pool: Pool) -> Iterator[Tx]:
         errors = self._backend.driver.Error
         try:
             connection = pool.begin()
