@@ -66,6 +66,27 @@ def shares(values: Sequence[float]) -> tuple[list[int], int]:
     return [-int(-read[v] * FULL // 1) for v in values], FULL
 
 
+def proportions(values: Sequence[float]) -> list[int]:
+    """Return integers in exactly the same proportions; only 0 becomes 0.
+
+    Parameters
+    ----------
+    values : sequence of int or float
+        Finite, >= 0; an int counts as it is written, however large.
+
+    Examples
+    --------
+    >>> proportions([0.5, 2, 1e-3])
+    [500, 2000, 1]
+    """
+    read: dict[float, Fraction] = {v: fraction(v) for v in set(values)}
+    scale = lcm(*(f.denominator for f in read.values()))
+    if scale >= FULL:  # of many simple fractions: powers of ten stay within reason
+        read = {v: Fraction(repr(v)) for v in read}
+        scale = lcm(*(f.denominator for f in read.values()))
+    return [int(read[v] * scale) for v in values]
+
+
 def grid(values: npt.ArrayLike, most: int) -> tuple[Ints, Fraction]:
     """Return a table of numbers as integers times one unit.
 

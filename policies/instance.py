@@ -16,7 +16,7 @@ import numpy as np
 from policies.coalitions import Coalitions
 from policies.disclosure import cap_below
 from policies.document.policy import Objective
-from policies.exact import fraction, grid, shares
+from policies.exact import fraction, grid, proportions, shares
 from policies.instance_fields import (
     InvalidInstance,
     choice,
@@ -28,7 +28,7 @@ from policies.instance_fields import (
     table,
 )
 from policies.instance_utility import Loader, with_utility
-from policies.links import Links, Relation
+from policies.links import Counts, Links, Relation
 from policies.meetings import meetings
 from policies.problem import Average, Goal, Pairs, Problem
 from policies.sets import NO_CAP, Ints, InvalidProblem, Measure, SetSystem
@@ -363,8 +363,8 @@ def _linked(
     )
 
 
-def _visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Ints]:
-    """Place of each entry, renumbered, and its count as an integer."""
+def _visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Counts]:
+    """Place of each entry, renumbered, and its count as an integer of any size."""
     where = listed(root.get("loc"), "loc", n)
     for d, item in enumerate(where):
         if isinstance(item, bool) or not isinstance(item, int | str):
@@ -374,11 +374,11 @@ def _visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Ints]:
                 "Write an integer or a string.",
             )
     number_of = {spot: i for i, spot in enumerate(dict.fromkeys(where))}
-    counts = [
-        number(c, f"cnt[{d}]") for d, c in enumerate(listed(root.get("cnt"), "cnt", n))
-    ]
-    steps, _ = grid(np.array(counts, np.float64), 2**24 - 1)
-    return np.array([number_of[spot] for spot in where], np.int64), steps
+    counts = listed(root.get("cnt"), "cnt", n)
+    for d, count in enumerate(counts):
+        number(count, f"cnt[{d}]")
+    place = np.array([number_of[spot] for spot in where], np.int64)
+    return place, np.array(proportions(counts), np.object_)
 
 
 def rows_of(plan: Pairs, n_entries: int) -> list[list[int]]:

@@ -12,15 +12,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from fractions import Fraction
+from functools import cached_property
 from math import isqrt
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from policies.sets import Ints, InvalidProblem, below, column
 
 ROOT: Final = 10**18
 """Roots are rounded up to a multiple of 1 / ROOT."""
+
+ROUGH: Final = 2**24 - 1
+"""Largest of the counts that a search weighs plans by."""
+
+Counts = npt.NDArray[Any]
+"""Integers >= 0: int64 while sums of their products fit it, else Python's (object)."""
 
 
 class Relation(IntEnum):
@@ -41,8 +49,10 @@ class Links:
     Attributes
     ----------
     relation : Relation
-    place, count : int64 array, shape (n entries,)
-        Where each entry was, and how often, >= 0.
+    place : int64 array, shape (n entries,)
+        Where each entry was.
+    count : int64 or object array, shape (n entries,)
+        How often, an integer >= 0 of any size.
     link, entry, side : int64 array, shape (members,)
         Entry ``entry`` belongs to end ``side`` (0 left, 1 right) of ``link``. A place
         is at most once at one end; an entry may be in many links.
@@ -54,7 +64,7 @@ class Links:
 
     relation: Relation
     place: Ints
-    count: Ints
+    count: Counts
     link: Ints = field(default_factory=_none)
     entry: Ints = field(default_factory=_none)
     side: Ints = field(default_factory=_none)
@@ -67,7 +77,7 @@ class Links:
         entry = column("links.entry", self.entry)
         columns = {
             "place": place,
-            "count": column("links.count", self.count, len(place)),
+            "count": _counts(self.count, len(place)),
             "link": column("links.link", self.link, len(entry)),
             "entry": entry,
             "side": column("links.side", self.side, len(entry)),
@@ -75,10 +85,6 @@ class Links:
         below("links.entry", entry, len(place))
         below("links.side", columns["side"], 2)
         below("links.link", columns["link"], self.n_links)
-        if int(columns["count"].max(initial=0)) >= 2**24:
-            raise InvalidProblem(
-                f"links.count holds {int(columns['count'].max())}, expected < 2^24"
-            )
         for name, array in columns.items():
             object.__setattr__(self, name, array)
         keys = np.stack([self.link, self.side, self.place[self.entry]])
@@ -91,6 +97,19 @@ class Links:
                 f"link {link} names place {spot} twice at end {side}, expected once: "
                 "add the counts up"
             )
+
+    @cached_property
+    def rough(self) -> Ints:
+        """Counts up to ``ROUGH`` to search by, shape (n entries,); only 0 becomes 0.
+
+        Those that are larger are scaled down together and rounded up: what they say of
+        a plan is for ordering, the judge counts by ``count``.
+        """
+        top = int(self.count.max(initial=0))
+        if top <= ROUGH:
+            return self.count.astype(np.int64)
+        scaled = [-(-count * ROUGH // top) for count in self.count.tolist()]
+        return np.array(scaled, np.int64)
 
     def select(self, entries: Ints) -> Links:
         """Return the links over these entries alone, renumbered; others hold nothing."""
@@ -125,6 +144,21 @@ class Links:
         _, at, to = np.intersect1d(one, two, assume_unique=True, return_indices=True)
         found = left[at], right[to]
         return self.link[found[0]], self.entry[found[0]], self.entry[found[1]]
+
+
+def _counts(values: npt.ArrayLike, length: int) -> Counts:
+    """Return a read-only vector of counts; raise unless integers >= 0, of that length."""
+    array = np.asarray(values)
+    if array.dtype != np.object_:
+        array = column("links.count", array, length)
+    elif array.shape != (length,) or not all(
+        type(count) is int and count >= 0 for count in array.tolist()
+    ):
+        raise InvalidProblem(f"links.count is not {length} integers >= 0")
+    top = int(array.max(initial=0))
+    array = array.astype(np.int64 if top * top * length < 2**63 else np.object_)
+    array.flags.writeable = False
+    return array
 
 
 @dataclass(frozen=True)
@@ -177,9 +211,9 @@ def alikeness(links: Links, entry: Ints, hand: Ints) -> Iterator[Alike]:
     owner = links.link[row] * width + hand[held]
     count = links.count[links.entry[row]]
     keys, group = np.unique(owner, return_inverse=True)
-    squares = np.zeros((len(keys), 2), np.int64)
+    squares = np.zeros((len(keys), 2), count.dtype)
     np.add.at(squares, (group, links.side[row]), count * count)
-    dots = np.zeros(len(keys), np.int64)
+    dots = np.zeros(len(keys), count.dtype)
     spot = links.place[links.entry[row]]
     order = np.lexsort((links.side[row], spot, group))
     met = (np.diff(group[order]) == 0) & (np.diff(spot[order]) == 0)

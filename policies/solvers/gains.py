@@ -201,7 +201,7 @@ def _tape(
         tape.ROW_AMOUNT: rows.amount,
         tape.ROW_SLOT: rows.slot,
         tape.ROW_MATE: rows.mate,
-        tape.MASS: _blank((n,)) if links is None else links.count,
+        tape.MASS: _blank((n,)) if links is None else links.rough,
         tape.UNIT_START: rows.unit_start,
         tape.UNIT_ENTRY: rows.unit_entry,
         tape.UNIT_AMOUNT: rows.unit_amount,
@@ -311,7 +311,7 @@ class _Rows:
         if links is not None:
             entry = np.concatenate([entry, links.entry])
             unit = np.concatenate([unit, m + links.link])
-            amount = np.concatenate([amount, links.count[links.entry]])
+            amount = np.concatenate([amount, links.rough[links.entry]])
             slot = np.concatenate([slot, 2 * links.link + links.side])
             mate = np.concatenate([mate, _mates(links)])
         order = np.lexsort((unit, entry))

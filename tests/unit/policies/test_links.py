@@ -43,6 +43,35 @@ def test_common_is_one_as_soon_as_a_place_is_shared():
     assert seen([1, 2, 3]) == {}
 
 
+@pytest.mark.parametrize("large", [2**24, 2**53, 2**63, 10**300])
+def test_a_count_of_one_is_seen_beside_any_larger_one(large):
+    """Home (large, 1) and the park (large): f = large / root(2 large^2), not 0 or 1."""
+    made = links(count=np.array([large, large, 1, 0], object))
+    (alike,) = alikeness(made, np.array([0, 1, 2]), np.zeros(3, np.int64))
+    assert (alike.dot, alike.square) == (large, 2 * large**2)
+    assert float(alike.share(Relation.COSINE)) == pytest.approx(0.5**0.5, abs=1e-15)
+    assert made.rough.tolist() == [2**24 - 1, 2**24 - 1, 1, 0]
+    assert meetings(made).n_sets == 1
+
+
+def test_many_large_counts_do_not_overflow():
+    """70,000 places, 2^24 - 1 visits at each by both: f = 1, though 2^48 n > 2^63."""
+    n = 70_000
+    every = np.arange(2 * n)
+    made = Links(
+        Relation.COSINE,
+        place=every % n,
+        count=np.full(2 * n, 2**24 - 1),
+        link=np.zeros(2 * n, np.int64),
+        entry=every,
+        side=every // n,
+        n_links=1,
+    )
+    (alike,) = alikeness(made, every, np.zeros(2 * n, np.int64))
+    assert alike.dot == n * (2**24 - 1) ** 2
+    assert alike.share(Relation.COSINE) == 1
+
+
 def test_limits_are_compared_by_squares():
     """3/5 is not below 3/5."""
     made = links()
@@ -68,7 +97,10 @@ def test_meetings_are_the_pairs_at_common_places():
     ("changes", "told"),
     [
         ({"place": np.array([0, 0, 0, 2])}, "names place 0 twice at end 0"),
-        ({"count": np.array([3, 4, 1, 2**24])}, "expected < 2\\^24"),
+        ({"count": np.array([3, 4, 1, -1])}, "links.count holds -1"),
+        ({"count": np.array([3, 4, 10**30, -1], object)}, "not 4 integers >= 0"),
+        ({"count": np.array([3, 4, 10**30, 0.5], object)}, "not 4 integers >= 0"),
+        ({"count": np.array([3, 4, 10**30], object)}, "not 4 integers >= 0"),
         ({"side": np.array([0, 0, 1, 2])}, "links.side holds 2"),
         ({"entry": np.array([0, 1, 2, 4])}, "links.entry holds 4"),
         ({"n_links": 0}, "links.link holds 0"),
