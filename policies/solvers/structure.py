@@ -9,6 +9,7 @@ import numpy as np
 from policies.document.policy import Objective
 from policies.problem import Plan, Problem
 from policies.sets import Measure
+from policies.solvers.border import priced
 from policies.solvers.cpsat import CpSat
 from policies.solvers.kernels_numba import FROM
 from policies.solvers.loads import plain
@@ -53,7 +54,8 @@ def swift(problem: Problem) -> bool:
     Plain Python beside HiGHS only holds it up.
     """
     size = len(problem.sets.entry) * problem.n_adversaries
-    return size >= FROM or budgeted(problem) or shape(problem) == "links"
+    alone = budgeted(problem) or shape(problem) == "links"
+    return size >= FROM or alone or priced(problem) is not None
 
 
 def small_sets(problem: Problem) -> bool:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from policies.problem import Goal
 from policies.sets import NO_CAP, Measure
 from policies.solvers import Limits, Verdict
+from policies.solvers.cones import tangent_bound
 from policies.solvers.loads import loads
-from policies.solvers.socp_rounding import SocpRounding, tangent_bound
+from policies.solvers.socp_rounding import SocpRounding
 from tests.unit.policies.tiny import Made, Tiny, pairs_of, priced, uncapped
 
 
