@@ -7,6 +7,7 @@ from pathlib import Path
 from dispatcher.errors import NeedsMigration
 from dispatcher.store import migrations, schema
 from dispatcher.store.backend import Backend
+from dispatcher.store.checks import missing_guards
 from dispatcher.store.engine import Entropy, Store, make_backend
 from dispatcher.store.settings import key_names, make_keys
 
@@ -101,15 +102,16 @@ def check(location: str | Path, *, password_allowed: bool = False) -> None:
     Raises
     ------
     NoStore, NeedsMigration
-        There is no schema, it has another version, a key is missing, or a table is
-        not as the model has it (somebody changed it by hand).
+        There is no schema, it has another version, a key is missing, or a table or a
+        trigger is not as this program makes it (somebody changed it by hand).
     """
     backend = make_backend(location, password_allowed=password_allowed)
     before = _state(backend)
     schema.check_version(before.found, before.place)
     with Store(backend) as store, store.read() as tx:
         schema.check_keys(key_names(tx))
-    found = migrations.differences(backend)
+        found = [f"no trigger {name} at work" for name in missing_guards(tx)]
+    found += migrations.differences(backend)
     if found:
         raise NeedsMigration(
             f"the store's tables differ from the model in {len(found)} places",

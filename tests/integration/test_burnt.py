@@ -212,6 +212,16 @@ def test_burnt_fields_are_listed_and_given_more(house):
     assert house("audit", "verify", "evidence").code == 0
 
 
+def test_a_field_of_an_erased_record_is_given_nothing(house, tmp_path):
+    from dispatcher.store import open_store
+
+    with open_store(tmp_path / "dispatcher.db") as store, store.write() as tx:
+        tx.execute("UPDATE record SET erased_at = 9")
+    refused = house("fields", "unburn", "r1.a", "--reason", "came back")
+    assert refused.code == 1
+    assert "r1.a is of a record that was erased" in refused.err
+
+
 def test_refused_answers_stay_until_they_are_dismissed(house):
     listed = house("answers", "list", "--refused")
     assert [line.split("\t")[0] for line in listed.out.splitlines()] == ["8", "7"]

@@ -66,6 +66,21 @@ def test_a_summary_that_was_written_past_the_gate_fails(place, doctor):
     assert "the gate's summary differs from the ledger in" in done.out
 
 
+def test_a_ledger_that_nothing_guards_from_changes_fails(place, doctor):
+    change(place, "DROP TRIGGER ledger_line_no_update")
+    change(place, "DROP TRIGGER money_line_no_delete")
+    seen = doctor(code=1)
+    assert "no ledger_line_no_update, money_line_no_delete" in seen.out
+
+
+def test_a_list_of_erasures_with_a_broken_line_fails(place, doctor):
+    (place / "erasures.jsonl").write_text("canary-person\n{}\n")
+    (place / "erasures.jsonl").chmod(0o600)
+    seen = doctor(code=1)
+    assert "the list of erasures can not be read (E003)" in seen.out
+    assert "canary" not in seen.out
+
+
 def test_a_head_that_is_no_lines_hash_fails(place, doctor):
     change(place, "UPDATE chain SET head = ? WHERE id <> 0", "f" * 64)
     done = doctor("--only", "ledger", code=1)

@@ -110,6 +110,37 @@ def test_a_table_changed_by_hand_is_found(
         upgrades.check(store_url)
 
 
+@pytest.mark.parametrize(
+    ("own", "statement", "name"),
+    [
+        (
+            "sqlite_path",
+            "DROP TRIGGER ledger_line_no_delete",
+            "ledger_line_no_delete",
+        ),
+        (
+            "postgres_own_url",
+            "ALTER TABLE ledger_line DISABLE TRIGGER ledger_line_no_change",
+            "ledger_line_no_change",
+        ),
+        (
+            "postgres_own_url",
+            "DROP TRIGGER money_line_no_truncate ON money_line",
+            "money_line_no_truncate",
+        ),
+    ],
+)
+def test_a_ledger_that_nothing_guards_any_more_is_found(
+    own: str, statement: str, name: str, request: pytest.FixtureRequest
+) -> None:
+    store_url = str(request.getfixturevalue(own))
+    with open_store(store_url) as store, store.write() as tx:
+        tx.execute(statement)
+    with pytest.raises(NeedsMigration, match="in 1 places") as refused:
+        upgrades.check(store_url)
+    assert f"no trigger {name} at work" in refused.value.why
+
+
 def test_migrations_are_one_line_and_end_at_the_head() -> None:
     scripts = ScriptDirectory.from_config(migrations.configuration())
     steps = list(scripts.walk_revisions())[::-1]

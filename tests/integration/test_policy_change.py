@@ -63,6 +63,12 @@ def show(tmp_path, *asks):
         )
 
 
+def test_a_store_without_a_policy_lists_none(run):
+    assert run("init").code == 0
+    assert json.loads(run("--json", "policy", "list").out)["versions"] == []
+    assert run("policy", "list").code == 0
+
+
 def test_diff_tells_what_a_file_says_otherwise(house):
     done = house("policy", "diff", "strict.toml")
     assert done.code == 0

@@ -167,6 +167,7 @@ def _all(context: CliContext) -> Findings:
             for look in (_store, _ledger, _queue, _clock):
                 yield from _watched(look, store)
             yield from _watched(doctor_files.shipped, context, store)
+            yield from _watched(doctor_files.erased, context)
             yield from _watched(doctor_files.room, context, store)
             yield from _watched(_connectors, context, store)
     except DispatcherError as error:
@@ -196,6 +197,7 @@ def _store(store: Store) -> Findings:
     with store.read() as tx:
         bad = checks.integrity(tx)
         head = schema.version(tx)
+        unguarded = checks.missing_guards(tx)
     if bad:
         yield Finding(
             Part.STORE,
@@ -209,6 +211,14 @@ def _store(store: Store) -> Findings:
             Part.STORE, Word.OK, f"store opens ({store.dialect}), integrity ok"
         )
     yield Finding(Part.STORE, Word.OK, f"migrations at head ({head})")
+    if unguarded:
+        yield Finding(
+            Part.STORE,
+            Word.FAIL,
+            f"nothing refuses changes of the ledger: no {', '.join(unguarded)}",
+            "somebody dropped triggers, or copied the tables without them",
+            "stop the daemon, dispatcher ledger verify, then restore a backup",
+        )
 
 
 def _ledger(store: Store) -> Findings:

@@ -91,6 +91,18 @@ def shipped(context: CliContext, store: Store) -> Findings:
     )
 
 
+def erased(context: CliContext) -> Findings:
+    """The list of what must stay erased can be read: ``up`` and ``restore`` need it."""
+    from dispatcher.custody import erasures
+
+    try:
+        erasures.read(context.directory / erasures.NAME)
+    except DispatcherError as error:
+        text = f"the list of erasures can not be read ({error.code})"
+        told = _one_line(f"{error.what}. {error.why}")
+        yield Finding(Part.STORE, Word.FAIL, text, fix=error.fix, private=told)
+
+
 def _ship(context: CliContext) -> None:
     with context.open_store() as store:
         store.settle(afresh=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import Usage
+from dispatcher.errors import NotFound, Usage
 from dispatcher.surfaces.cli import rehearsal
 from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
 from dispatcher.surfaces.cli.record_list import State
@@ -161,7 +161,16 @@ def _grant(
 
     now = wall_clock()
     if fields:
-        found = gate.shown(tx, [find_entry(store, tx, text) for text in fields])
+        named = {find_entry(store, tx, text): text for text in fields}
+        found = gate.shown(tx, list(named))
+        for one in found:
+            named.pop(one.entry_id)
+        if named:
+            raise NotFound(
+                f"{next(iter(named.values()))} is of a record that was erased",
+                why="nothing of it is left to be shown; nothing was granted",
+                fix="leave it out",
+            )
     else:
         found = gate.burnt(tx)
     for one in found:

@@ -187,7 +187,7 @@ def list_versions(ctx: typer.Context) -> None:
     context: CliContext = ctx.obj
     with context.open_store() as store, store.read() as tx:
         found = rows.versions(tx)
-    ends = [row.applied_at for row in found[1:]]
+    ends = [*(row.applied_at for row in found[1:]), None]
     listed = [
         {
             "version": row.version,
@@ -198,7 +198,7 @@ def list_versions(ctx: typer.Context) -> None:
             "accepted_past": row.accepted,
             "reason": row.reason,
         }
-        for row, end in zip(found, [*ends, None], strict=True)
+        for row, end in zip(found, ends, strict=False)
     ]
     header = ("version", "from", "until", "sha256", "accepted past", "reason")
     context.show(
