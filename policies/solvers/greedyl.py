@@ -8,7 +8,7 @@ local search for utility until nothing improves.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from policies.solvers.role import Limits, Solution, Verdict
 from policies.solvers.sides import Sides
 
 _VISITS = 100_000  # members looked at by ejections for each unit of work
+_ENOUGH = (
+    10  # work for ejections, and as much again for each short entry: no more helps
+)
 _STEP = 300  # what an ejection costs besides, in visits
 _PASSES = 8  # local search ends here even while it still improves
 
@@ -163,7 +166,7 @@ def build(
     if not short or not repair:
         return set(short)
     short = _again(hands, rank, order, short)
-    return eject(hands, rank, short, int(limits.work * _VISITS), limits.deadline())
+    return eject(hands, rank, short, looked_at(limits, short), limits.deadline())
 
 
 def _again(
@@ -190,6 +193,11 @@ def _fill(hands: Hands, rank: Ranking, entry: int, copies: int) -> bool:
         hands.give(entry, adversary)
         missing -= 1
     return missing <= 0
+
+
+def looked_at(limits: Limits, short: Sequence[int]) -> int:
+    """Return the visits of ejections: a number, even where work has no limit."""
+    return int(min(limits.work, _ENOUGH + len(short)) * _VISITS)
 
 
 def eject(

@@ -16,14 +16,13 @@ import numpy as np
 from policies.problem import Plan, Problem
 from policies.sets import Ints
 from policies.solvers.gains import Gains
-from policies.solvers.greedyl import Ranking, eject
+from policies.solvers.greedyl import Ranking, eject, looked_at
 from policies.solvers.hands import Hands
 from policies.solvers.role import Limits, Solution, answer
 from policies.solvers.tape import DEGREE, WORTH
 
 _LOOKS = 2_000_000  # member rows looked at for each unit of work
 _PACE = 60_000  # member rows between two looks at the clock
-_VISITS = 100_000  # members looked at by ejections for each unit of work
 _REPAIRS = 6  # times that ejections start afresh: ties can turn them in circles
 _LARGEST = 2**27  # numbers on the board above which a problem is refused
 
@@ -108,7 +107,7 @@ def repair(
         return plan
     degree = np.bincount(plan.entry, minlength=problem.n_entries)
     short = np.flatnonzero(degree < problem.lo).tolist()
-    visits, over = int(limits.work * _VISITS / _REPAIRS), limits.deadline()
+    visits, over = looked_at(limits, short) // _REPAIRS, limits.deadline()
     for _ in range(_REPAIRS):
         hands = Hands(problem)
         for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
@@ -140,6 +139,16 @@ def finish(
             tried = (*tried, "ejection chains")
     made = answer(problem, plan, tried=tried)
     return with_end(made, meter)
+
+
+def improved(
+    problem: Problem, plan: Plan, rng: np.random.Generator, limits: Limits
+) -> Solution:
+    """Climb from a plan to a local optimum."""
+    gains, meter = Gains(problem), Meter(limits)
+    gains.load(plan)
+    climb(gains, rng, meter)
+    return finish(gains, gains.plan(), rng, meter, ("local search",))
 
 
 def with_end(made: Solution, meter: Meter) -> Solution:
