@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from dispatcher.model import LIVE_TASK_STATES
+from dispatcher.store.handing import add_outbox
 from dispatcher.store.transaction import Tx
 
 HOUR: Final = 3_600_000_000
@@ -120,21 +121,10 @@ def without_offer(
 def add_offers(tx: Tx, accounts: Sequence[tuple[int, str]], now: int) -> None:
     """Tell accounts that there is work; no content, no exposure."""
     first = tx.reserve("outbox", len(accounts))
-    tx.insert_many(
-        "outbox",
-        [
-            "id",
-            "connector",
-            "account_id",
-            "kind",
-            "state",
-            "due",
-            "attempts",
-            "epoch",
-            "created_at",
-        ],
+    add_outbox(
+        tx,
         (
-            (first + i, connector, account_id, "offer", "ready", now, 0, 0, now)
+            (first + i, connector, account_id, "offer", now, now)
             for i, (account_id, connector) in enumerate(accounts)
         ),
     )
