@@ -53,6 +53,25 @@ of = ["a", "b"]
 """
 
 
+def set_up_one_record(directory, call):
+    """Make a store of one record, a policy in force and one worker, by commands.
+
+    ``call`` takes a command's words, and returns its status, output and errors.
+    """
+    (directory / "records.csv").write_text(
+        "id,person,when,a,b,c,d\nr1,pat,2026-01-01,Canary,x,y,z\n"
+    )
+    assert call("init")[0] == 0
+    (directory / "policy.toml").write_bytes(policy(PAIR))
+    for words in (
+        ("policy", "apply", "--yes"),
+        ("workers", "add", "folder/ann"),
+        ("records", "load", "records.csv"),
+    ):
+        code, _, err = call(*words)
+        assert code == 0, err
+
+
 @dataclass
 class Case:
     """A store under test; every write is a transaction of its own."""

@@ -9,7 +9,7 @@ import pytest
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.start import main
-from tests.integration.ledger_cases import PAIR, policy
+from tests.integration.ledger_cases import set_up_one_record
 
 
 @pytest.fixture
@@ -25,18 +25,7 @@ def run(tmp_path, monkeypatch, capsys):
         assert "Canary" not in out + err
         return code, out, err
 
-    (tmp_path / "records.csv").write_text(
-        "id,person,when,a,b,c,d\nr1,pat,2026-01-01,Canary,x,y,z\n"
-    )
-    assert call("init")[0] == 0
-    (tmp_path / "policy.toml").write_bytes(policy(PAIR))
-    for words in (
-        ("policy", "apply", "--yes"),
-        ("workers", "add", "folder/ann"),
-        ("records", "load", "records.csv"),
-    ):
-        code, _, err = call(*words)
-        assert code == 0, err
+    set_up_one_record(tmp_path, call)
     return call
 
 

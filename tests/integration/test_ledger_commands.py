@@ -14,7 +14,7 @@ from dispatcher.ledger.seals import seal
 from dispatcher.ledger.shipping import attach, checking, store_id
 from dispatcher.ledger.shipping.anchors import anchor, anchored
 from dispatcher.surfaces.cli.start import main
-from tests.integration.ledger_cases import PAIR, Case, policy
+from tests.integration.ledger_cases import PAIR, Case, policy, set_up_one_record
 
 
 @pytest.fixture
@@ -229,18 +229,7 @@ def run(tmp_path, monkeypatch, capsys):
         told = capsys.readouterr()
         return code, told.out, told.err
 
-    (tmp_path / "records.csv").write_text(
-        "id,person,when,a,b,c,d\nr1,pat,2026-01-01,Canary,x,y,z\n"
-    )
-    assert call("init")[0] == 0
-    (tmp_path / "policy.toml").write_bytes(policy(PAIR))
-    for words in (
-        ("policy", "apply", "--yes"),
-        ("workers", "add", "folder/ann"),
-        ("records", "load", "records.csv"),
-    ):
-        code, _, err = call(*words)
-        assert code == 0, err
+    set_up_one_record(tmp_path, call)
     with CliContext().open_store() as store, store.write() as tx:
         account = tx.value("SELECT id FROM account")
         entry = tx.value("SELECT min(id) FROM entry")

@@ -118,8 +118,8 @@ def test_what_a_person_approved_at_prolific_is_paid_there_and_booked(house, serv
     assert server.paid == []  # not by us
 
 
-def test_an_answer_that_is_lost_pays_a_bonus_once(house, server, clock):
-    """Prolific pays minutes later, and once more for every call."""
+def rewarded(house, server):
+    """Let ann hand one field in and have her reward; its bonus is due."""
     house.budget(bonus=12)
     ann = planned(house)
     house.offer()
@@ -128,6 +128,11 @@ def test_an_answer_that_is_lost_pays_a_bonus_once(house, server, clock):
     server.hand_in(session)
     house.collect()
     house.settle()
+
+
+def test_an_answer_that_is_lost_pays_a_bonus_once(house, server, clock):
+    """Prolific pays minutes later, and once more for every call."""
+    rewarded(house, server)
     server.slow = True
     respond = server.receiver.respond
     server.receiver.respond = lambda request: (
@@ -149,14 +154,7 @@ def test_an_answer_that_is_lost_pays_a_bonus_once(house, server, clock):
 
 
 def test_an_empty_workspace_pays_when_there_is_money(house, server, clock):
-    house.budget(bonus=12)
-    ann = planned(house)
-    house.offer()
-    session = house.take()
-    house.work(ann)
-    server.hand_in(session)
-    house.collect()
-    house.settle()
+    rewarded(house, server)
     server.balance = 0
     house.settle()
     server.balance = 100

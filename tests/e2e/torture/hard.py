@@ -55,6 +55,17 @@ def come_to_end(scene: Scene, people: Process, up: Process) -> Findings:
     return found
 
 
+def end_with_another(scene: Scene, people: Process) -> Findings:
+    """Start a daemon where the last one has ended, and come to the end with it."""
+    again = start_up(scene)
+    try:
+        again.wait_to_lead()
+        return come_to_end(scene, people, again)
+    finally:
+        if again.alive():
+            again.kill()
+
+
 def logged(scene: Scene, word: str, name: str = "up") -> list[str]:
     """Lines of a log that hold a word."""
     text = (scene.logs / f"{name}.log").read_text(encoding="utf-8")
@@ -149,13 +160,7 @@ def frozen_past_the_lease(scene: Scene) -> Findings:
             thaw(second)
             second.end()
         thaw(people)
-        again = start_up(scene)
-        try:
-            again.wait_to_lead()
-            return come_to_end(scene, people, again)
-        finally:
-            if again.alive():
-                again.kill()
+        return end_with_another(scene, people)
 
 
 def writes_refused(scene: Scene) -> Findings:
@@ -223,10 +228,4 @@ def read_only(scene: Scene) -> Findings:
                 path.chmod(stat.S_IRUSR | stat.S_IWUSR)
         for wave in scene.waves[1:]:
             scene.load(wave)
-        again = start_up(scene)
-        try:
-            again.wait_to_lead()
-            return come_to_end(scene, people, again)
-        finally:
-            if again.alive():
-                again.kill()
+        return end_with_another(scene, people)
