@@ -10,6 +10,7 @@ from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.collecting import Collecting
 from dispatcher.stages.paying import PayingStage
+from dispatcher.stages.reconciling import Drift, Mending, Reconciling
 from dispatcher.stages.sending import Sending, Terms
 from dispatcher.stages.serving import Given, Present, expire
 from dispatcher.store import lease
@@ -148,3 +149,31 @@ class PayingHouse(House):
                 )
             )
         assert last == self.payments()
+
+
+def many(house: PayingHouse, count: int, first: int = 1) -> list[int]:
+    """Load so many records with one field each; the fields."""
+    return [house.record(n, age="36")["age"] for n in range(first, first + count)]
+
+
+def planned(house: PayingHouse, connector: str = "paying", fields: int = 4):
+    """Give ann some fields to do."""
+    ann = house.account("ann", connector)
+    house.plan((ann, many(house, fields)))
+    return ann
+
+
+def submitted(house: PayingHouse, **set_: int) -> PayingMarket:
+    """Let ann hand in a piece of work of two fields; its market."""
+    house.budget(**{"bonus": 12} | set_)
+    ann = planned(house)
+    house.offer()
+    house.work(ann, 2)
+    house.hand_in("ann")
+    return PayingMarket(house.outside)
+
+
+def reconcile(house: PayingHouse) -> Drift:
+    """Hold the market to what the store knows, and mend."""
+    stage = Reconciling(house.store, house.connectors, house.clock)
+    return stage.reconcile("paying", Mending(mend=True))

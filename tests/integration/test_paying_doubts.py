@@ -26,8 +26,7 @@ from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
 from dispatcher.store import pieces
 from tests.contract.paying_market import MANIFEST, PayingMarket
-from tests.integration.paying_house import PayingHouse
-from tests.integration.test_paying import planned, submitted
+from tests.integration.paying_house import PayingHouse, planned, submitted
 
 
 @pytest.fixture
