@@ -13,18 +13,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from policies.coalitions import Coalitions
 from policies.disclosure import cap_below
 from policies.document.policy import Objective
 from policies.exact import fraction, grid, proportions, shares
+from policies.instance_adversaries import capacity, coalitions, history, prices
 from policies.instance_fields import (
     InvalidInstance,
     choice,
     indices,
     integer,
+    keyed,
     listed,
     mapped,
+    named,
     number,
+    optional,
+    sized,
     table,
 )
 from policies.instance_utility import Loader, with_utility
@@ -42,9 +46,15 @@ MEASURES: Final = {
     "quadratic": Measure.QUADRATIC,
 }
 RELATIONS: Final = {"cosine": Relation.COSINE, "common": Relation.COMMON}
-DEAREST: Final = 2**31
-"""Highest price of withholding an entry."""
 ASKED: Final = ("tradeoff", "discbudget", "zero_step", "zero_cosine")
+KEYS: Final = (
+    *("schema", "name", "description", "user", "reference"),
+    *("n_entries", "n_adversaries", "t", "weights", "utility_norm", "utility"),
+    *("properties", "loc", "cnt", "disclosure", "problem", "lambda", "tau"),
+    *("capacities", "prior", "history_only_entries", "coalition_groups", "any_m"),
+    "withhold",
+)
+PROPERTY_KEYS: Final = ("entries", "a", "classes", "left", "right")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +94,10 @@ def read_instance(document: object, load: Loader | None = None) -> Instance:
     """
     root = mapped(document, "the document")
     choice(root.get("schema"), "schema", (SCHEMA,))
-    n = integer(root.get("n_entries"), "n_entries", 0)
-    k = integer(root.get("n_adversaries"), "n_adversaries", 1)
-    t = integer(root.get("t"), "t", 1)
+    keyed(root, "the document", KEYS)
+    n, k, t = _sizes(root)
     how = mapped(root.get("disclosure"), "disclosure")
+    keyed(how, "disclosure", ("kind", "aggregation"))
     kind = choice(how.get("kind"), "disclosure.kind", (*MEASURES, *RELATIONS))
     average = (
         choice(how.get("aggregation"), "disclosure.aggregation", ("worst", "average"))
@@ -98,17 +108,19 @@ def read_instance(document: object, load: Loader | None = None) -> Instance:
     given = listed(root.get("properties"), "properties")
     lambda_ = fraction(number(root.get("lambda", 1.0), "lambda"))
     tau = fraction(number(root.get("tau", 0.0), "tau", -1e18))
+    title = _title(root)
     lo = np.ones(n, np.int64)
-    lo[indices(root.get("history_only_entries") or [], "history_only_entries", n)] = 0
+    closed = optional(root, "history_only_entries")
+    lo[indices(closed, "history_only_entries", n)] = 0
     base = {
         "lo": lo,
         "hi": lo * min(t, k),
         "weights": _weights(root, n, k, lo * min(t, k)),
-        "capacity": _capacity(root, k),
-        "history": _history(root, n, k),
-        "coalitions": _coalitions(root, k),
+        "capacity": capacity(root, k),
+        "history": history(root, n, k),
+        "coalitions": coalitions(root, k),
         "strict_history": True,
-        "prices": _prices(root, n),
+        "prices": prices(root, n),
     }
     ask = _Ask(asked, average, lambda_, tau, max(1, len(given)))
     try:
@@ -121,9 +133,22 @@ def read_instance(document: object, load: Loader | None = None) -> Instance:
         raise InvalidInstance(
             str(error), "the document", "Correct the field that is named."
         ) from error
-    name = root.get("name")
-    title = name if isinstance(name, str) else ""
     return Instance(problem, title, kind, asked, notes)
+
+
+def _sizes(root: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Entries, adversaries, and copies of an entry at most."""
+    mend = "Write how many {} there are, at least {}."
+    n = integer(root.get("n_entries"), "n_entries", 0, mend=mend.format("entries", 0))
+    k = integer(
+        root.get("n_adversaries"),
+        "n_adversaries",
+        1,
+        mend=mend.format("adversaries", 1),
+    )
+    sized(n, k, "n_adversaries")
+    mend = "Write to how many adversaries an entry may go, at least 1."
+    return n, k, integer(root.get("t"), "t", 1, mend=mend)
 
 
 @dataclass(frozen=True)
@@ -167,6 +192,16 @@ class _Ask:
         return NO_CAP
 
 
+def _title(root: Mapping[str, Any]) -> str:
+    """Return the name of the file, empty without one."""
+    name = root.get("name", "")
+    if not isinstance(name, str):
+        raise InvalidInstance(
+            f"found {named(name)}, expected a string", "name", "Write a name in quotes."
+        )
+    return name
+
+
 def _check_asked(kind: str, asked: str) -> None:
     """Raise where the function and the question do not go together."""
     fit = {
@@ -199,56 +234,6 @@ def _weights(root: Mapping[str, Any], n: int, k: int, hi: Ints) -> Weights:
             "Write the sum of each entry's t best weights, or 1.",
         )
     return replace(weights, unit=unit / fraction(value))
-
-
-def _prices(root: Mapping[str, Any], n: int) -> Ints | None:
-    """Return what it costs to withhold each entry; null: it may not be."""
-    given = root.get("withhold")
-    if given is None:
-        return None
-    rows = listed(given, "withhold", n)
-    return np.array(
-        [
-            0 if row is None else integer(row, f"withhold[{d}]", 1, DEAREST)
-            for d, row in enumerate(rows)
-        ],
-        np.int64,
-    )
-
-
-def _capacity(root: Mapping[str, Any], k: int) -> Ints | None:
-    given = root.get("capacities")
-    if given is None:
-        return None
-    rows = listed(given, "capacities", k)
-    return np.array(
-        [
-            NO_CAP if c is None else integer(c, f"capacities[{a}]", 0)
-            for a, c in enumerate(rows)
-        ],
-        np.int64,
-    )
-
-
-def _history(root: Mapping[str, Any], n: int, k: int) -> Pairs:
-    pairs = []
-    for i, pair in enumerate(listed(root.get("prior") or [], "prior")):
-        where = f"prior[{i}]"
-        d, a = listed(pair, where, 2)
-        d = integer(d, f"{where}[0]", 0, n - 1)
-        pairs.append((d, integer(a, f"{where}[1]", 0, k - 1)))
-    return Pairs.of(pairs)
-
-
-def _coalitions(root: Mapping[str, Any], k: int) -> Coalitions:
-    groups = listed(root.get("coalition_groups") or [], "coalition_groups")
-    read = tuple(
-        tuple(indices(group, f"coalition_groups[{i}]", k))
-        for i, group in enumerate(groups)
-    )
-    any_m = root.get("any_m")
-    m = 1 if any_m is None else integer(any_m, "any_m", 1)
-    return Coalitions(read, max(1, min(m, k)))
 
 
 def _measured(
@@ -285,6 +270,7 @@ class _Row:
 
 def _property(given: object, where: str, n: int, measure: Measure) -> _Row:
     one = mapped(given, where)
+    keyed(one, where, PROPERTY_KEYS)
     if "classes" in one:
         return _classes(one["classes"], f"{where}.classes", n, measure)
     entries = indices(one.get("entries"), f"{where}.entries", n)
@@ -339,9 +325,10 @@ def _linked(
     entry: list[int] = []
     side: list[int] = []
     for i, p in enumerate(given):
+        one = mapped(p, f"properties[{i}]")
+        keyed(one, f"properties[{i}]", PROPERTY_KEYS)
         for end, word in enumerate(("left", "right")):
-            where = f"properties[{i}].{word}"
-            found = indices(mapped(p, f"properties[{i}]").get(word), where, n)
+            found = indices(one.get(word), f"properties[{i}].{word}", n)
             link += [i] * len(found)
             entry += found
             side += [end] * len(found)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,11 @@ Floats = npt.NDArray[np.float64]
 
 LARGEST: Final = 10**9
 """Largest index or size that is read."""
+
+MOST_PAIRS: Final = 10**7
+"""Pairs of entry and adversary that an instance has at most, at up to 200 bytes each."""
+
+_INDEX: Final = "Indices count from 0; check the sizes n_entries and n_adversaries."
 
 
 class InvalidInstance(ValueError):
@@ -52,8 +58,10 @@ def named(value: object) -> str:
             return "an object"
 
 
-def integer(value: object, where: str, low: int, high: int = LARGEST) -> int:
-    """Return an integer from low to high."""
+def integer(
+    value: object, where: str, low: int, high: int = LARGEST, mend: str = _INDEX
+) -> int:
+    """Return an integer from low to high; ``mend`` says what to write instead."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInstance(
             f"found {named(value)}, expected an integer", where, "Write a whole number."
@@ -63,9 +71,19 @@ def integer(value: object, where: str, low: int, high: int = LARGEST) -> int:
             f"{value if abs(value) < 10**12 else 'the number'} is out of range, "
             f"expected {low} to {high}",
             where,
-            "Indices count from 0; check the sizes n_entries and n_adversaries.",
+            mend,
         )
     return value
+
+
+def sized(n: int, k: int, where: str) -> None:
+    """Refuse an instance of more pairs than fit memory, before anything of it is made."""
+    if max(n, 1) * k > MOST_PAIRS:
+        raise InvalidInstance(
+            f"{n} entries for {k} adversaries, expected at most {MOST_PAIRS} pairs",
+            where,
+            "Name fewer adversaries, or solve parts that share no property one by one.",
+        )
 
 
 def number(
@@ -91,7 +109,9 @@ def number(
         raise InvalidInstance(
             f"{real!r} is out of range, expected {limit}",
             where,
-            "Negative weights and shares have no meaning here.",
+            "Negative numbers have no meaning here."
+            if real < low == 0
+            else "Write a number of this range.",
         )
     return real
 
@@ -118,6 +138,32 @@ def mapped(value: object, where: str) -> Mapping[str, Any]:
             f"found {named(value)}, expected an object", where, "Write a JSON object."
         )
     return value
+
+
+def optional(root: Mapping[str, Any], key: str) -> list[Any]:
+    """Return the list of a field that may be null or left out."""
+    given = root.get(key)
+    return [] if given is None else listed(given, key)
+
+
+def near(name: str, known: Collection[str], alike: float = 0.6) -> str | None:
+    """Return the known name that a mistyped one is most like, if there is any."""
+    found = get_close_matches(name[:80], sorted(known), 1, alike)
+    return found[0] if found else None
+
+
+def keyed(given: Mapping[str, Any], where: str, known: Collection[str]) -> None:
+    """Refuse an object that has a key which nothing would read."""
+    for key in given:
+        if key not in known:
+            close = near(key, known)
+            raise InvalidInstance(
+                f"the key {key[:40]!r} is unknown",
+                where,
+                f"Write {close} if that is meant, else take it out."
+                if close
+                else f"Take it out; known are: {', '.join(known)}.",
+            )
 
 
 def choice(value: object, where: str, known: tuple[str, ...]) -> str:

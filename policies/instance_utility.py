@@ -25,6 +25,7 @@ from policies.instance_fields import (
     InvalidInstance,
     choice,
     indices,
+    keyed,
     listed,
     mapped,
     named,
@@ -42,6 +43,7 @@ from policies.utility_functions import (
 )
 
 KINDS = ("concave", "coverage", "facility", "plugin")
+KEYS = ("kind", "scale", "curve", "cap", "touches", "topics", "serves", "name")
 
 Loader = Callable[[str], UserUtility]
 """From the name of a user's utility to it; raises where there is none."""
@@ -75,6 +77,7 @@ def with_utility(
         return problem, ()
     given = mapped(root["utility"], "utility")
     kind = choice(given.get("kind"), "utility.kind", KINDS)
+    keyed(given, "utility", KEYS)
     n, k = problem.n_entries, problem.n_adversaries
     scale = [Fraction(1)] * k
     if given.get("scale") is not None:

@@ -170,6 +170,29 @@ def test_check_ins_are_added_up_and_friends_become_links():
     assert verdict(checkins(CHECKINS, friends, 1)) is Verdict.INFEASIBLE
 
 
+def test_more_lines_than_declared_and_how_a_graph_was_made_are_read():
+    """Both ways round, as many DIMACS files do; d, v and x are no edges."""
+    text = "c\nd 2\nv 1 2\nx 3 4\np col 2 1\ne 1 2\ne 2 1\n"
+    assert colouring(text, 2)["properties"] == [{"entries": [0, 1]}]
+
+
+def test_a_place_with_no_visits_discloses_nothing_and_columns_beside_are_left_out():
+    """bob was at home never; a country is no count."""
+    visits = "user,location,count,country\nann,home,2,x\nbob,home,0,x\n"
+    document = checkins(visits, "a,b\nann,bob\n", 1)
+    assert document["cnt"] == [2, 0]
+    assert verdict(document) is Verdict.SOLVED
+
+
+@pytest.mark.parametrize("reader", [colouring, hypergraph])
+def test_an_instance_past_memory_is_refused_before_it_is_made(reader):
+    """Two vertices for 10^9 adversaries: at once, with what to do."""
+    text = {colouring: "p edge 2 1\ne 1 2\n", hypergraph: "1 2\n1 2\n"}[reader]
+    with pytest.raises(InvalidInstance, match="at most 10000000 pairs") as told:
+        reader(text, 10**9)
+    assert "fewer adversaries" in told.value.mend
+
+
 @pytest.mark.parametrize(
     ("reader", "text", "where"),
     [
@@ -179,6 +202,17 @@ def test_check_ins_are_added_up_and_friends_become_links():
         (colouring, "p edge 2 1\ne 1 1\n", "line 2"),
         (colouring, "p edge 2 1\ne 1 x\n", "line 2"),
         (colouring, "p edge 2\n", "line 1"),
+        (colouring, "p edge 2 5\ne 1 2\n", "line 1"),
+        (colouring, "p edge 2 1 1\ne 1 2\n", "line 1"),
+        (colouring, "p graph 2 1\ne 1 2\n", "line 1"),
+        (colouring, "p edge 2 1\ne 1 2 3\n", "line 2"),
+        (colouring, "p edge 2 1\na 1 2\n", "line 2"),
+        (colouring, "p edge 2 1\ne 1 2\np edge 3 1\n", "line 3"),
+        (colouring, "p edge 9999999 0\n", "the file"),
+        (hypergraph, "1 2 1 1\n1 2\n", "line 1"),
+        (hypergraph, "1 2 1\nx 1 2\n", "line 2"),
+        (hypergraph, "1 2 10\n1 2\n3\n4 5\n", "line 4"),
+        (hypergraph, "0 9999999\n", "the file"),
         (hypergraph, "", "the file"),
         (hypergraph, "1 2 7\n1 2\n", "line 1"),
         (hypergraph, "2 2\n1 2\n", "line 1"),
@@ -199,6 +233,13 @@ def test_a_bad_graph_is_refused_with_its_line(reader, text, where):
         ("user,place\na,b\n", "a,b\n", "line 1"),
         ("user,location,count\na,b,-1\n", "a,b\n", "line 2"),
         ("user,location,count\na,b,many\n", "a,b\n", "line 2"),
+        ("user,location,count\na,b,0.5\n", "a,b\n", "line 2"),
+        ("user,location,count\na,b,1.7\n", "a,b\n", "line 2"),
+        ("user,location,count\na,b,\n", "a,b\n", "line 2"),
+        ("user,location,weight\na,b,\n", "a,b\n", "line 2"),
+        ("user,location,counts\na,b,2\n", "a,b\n", "line 1"),
+        ("user,user,location\na,b,c\n", "a,b\n", "line 1"),
+        ("user,location\na,b\nc,b\n", "a,c\n", "line 1"),
         ("user,location\na\n", "a,b\n", "line 2"),
         ("user,location\na,b\n", "a\nx\n", "line 2"),
         ("", "a,b\n", "line 1"),

@@ -94,6 +94,39 @@ def nested(depth):
 
 
 @pytest.mark.parametrize(
+    ("document", "mend"),
+    [
+        (changed(n_entries=-1), "how many entries there are"),
+        (changed(n_adversaries=0), "how many adversaries there are, at least 1"),
+        (changed(t=0), "to how many adversaries an entry may go, at least 1"),
+        (changed(withhold=[-1] * 7), "a price of at least 1, or null"),
+        (changed(capacities=[1, -1]), "or null for any number"),
+        (changed(any_m=0), "or 1 for nobody"),
+        (changed(history_only_entries=[9]), "Indices count from 0"),
+        ({**changed(), "lambda": -1}, "Negative numbers have no meaning"),
+        (changed(tau=-1e19), "a number of this range"),
+        (changed(priors=[]), "Write prior if that is meant"),
+        (changed(zzz=[]), "known are: schema, name"),
+    ],
+)
+def test_the_advice_fits_what_is_wrong(document, mend):
+    """Sizes, prices and limits are no indices."""
+    with pytest.raises(InvalidInstance) as told:
+        read_instance(document)
+    assert mend in told.value.mend
+
+
+def test_fields_may_be_null_and_a_file_may_say_more_of_itself():
+    """What is null is as if it were not there; free text is not read."""
+    document = changed(
+        prior=None, history_only_entries=None, coalition_groups=None, any_m=None,
+        capacities=None, withhold=None, description="drawn", user={"a": 1}, utility=None,
+        reference={"anything": []},
+    )  # fmt: skip
+    assert len(read_instance(document).problem.history) == 0
+
+
+@pytest.mark.parametrize(
     ("document", "where", "what"),
     [
         ([], "the document", "a list of 0, expected an object"),
@@ -158,6 +191,30 @@ def nested(depth):
             "names place 0 twice at end 0",
         ),
         (load("cosine_zero") | {"cnt": [1]}, "cnt", "length 1, expected 7"),
+        (changed(prior={}), "prior", "an object, expected a list"),
+        (changed(prior=0), "prior", "the number 0, expected a list"),
+        (changed(prior=""), "prior", "a string, expected a list"),
+        (changed(coalition_groups={}), "coalition_groups", "expected a list"),
+        (changed(history_only_entries=False), "history_only_entries", "found false"),
+        (changed(name=3), "name", "expected a string"),
+        (changed(priors=[[0, 0]]), "the document", "the key 'priors' is unknown"),
+        (
+            changed(disclosure={"kind": "step", "agregation": "worst"}),
+            "disclosure",
+            "the key 'agregation' is unknown",
+        ),
+        (
+            changed(properties=[{"entries": [0], "a": [1], "weights": [1]}]),
+            "properties[0]",
+            "the key 'weights' is unknown",
+        ),
+        (
+            load("cosine_zero") | {"properties": [{"left": [], "right": [], "l": []}]},
+            "properties[0]",
+            "the key 'l' is unknown",
+        ),
+        (changed(n_entries=10**9), "n_adversaries", "at most 10000000 pairs"),
+        (changed(n_adversaries=10**9), "n_adversaries", "at most 10000000 pairs"),
     ],
 )
 def test_a_bad_file_is_refused_with_place_and_remedy(document, where, what):
