@@ -19,17 +19,20 @@ from typing import Final
 import numpy as np
 
 from policies.meetings import meetings
-from policies.problem import Goal, Pairs, Problem
+from policies.problem import Pairs, Problem
 from policies.solvers.assembly import joined, lifted
 from policies.solvers.cliques import covered, pairs_only
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
 from policies.solvers.cpsat import search
+from policies.solvers.kernels_numba import FROM
 from policies.solvers.leakless import leakless, whole
+from policies.solvers.link_bounds import LinkBounds, sealed
+from policies.solvers.local_search import improved
 from policies.solvers.milp import Milp, linear, solve
 from policies.solvers.neighbourhood import improve
 from policies.solvers.proofs import Prover, made
-from policies.solvers.race import Task, few, merged, race, running, sure
+from policies.solvers.race import Task, few, late, merged, race, running, sure
 from policies.solvers.role import (
     Limits,
     Proof,
@@ -39,6 +42,7 @@ from policies.solvers.role import (
     answer,
     free_bound,
 )
+from policies.solvers.scaling import near_one, restored
 from policies.solvers.small_pairs import searched, small
 from policies.solvers.structure import (
     budgeted,
@@ -69,7 +73,8 @@ GREEDY: Final = {
 _TINY: Final = 64  # pairs below which HiGHS alone is asked
 _FIRST: Final = 0.3  # of the time, for a start
 _SHORT: Final = 0.1  # the same, for heuristics that are not compiled
-_PAIRWISE: Final = 500  # pairs above which greedy over all of them costs seconds
+_PAIRWISE: Final = 500  # pairs above which greedy over all of them costs seconds,
+# but for means from where it is compiled: it looks again at few pairs then
 _BY_ENTRY: Final = 3  # heuristics for cosine that go entry by entry: the first ones
 _AGAIN: Final = 5  # times that heuristics for cosine draw anew, while there is time
 _SOLE: Final = 0.7  # of the time, for a solver that proves this structure
@@ -83,7 +88,9 @@ def portfolio(
     limits: Limits,
 ) -> Solution:
     """Solve one instance as well as the limits allow."""
-    return _Portfolio(solvers, problem, rng, limits).solve()
+    near, unit = near_one(problem)
+    found = _Portfolio(solvers, near, rng, limits).solve()
+    return found if near is problem else restored(problem, found, unit)
 
 
 @dataclass
@@ -108,11 +115,13 @@ class _Portfolio:
         seconds = max((self.limits.seconds - spent) * share, 0.02)
         return replace(self.limits.part(share), seconds=seconds)
 
-    def why(self) -> str:
-        """Why the search ended before its end."""
+    def why(self, found: Sequence[Solution] = ()) -> str:
+        """Why the search ended before its end, in all or in one of its parts."""
         if self.limits.stopped():
             return "interrupt"
-        return "time" if self.limits.seconds != float("inf") else "work"
+        if late(self.limits, self.began) or any(one.stopped == "time" for one in found):
+            return "time"
+        return "gap" if self.limits.work == float("inf") else "work"
 
     def solve(self) -> Solution:
         """Go through the steps of the module's head."""
@@ -130,6 +139,8 @@ class _Portfolio:
         found = self._search(problem, self.left(), proof)
         if found.verdict is Verdict.INFEASIBLE:
             return infeasible(problem, self.rng, self.left(0.9), found.tried)
+        if free.verdict is Verdict.SOLVED:  # whatever became of the search
+            found = merged([found, free], found.stopped)
         return self.prover.certain(found, proof)
 
     # -- components ----------------------------------------------------------------
@@ -155,7 +166,7 @@ class _Portfolio:
             share = 1.0 if many == 1 else max(1.0 / many, 0.3)
             found = self._component(part, self.left(share))
             ready.append((inside, lifted(found, inside, parts.sets_of(chosen))))
-        return joined(self.problem, ready, self.why())
+        return joined(self.problem, ready, self.why([found for _, found in ready]))
 
     def _component(self, part: Problem, limits: Limits) -> Solution:
         """Solve one component."""
@@ -202,7 +213,8 @@ class _Portfolio:
         self, problem: Problem, limits: Limits, proof: Proof | None = None
     ) -> Solution:
         """Start, then prove."""
-        if problem.n_entries * problem.n_adversaries <= _TINY:
+        pairs = problem.n_entries * problem.n_adversaries
+        if pairs <= _TINY and not whole(problem):
             return self._told([solve(problem, limits, seed=self._seed())])
         began = limits.clock()
 
@@ -236,7 +248,7 @@ class _Portfolio:
         elif whole(problem):
             yield leakless(
                 problem,
-                lambda p: _Portfolio(self.solvers, p, self.rng, limits).solve(),
+                lambda p: portfolio(self.solvers, p, self.rng, limits),
             )
 
     def _runners(self, problem: Problem) -> list[Task]:
@@ -262,8 +274,10 @@ class _Portfolio:
             if kind == "sealed" or found.verdict is not Verdict.UNKNOWN:
                 return
         names = GREEDY.get(kind, ())
-        if problem.n_entries * problem.n_adversaries > _PAIRWISE:
-            names = names[:_BY_ENTRY]
+        pairs = problem.n_entries * problem.n_adversaries
+        if pairs > _PAIRWISE:
+            compiled = problem.goal.average and pairs >= FROM
+            names = names[: _BY_ENTRY + compiled]
         named = self._fitting(problem) or self._named(problem, names)
         for solver in named:
             left = limits.seconds - (limits.clock() - began)
@@ -296,9 +310,10 @@ class _Portfolio:
 
         exact = Milp().supports(problem)
         tasks: list[Task] = [milp] if exact else []
-        if budgeted(problem) and not (exact and loose(problem)):
+        anew = swift(problem) and not (problem.averages and start is not None)
+        if budgeted(problem) and (start is None or not (exact and loose(problem))):
             tasks.insert(0, cpsat)
-        elif exact and swift(problem) and self._fitting(problem):
+        elif exact and anew and self._fitting(problem):
             tasks.append(running(self._fitting(problem)[0], problem, rng))
         elif exact and start is not None:
             tasks.append(around)
@@ -319,7 +334,7 @@ class _Portfolio:
 
     def _told(self, found: Sequence[Solution]) -> Solution:
         """Make one answer of all."""
-        return merged(found, self.why())
+        return merged(found, self.why(found))
 
     def _seed(self) -> int:
         return int(self.rng.integers(2**31 - 1))
@@ -328,20 +343,24 @@ class _Portfolio:
 
     def _linked(self, free: Solution) -> Solution:
         """Cosine under a limit or in a tradeoff: nothing disclosed, or whatever is found."""
-        problem = self.problem
-        assert problem.links is not None
-        sealed = replace(
-            problem,
-            sets=meetings(problem.links),
-            links=None,
-            goal=Goal(),
-            averages=(),
-            strict_history=False,
-        )
-        inner = _Portfolio(self.solvers, sealed, self.rng, self.left(0.6)).solve()
-        found = [free]
+        problem, links = self.problem, self.problem.links
+        assert links is not None
+
+        def ask(part: Problem, share: float = 0.3) -> Solution:
+            return _Portfolio(self.solvers, part, self.rng, self.left(share)).solve()
+
+        inner = ask(sealed(problem, meetings(links)), 0.5)
+        bounds = LinkBounds(problem, ask, self.left(0.4).deadline())
+        ceiling = bounds.bound(inner)
+        if ceiling.verdict is Verdict.INFEASIBLE:
+            return ceiling
+        found = [free, ceiling]
         if inner.verdict is Verdict.SOLVED:
             found.append(answer(problem, inner.plan, tried=inner.tried))
+        if bounds.best is not None:
+            rest = replace(self.left(0.5), work=few(self.limits.work))
+            found.append(bounds.best)
+            found.append(improved(problem, bounds.best.plan, self.rng, rest))
         timed = self.limits.seconds != float("inf")
         for _ in range(_AGAIN if timed else 1):
             found += self._starts(problem, self.left(0.9))
@@ -360,9 +379,12 @@ def _exactly(
     """CP-SAT, and whether it proved its plan; on one thread unless by the clock."""
     if limits.seconds == float("inf"):
         limits = replace(limits, threads=1)
+    began = limits.clock()
     found = search(problem, rng, limits, hint=start, done=done)
     proven = found.verdict is Verdict.SOLVED and found.value == found.bound
-    return replace(found, stopped="optimal") if proven else found
+    if proven:
+        return replace(found, stopped="optimal")
+    return replace(found, stopped="time") if late(limits, began) else found
 
 
 def _part(limits: Limits, share: float) -> Limits:
