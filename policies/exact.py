@@ -112,6 +112,6 @@ def grid(values: npt.ArrayLike, most: int) -> tuple[Ints, Fraction]:
         steps = np.rint(array * scale)
         if (steps / scale == array).all():
             return steps.astype(np.int64), Fraction(1, scale)
-    power = min(60, int(np.floor(np.log2(most))) - int(np.frexp(top)[1]))
+    power = int(np.floor(np.log2(most))) - int(np.frexp(top)[1])
     steps = np.rint(np.ldexp(array, power))
     return steps.astype(np.int64), Fraction(1) / Fraction(2) ** power

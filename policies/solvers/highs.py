@@ -30,6 +30,7 @@ GAP: Final = 1e-4
 
 OPTIMAL: Final = "optimal"
 CUT: Final = "cut"
+LATE: Final = "late"
 EMPTY: Final = "infeasible"
 
 
@@ -40,7 +41,8 @@ class Outcome:
     Attributes
     ----------
     status : str
-        ``optimal``, ``infeasible``, or ``cut`` by a limit.
+        ``optimal``, ``infeasible``, ``late`` (the time is over), or ``cut``: by another
+        limit, a stop, or numbers that HiGHS can not work with.
     values : float64 array, shape (columns,), or None
     bound : float
         Proven lower bound on the cost; -inf where there is none.
@@ -185,14 +187,15 @@ def _outcome(core: Any, highs: Any, *, relax: bool) -> Outcome:  # noqa: ANN401
     solution = highs.getSolution()
     values = np.array(solution.col_value) if found else None
     optimal = status == known.kOptimal
+    ended = LATE if status == known.kTimeLimit else OPTIMAL if optimal else CUT
     if relax:
         bound = float(info.objective_function_value) if optimal else -np.inf
         duals = np.array(solution.row_dual) if optimal else None
-        return Outcome(OPTIMAL if optimal else CUT, values, bound, duals)
+        return Outcome(ended, values, bound, duals)
     bound = float(info.mip_dual_bound)
     if not np.isfinite(bound):
         bound = -np.inf
-    return Outcome(OPTIMAL if optimal else CUT, values, bound)
+    return Outcome(ended, values, bound)
 
 
 def _without_columns(model: Model) -> Outcome:

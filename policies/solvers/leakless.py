@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 
 from policies.document.policy import Objective
 from policies.problem import Goal, Problem
 from policies.sets import Measure
-from policies.solvers.milp import CLOSE
 from policies.solvers.role import Solution, Verdict, answer, free_bound
+from policies.solvers.scaling import reached
 
 
 def whole(problem: Problem) -> bool:
@@ -55,6 +54,5 @@ def leakless(problem: Problem, solve: Callable[[Problem], Solution]) -> Solution
     if inner.verdict is not Verdict.INFEASIBLE:
         bound = max(bound, min(free, inner.bound + goal.lambda_ * goal.tau))
     made = answer(problem, inner.plan, bound=bound, tried=inner.tried)
-    near = CLOSE * max(Fraction(1), abs(made.value))
-    proven = made.verdict is Verdict.SOLVED and made.bound - made.value <= near
+    proven = made.verdict is Verdict.SOLVED and reached(made.value, made.bound)
     return replace(made, stopped="optimal" if proven else "")

@@ -15,16 +15,14 @@ import numpy as np
 
 from policies.problem import Pairs, Problem
 from policies.solvers.cpsat import refuted
-from policies.solvers.highs import CUT, EMPTY, OPTIMAL, Outcome, run
+from policies.solvers.highs import EMPTY, LATE, OPTIMAL, Outcome, run
 from policies.solvers.model import MARGIN, build
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
+from policies.solvers.scaling import reached
 from policies.solvers.terms import Model
 
 SAFETY: Final = 1e-3
 """Taken off HiGHS's bounds on a cost of 10^6: more than its tolerances can hide."""
-
-CLOSE: Final = Fraction(2, 10**9)
-"""A bound so near to the value, relative to it and to 1, counts as reached."""
 
 _LARGEST = 4_000_000  # members x hands above which no model is built
 
@@ -91,7 +89,7 @@ def solve(
             return refuted(problem, "all assignments were searched")
         stopped = _stopped(found, limits)
         if found.values is None:
-            told = ("HiGHS found no plan in time",)
+            told = (_without(stopped),)
             return Solution(Verdict.UNKNOWN, bound=ceiling, tried=told, stopped=stopped)
         made = answer(
             problem,
@@ -117,12 +115,20 @@ def _stopped(found: Outcome, limits: Limits) -> str:
         return "optimal"
     if limits.stopped():
         return "interrupt"
-    return "time" if found.status == CUT and limits.seconds != float("inf") else "work"
+    if found.status == LATE:
+        return "time"
+    return "gap" if limits.work == float("inf") else "work"
+
+
+def _without(stopped: str) -> str:
+    """Say that HiGHS has no plan."""
+    if stopped == "gap":
+        return "HiGHS gave up: numbers too far apart"
+    return "HiGHS found no plan in time"
 
 
 def _proven(made: Solution) -> Solution:
     """Call it a gap where the bound is not reached: squares may be bounds only."""
-    near = CLOSE * max(Fraction(1), abs(made.value))
-    if made.stopped != "optimal" or made.bound - made.value <= near:
+    if made.stopped != "optimal" or reached(made.value, made.bound):
         return made
     return replace(made, stopped="gap")

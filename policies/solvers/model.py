@@ -18,6 +18,7 @@ import numpy as np
 from policies.document.policy import Objective
 from policies.problem import Average, Problem
 from policies.sets import NO_CAP, Ints, Measure
+from policies.solvers.scaling import cost_scale
 from policies.solvers.terms import Floats, Model, Term, counted, total
 from policies.tables import able, grid_of
 
@@ -67,10 +68,9 @@ class Builder:
         self.column[entry, adversary] = np.arange(len(entry))
         self.before = grid_of(problem, problem.history)
         worth = problem.weights.of(self.entry, self.adversary)
-        self.unit = float(problem.weights.unit)
-        best = problem.weights.best(problem.hi) * self.unit
-        self.scale = 1e6 / best if best > 0 else 1.0
-        self.cost = (-worth * (self.unit * self.scale)).tolist()
+        scale = cost_scale(problem)
+        self.scale = float(scale)
+        self.cost = (-worth * float(problem.weights.unit * scale)).tolist()
         self.whole = [True] * len(entry)
         self.upper = [1.0] * len(entry)
         self.unions: dict[tuple[int, int], int] = {}
@@ -386,7 +386,9 @@ class Builder:
             low=np.array([r[2] for r in self.rows]),
             high=np.array([r[3] for r in self.rows]),
             scale=self.scale,
-            shift=float(goal.lambda_ * goal.tau) * (goal.objective is _TRADEOFF),
+            shift=float(goal.lambda_ * goal.tau)
+            if goal.objective is _TRADEOFF
+            else 0.0,
             disclosure=y,
             impossible=self.impossible,
             exact=self.exact,

@@ -5,25 +5,30 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
 from policies.problem import Problem
-from policies.solvers.milp import CLOSE
 from policies.solvers.role import Limits, Solution, Solver, Verdict
+from policies.solvers.scaling import reached
 
 Task = Callable[[Limits, Callable[[], bool]], Solution]
 """Solve within limits, until the second argument says that nobody wants the answer."""
 
 _POLL: Final = 0.05
+_ALL: Final = 0.9  # of the time: who used so much ended by the clock
 _WORK: Final = 1e4  # for heuristics under a clock: they count, so it is a number
 
 
 def few(work: float) -> float:
     """Return the work of a heuristic: a number, even where there is no limit."""
     return min(work, _WORK)
+
+
+def late(limits: Limits, began: float) -> bool:
+    """Whether the time is over, for who began then."""
+    return limits.clock() - began >= limits.seconds * _ALL
 
 
 def running(solver: Solver, problem: Problem, rng: np.random.Generator) -> Task:
@@ -129,7 +134,6 @@ def merged(found: Sequence[Solution], why: str) -> Solution:
     if proven:  # whoever else found a plan as good does not change the answer
         best = max(proven, key=lambda one: one.value)
     bound = max(bound, best.value)
-    size = max(Fraction(1), abs(best.value))
-    near = bound - best.value <= CLOSE * size
-    stopped = "optimal" if proven or near else why
+    ended = bool(proven) or reached(best.value, bound)
+    stopped = "optimal" if ended else why
     return replace(best, bound=bound, tried=tried, stopped=stopped)

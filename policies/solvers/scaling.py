@@ -1,0 +1,74 @@
+"""The objective brought to a size that floats and tolerances are made for, and back.
+
+Weights of 10^-30 or a lambda of 10^30 ask the same question as numbers near 1 do; only
+solvers that work with floats would not see it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from policies.document.policy import Objective
+from policies.judge import judge
+from policies.problem import Problem
+from policies.solvers.role import Solution
+
+LEAST: Final = Fraction(1, 10)
+MOST: Final = 10**6
+"""Objectives of such sizes are left as they are."""
+
+CLOSE: Final = Fraction(2, 10**9)
+"""A bound so near to the value, relative to it and to 1, counts as reached."""
+
+
+def reached(value: Fraction, bound: Fraction) -> bool:
+    """Whether no plan is better, as far as floats can tell."""
+    return bound - value <= CLOSE * max(Fraction(1), abs(value))
+
+
+def size(problem: Problem) -> Fraction:
+    """What the objective is made of, at most: the best u, or lambda where f counts.
+
+    1 where nothing is worth anything.
+    """
+    weights, goal = problem.weights, problem.goal
+    most = weights.best(problem.hi) * weights.unit
+    if goal.objective is Objective.TRADEOFF:
+        most = max(most, goal.lambda_)
+    return most or Fraction(1)
+
+
+def cost_scale(problem: Problem) -> Fraction:
+    """Return the factor that brings the best u to 10^6, or lambda to 10^9."""
+    weights, goal = problem.weights, problem.goal
+    most = weights.best(problem.hi) * weights.unit
+    if goal.objective is Objective.TRADEOFF:
+        most = max(most, goal.lambda_ / 1_000)
+    return 10**6 / (most or Fraction(1))
+
+
+def near_one(problem: Problem) -> tuple[Problem, Fraction]:
+    """Return the problem with an objective near 1, and what one unit of it stands for."""
+    unit = size(problem)
+    if LEAST <= unit <= MOST:
+        return problem, Fraction(1)
+    weights = replace(problem.weights, unit=problem.weights.unit / unit)
+    goal = problem.goal
+    if goal.objective is Objective.TRADEOFF:
+        goal = replace(goal, lambda_=goal.lambda_ / unit)
+    return replace(problem, weights=weights, goal=goal), unit
+
+
+def restored(problem: Problem, found: Solution, unit: Fraction) -> Solution:
+    """Return an answer to :func:`near_one` of a problem as an answer to the problem."""
+    bound = found.bound * unit
+    if found.judged is None:
+        return replace(found, value=found.value * unit, bound=bound)
+    judged = judge(problem, found.plan)
+    value = judged.objective
+    bound = max(bound, value)
+    open_ = found.stopped == "optimal" and not reached(value, bound)
+    stopped = "gap" if open_ else found.stopped
+    return replace(found, value=value, bound=bound, judged=judged, stopped=stopped)
