@@ -94,7 +94,7 @@ def search(
         return Solution(Verdict.UNKNOWN, bound=bound, tried=("CP-SAT ran out of work",))
     if utility and best:
         left = _rest(limits, began)
-        plan, bound = _maximise(problem, built, plan, rng, left)
+        plan, bound = maximise(problem, built, plan, rng, left)
     judged = judge(problem, plan)
     if not judged.feasible:  # a bug in the model, never a leak
         told = f"CP-SAT's plan was refused: {judged.violations[0]}"
@@ -131,7 +131,7 @@ def refuted(problem: Problem, why: str) -> Solution:
     return Solution(Verdict.INFEASIBLE, held=held, cores=(core,), tried=(why,))
 
 
-def _maximise(
+def maximise(
     problem: Problem,
     built: CpModel,
     plan: Plan,
@@ -181,7 +181,7 @@ def run_model(
     if status == cp_model.INFEASIBLE:
         return None, "infeasible", 0.0, ()
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None, "unknown", _ceiling(solver), ()
+        return None, "unknown", float("inf"), ()  # its bound may be 0: not yet begun
     chosen = [
         pair
         for pair, variable in zip(built.pairs, built.variables, strict=True)
