@@ -27,7 +27,6 @@ from policies.levels import Levels, least_past, named, subsets
 from policies.relations import End, LinkRule
 
 Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 LEFT: Final = "left."
 RIGHT: Final = "right."
