@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 
 def private(path: str | Path, flags: int) -> int:
@@ -29,6 +31,31 @@ def private(path: str | Path, flags: int) -> int:
         It can not be opened, or it is a link.
     """
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def append_lines(path: Path, text: bytes) -> None:
+    """Append whole lines to a private file, durably; it is made if it is not there.
+
+    What a crash has left of a line at its end is cut away first.
+
+    Raises
+    ------
+    OSError
+    """
+    with os.fdopen(private(path, os.O_RDWR | os.O_CREAT), "r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        _drop_cut_line(file)
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _drop_cut_line(file: BinaryIO) -> None:
+    """Go to the end of the last whole line; what is behind it goes."""
+    text = file.read()
+    end = text.rfind(b"\n") + 1
+    file.seek(end)
+    file.truncate(end)
 
 
 def sync_folder(folder: Path) -> None:

@@ -20,9 +20,8 @@ def erase_again(means: Means) -> list[str]:
     list of str
         Pseudonyms.
     """
-    if means.directory is None:
-        return []
-    listed = erasures.read(means.directory / erasures.NAME)
+    erasures.share(means.lists)
+    listed = erasures.read(*means.lists)
     back = _back(means, listed)
     for name in back:
         erase(means, name)

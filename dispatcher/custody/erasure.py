@@ -144,9 +144,9 @@ def erase(means: Means, name: str) -> Erased:
     """
     found = scope(means.store, name)
     traces = sought(means.store, found.id, found.record_ids, found.entry_ids)
-    if means.directory is not None:
-        path = means.directory / erasures.NAME
-        erasures.note(path, name, means.clock(), _spelled(means.store, found))
+    at, spellings = means.clock(), _spelled(means.store, found)
+    for path in means.lists:
+        erasures.note(path, name, at, spellings)
     done = Erased()
     erase_rows(means, name, done, traces.needles)
     finish(means, done)

@@ -1,23 +1,23 @@
-"""The list of what was erased, beside the store: a restored backup is erased anew.
+"""The list of what was erased: a restored backup is erased anew.
 
-A file of lines, 0600, only appended to: ``{"at": MICROSECONDS, "id": PSEUDONYM}`` with
-``"spelled"`` (names that other spellings of the keys have) for a person or record, and
-``{"at": MICROSECONDS, "before": MICROSECONDS}`` for all that was loaded before a moment.
+It is kept twice, beside the settings and with the shipped ledger: what lasts of the two
+is enough. A file of lines, 0600, only appended to: ``{"at": MICROSECONDS, "id":
+PSEUDONYM}`` with ``"spelled"`` (names that other spellings of the keys have) for a person
+or record, and ``{"at": MICROSECONDS, "before": MICROSECONDS}`` for all that was loaded
+before a moment.
 It holds no value and no key of a person; it must outlive the store, not the person.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from dispatcher.errors import Invalid
-from dispatcher.private_files import private
+from dispatcher.private_files import append_lines
 
 NAME: Final = "erasures.jsonl"
 
@@ -34,11 +34,19 @@ class Listed:
         See :func:`dispatcher.keys.spelled`.
     before : int
         All records loaded before this moment were erased; 0: none.
+    there : bool
+        Whether there is a list at all; without one nobody knows.
     """
 
     names: tuple[str, ...] = ()
     spelled: frozenset[str] = frozenset()
     before: int = 0
+    there: bool = False
+
+
+def places(*folders: Path | None) -> list[Path]:
+    """Lists in some folders, each once."""
+    return list(dict.fromkeys(one / NAME for one in folders if one is not None))
 
 
 def note(path: Path, name: str, at: int, spelled: Collection[str] = ()) -> None:
@@ -68,15 +76,31 @@ def note_purge(path: Path, before: int, at: int) -> None:
         _append(path, {"at": at, "before": before})
 
 
+def share(paths: Sequence[Path]) -> None:
+    """Let each list have the lines of all.
+
+    Raises
+    ------
+    Invalid
+        A line is none of ours, or a file can not be written.
+    """
+    read(*paths)
+    lines = {path: _lines(path) or [] for path in paths}
+    every = dict.fromkeys(line for own in lines.values() for line in own)
+    for path, own in lines.items():
+        if missing := every.keys() - own:
+            _write(path, b"".join(b"%b\n" % line for line in every if line in missing))
+
+
 def _append(path: Path, line: dict[str, Any]) -> None:
+    text = json.dumps(line, separators=(",", ":"), sort_keys=True)
+    _write(path, f"{text}\n".encode())
+
+
+def _write(path: Path, text: bytes) -> None:
     try:
-        with os.fdopen(private(path, os.O_RDWR | os.O_CREAT), "r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            _drop_cut_line(file)
-            text = json.dumps(line, separators=(",", ":"), sort_keys=True)
-            file.write(f"{text}\n".encode())
-            file.flush()
-            os.fsync(file.fileno())
+        path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+        append_lines(path, text)
     except OSError as error:
         raise Invalid(
             f"{path} can not be written",
@@ -86,16 +110,8 @@ def _append(path: Path, line: dict[str, Any]) -> None:
         ) from None
 
 
-def _drop_cut_line(file: BinaryIO) -> None:
-    """Go to the end of the last whole line; what a crash left behind it goes."""
-    text = file.read()
-    end = text.rfind(b"\n") + 1
-    file.seek(end)
-    file.truncate(end)
-
-
-def read(path: Path) -> Listed:
-    """Read the list; there may be none.
+def read(*paths: Path) -> Listed:
+    """Read what any of some lists says; there may be none.
 
     A last line that was cut short by a crash is left out: its erasure had not begun.
 
@@ -104,25 +120,36 @@ def read(path: Path) -> Listed:
     Invalid
         A line is none of ours.
     """
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return Listed()
     names: dict[str, None] = {}
     spelled: set[str] = set()
     before = 0
-    for number, text in enumerate(lines[:-1], start=1):
-        try:
-            line = json.loads(text)
-            if "before" in line:
-                before = max(before, int(line["before"]))
-            else:
-                names[str(line["id"])] = None
-                spelled.update(map(str, line.get("spelled", ())))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise Invalid(
-                f"{path} line {number} is no line of an erasure",
-                why="the list says what must stay erased when a backup is restored",
-                fix="put the file back from a copy, or take the broken line out",
-            ) from None
-    return Listed(tuple(names), frozenset(spelled), before)
+    found = {path: _lines(path) for path in paths}
+    for path, lines in found.items():
+        for number, text in enumerate(lines or (), start=1):
+            try:
+                line = json.loads(text)
+                if "before" in line:
+                    before = max(before, int(line["before"]))
+                else:
+                    names[str(line["id"])] = None
+                    spelled.update(map(str, line.get("spelled", ())))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                raise _broken(path, number) from None
+    there = any(lines is not None for lines in found.values())
+    return Listed(tuple(names), frozenset(spelled), before, there)
+
+
+def _lines(path: Path) -> list[bytes] | None:
+    """Whole lines of a list; None where it is not there."""
+    try:
+        return path.read_bytes().split(b"\n")[:-1]
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _broken(path: Path, number: int) -> Invalid:
+    return Invalid(
+        f"{path} line {number} is no line of an erasure",
+        why="the list says what must stay erased when a backup is restored",
+        fix="put the file back from a copy, or take the broken line out",
+    )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from dispatcher.custody import erasures
 from dispatcher.custody.erased_again import keep_erased
+from dispatcher.custody.erasures import Listed
 from dispatcher.custody.means import Means
 from dispatcher.errors import AnotherLeads
 from dispatcher.ledger.replaying import replay
@@ -21,25 +24,39 @@ DOUBT: Final = (
 )
 
 
-def in_doubt(store: Store, listed: Path | None, clock: Clock) -> int:
-    """Keep out what was erased, and hold back what nobody knows of any more.
+@dataclass(frozen=True)
+class Healed:
+    """What a store has learned again.
+
+    Attributes
+    ----------
+    lines : int
+        Lines booked.
+    erased : int
+        People and records that were back, and are erased again.
+    listed : bool
+        Whether there is a list of what was erased.
+    """
+
+    lines: int
+    erased: int
+    listed: bool
+
+
+def keep_out(store: Store, listed: Listed, clock: Clock) -> int:
+    """Erase again who is back; return how many people and records that were."""
+    return keep_erased(Means(store, {}, clock, rewrite=_nothing), listed)
+
+
+def hold(store: Store, clock: Clock) -> None:
+    """Hold back what nobody knows of any more.
 
     Blocks of workers, pauses and links revoked since are in no ledger: so all is paused
     until somebody has looked, and every worker needs a new link.
-
-    Returns
-    -------
-    int
-        People and records that were erased again.
     """
-    erased = 0
-    if listed is not None:
-        means = Means(store, {}, clock, rewrite=_nothing)
-        erased = keep_erased(means, erasures.read(listed))
     with store.write() as tx:
         pause.pause(tx, pause.ALL, DOUBT, clock())
         rows.revoke_links(tx)
-    return erased
 
 
 def _nothing(run: str, path: Path) -> None:
@@ -47,18 +64,13 @@ def _nothing(run: str, path: Path) -> None:
 
 
 def replay_in_place(
-    store: Store, shipped: Path, *, clock: Clock, listed: Path | None = None
-) -> int:
+    store: Store, shipped: Path, *, clock: Clock, lists: Sequence[Path] = ()
+) -> Healed:
     """Book the lines that a store lacks from its shipped ledger, where it stands.
 
-    For a store that was put back by other means than :func:`restore`; ``listed`` is
-    the list of what was erased. If there is anything to book all is paused, as after a
-    restore.
-
-    Returns
-    -------
-    int
-        Lines booked.
+    For a store that was put back by other means than :func:`restore`; ``lists`` say
+    what was erased. If there is anything to book, or somebody to erase again, all is
+    paused, as after a restore.
 
     Raises
     ------
@@ -67,14 +79,16 @@ def replay_in_place(
     LedgerForeign, LedgerBroken
     """
     refuse_led(store, clock)
+    listed = erasures.read(*lists)
     with store.write() as tx:
         make_ready(tx, clock())
         lines = shipped_lines(shipped, store=store_id(store))
         booked = replay(tx, lines, at=clock(), key=store.key("pseudonym-key"))
-    if booked:
-        in_doubt(store, listed, clock)
+    erased = keep_out(store, listed, clock)
+    if booked or erased:
+        hold(store, clock)
     store.settle(afresh=True)
-    return booked
+    return Healed(booked, erased, listed.there)
 
 
 def refuse_led(store: Store, clock: Clock) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dispatcher.custody import erasures
 from dispatcher.keys import task_tokens
 from dispatcher.store import Clock, Store
 
@@ -70,10 +71,12 @@ class Means:
     rewrite : Callable
         Writes an export anew.
     directory : Path or None
-        Where the list of erasures lies, and where to look for files that still hold
+        Where a list of erasures lies, and where to look for files that still hold
         something.
     wait : Callable
         Waits for so many seconds.
+    shipped : Path or None
+        Folder of the shipped ledger: the list is kept there too.
     """
 
     store: Store
@@ -82,6 +85,12 @@ class Means:
     rewrite: Rewrite
     directory: Path | None = None
     wait: Callable[[float], None] = time.sleep
+    shipped: Path | None = None
+
+    @property
+    def lists(self) -> list[Path]:
+        """Files that erasures are noted in."""
+        return erasures.places(self.directory, self.shipped)
 
 
 def tokens(store: Store, task_ids: Sequence[int]) -> list[str]:

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dispatcher.custody import erasures
 from dispatcher.custody.assuming import assume_shown
 from dispatcher.custody.backup import Backup, checked_schema, look, staged
-from dispatcher.custody.healing import in_doubt, refuse_led
+from dispatcher.custody.healing import hold, keep_out, refuse_led
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.errors import (
     AnotherLeads,
@@ -53,8 +54,9 @@ class Target:
         Whether the URL comes from a private file.
     force : bool
         Whether a file that is there may be replaced.
-    erasures : Path or None
-        The list of what was erased, and must not come back.
+    listed : Path or None
+        Folder with a list of what was erased, and must not come back; the shipped
+        ledger has one too.
     """
 
     location: str
@@ -62,7 +64,7 @@ class Target:
     shipped: Path | None
     private: bool = False
     force: bool = False
-    erasures: Path | None = None
+    listed: Path | None = None
 
     @property
     def file(self) -> Path | None:
@@ -104,6 +106,8 @@ class Restored:
         Records that the ledger knows and the backup does not: to be loaded again.
     erased : int
         People and records that were erased since, and are erased in it again.
+    listed : bool
+        Whether there is a list of what was erased.
     """
 
     backup: Backup
@@ -113,6 +117,7 @@ class Restored:
     recused: int = 0
     lost: int = 0
     erased: int = 0
+    listed: bool = True
 
 
 def restore(
@@ -187,7 +192,9 @@ def _filled(
             replayed = replay(tx, lines, at=clock(), key=key)
     if gap.shown_since is not None:
         assumed, recused = assume_shown(store, gap.shown_since, clock())
-    erased = in_doubt(store, target.erasures, clock)
+    listed = erasures.read(*erasures.places(target.listed, target.shipped))
+    erased = keep_out(store, listed, clock)
+    hold(store, clock)
     with store.read() as tx:
         found = check_store(tx)
         lost = rows.count_lost(tx)
@@ -195,7 +202,9 @@ def _filled(
             files = check_files(target.shipped)
             if compare(tx, files):
                 raise _would_forget(backup, None)
-    return Restored(backup, found.lines, replayed, assumed, recused, lost, erased)
+    return Restored(
+        backup, found.lines, replayed, assumed, recused, lost, erased, listed.there
+    )
 
 
 def _behind(store: Store, target: Target) -> LedgerAhead | None:

@@ -81,6 +81,50 @@ def test_a_store_that_was_copied_back_by_hand_is_not_led(run, tmp_path):
     assert "DENY" in run("explain", "r1.b", "--worker", "folder/ann")[1]
 
 
+def erased(run):
+    """Erase the one person; return the pseudonym."""
+    (CliContext().directory / "key").write_text("pat")
+    found = json.loads(run("--json", "subject", "find", "--id-from-file", "key")[1])
+    name = found["found"][0]["id"]
+    (CliContext().directory / "key").unlink()
+    assert run("subject", "erase", name, f"--confirm={name}")[0] in (0, 3)
+    return name
+
+
+def records(run):
+    return [row.split("\t")[2] for row in run("records", "list")[1].splitlines()]
+
+
+def test_who_was_erased_is_erased_again_though_no_line_is_replayed(run, tmp_path):
+    with CliContext().open_store() as store:
+        store.checkpoint()
+    old = (tmp_path / "dispatcher.db").read_bytes()
+    erased(run)
+    for name in ("dispatcher.db", "dispatcher.db-wal", "dispatcher.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "dispatcher.db").write_bytes(old)
+    (tmp_path / "erasures.jsonl").unlink()  # the one with the ledger is enough
+    assert records(run) == ["open"]
+    code, out, err = run("ledger", "replay")
+    assert (code, out[:16]) == (0, "0 lines replayed"), err
+    assert "1 people and records were erased again" in err
+    assert "all is paused" in err
+    assert records(run) == ["erased"]
+    assert run("ledger", "replay")[2] == ""
+
+
+def test_where_no_list_says_who_was_erased_a_restore_says_what_follows(run, tmp_path):
+    made = json.loads(run("--json", "backup", "create", "--no-verify")[1])["id"]
+    assert "whoever was erased after" in run("restore", made, "--to", "a.db")[2]
+    erased(run)
+    for place in (tmp_path, tmp_path / "ledger"):
+        assert (place / "erasures.jsonl").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "erasures.jsonl").unlink()
+    code, _, err = run("restore", made, "--to", "b.db")
+    assert (code, "whoever was erased after" in err) == (0, False)
+    assert records(lambda *words: run("--store", "b.db", *words)) == ["erased"]
+
+
 def test_passphrases_come_by_file_and_are_not_short(run, tmp_path, monkeypatch):
     (tmp_path / "short").write_text("hunter2\n")
     assert run("backup", "create", "--passphrase-file", "short")[0] == 2

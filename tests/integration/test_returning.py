@@ -177,17 +177,27 @@ def test_lost_records_wait_for_no_pilot_of_a_run_that_they_left(house):
     assert house.ask("SELECT count(*) FROM record WHERE waits_since IS NOT NULL") == 0
 
 
-def test_who_was_erased_after_the_backup_is_erased_in_what_is_restored(house):
+@pytest.mark.parametrize("lost", ["", "shipped"], ids=["settings", "shipped"])
+def test_who_was_erased_after_the_backup_is_erased_in_what_is_restored(house, lost):
+    """The list is kept twice: what is left of the two is enough."""
     house.load(house.file(FIRST))
     house.keep()
     later = house.file(SECOND, "r3,p3,2026-01-03,A3,B3,C3,D3")
     house.load(later)
-    means = Means(house.store, {}, house.clock, lambda *_: None, house.place)
+    means = Means(
+        house.store,
+        {},
+        house.clock,
+        lambda *_: None,
+        house.place,
+        shipped=house.place / "shipped",
+    )
     for key in ("p1", "r3"):  # one whom the backup has, a record that it has not
         [found] = erasure.find(house.store, key)
         erasure.erase(means, found.id)
-    done = house.lose(erasures=house.place / erasures.NAME)
-    assert (done.erased, done.lost) == (2, 1)
+    (house.place / lost / erasures.NAME).unlink()
+    done = house.lose(listed=house.place)
+    assert (done.erased, done.lost, done.listed) == (2, 1, True)
     assert house.ask("SELECT count(*) FROM entry WHERE length(shown) > 0") == 0
     counts, told = house.load(later)
     assert (counts.returned, counts.rejected, ERASED in told) == (1, 1, True)
@@ -203,7 +213,7 @@ def test_what_was_purged_is_not_loaded_again_after_a_restore(house):
     house.load(source)
     listed = house.place / erasures.NAME
     erasures.note_purge(listed, house.case.now + 1, house.case.now + 1)
-    house.lose(erasures=listed)
+    house.lose(listed=house.place)
     counts, told = house.load(source)
     assert (counts.records, counts.rejected, ERASED in told) == (0, 1, True)
 

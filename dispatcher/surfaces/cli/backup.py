@@ -41,6 +41,12 @@ AFTERWARDS = (
     "all is paused, and workers need new links: blocks, pauses and revoked links since the"
     " backup are in no ledger. Repeat them, then: dispatcher resume --all"
 )
+UNLISTED = (
+    "WARN there is no list of erasures (erasures.jsonl), neither beside dispatcher.toml nor"
+    " with the shipped ledger: whoever was erased after the backup is back, with all"
+    " values. Put the list there and run dispatcher ledger replay, or erase them again"
+    " (dispatcher subject erase) before you resume"
+)
 
 To = Annotated[
     Path | None,
@@ -224,7 +230,7 @@ def restore(
     ] = False,
 ) -> None:
     """Restore a backup; it refuses to forget what was shown since."""
-    from dispatcher.custody import erasures, restoring
+    from dispatcher.custody import restoring
 
     context: CliContext = ctx.obj
     if not to:
@@ -240,7 +246,7 @@ def restore(
         key_file=context.key_file,
         shipped=ledger or context.shipped,
         force=force,
-        erasures=context.directory / erasures.NAME,
+        listed=context.directory,
     )
     done = restoring.restore(
         _path(_folder(context, folder), name),
@@ -263,6 +269,7 @@ def restore(
             "recused": done.recused,
             "lost_records": done.lost,
             "erased_again": done.erased,
+            "erasures_listed": done.listed,
         },
         f"{done.backup.id} restored to {to}: {done.lines:,} ledger lines,"
         f" {done.replayed:,} of them replayed, {done.assumed:,} showings assumed",
@@ -272,6 +279,8 @@ def restore(
             f"{done.lost:,} records were loaded after the backup: load their files again,"
             " and what was shown of them counts"
         )
+    if not done.listed:
+        context.say(UNLISTED)
     context.say(AFTERWARDS)
     if done.recused:
         context.say(

@@ -96,7 +96,7 @@ def erased(context: CliContext) -> Findings:
     from dispatcher.custody import erasures
 
     try:
-        erasures.read(context.directory / erasures.NAME)
+        erasures.read(*erasures.places(context.directory, context.shipped))
     except DispatcherError as error:
         text = f"the list of erasures can not be read ({error.code})"
         told = _one_line(f"{error.what}. {error.why}")

@@ -224,18 +224,27 @@ def replay(ctx: typer.Context) -> None:
     """Book what the store has forgotten from its shipped ledger, where it stands."""
     from dispatcher.custody import erasures
     from dispatcher.custody.healing import replay_in_place
-    from dispatcher.surfaces.cli.backup import AFTERWARDS
+    from dispatcher.surfaces.cli.backup import AFTERWARDS, UNLISTED
 
     context: CliContext = ctx.obj
     folder = _folder(context)
     with context.open_store() as store:
-        listed = context.directory / erasures.NAME
-        booked = replay_in_place(store, folder, clock=wall_clock, listed=listed)
+        lists = erasures.places(context.directory, folder)
+        done = replay_in_place(store, folder, clock=wall_clock, lists=lists)
     context.show(
-        {"schema": "dispatcher.replayed/1", "lines": booked},
-        f"{booked:,} lines replayed; store and shipped ledger agree",
+        {
+            "schema": "dispatcher.replayed/1",
+            "lines": done.lines,
+            "erased_again": done.erased,
+            "erasures_listed": done.listed,
+        },
+        f"{done.lines:,} lines replayed; store and shipped ledger agree",
     )
-    if booked:
+    if done.erased:
+        context.say(f"{done.erased:,} people and records were erased again")
+    if done.lines and not done.listed:
+        context.say(UNLISTED)
+    if done.lines or done.erased:
         context.say(AFTERWARDS)
 
 

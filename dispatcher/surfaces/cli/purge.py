@@ -50,8 +50,10 @@ def purge(
                 why="it was not confirmed",
                 fix=f"repeat the command with --confirm={word}",
             )
-        erasures.note_purge(context.directory / erasures.NAME, moment, wall_clock())
-        done = erase_older(means(context, store), moment)
+        tools = means(context, store)
+        for path in tools.lists:
+            erasures.note_purge(path, moment, wall_clock())
+        done = erase_older(tools, moment)
     tell(context, done, f"records older than {older_than}")
 
 

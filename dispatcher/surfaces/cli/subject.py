@@ -39,7 +39,14 @@ def means(
 
     if connectors is None:
         connectors = context.open_connectors(store)
-    return Means(store, connectors, wall_clock, rewrite, context.directory)
+    return Means(
+        store,
+        connectors,
+        wall_clock,
+        rewrite,
+        context.directory,
+        shipped=context.shipped,
+    )
 
 
 @app.command()

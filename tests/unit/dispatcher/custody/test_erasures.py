@@ -35,8 +35,9 @@ def test_a_broken_line_is_told(path, line):
 
 
 def test_where_the_list_can_not_be_written_nothing_is_erased(tmp_path):
+    (tmp_path / "file").write_text("no folder")
     with pytest.raises(Invalid, match="can not be written"):
-        erasures.note(tmp_path / "missing" / "erasures.jsonl", "s1", 5)
+        erasures.note(tmp_path / "file" / "erasures.jsonl", "s1", 5)
 
 
 def test_a_line_that_was_cut_short_does_not_spoil_the_next_one(path):
@@ -56,3 +57,31 @@ def test_other_spellings_and_purges_are_kept_beside(path):
     found = erasures.read(path)
     assert (found.names, found.spelled, found.before) == (("s1", "r1"), {"Sx"}, 100)
     assert len(path.read_text().splitlines()) == 3
+
+
+def test_two_lists_are_read_as_one_and_each_gets_what_the_other_has(tmp_path):
+    one, other = erasures.places(tmp_path / "home", None, tmp_path / "shipped")
+    assert not erasures.read(one, other).there
+    erasures.share([one, other])
+    assert not erasures.read(one, other).there
+    erasures.note(one, "s1", 5)
+    erasures.note(other, "s2", 6, ["Sx"])
+    erasures.note_purge(other, 100, 7)
+    found = erasures.read(one, other)
+    assert (found.names, found.spelled, found.before, found.there) == (
+        ("s1", "s2"), {"Sx"}, 100, True,
+    )  # fmt: skip
+    for _ in range(2):
+        erasures.share([one, other])
+        for path in (one, other):
+            assert set(erasures.read(path).names) == {"s1", "s2"}
+            assert len(path.read_text().splitlines()) == 3
+
+
+def test_a_broken_list_is_not_shared(tmp_path):
+    one, other = erasures.places(tmp_path, tmp_path / "shipped")
+    erasures.note(other, "s1", 5)
+    one.write_text("nonsense\n")
+    with pytest.raises(Invalid, match="line 1"):
+        erasures.share([one, other])
+    assert one.read_text() == "nonsense\n"
