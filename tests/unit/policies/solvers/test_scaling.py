@@ -1,0 +1,109 @@
+"""Objectives of any size: the same question, whatever its unit."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from policies.exact import grid
+from policies.instance import read_instance
+from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.scaling import near_one, restored
+
+HERE = Path(__file__).parents[3] / "data" / "instances"
+SIZES = [1e-300, 1e-20, 1e-15, 1e9, 1e300]
+
+
+def load(name):
+    return json.loads((HERE / f"{name}.json").read_text())
+
+
+def solve(document, name="auto"):
+    problem = read_instance(document).problem
+    return SOLVERS[name](problem, np.random.default_rng(0), Limits(prove=True))
+
+
+def times(weights, size):
+    return [[w * size for w in row] for row in weights]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_table_of_numbers_keeps_its_proportions_at_any_size(size):
+    """Integers once had no unit below 2^-60: small weights became 0."""
+    table = np.array([[0.37, 0.1], [1 / 3, 0.0]])
+    steps, unit = grid(table * size, 2**61)
+    seen = [float(int(s) * unit / Fraction(size)) for s in steps.ravel()]
+    assert seen == pytest.approx(table.ravel().tolist(), rel=1e-12)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "name", ["step_pairs", "budget_worst", "linear_average", "any_two_pool"]
+)
+def test_weights_and_their_norm_may_have_any_unit(name, size):
+    """Both times the same number ask for the same plan, of the same worth."""
+    document = load(name)
+    best, norm = document["reference"]["best"], document["utility_norm"]
+    asked = {
+        "weights": times(document["weights"], size / 10),
+        "utility_norm": norm * (size / 10),
+    }
+    found = solve(document | asked)
+    if best is None:
+        assert found.verdict is Verdict.INFEASIBLE
+        return
+    assert float(found.value) == pytest.approx(best, abs=1e-9)
+    assert float(found.bound) == pytest.approx(best, abs=1e-8)
+    assert found.stopped == "optimal"
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-20, 1e9])
+def test_a_small_utility_is_maximised_like_a_large_one(size):
+    """Without a norm to match, u itself is small: still the best of plans."""
+    document = load("step_pairs")
+    best = document["reference"]["best"]
+    found = solve(document | {"weights": times(document["weights"], size)})
+    assert float(found.value / Fraction(size)) == pytest.approx(best, rel=1e-9)
+    assert float(found.bound / Fraction(size)) == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change", [{"lambda": 1e30}, {"utility_norm": 1e300}, {"weights": [[5e-324] * 2]}]
+)
+@pytest.mark.parametrize("solver", ["auto", "milp"])
+def test_a_tradeoff_has_a_plan_whatever_outweighs_what(solver, change):
+    """HiGHS once refused the numbers, and that was told as time that ran out."""
+    document = load("linear_average")
+    if "weights" in change:
+        change = {"weights": change["weights"] * document["n_entries"]}
+    found = solve(document | change, solver)
+    assert found.verdict is Verdict.SOLVED
+    assert found.stopped in {"optimal", "gap"}
+    assert found.bound >= found.value
+
+
+def test_where_f_outweighs_all_the_best_of_plans_without_it_is_found():
+    """No set is completed, and u decides among such plans."""
+    document = load("step_tradeoff_average")
+    found = solve(document | {"lambda": 1e30, "tau": 0.0})
+    assert found.judged is not None
+    assert found.judged.f_average == 0
+    assert found.stopped == "optimal"
+    sealed = solve(document | {"lambda": 100.0, "tau": 0.0})
+    assert float(found.value) == pytest.approx(float(sealed.value), abs=1e-9)
+
+
+def test_what_is_proven_at_one_size_only_is_a_gap():
+    """2 parts of 10^9 of a huge objective are no small part of what is left of it."""
+    problem = read_instance(load("linear_average") | {"lambda": 1e30}).problem
+    near, unit = near_one(problem)
+    assert unit == 10**30
+    found = SOLVERS["auto"](near, np.random.default_rng(0), Limits(prove=True))
+    told = restored(problem, found, unit)
+    assert told.value == told.judged.objective
+    apart = restored(problem, replace(found, bound=Fraction(1)), unit)
+    assert apart.bound == unit
+    assert apart.stopped == "gap"
