@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from dispatcher.surfaces.cli.start import main
-
 __all__ = ["main"]
+
+
+def main() -> int:
+    """Run one command; end quietly where Ctrl-C comes while the program is loaded."""
+    try:
+        from dispatcher.surfaces.cli.start import main as start  # noqa: PLC0415 - see above
+
+        return start()
+    except KeyboardInterrupt:
+        return 130  # EXIT_INTERRUPTED of dispatcher.errors, which may be half loaded
+
 
 if __name__ == "__main__":
     sys.exit(main())

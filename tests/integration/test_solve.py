@@ -1,5 +1,6 @@
 """``dispatcher solve``: documents, exit statuses, errors, and an end by Ctrl-C."""
 
+import errno
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from dispatcher import plugins, strategies
+from dispatcher.__main__ import main as program
+from dispatcher.surfaces.cli import solve as solving
 from dispatcher.surfaces.cli.start import main
 from policies.functions import UserUtility
 from policies.instance import read_instance
@@ -61,6 +64,63 @@ def test_with_o_the_document_goes_to_the_file(capsys, tmp_path):
     assert (status, out, err) == (0, "", "")
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("missing/plan.json", "can not be written"),
+        ("folder", "is a folder"),
+        ("file/plan.json", "can not be written"),
+        ("instance.json", "in use by this very command"),
+    ],
+)
+def test_a_place_that_will_not_do_is_refused_before_the_search(
+    capsys, tmp_path, monkeypatch, name, told
+):
+    """Nothing is searched, nothing is left, the instance stays."""
+    monkeypatch.setattr(solving, "_search", lambda *_, **__: pytest.fail("searched"))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    instance = tmp_path / "instance.json"
+    text = (SAMPLES / "step_pairs.json").read_text()
+    instance.write_text(text)
+    status, out, err = run(capsys, instance, "-o", tmp_path / name)
+    assert (status, out) == (5 if "use" not in told else 2, "")
+    assert told in err
+    assert instance.read_text() == text
+    assert {p.name for p in tmp_path.iterdir()} == {"folder", "file", "instance.json"}
+
+
+def test_a_file_that_can_not_be_replaced_stays_and_the_answer_is_printed(
+    capsys, tmp_path, monkeypatch
+):
+    """The disk is full after the search: exit 5, and the document on stdout."""
+    target = tmp_path / "plan.json"
+    target.write_text("before")
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    status, out, err = run(capsys, SAMPLES / "step_pairs.json", "-o", target)
+    assert status == 5
+    assert json.loads(out)["verdict"] == "SOLVED"
+    assert "No space left on device" in err
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["before"]
+
+
+def test_a_link_a_mode_and_a_device_stay_what_they_are(capsys, tmp_path):
+    """The link's file is replaced, with its mode; a device is written to."""
+    target, link = tmp_path / "plan.json", tmp_path / "link"
+    target.touch(mode=0o640)
+    link.symlink_to(target)
+    assert run(capsys, SAMPLES / "step_pairs.json", "-o", link)[0] == 0
+    assert link.is_symlink()
+    assert json.loads(target.read_text())["verdict"] == "SOLVED"
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert run(capsys, SAMPLES / "step_pairs.json", "-o", "/dev/null")[0] == 0
+    assert Path("/dev/null").is_char_device()
+
+
 def test_no_plan_is_seven_with_a_smallest_core(capsys):
     """An odd ring has no two sides; the set beside it is not in the core."""
     status, out, err = run(capsys, SAMPLES / "odd_ring.json")
@@ -105,6 +165,8 @@ def test_work_instead_of_time_gives_the_same_plan_on_any_number_of_threads(capsy
     ("name", "text", "told"),
     [
         ("a.json", "{", "line 1, column 2"),
+        ("a.json", "{", "docs/reference/instances.md"),
+        ("a.json", '{"prior": [[0, 0]], "prior": []}', "'prior' stands twice"),
         ("a.json", "[" * 100_000, "nested too deeply"),
         ("a.json", '{"n": 1' + "0" * 5000 + "}", "too many digits"),
         ("a.json", '{"schema": "other"}', "expected one of sparsi-instance/1"),
@@ -282,6 +344,76 @@ def test_ctrl_c_ends_the_search_with_the_best_plan_so_far(tmp_path):
     assert told["stopped"] == "interrupt"
     assert told["assignment"] is not None
     assert told["bound"] >= told["objective"]
+
+
+def interrupted_while(monkeypatch, module, name):
+    """Press Ctrl-C as soon as this function is called."""
+    real = getattr(module, name)
+
+    def pressed(*args, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, pressed)
+
+
+@pytest.mark.parametrize("when", ["read_document", "_search", "report"])
+def test_ctrl_c_at_any_time_of_reading_or_writing_still_shows_a_plan(
+    capsys, monkeypatch, when
+):
+    """One Ctrl-C while the file is read, before the search, or while it is written."""
+    interrupted_while(monkeypatch, solving, when)
+    status, out, _ = run(capsys, SAMPLES / "linear_average.json")
+    told = json.loads(out)
+    assert status == 0
+    assert told["assignment"] is not None
+    assert told["stopped"] in ("interrupt", "optimal")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_ctrl_c_ends_the_program(capsys, monkeypatch):
+    """130, and no document."""
+    interrupted_while(monkeypatch, solving, "read_document")
+    interrupted_while(monkeypatch, solving, "_search")
+    status, out, err = run(capsys, SAMPLES / "linear_average.json")
+    assert (status, out) == (130, "")
+    assert "Traceback" not in err
+
+
+def test_ctrl_c_while_the_program_is_loaded_is_130_without_a_traceback(
+    capsys, monkeypatch
+):
+    """Whatever is imported when it comes."""
+
+    class Loading:
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "dispatcher.surfaces.cli.start", Loading())
+    assert program() == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_reading_counts_as_time(capsys, monkeypatch):
+    """Of 600 s the search gets what the reading leaves: nothing, after an hour."""
+    since = time.perf_counter()
+    late = iter([since - 3600])
+    seen = []
+    real = solving._search
+
+    def noted(document, algorithm, seed, limits, **rest):
+        found = real(document, algorithm, seed, limits, **rest)
+        seen.append(limits["seconds"])
+        return found
+
+    monkeypatch.setattr(solving, "_search", noted)
+    monkeypatch.setattr(
+        solving.time, "perf_counter", lambda now=time.perf_counter: next(late, now())
+    )
+    status, out, _ = run(capsys, SAMPLES / "step_pairs.json", "--time-limit", 600)
+    assert seen == [solving.LEAST]
+    assert status in (0, 8)
+    assert json.loads(out)["seconds"] >= 3600
 
 
 def test_exit_statuses_and_streams_of_a_process(tmp_path):

@@ -25,6 +25,8 @@ from dispatcher.errors import (
     Usage,
 )
 from dispatcher.surfaces.cli.context import CliContext, leave
+from dispatcher.surfaces.cli.instance_files import invalid, read_document
+from dispatcher.surfaces.cli.plan_files import check_place, write_whole
 
 if TYPE_CHECKING:
     from policies.instance import Instance
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 SPARE: Final = 0.3
 """Seconds of the time limit that are kept for judging and writing."""
+LEAST: Final = 0.1
+"""Seconds of search at least, however long reading took."""
 
 
 class Mode(StrEnum):
@@ -55,7 +59,7 @@ def solve(
     ] = Mode.SAFE,
     time_limit: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Seconds of search, at most. Default: 60."),
+        typer.Option(min=0.1, help="Seconds at most, reading included. Default: 60."),
     ] = None,
     work: Annotated[
         float | None,
@@ -90,39 +94,65 @@ def solve(
     """
     started = time.perf_counter()
     context: CliContext = ctx.obj
-    document = _document(instance, adversaries, copies, friendships)
-    with _interruptible() as stop, _own_stdout():
-        limits: dict[str, Any] = {
-            "seconds": _seconds(time_limit, work),
-            "work": float("inf") if work is None else work,
-            "clock": time.perf_counter,
-            "stopped": stop.is_set,
-            "threads": threads or os.cpu_count() or 1,
-            "prove": True,
-            "paper": mode is Mode.PAPER,
-        }
-        found, solution = _search(
-            document, algorithm, seed, limits, where=str(instance)
-        )
-        withheld = _withheld(found, solution, seed, limits)
-    told = report(found, solution, algorithm, time.perf_counter() - started) | withheld
-    text = json.dumps(told, ensure_ascii=False)
-    if output is None:
-        print(text, flush=True)
-    else:
-        output.write_text(text + "\n", encoding="utf-8")
-    if not context.json:
-        context.say(lay_out(told))
+    if output is not None:
+        context.spare(output, instance, *filter(None, [friendships]))
+        check_place(output)
+    with _interruptible() as stop:
+        document = read_document(instance, adversaries, copies, friendships)
+        with _own_stdout():
+            limits: dict[str, Any] = {
+                "seconds": _seconds(time_limit, work),
+                "work": float("inf") if work is None else work,
+                "clock": time.perf_counter,
+                "stopped": stop.is_set,
+                "threads": threads or os.cpu_count() or 1,
+                "prove": True,
+                "paper": mode is Mode.PAPER,
+            }
+            found, solution = _search(
+                document, algorithm, seed, limits, where=str(instance), since=started
+            )
+            withheld = _withheld(found, solution, seed, limits)
+        seconds = time.perf_counter() - started
+        told = report(found, solution, algorithm, seconds) | withheld
+        _tell(context, told, output)
     status = _status(told)
     if status:
         leave(status)
+
+
+def _tell(context: CliContext, told: dict[str, Any], output: Path | None) -> None:
+    """Print the document, or put it in its file; where that fails, print it after all.
+
+    Raises
+    ------
+    Invalid
+        The file can not be written, and the document was printed.
+    """
+    text = json.dumps(told, ensure_ascii=False)
+    try:
+        if output is None:
+            print(text, flush=True)
+        else:
+            write_whole(output, text + "\n")
+    except OSError as error:
+        if output is None:
+            raise
+        print(text, flush=True)
+        raise Invalid(
+            f"{output} can not be written: {error.strerror}",
+            why="so the answer was printed to stdout; the file is as it was",
+            fix="keep what was printed, or make room and repeat the command",
+        ) from error
+    if not context.json:
+        context.say(lay_out(told))
 
 
 def _seconds(time_limit: float | None, work: float | None) -> float:
     """Seconds of search: no clock cuts a run that is limited by work alone."""
     if time_limit is None:
         return 60.0 if work is None else float("inf")
-    return max(time_limit - SPARE, 0.1)
+    return max(time_limit - SPARE, LEAST)
 
 
 def _status(told: dict[str, Any]) -> int:
@@ -173,81 +203,16 @@ def _own_stdout() -> Iterator[None]:
         os.close(kept)
 
 
-def _document(
-    path: Path, adversaries: int | None, copies: int, friendships: Path | None
-) -> Any:  # noqa: ANN401 - JSON is anything until it was read
-    """Read the file by the end of its name."""
-    from policies import importers
-    from policies.instance_fields import InvalidInstance
-
-    kind = path.suffix.lower()
-    text = _text(path)
-    if kind not in (".col", ".hgr", ".csv"):
-        return _json(path, text)
-    if adversaries is None:
-        raise Usage(
-            f"{path} does not say how many adversaries there are",
-            why="only a sparsi-instance/1 file does",
-            fix="name a number with --adversaries",
-        )
-    try:
-        if kind == ".col":
-            return importers.colouring(text, adversaries, copies)
-        if kind == ".hgr":
-            return importers.hypergraph(text, adversaries, copies)
-        if friendships is None:
-            raise Usage(
-                "check-ins come without their friendships",
-                why="friendships are what must not be disclosed",
-                fix="name their file with --friendships",
-            )
-        return importers.checkins(text, _text(friendships), adversaries, copies)
-    except InvalidInstance as error:
-        raise _invalid(str(path), error) from None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise Invalid(
-            f"{path} is not text",
-            why="it is not UTF-8",
-            fix="name an instance file",
-        ) from None
-
-
-def _json(path: Path, text: str) -> Any:  # noqa: ANN401
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise Invalid(
-            f"{path}, line {error.lineno}, column {error.colno}: {error.msg}",
-            why="the file is not JSON",
-            fix="correct this place; see the format under: dispatcher solve --help",
-        ) from None
-    except RecursionError:
-        raise Invalid(
-            f"{path} is nested too deeply",
-            why="no field of an instance is deeper than three lists",
-            fix="write the fields of sparsi-instance/1",
-        ) from None
-    except ValueError:
-        raise Invalid(
-            f"{path} holds a number of too many digits",
-            why="numbers are read as 64-bit floats",
-            fix="write fewer digits",
-        ) from None
-
-
-def _invalid(path: str, error: Any) -> Invalid:  # noqa: ANN401 - a lazy import's class
-    return Invalid(f"{path}: {error.where}", why=error.what, fix=error.mend)
-
-
 def _search(
-    document: object, algorithm: str, seed: int, limits: dict[str, Any], *, where: str
+    document: object,
+    algorithm: str,
+    seed: int,
+    limits: dict[str, Any],
+    *,
+    where: str,
+    since: float,
 ) -> tuple[Instance, Solution]:
-    """Read the instance and solve it."""
+    """Read the instance and solve it in what is left of the time ``since`` then."""
     import numpy as np
 
     from dispatcher.strategies import find_solver, load_utility
@@ -260,7 +225,7 @@ def _search(
     try:
         found = read_instance(document, load_utility)
     except InvalidInstance as error:
-        raise _invalid(where, error) from None
+        raise invalid(where, error) from None
     if not solver.supports(found.problem):
         raise Usage(
             f"{algorithm} does not solve this kind of problem",
@@ -268,6 +233,8 @@ def _search(
             fix="leave --algorithm out: auto picks by structure",
         )
     rng = np.random.default_rng(seed)
+    spent = time.perf_counter() - since
+    limits["seconds"] = max(limits["seconds"] - spent, LEAST)
     try:
         return found, solver(found.problem, rng, Limits(**limits))
     except InvalidFunction as error:

@@ -1,0 +1,108 @@
+"""Files of problems for ``dispatcher solve``: JSON, graphs, hypergraphs, check-ins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dispatcher.errors import Invalid, Usage
+
+
+def read_document(
+    path: Path, adversaries: int | None, copies: int, friendships: Path | None
+) -> Any:  # noqa: ANN401 - JSON is anything until it was read
+    """Read an instance by the end of its file's name.
+
+    Raises
+    ------
+    Usage
+        The number of adversaries, or the file of friendships, must be named.
+    Invalid
+        With what is wrong, where it is, and how to mend it.
+    """
+    from policies import importers
+    from policies.instance_fields import InvalidInstance
+
+    kind = path.suffix.lower()
+    text = _text(path)
+    if kind not in (".col", ".hgr", ".csv"):
+        return _json(path, text)
+    if adversaries is None:
+        raise Usage(
+            f"{path} does not say how many adversaries there are",
+            why="only a sparsi-instance/1 file does",
+            fix="name a number with --adversaries",
+        )
+    try:
+        if kind == ".col":
+            return importers.colouring(text, adversaries, copies)
+        if kind == ".hgr":
+            return importers.hypergraph(text, adversaries, copies)
+        if friendships is None:
+            raise Usage(
+                "check-ins come without their friendships",
+                why="friendships are what must not be disclosed",
+                fix="name their file with --friendships",
+            )
+        return importers.checkins(text, _text(friendships), adversaries, copies)
+    except InvalidInstance as error:
+        raise invalid(str(path), error) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise Invalid(
+            f"{path} is not text",
+            why="it is not UTF-8",
+            fix="name an instance file",
+        ) from None
+
+
+class _Twice(Exception):
+    """A key of JSON that stands twice in one object."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its pairs; refuse a key that stands there twice."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Twice(repr(next(name for name in made if names.count(name) > 1)[:40]))
+    return made
+
+
+def _json(path: Path, text: str) -> Any:  # noqa: ANN401
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        raise Invalid(
+            f"{path}, line {error.lineno}, column {error.colno}: {error.msg}",
+            why="the file is not JSON",
+            fix="correct this place; the format: docs/reference/instances.md",
+        ) from None
+    except _Twice as error:
+        raise Invalid(
+            f"{path}: the key {error} stands twice in one object",
+            why="only one of both would be read",
+            fix="take one of them out",
+        ) from None
+    except RecursionError:
+        raise Invalid(
+            f"{path} is nested too deeply",
+            why="no field of an instance is deeper than three lists",
+            fix="write the fields of sparsi-instance/1",
+        ) from None
+    except ValueError:
+        raise Invalid(
+            f"{path} holds a number of too many digits",
+            why="numbers are read as 64-bit floats",
+            fix="write fewer digits",
+        ) from None
+
+
+def invalid(path: str, error: Any) -> Invalid:  # noqa: ANN401 - a lazy import's class
+    """Put an :class:`~policies.instance_fields.InvalidInstance` of a file in our words."""
+    return Invalid(f"{path}: {error.where}", why=error.what, fix=error.mend)
