@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST ?= -n 2
 
-.PHONY: demo test test-markets torture lint bench bench-paper format system-packages clean
+.PHONY: demo test test-markets laws torture lint bench bench-paper format system-packages clean
 
 demo: $(VENV)/.demo
 	$(BIN)/dispatcher demo --dir build/demo
@@ -19,6 +19,11 @@ test: $(VENV)/.lint system-packages
 # and python -m tests.markets.mturk_storm (1,000 prescriptions, or pieces of work, each).
 test-markets: $(VENV)/.lint
 	$(BIN)/python -m pytest tests/markets -m markets --durations=10
+
+# Every antichain on up to five entries with all workers and copies, and 10,000 random ones
+# on six and seven, each tried out: half an hour on one core. `make test` takes a part.
+laws: $(VENV)/.lint
+	SPARSI_LAWS=full $(BIN)/python -m pytest tests/unit/policies/solvers/test_antichains.py
 
 # The long forms of test_killed, test_daemon_races and test_random_walk, on each database.
 # Walks go in legs and kills in rounds, and can be broken off: build/walk-*.json and
