@@ -43,6 +43,7 @@ from policies.solvers.role import (
     free_bound,
 )
 from policies.solvers.scaling import near_one, restored
+from policies.solvers.small_links import listable, listed
 from policies.solvers.small_pairs import searched, small
 from policies.solvers.structure import (
     budgeted,
@@ -345,6 +346,9 @@ class _Portfolio:
         """Cosine under a limit or in a tradeoff: nothing disclosed, or whatever is found."""
         problem, links = self.problem, self.problem.links
         assert links is not None
+        every = [listed(problem)] if listable(problem) else []
+        if every and every[0].verdict is not Verdict.UNKNOWN:
+            return merged(every, "gap")
 
         def ask(part: Problem, share: float = 0.3) -> Solution:
             return _Portfolio(self.solvers, part, self.rng, self.left(share)).solve()
@@ -354,7 +358,7 @@ class _Portfolio:
         ceiling = bounds.bound(inner)
         if ceiling.verdict is Verdict.INFEASIBLE:
             return ceiling
-        found = [free, ceiling]
+        found = [*every, free, ceiling]
         if inner.verdict is Verdict.SOLVED:
             found.append(answer(problem, inner.plan, tried=inner.tried))
         if bounds.best is not None:

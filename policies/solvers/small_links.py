@@ -1,0 +1,156 @@
+"""Few entries with links: every plan is looked at, by what each adversary holds.
+
+What a hand sees follows from the subset that it holds: 2^n of them, for all hands alike.
+So a plan is a row of subsets, and millions of sums are looked up instead of worked out.
+Floats rank; the judge sees the best plans, and decides about limits.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+from math import comb, prod
+from typing import Final
+
+import numpy as np
+
+from policies.document.policy import Objective
+from policies.links import Relation
+from policies.problem import Plan, Problem
+from policies.sets import Ints
+from policies.solvers.cpsat import refuted
+from policies.solvers.role import Solution, Verdict, answer
+from policies.solvers.terms import Floats
+from policies.tables import able
+
+ENTRIES: Final = 12
+"""Entries up to which subsets are listed."""
+
+PLANS: Final = 200_000
+"""Plans up to which all are listed."""
+
+_CLOSE: Final = 1e-9  # what floats can not tell
+_JUDGED: Final = 50  # plans that the judge sees, best first
+
+
+def listable(problem: Problem) -> bool:
+    """Whether links alone are limits, and plans are few."""
+    n, k = problem.n_entries, problem.n_adversaries
+    plain = not problem.sets.n_sets and not problem.averages
+    if not plain or problem.utilities is not None or n > ENTRIES or not k:
+        return False
+    ways = zip(problem.lo.tolist(), problem.hi.tolist(), strict=True)
+    return 0 < prod(_ways(k, low, high) for low, high in ways) <= PLANS
+
+
+def _ways(k: int, low: int, high: int) -> int:
+    return sum(comb(k, size) for size in range(low, min(high, k) + 1))
+
+
+def listed(problem: Problem) -> Solution:
+    """Return the optimum, or that there is none.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that is :func:`listable`.
+
+    Returns
+    -------
+    Solution
+        UNKNOWN with a bound where too many plans lie at a limit.
+    """
+    masks, u = _every(problem)
+    worst, mean = _seen(problem)
+    held = _held(problem, masks)
+    value = u * float(problem.weights.unit)
+    keeps = np.ones(len(u), np.bool_)
+    goal, links = problem.goal, problem.links
+    assert links is not None
+    f, average = worst[held].max(axis=1), mean[held].max(axis=1)
+    if goal.objective is Objective.TRADEOFF:
+        seen = average if goal.average else f
+        value = value + float(goal.lambda_) * (float(goal.tau) - seen)
+    if links.tau is not None:
+        keeps &= f < float(links.tau) + _CLOSE
+    if links.mean_tau is not None:
+        keeps &= average < float(links.mean_tau) + _CLOSE
+    rows = np.flatnonzero(keeps)
+    if not len(rows):
+        return refuted(problem, "all plans were looked at")
+    order = rows[np.argsort(-value[rows], kind="stable")]
+    top = float(value[order[0]])
+    bound = Fraction(top + _CLOSE * max(1.0, abs(top)))
+    for row in order[:_JUDGED].tolist():
+        plan = _plan(masks[row], problem.n_entries)
+        made = answer(problem, plan, bound=bound, tried=("all plans",))
+        if made.verdict is Verdict.SOLVED:
+            return made
+        bound = Fraction(float(value[row]) + _CLOSE * max(1.0, abs(top)))
+    return Solution(Verdict.UNKNOWN, bound=bound, tried=("plans at the limit",))
+
+
+def _every(problem: Problem) -> tuple[Ints, Ints]:
+    """All plans: the subset of each adversary, shape (plans, k); and utility."""
+    k, may = problem.n_adversaries, able(problem)
+    masks, u = np.zeros((1, k), np.int64), np.zeros(1, np.int64)
+    for d in range(problem.n_entries):
+        row = problem.weights.row(d)
+        who = np.flatnonzero(may[d]).tolist()
+        sizes = range(int(problem.lo[d]), min(int(problem.hi[d]), k) + 1)
+        ways = [list(way) for size in sizes for way in combinations(who, size)]
+        given = np.zeros((len(ways), k), np.int64)
+        for i, way in enumerate(ways):
+            given[i, way] = 1 << d
+        worth = np.array([row[way].sum() for way in ways], np.int64)
+        masks = (masks[:, None] | given[None]).reshape(-1, k)
+        u = (u[:, None] + worth[None]).reshape(-1)
+    if problem.capacity is not None:
+        size = np.array([m.bit_count() for m in range(1 << problem.n_entries)])
+        fits = (size[masks] <= problem.capacity).all(axis=1)
+        masks, u = masks[fits], u[fits]
+    return masks, u
+
+
+def _held(problem: Problem, masks: Ints) -> Ints:
+    """Subsets that hands hold, history and coalitions included, shape (plans, hands)."""
+    before = np.zeros(problem.n_adversaries, np.int64)
+    history = problem.history
+    np.bitwise_or.at(before, history.adversary, 1 << history.entry)
+    alone = masks | before
+    pooled = [
+        np.bitwise_or.reduce(alone[:, list(group)], axis=1) for group in problem.groups
+    ]
+    return np.column_stack([alone, *pooled])
+
+
+def _seen(problem: Problem) -> tuple[Floats, Floats]:
+    """Worst and mean disclosure of the links to whoever holds a subset, shape (2^n,)."""
+    links, n = problem.links, problem.n_entries
+    assert links is not None
+    bits = (np.arange(1 << n)[:, None] >> np.arange(n)) & 1
+    count = links.count.astype(np.float64)
+    link, left, right = links.conflicts()
+    worst, total = np.zeros(1 << n), np.zeros(1 << n)
+    for one in np.unique(link).tolist():
+        rows = link == one
+        d, e = left[rows], right[rows]
+        dot = (bits[:, d] * bits[:, e]) @ (count[d] * count[e])
+        f = (dot > 0).astype(np.float64)
+        if links.relation is Relation.COSINE:
+            mine = links.link == one
+            ends = [links.entry[mine & (links.side == side)] for side in (0, 1)]
+            square = prod(bits[:, x] @ (count[x] ** 2) for x in ends)
+            f = dot / np.sqrt(np.maximum(square, 1.0))
+        worst, total = np.maximum(worst, f), total + f
+    return worst, total / (problem.goal.over or links.n_links or 1)
+
+
+def _plan(masks: Ints, n: int) -> Plan:
+    """Return the plan of one row of subsets."""
+    return Plan.of(
+        (d, a)
+        for a, mask in enumerate(masks.tolist())
+        for d in range(n)
+        if mask >> d & 1
+    )
