@@ -67,6 +67,7 @@ def summary(made: Translation, solution: Solution) -> Summary:
         "complete": judged.complete if judged else 0,
         "past": judged.past if judged else 0,
         "cores": [told(made, core) for core in solution.cores],
+        "certified": {str(p.ground): p.components for p in solution.proofs},
         "tried": list(solution.tried),
     }
 
@@ -183,9 +184,14 @@ def refusal(
     held, k = len(solution.held), len(made.workforce)
     core = solution.core
     if solution.verdict in (Verdict.UNKNOWN, Verdict.CERTIFIED) or core is None:
+        known = solution.verdict is Verdict.CERTIFIED
+        rest = (
+            "though it is proven that there is one"
+            if known
+            else "and no proof that there is none"
+        )
         return Unfinished(
-            f"{_count(held, 'field has', 'fields have')} no plan yet, and no proof that "
-            "there is none",
+            f"{_count(held, 'field has', 'fields have')} no plan yet, {rest}",
             why="; ".join(solution.tried) or "the search ended early",
             fix="Give more time (--time-limit), or plan the rest with --partial.",
             facts={"held": held, "adversaries": k},
