@@ -2,8 +2,8 @@
 
 The short form takes each class on up to four entries once and every second one on five,
 with copies and workers by seed, and some random ones on six and seven.
-``make laws`` (``SPARSI_LAWS=full``) takes every class with all workers and copies, and 10,000 random
-ones: half an hour on one busy core.
+``make laws`` (``SPARSI_LAWS=full``) takes every class with all workers and copies, and
+10,000 random ones: half an hour on one busy core.
 """
 
 import os
