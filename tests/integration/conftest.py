@@ -27,3 +27,22 @@ def run(tmp_path, monkeypatch, capsys):
         return SimpleNamespace(code=code, out=out, err=err)
 
     return command
+
+
+@pytest.fixture
+def set_up(run, tmp_path, sqlite_template):
+    """Put a policy in force, and load forms and workers, in the directory of ``run``."""
+
+    def made(policy, forms, workers):
+        (tmp_path / "dispatcher.db").write_bytes(sqlite_template.read_bytes())
+        (tmp_path / "policy.toml").write_text(policy)
+        (tmp_path / "forms.csv").write_text(forms)
+        for words in (
+            ["policy", "apply"],
+            ["workers", "add", *workers],
+            ["records", "load", "forms.csv"],
+        ):
+            done = run(*words)
+            assert done.code == 0, done.err
+
+    return made

@@ -61,18 +61,9 @@ NINE = [
 
 
 @pytest.fixture
-def house(run, tmp_path, sqlite_template):
+def house(run, set_up):
     """A directory with a policy in force, two workers and two forms loaded."""
-    (tmp_path / "dispatcher.db").write_bytes(sqlite_template.read_bytes())
-    (tmp_path / "policy.toml").write_text(POLICY)
-    (tmp_path / "forms.csv").write_text(FORMS)
-    for words in (
-        ["policy", "apply"],
-        ["workers", "add", *TWO],
-        ["records", "load", "forms.csv"],
-    ):
-        done = run(*words)
-        assert done.code == 0, done.err
+    set_up(POLICY, FORMS, TWO)
     return run
 
 

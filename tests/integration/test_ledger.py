@@ -332,13 +332,19 @@ def test_an_account_that_would_join_a_broken_pair_is_refused(store):
     assert case.count("account") == 2
 
 
+TRUSTED = """
+[workers.groups.g]
+members = ["x/g*"]
+trusted = ["a-b"]
+[workers.groups.h]
+members = ["x/g1", "x/h"]
+"""
+"""All of ``g`` may see both; who is beside them in ``h`` may not."""
+
+
 def test_an_account_without_trust_ends_the_trust_of_its_adversary(store):
     case = Case(store)
-    groups = (
-        '[workers.groups.g]\nmembers = ["x/g*"]\ntrusted = ["a-b"]\n'
-        '[workers.groups.h]\nmembers = ["x/g1", "x/h"]'
-    )
-    case.apply(policy(PAIR, groups=groups))
+    case.apply(policy(PAIR, groups=TRUSTED))
     case.add("x/g1", "x/g2")
     case.load(("r1", None, None, "ab"), ("r2", None, None, "ab"))
     case.book(("x/g1", "r1.a r1.b"), ("x/g2", "r2.a"))
@@ -349,16 +355,46 @@ def test_an_account_without_trust_ends_the_trust_of_its_adversary(store):
 
 def test_trust_ends_for_what_comes_when_an_account_without_it_comes(store):
     case = Case(store)
-    groups = (
-        '[workers.groups.g]\nmembers = ["x/g*"]\ntrusted = ["a-b"]\n'
-        '[workers.groups.h]\nmembers = ["x/g1", "x/h"]'
-    )
-    case.apply(policy(PAIR, groups=groups))
+    case.apply(policy(PAIR, groups=TRUSTED))
     case.add("x/g1", "x/g2")
     case.load(("r1", None, None, "ab"))
     case.book(("x/g1", "r1.a"))
     case.add("x/h")
     assert refusal(case, ("x/g2", "r1.b")).facts["property"] == "a-b"
+
+
+COUNTED = """
+[property.seen]
+scope = "subject"
+of = ["a", "b"]
+disclosure = { kind = "linear", per = "entry", weight = 0.01 }
+"""
+
+
+def test_a_batch_adds_to_what_earlier_ones_began(store):
+    case = Case(store)
+    case.apply(policy(PAIR + COUNTED))
+    case.add("x/1", "y/2")
+    case.load(*((f"r{i}", f"p{i % 40}", None, "ab") for i in range(160)))
+    old, new = (
+        " ".join(f"r{i}.a" for i in numbers) for numbers in (range(80), range(80, 160))
+    )
+    case.book(("x/1", old), ("y/2", new))
+    booked = case.book(("y/2", old), ("x/1", new + " r0.a r80.a"))
+    assert (booked.new, len(booked.tasks)) == (160, 162)
+    with store.read() as tx:
+        assert differences(tx) == 0
+        found = tx.rows(
+            "SELECT adversary_id, entries, COUNT(*) FROM holding"
+            " GROUP BY adversary_id, entries ORDER BY adversary_id, entries"
+        )
+        assert tx.rows(
+            "SELECT t.connector, a.connector, COUNT(*), COUNT(DISTINCT t.entry_id)"
+            " FROM task t JOIN account a ON a.id = t.account_id"
+            " AND a.adversary_id = t.adversary_id GROUP BY 1, 2 ORDER BY 1, 2"
+        ) == [("x", "x", 162, 160), ("y", "y", 160, 160)]
+    one, other = sorted({adversary for adversary, _, _ in found})
+    assert found == [(a, n, c) for a in (one, other) for n, c in ((1, 160), (4, 40))]
 
 
 def test_summaries_follow_from_the_ledger(case):

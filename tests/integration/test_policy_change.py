@@ -29,17 +29,8 @@ FOUR = ("folder/ann", "folder/bob", "inhouse/cat", "inhouse/dan")
 
 
 @pytest.fixture
-def house(run, tmp_path, sqlite_template):
-    (tmp_path / "dispatcher.db").write_bytes(sqlite_template.read_bytes())
-    (tmp_path / "policy.toml").write_text(POLICY)
-    (tmp_path / "forms.csv").write_text(FORMS)
-    for words in (
-        ["policy", "apply"],
-        ["workers", "add", *FOUR],
-        ["records", "load", "forms.csv"],
-    ):
-        done = run(*words)
-        assert done.code == 0, done.err
+def house(run, set_up, tmp_path):
+    set_up(POLICY, FORMS, FOUR)
     (tmp_path / "strict.toml").write_text(STRICT)
     return run
 
