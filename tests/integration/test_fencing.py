@@ -11,8 +11,8 @@ from dispatcher.leadership import take_lease
 from dispatcher.plugins import open_connectors
 from dispatcher.store import lease, open_store
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
-from dispatcher.surfaces.cli.daemon import _ticks
 from dispatcher.surfaces.cli.start import main
+from dispatcher.surfaces.cli.ticks import make_ticks
 
 POLICY = """
 version = 1
@@ -102,7 +102,7 @@ def test_no_stage_of_a_daemon_of_before_changes_anything(here):
                 directory=here,
                 secrets={"inhouse": store.key("token-key")},
             )
-            return {tick.name: tick for tick in _ticks(store, connectors, context)}
+            return {tick.name: tick for tick in make_ticks(store, connectors, context)}
 
         old = take_lease(store, wall_clock, "old/b/1/1")
         with store.write() as tx:

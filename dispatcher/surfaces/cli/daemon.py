@@ -15,7 +15,7 @@ from dispatcher.surfaces.cli.context import CliContext, wall_clock
 
 if TYPE_CHECKING:
     from connectors.base import Feed, Market
-    from dispatcher.daemon import Daemon, Tick
+    from dispatcher.daemon import Daemon
     from dispatcher.store import Store
     from dispatcher.surfaces.systemd import Notifier
 
@@ -96,12 +96,13 @@ def _lead(
 ) -> None:
     """Serve and tick until a signal comes or the lease is lost."""
     from dispatcher.surfaces.cli.front import Front
+    from dispatcher.surfaces.cli.ticks import make_ticks
 
     try:
         front = Front(store, connectors, context, daemon, notifier)
         front.bind()
-        daemon.start(lambda: _ticks(store, connectors, context))
-        front.serve(drain, lambda: _ticks(store, connectors, context))
+        daemon.start(lambda: make_ticks(store, connectors, context))
+        front.serve(drain, lambda: make_ticks(store, connectors, context))
     finally:
         daemon.stop()
 
@@ -110,102 +111,15 @@ def _daemon(
     store: Store, connectors: Mapping[str, Market | Feed], context: CliContext
 ) -> Daemon:
     from dispatcher.daemon import Daemon
+    from dispatcher.surfaces.cli.ticks import make_ticks
 
     def lost() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     return Daemon(
         store,
-        _ticks(store, connectors, context),
+        make_ticks(store, connectors, context),
         wall_clock,
         lost=lost,
         renew_seconds=context.config.ticks.leading,
     )
-
-
-def _ticks(
-    store: Store, connectors: Mapping[str, Market | Feed], context: CliContext
-) -> list[Tick]:
-    """All stages in flow order, each with its own rhythm."""
-    from connectors.base import Content
-    from dispatcher.custody.retention import Retention
-    from dispatcher.daemon import Tick
-    from dispatcher.ledger.seals import seal
-    from dispatcher.plugins import feeds_of, paying_of
-    from dispatcher.stages.assembly import Assembly
-    from dispatcher.stages.booking import Booking
-    from dispatcher.stages.collecting import Collecting
-    from dispatcher.stages.intake import Inbox
-    from dispatcher.stages.paying import PayingStage
-    from dispatcher.stages.planning import Planning
-    from dispatcher.stages.reconciling import Reconciling
-    from dispatcher.stages.sending import Sending
-    from dispatcher.stages.sending import Terms as SendingTerms
-    from dispatcher.stages.serving import Terms as ServingTerms
-    from dispatcher.stages.serving import expire, stop_by_agreement
-    from dispatcher.store import lease
-    from dispatcher.surfaces.cli.subject import means
-
-    config, every = context.config, context.config.ticks
-    pushed = [n for n, c in connectors.items() if c.manifest.content is Content.MARKET]
-    pulled = [n for n in connectors if n not in pushed]
-    feeds = feeds_of(config.connectors)
-    most = {name: each.manifest.limits.items for name, each in connectors.items()}
-    link = config.surfaces.task_page
-
-    def seal_now(epoch: int) -> int:
-        with store.write() as tx:
-            lease.check_epoch(tx, lease.SHARD, epoch)
-            sealed = int(seal(tx, at=wall_clock()) is not None)
-        context.anchor_roots(store)
-        return sealed
-
-    quality = ServingTerms(
-        floor=config.quality.floor, floor_after=config.quality.floor_after
-    )
-
-    def serve(epoch: int) -> int:
-        stopped = stop_by_agreement(store, wall_clock, quality, epoch)
-        return expire(store, wall_clock, epoch) + stopped
-
-    ticks = [
-        Tick(
-            "booking",
-            every.booking,
-            Booking(store, pushed, pulled, wall_clock, most, feeds=feeds).tick,
-            shows=True,
-        ),
-        Tick(
-            "sending",
-            every.sending,
-            Sending(
-                store,
-                connectors,
-                wall_clock,
-                SendingTerms(attempts=config.tasks.attempts, link=link),
-            ).tick,
-            shows=True,
-        ),
-        Tick("serving", every.serving, serve),
-        Tick(
-            "collecting",
-            every.collecting,
-            Collecting(store, connectors, wall_clock).tick,
-        ),
-        Tick("assembly", every.assembly, Assembly(store, wall_clock).tick),
-        Tick("paying", every.paying, PayingStage(store, connectors, wall_clock).tick),
-        Tick("sealing", every.sealing, seal_now),
-    ]
-    keeping = Retention(means(context, store, connectors))
-    ticks.append(Tick("retention", every.retention, keeping.tick))
-    held = Reconciling(store, connectors, wall_clock)
-    ticks.append(Tick("reconciling", every.reconciling, held.tick))
-    if config.plans == "auto":
-        pays = paying_of(config.connectors)
-        planning = Planning(store, wall_clock, feeds=feeds, pays=pays)
-        ticks.insert(0, Tick("planning", every.planning, planning.tick, shows=True))
-    if config.inbox is not None:
-        inbox = Inbox(store, context.directory / config.inbox, wall_clock)
-        inbox.open()  # what can not be an inbox is told at the start
-        ticks.insert(0, Tick("intake", every.intake, inbox.tick, shows=True))
-    return ticks

@@ -140,7 +140,17 @@ def needs(found: dict[str, Any]) -> list[str]:
         said.append("no policy is in force: dispatcher policy apply")
     if not found["leader"]:
         said.append("no daemon runs: dispatcher up")
-    said += [
+    said += _field_needs(found)
+    said += _message_needs(found)
+    said += _answer_needs(found)
+    said += _money_needs(found)
+    said += [f"{scope} is paused: {why}" for scope, why in found["paused"].items()]
+    return said
+
+
+def _field_needs(found: dict[str, Any]) -> list[str]:
+    """Sentences about fields that nobody is shown any more."""
+    said = [
         f"{_count(held['entries'], 'field is', 'fields are')} held back: "
         f"{held['reason']}"
         for held in found["held_back"]
@@ -152,7 +162,12 @@ def needs(found: dict[str, Any]) -> list[str]:
             f"{_count(total, 'field is', 'fields are')} burnt, shown t times without "
             f"enough answers ({names}): dispatcher fields list --burnt"
         )
-    said += [
+    return said
+
+
+def _message_needs(found: dict[str, Any]) -> list[str]:
+    """Sentences about messages that do not leave."""
+    said = [
         f"connector {one['connector']} is down, the others are not affected: "
         f"{_count(one['messages'], 'message waits', 'messages wait')} "
         f"({one['error'] or 'no reason told'}): "
@@ -169,6 +184,12 @@ def needs(found: dict[str, Any]) -> list[str]:
             f"a message waits for {found['oldest_waiting_minutes']} min: "
             "dispatcher queue list --state ready"
         )
+    return said
+
+
+def _answer_needs(found: dict[str, Any]) -> list[str]:
+    """Sentences about answers, and about who gives them."""
+    said: list[str] = []
     if found["counts"]["quarantined"]:
         strange = found["counts"]["quarantined"]
         said.append(
@@ -187,17 +208,17 @@ def needs(found: dict[str, Any]) -> list[str]:
             "dispatcher workers list, then dispatcher workers show ACCOUNT"
         )
     said += [
-        f"the made-up questions of {name} are used up: dispatcher workers gold add {name} FILE"
+        f"the made-up questions of {name} are used up: "
+        f"dispatcher workers gold add {name} FILE"
         for name, left in found["gold_left"].items()
         if not left
     ]
     said += [
         f"run {one['run']} has a pilot, "
-        f"{_count(one['waiting'], 'record waits', 'records wait')}: dispatcher runs pilot show {one['run']}, then accept"
+        f"{_count(one['waiting'], 'record waits', 'records wait')}: "
+        f"dispatcher runs pilot show {one['run']}, then accept"
         for one in found["pilots"]
     ]
-    said += _money_needs(found)
-    said += [f"{scope} is paused: {why}" for scope, why in found["paused"].items()]
     return said
 
 

@@ -1,0 +1,109 @@
+"""What the daemon ticks: the stages in flow order, each with its own rhythm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connectors.base import Content, Feed, Market
+from dispatcher.custody.retention import Retention
+from dispatcher.daemon import Tick
+from dispatcher.ledger.seals import seal
+from dispatcher.plugins import feeds_of, paying_of
+from dispatcher.stages.assembly import Assembly
+from dispatcher.stages.booking import Booking
+from dispatcher.stages.collecting import Collecting
+from dispatcher.stages.intake import Inbox
+from dispatcher.stages.paying import PayingStage
+from dispatcher.stages.planning import Planning
+from dispatcher.stages.reconciling import Reconciling
+from dispatcher.stages.sending import Sending
+from dispatcher.stages.sending import Terms as SendingTerms
+from dispatcher.stages.serving import Terms as ServingTerms
+from dispatcher.stages.serving import expire, stop_by_agreement
+from dispatcher.store import Store, lease
+from dispatcher.surfaces.cli.context import CliContext, wall_clock
+from dispatcher.surfaces.cli.subject import means
+
+Connectors = Mapping[str, Market | Feed]
+"""By the operator's names."""
+
+
+def make_ticks(store: Store, connectors: Connectors, context: CliContext) -> list[Tick]:
+    """Make all stages anew from the settings in force.
+
+    Raises
+    ------
+    Invalid
+        The inbox of the settings can not be one.
+    """
+    return [
+        *_before(store, context),
+        *_exchange(store, connectors, context),
+        *_after(store, connectors, context),
+    ]
+
+
+def _before(store: Store, context: CliContext) -> list[Tick]:
+    """What is done before anything leaves: intake and planning, where they are on."""
+    config, every = context.config, context.config.ticks
+    ticks = []
+    if config.inbox is not None:
+        inbox = Inbox(store, context.directory / config.inbox, wall_clock)
+        inbox.open()  # what can not be an inbox is told at the start
+        ticks.append(Tick("intake", every.intake, inbox.tick, shows=True))
+    if config.plans == "auto":
+        feeds, pays = feeds_of(config.connectors), paying_of(config.connectors)
+        planning = Planning(store, wall_clock, feeds=feeds, pays=pays)
+        ticks.append(Tick("planning", every.planning, planning.tick, shows=True))
+    return ticks
+
+
+def _exchange(store: Store, connectors: Connectors, context: CliContext) -> list[Tick]:
+    """What goes out, is shown here, and comes back."""
+    config, every = context.config, context.config.ticks
+    pushed = [n for n, c in connectors.items() if c.manifest.content is Content.MARKET]
+    pulled = [n for n in connectors if n not in pushed]
+    most = {name: each.manifest.limits.items for name, each in connectors.items()}
+    feeds = feeds_of(config.connectors)
+    booking = Booking(store, pushed, pulled, wall_clock, most, feeds=feeds)
+    terms = SendingTerms(attempts=config.tasks.attempts, link=config.surfaces.task_page)
+    sending = Sending(store, connectors, wall_clock, terms)
+    quality = ServingTerms(
+        floor=config.quality.floor, floor_after=config.quality.floor_after
+    )
+
+    def serve(epoch: int) -> int:
+        stopped = stop_by_agreement(store, wall_clock, quality, epoch)
+        return expire(store, wall_clock, epoch) + stopped
+
+    collecting = Collecting(store, connectors, wall_clock)
+    return [
+        Tick("booking", every.booking, booking.tick, shows=True),
+        Tick("sending", every.sending, sending.tick, shows=True),
+        Tick("serving", every.serving, serve),
+        Tick("collecting", every.collecting, collecting.tick),
+    ]
+
+
+def _after(store: Store, connectors: Connectors, context: CliContext) -> list[Tick]:
+    """What becomes of what came back, and what keeps the house in order."""
+    every = context.config.ticks
+
+    def seal_now(epoch: int) -> int:
+        with store.write() as tx:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+            sealed = int(seal(tx, at=wall_clock()) is not None)
+        context.anchor_roots(store)
+        return sealed
+
+    assembly = Assembly(store, wall_clock)
+    paying = PayingStage(store, connectors, wall_clock)
+    retention = Retention(means(context, store, connectors))
+    reconciling = Reconciling(store, connectors, wall_clock)
+    return [
+        Tick("assembly", every.assembly, assembly.tick),
+        Tick("paying", every.paying, paying.tick),
+        Tick("sealing", every.sealing, seal_now),
+        Tick("retention", every.retention, retention.tick),
+        Tick("reconciling", every.reconciling, reconciling.tick),
+    ]
