@@ -27,9 +27,14 @@ def adversary_name(number: int) -> str:
     return f"a{number}"
 
 
+_ENCODER: Final = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False
+)
+
+
 def canonical(value: object) -> str:
     """Canonical JSON: sorted keys, no spaces, Unicode as it is."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _ENCODER.encode(value)
 
 
 def line_hash(prev: str, members: Mapping[str, object]) -> str:

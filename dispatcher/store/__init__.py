@@ -23,7 +23,9 @@ transaction, so that one stage does one visible transaction::
 Rules of the text (see :mod:`dispatcher.store.sql`): ``?`` marks each parameter;
 ``= ANY(?)`` and ``<> ALL(?)`` take lists; ``FOR UPDATE`` falls away on SQLite. Many
 rows go through ``tx.insert_many`` and its sisters, ids come from ``tx.reserve``,
-results of any size from ``tx.stream``. Values are never put into a statement's text.
+results of any size from ``tx.stream``, and numbers by the thousand as columns: written
+by ``tx.insert_blocks``, read by ``tx.numbers``. Values are never put into the text of a
+statement.
 """
 
 from dispatcher.store.engine import Clock, Entropy, Store, open_store

@@ -256,14 +256,15 @@ class BulkWriter:
         return self._finished(text, source)
 
     def _many(self, statement: str, rows: Rows) -> int:
+        head, rest = _split(rows)
+        if not head:
+            return 0  # the driver would ask the server all the same
         text, _ = self._backend.statement(statement, ())
         with self._watch():
-            if isinstance(rows, list) and len(rows) < 2:
-                if not rows:  # the driver would ask the server all the same
-                    return 0
-                self._cursor.execute(text, rows[0])
+            if len(head) == 1:
+                self._cursor.execute(text, head[0])
             else:
-                self._cursor.executemany(text, rows)
+                self._cursor.executemany(text, itertools.chain(head, rest))
         return max(0, int(self._cursor.rowcount))
 
     def _copy(

@@ -38,7 +38,15 @@ class Block(NamedTuple):
 
 def rows_of(block: Block) -> Iterator[tuple[Any, ...]]:
     """Rows of a block as drivers take them (bytes as ``bytearray``, see bulk)."""
+    if block.size == 1:  # a single booking: it waits for this
+        return iter([tuple(map(_value, block.columns))])
     return zip(*(_values(column, block.size) for column in block.columns), strict=True)
+
+
+def _value(column: Column) -> Any:  # noqa: ANN401
+    if isinstance(column, int | str):
+        return column
+    return bytearray(column) if isinstance(column, bytes) else int(column[0])
 
 
 def _values(column: Column, size: int) -> Iterable[Any]:

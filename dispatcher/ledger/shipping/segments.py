@@ -60,6 +60,7 @@ class Segments:
         self.folder = folder
         self.heads: dict[str, tuple[int, str]] = {}
         self._store = store
+        self._lock = str(folder / "lock")
         self._limit = limit
         self._number = 0
         self._file = -1
@@ -76,10 +77,7 @@ class Segments:
         LedgerForeign, LedgerBroken
         """
         try:
-            if not self.folder.is_dir():
-                self.folder.mkdir(parents=True, mode=0o700)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            lock = os.open(self.folder / "lock", flags, 0o600)
+            lock = self._open_lock()
         except OSError as error:
             raise unwritable(self.folder, error) from None
         try:
@@ -91,6 +89,14 @@ class Segments:
             raise unwritable(self.folder, error) from None
         finally:
             os.close(lock)
+
+    def _open_lock(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            return os.open(self._lock, flags, 0o600)
+        except FileNotFoundError:
+            self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            return os.open(self._lock, flags, 0o600)
 
     def head(self, chain: str) -> tuple[int, str]:
         """Number and hash of a chain's last line here."""
