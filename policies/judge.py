@@ -177,15 +177,14 @@ class _Tally:
 
     def means(
         self, properties: tuple[int, ...], counted: Bools, over: int = 0
-    ) -> list[Fraction]:
-        """Mean of f over the counted sets of these properties, for each hand.
+    ) -> dict[int, Fraction]:
+        """Mean of f over the counted sets of these properties, by hand, where above 0.
 
         ``over`` is what the sum is divided by, 0 for the number of counted sets.
         """
-        sets, judged, k = self.problem.sets, self.judged, self.hands
+        sets, judged = self.problem.sets, self.judged
         wanted = set(properties)
-        per = np.bincount(sets.owner[counted], minlength=len(sets.properties))
-        total = [Fraction(0)] * k
+        total: dict[int, Fraction] = defaultdict(Fraction)
         for (number, whole), sums in self.sums.items():
             if number not in wanted:
                 continue
@@ -193,16 +192,14 @@ class _Tally:
             for a in np.flatnonzero(sums).tolist():
                 total[a] += Fraction(int(sums[a]), scale)
         if over:
-            return [t / over for t in total]
+            return {a: t / over for a, t in total.items()}
         rows = list(properties)
-        if judged is None:
-            size = np.full(k, int(per[rows].sum()))
-        else:
-            size = per[rows] @ judged[rows]
-        return [
-            t / s if s else Fraction(0)
-            for t, s in zip(total, size.tolist(), strict=True)
-        ]
+        per = np.bincount(sets.owner[counted], minlength=len(sets.properties))[rows]
+        size = {
+            a: int(per.sum() if judged is None else per @ judged[rows, a])
+            for a in total
+        }
+        return {a: t / size[a] for a, t in total.items() if size[a]}
 
 
 def _squared(value: Ints, whole: int) -> Ints:
@@ -278,7 +275,8 @@ def _mean(problem: Problem, tally: _Tally) -> Fraction:
     """Highest mean over all sets, of one hand."""
     every = tuple(range(len(problem.sets.properties)))
     whole = np.ones(problem.sets.n_sets, np.bool_)
-    return max(tally.means(every, whole, problem.goal.over), default=Fraction(0))
+    means = tally.means(every, whole, problem.goal.over)
+    return max(means.values(), default=Fraction(0))
 
 
 def _alike(
@@ -376,7 +374,8 @@ def _means(problem: Problem, tally: _Tally) -> Iterator[str]:
         lines = [
             f"{_named(problem, a)} has a mean disclosure of {mean}, "
             f"allowed {sign}{cap.limit}"
-            for a, mean in enumerate(means)
-            if not cap.kept(mean)
+            for a in sorted(hands)
+            if not cap.kept(mean := means.get(a, Fraction(0)))
         ]
+        hands = means if cap.kept(Fraction(0)) else range(tally.hands)
         yield from _told(lines[:SHOWN], len(lines), "averages past their cap")
