@@ -371,11 +371,11 @@ def _means(problem: Problem, tally: _Tally) -> Iterator[str]:
     for cap in problem.averages:
         means = tally.means(cap.properties, counted, cap.over)
         sign = "below " if cap.strict else ""
+        hands = means if cap.kept(Fraction(0)) else range(tally.hands)
         lines = [
             f"{_named(problem, a)} has a mean disclosure of {mean}, "
             f"allowed {sign}{cap.limit}"
             for a in sorted(hands)
             if not cap.kept(mean := means.get(a, Fraction(0)))
         ]
-        hands = means if cap.kept(Fraction(0)) else range(tally.hands)
         yield from _told(lines[:SHOWN], len(lines), "averages past their cap")
