@@ -14,6 +14,7 @@ from dispatcher.custody.means import Means
 from dispatcher.errors import AnotherLeads
 from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
+from dispatcher.ledger.shipping.anchors import anchored, refuse_unsealed
 from dispatcher.store import Clock, Store, lease, pause
 from dispatcher.store import replaying as rows
 from dispatcher.store.dumping import make_ready
@@ -64,7 +65,12 @@ def _nothing(run: str, path: Path) -> None:
 
 
 def replay_in_place(
-    store: Store, shipped: Path, *, clock: Clock, lists: Sequence[Path] = ()
+    store: Store,
+    shipped: Path,
+    *,
+    clock: Clock,
+    lists: Sequence[Path] = (),
+    anchor: Path | None = None,
 ) -> Healed:
     """Book the lines that a store lacks from its shipped ledger, where it stands.
 
@@ -77,13 +83,18 @@ def replay_in_place(
     AnotherLeads
         A daemon leads the store.
     LedgerForeign, LedgerBroken
+    LedgerAhead
+        Roots of ``anchor`` are not in it even so: nothing was booked.
     """
     refuse_led(store, clock)
+    owner = store_id(store)
+    known = {} if anchor is None else anchored(anchor, owner=owner)
     listed = erasures.read(*lists)
     with store.write() as tx:
         make_ready(tx, clock())
-        lines = shipped_lines(shipped, store=store_id(store))
+        lines = shipped_lines(shipped, store=owner)
         booked = replay(tx, lines, at=clock(), key=store.key("pseudonym-key"))
+        refuse_unsealed(tx, known, anchor or shipped)
     erased = keep_out(store, listed, clock)
     if booked or erased:
         hold(store, clock)

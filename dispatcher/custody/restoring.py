@@ -8,70 +8,38 @@ have been; it is checked; and only then it takes its place, whole.
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dispatcher.custody import erasures
 from dispatcher.custody.assuming import assume_shown
 from dispatcher.custody.backup import Backup, checked_schema, look, staged
-from dispatcher.custody.healing import hold, keep_out, refuse_led
+from dispatcher.custody.healing import hold, keep_out
 from dispatcher.custody.sealed_file import Secret
+from dispatcher.custody.targets import Target, check_target, opened, put
+from dispatcher.custody.witnesses import (
+    Heads,
+    Shipped,
+    forgotten,
+    read_shipped,
+    refuse_outdone,
+    refuse_stale,
+)
 from dispatcher.errors import (
-    AnotherLeads,
-    Conflict,
-    DispatcherError,
     LedgerAhead,
     Usage,
 )
 from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
+from dispatcher.ledger.shipping.anchors import check_anchor
 from dispatcher.ledger.shipping.checking import check_files, check_store, compare
-from dispatcher.ledger.shipping.shipper import refuse_forgotten
-from dispatcher.store import Clock, Store, ledger, open_store
+from dispatcher.store import Clock, Store
 from dispatcher.store import replaying as rows
 from dispatcher.store.dumping import dumped, make_ready, rebuilt
 from dispatcher.store.transaction import Tx
-from dispatcher.store.vault import KeyFile
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where a backup is restored to.
-
-    Attributes
-    ----------
-    location : str
-        A file, or the URL of an empty database.
-    key_file : KeyFile
-        Opens the values of the store.
-    shipped : Path or None
-        Folder of the shipped ledger to compare with.
-    private : bool
-        Whether the URL comes from a private file.
-    force : bool
-        Whether a file that is there may be replaced.
-    listed : Path or None
-        Folder with a list of what was erased, and must not come back; the shipped
-        ledger has one too.
-    """
-
-    location: str
-    key_file: KeyFile
-    shipped: Path | None
-    private: bool = False
-    force: bool = False
-    listed: Path | None = None
-
-    @property
-    def file(self) -> Path | None:
-        """The file, unless it is a database server's."""
-        if "://" in self.location and not self.location.startswith("sqlite:///"):
-            return None
-        return Path(self.location.removeprefix("sqlite:///")).absolute()
 
 
 @dataclass(frozen=True)
@@ -108,6 +76,14 @@ class Restored:
         People and records that were erased since, and are erased in it again.
     listed : bool
         Whether there is a list of what was erased.
+    known_to : int
+        Moment of the newest line of the shipped ledger; 0: it was not asked.
+    anchored : int
+        Anchored roots that it has.
+    aside : Path or None
+        Where what was at the target lies now.
+    other_key : bool
+        Whether the target's other key file opens it.
     """
 
     backup: Backup
@@ -118,6 +94,10 @@ class Restored:
     lost: int = 0
     erased: int = 0
     listed: bool = True
+    known_to: int = 0
+    anchored: int = 0
+    aside: Path | None = None
+    other_key: bool = False
 
 
 def restore(
@@ -144,7 +124,8 @@ def restore(
     Raises
     ------
     LedgerAhead
-        The backup would forget what was shown since, and ``gap`` does not fill it.
+        The backup would forget what was shown since, and ``gap`` does not fill it; or
+        the shipped ledger is a stale copy, as far as anybody can tell.
     WrongKey, BackupBroken, NotFound
         The backup can not be read.
     NeedsMigration
@@ -160,29 +141,31 @@ def restore(
     checked_schema(backup)
     _check_gap(backup, gap)
     _check_known(target, gap, backup)
-    _check_target(target, clock)
+    there = check_target(target, backup.store, clock)
     beside = target.file.parent if target.file is not None else path.parent
     with tempfile.TemporaryDirectory(prefix=".restore-", dir=beside) as place:
         stage = Path(place) / "restored.db"
         staged(path, secret, stage).close()
-        with open_store(stage, key_file=target.key_file) as store:
-            done = _filled(store, backup, target, gap, clock)
+        with opened(stage, target) as store:
+            done = _filled(store, backup, target, gap, clock, there)
+            other_key = store.vault.file != target.key_file
             if not dry_run and target.file is None:
                 _copy(store, target)
             store.checkpoint()
         if not dry_run and target.file is not None:
-            _put(stage, target.file)
-    return done
+            done = replace(done, aside=put(stage, target.file))
+    return replace(done, other_key=other_key)
 
 
 def _filled(
-    store: Store, backup: Backup, target: Target, gap: Gap, clock: Clock
+    store: Store, backup: Backup, target: Target, gap: Gap, clock: Clock, there: Heads
 ) -> Restored:
-    """Make a staged store know what was shown since, and check it."""
+    """Make a staged store know what was shown since, and check it.
+
+    ``there`` is where the chains of the store stand that it takes the place of.
+    """
     replayed = assumed = recused = 0
-    behind = _behind(store, target)
-    if behind is not None and not gap.replay:
-        raise _would_forget(backup, behind)
+    shipped = _compared(store, backup, target, gap)
     with store.write() as tx:
         make_ready(tx, clock())
         if gap.replay:
@@ -190,6 +173,11 @@ def _filled(
             lines = shipped_lines(target.shipped, store=store_id(store))
             key = store.key("pseudonym-key")
             replayed = replay(tx, lines, at=clock(), key=key)
+    if target.file is not None:
+        refuse_outdone(store, there, target.file)
+    roots = 0
+    if target.anchor is not None:
+        roots = check_anchor(store, target.anchor, owner=store_id(store))
     if gap.shown_since is not None:
         assumed, recused = assume_shown(store, gap.shown_since, clock())
     listed = erasures.read(*erasures.places(target.listed, target.shipped))
@@ -199,41 +187,45 @@ def _filled(
         found = check_store(tx)
         lost = rows.count_lost(tx)
         if gap.replay and target.shipped is not None:
-            files = check_files(target.shipped)
-            if compare(tx, files):
-                raise _would_forget(backup, None)
+            grown = compare(tx, check_files(target.shipped))
+            if grown:
+                raise _would_forget(backup, sum(seq - have for _, have, seq in grown))
     return Restored(
-        backup, found.lines, replayed, assumed, recused, lost, erased, listed.there
+        backup,
+        found.lines,
+        replayed,
+        assumed,
+        recused,
+        lost,
+        erased,
+        listed.there,
+        shipped.at,
+        roots,
     )
 
 
-def _behind(store: Store, target: Target) -> LedgerAhead | None:
-    """Compare with the shipped ledger: what the store would forget.
+def _compared(store: Store, backup: Backup, target: Target, gap: Gap) -> Shipped:
+    """Compare a staged store with the shipped ledger, if there is one.
 
     Raises
     ------
+    LedgerAhead
+        The store would forget what the files know; or they end before it does.
     LedgerForeign, LedgerBroken
     """
-    if target.shipped is None or not target.shipped.is_dir():
-        return None
-    heads: dict[str, tuple[int, str]] = {}
-    for line in shipped_lines(target.shipped, store=store_id(store)):
-        if "attached" not in line.members:
-            chain = line.members["chain"]
-            heads[chain] = (line.members["seq"], line.members["hash"])
-    try:
-        with store.read() as tx:
-            refuse_forgotten(tx, ledger.all_chains(tx), heads)
-    except LedgerAhead as ahead:
-        if "lines" not in ahead.facts:
-            raise  # they part ways: no replay brings them together
-        return ahead
-    return None
+    if target.shipped is None or not target.ships:
+        return Shipped()
+    shipped = read_shipped(target.shipped, store)
+    behind = forgotten(store, shipped.heads)
+    refuse_stale(store, shipped, target.shipped)
+    if behind is not None and not gap.replay:
+        raise _would_forget(backup, int(behind.facts["lines"]), behind.facts)
+    return shipped
 
 
-def _would_forget(backup: Backup, ahead: LedgerAhead | None) -> LedgerAhead:
-    facts = {} if ahead is None else ahead.facts
-    lines = int(facts.get("lines", 0))
+def _would_forget(
+    backup: Backup, lines: int, facts: Mapping[str, str | int | float] | None = None
+) -> LedgerAhead:
     return LedgerAhead(
         f"the restored store would forget {lines:,} lines of its ledger",
         why=f"They were written after {backup.id}. What they say was shown would be "
@@ -269,22 +261,21 @@ def _check_known(target: Target, gap: Gap, backup: Backup) -> None:
     Usage
         There is one, and it is not to be asked; or there is none to replay.
     """
-    there = target.shipped is not None and any(target.shipped.glob("ledger-*.jsonl"))
-    if there and gap.shown_since is not None:
+    if target.ships and gap.shown_since is not None:
         raise Usage(
             "--assume-shown-since, and there is a shipped ledger",
             why=f"{target.shipped} says what was shown; and a store that goes on from "
             "assumptions parts ways with it.",
             fix="Use --replay-ledger. If these files are broken, move them away first.",
         )
-    if not there and gap.replay:
+    if not target.ships and gap.replay:
         raise Usage(
             "there is no shipped ledger to replay",
             why="No file ledger-*.jsonl is in "
             f"{target.shipped or 'a folder: [ledger] ship is empty'}.",
             fix="Name its folder: --ledger DIR; if it is lost: --assume-shown-since",
         )
-    if not there and gap.shown_since is None:
+    if not target.ships and gap.shown_since is None:
         raise LedgerAhead(
             "nobody says what was shown after the backup",
             why=f"There is no shipped ledger to compare {backup.id} with, and what was "
@@ -292,42 +283,6 @@ def _check_known(target: Target, gap: Gap, backup: Backup) -> None:
             fix="Name the folder of the shipped ledger: --ledger DIR. If it is lost too,"
             " take for shown what may have been: --assume-shown-since TIME",
         )
-
-
-def _check_target(target: Target, clock: Clock) -> None:
-    if target.file is None:
-        return  # that a database is empty is seen when it is filled
-    if not target.file.exists():
-        return
-    try:
-        with open_store(target.location, key_file=target.key_file) as there:
-            refuse_led(there, clock)
-    except AnotherLeads:
-        raise
-    except DispatcherError as error:
-        if not target.force:
-            raise _is_there(target.file) from error
-    if not target.force:
-        raise _is_there(target.file)
-
-
-def _is_there(file: Path) -> Conflict:
-    return Conflict(
-        f"{file} is there already",
-        why="A restore replaces nothing by itself.",
-        fix="Name another file, or say --force: it is put aside as "
-        f"{file.name}.replaced, with its log.",
-    )
-
-
-def _put(stage: Path, file: Path) -> None:
-    """Put a restored file in its place; what was there is kept aside, whole."""
-    stage.chmod(0o600)
-    for tail in ("-wal", "-shm", ""):
-        old = file.with_name(file.name + tail)
-        if old.exists():
-            old.replace(file.with_name(f"{file.name}.replaced{tail}"))
-    shutil.move(stage, file)
 
 
 def _copy(store: Store, target: Target) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from dispatcher.custody import backup
 from dispatcher.custody.audit import export, verify
-from dispatcher.custody.restoring import Gap, Target, restore
+from dispatcher.custody.restoring import Gap, restore
 from dispatcher.custody.sealed_file import CHUNK, Secret, read_sealed, write_sealed
+from dispatcher.custody.targets import Target
 from dispatcher.errors import (
     AnotherLeads,
     BackupBroken,
@@ -35,7 +36,8 @@ from dispatcher.ledger.extras import unburn
 from dispatcher.ledger.lines import canonical
 from dispatcher.ledger.links import Told, told_text
 from dispatcher.ledger.seals import seal
-from dispatcher.ledger.shipping import attach
+from dispatcher.ledger.shipping import attach, store_id
+from dispatcher.ledger.shipping.anchors import anchor
 from dispatcher.store import lease, open_store, pause, schema
 from dispatcher.store.dumping import Extent
 from dispatcher.store.vault import KeyFile
@@ -313,6 +315,15 @@ def test_with_the_key_file_of_a_sealed_store(tmp_path, clock):
             restore(path, SECRET, wrong, Gap(), clock=clock)
         assert caught.value.exit_status == 12
         assert not (tmp_path / "again.db").exists()
+        for first in (other, KeyFile(tmp_path / "none.key")):
+            named = Target(
+                str(tmp_path / "again.db"),
+                first,
+                tmp_path / "shipped",
+                force=True,
+                other_key_file=key_file,
+            )
+            assert restore(path, SECRET, named, Gap(), clock=clock).other_key
 
 
 @pytest.mark.parametrize(
@@ -406,6 +417,102 @@ def test_what_is_there_is_replaced_only_by_force_and_kept_aside(case, tmp_path):
     back(case, tmp_path, force=True)
     assert (tmp_path / "restored.db.replaced").read_bytes() == b"something else"
     open_store(tmp_path / "restored.db").close()
+
+
+def test_no_second_restore_takes_the_place_of_what_the_first_put_aside(case, tmp_path):
+    keep(case, tmp_path)
+    (tmp_path / "restored.db").write_bytes(b"the original")
+    (tmp_path / "restored.db.replaced-2-wal").write_bytes(b"the log of another")
+    names = ["restored.db.replaced", "restored.db.replaced-3", "restored.db.replaced-4"]
+    for name in names:
+        assert back(case, tmp_path, force=True).aside == tmp_path / name
+    assert (tmp_path / names[0]).read_bytes() == b"the original"
+    for name in names[1:]:
+        with open_store(tmp_path / name) as kept:
+            assert told(kept) == told(case.store)
+
+
+# -- a stale ledger --------------------------------------------------------------------
+
+
+def copy_of_shipped(tmp_path):
+    shutil.copytree(tmp_path / "shipped", tmp_path / "copy")
+
+
+@pytest.mark.parametrize("gap", [Gap(), Gap(replay=True)])
+def test_files_that_end_before_the_backup_are_a_stale_copy(case, tmp_path, gap):
+    copy_of_shipped(tmp_path)
+    case.book(("x/ann", "r2.a"))
+    keep(case, tmp_path)
+    case.book(("x/bob", "r2.b"))
+    with pytest.raises(LedgerAhead, match="stale copy") as caught:
+        back(case, tmp_path, gap, shipped="copy")
+    assert (caught.value.exit_status, caught.value.facts["stale"]) == (6, 1)
+    assert not (tmp_path / "restored.db").exists()
+    assert back(case, tmp_path, Gap(replay=True)).replayed == 1
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_files_that_end_before_an_anchored_root_are_a_stale_copy(
+    case, tmp_path, clock, later
+):
+    """They end at the backup, or behind it: only a root from outside tells."""
+    keep(case, tmp_path)
+    if later:
+        case.book(("x/ann", "r2.a"))
+    copy_of_shipped(tmp_path)
+    case.book(("x/bob", "r2.b"))
+    with case.store.write() as tx:
+        seal(tx, at=case.tick())
+    roots = tmp_path / "roots"
+    anchor(case.store, roots, owner=store_id(case.store))
+    assert back(case, tmp_path, Gap(replay=bool(later)), shipped="copy").known_to
+    (tmp_path / "restored.db").unlink()
+    for gap in (Gap(replay=bool(later)), Gap(replay=True)):
+        with pytest.raises(LedgerAhead, match="roots that were anchored") as caught:
+            back(case, tmp_path, gap, shipped="copy", anchor=roots)
+        assert caught.value.facts["roots"] == 1
+        assert not (tmp_path / "restored.db").exists()
+    done = back(case, tmp_path, Gap(replay=True), anchor=roots)
+    assert (done.anchored, done.replayed) == (1, later + 2)
+    assert_same(case, tmp_path, clock)
+
+
+def test_no_store_is_replaced_by_one_that_knows_less(case, tmp_path):
+    """The store that is there tells what a stale copy of the ledger does not."""
+    keep(case, tmp_path)
+    copy_of_shipped(tmp_path)
+    back(case, tmp_path)
+    with open_store(tmp_path / "restored.db") as there:
+        attach(there, tmp_path / "shipped")
+        resumed(there, case).book(("x/bob", "r2.b"))
+    with pytest.raises(LedgerAhead, match="knows 1 lines") as caught:
+        back(case, tmp_path, force=True, shipped="copy")
+    assert caught.value.exit_status == 6
+    assert not list(tmp_path.glob("*.replaced*"))
+    made = next((tmp_path / "kept").glob("*.backup"))
+    with pytest.raises(LedgerAhead, match="knows 1 lines"):  # and before any assumption
+        back(
+            case,
+            tmp_path,
+            Gap(shown_since=backup.look(made).at),
+            force=True,
+            shipped="none",
+        )
+    assert back(case, tmp_path, Gap(replay=True), force=True).replayed == 1
+    (tmp_path / "restored.db").unlink()
+    back(case, tmp_path, shipped="copy")  # it was moved away by hand
+    with open_store(tmp_path / "restored.db") as there:
+        attach(there, tmp_path / "copy")
+        resumed(there, case).book(("x/bob", "r2.c"))
+    with pytest.raises(LedgerAhead, match="parts ways"):
+        back(case, tmp_path, Gap(replay=True), force=True)
+
+
+def test_an_empty_folder_of_a_ledger_that_was_moved_away_is_no_ledger(case, tmp_path):
+    made = keep(case, tmp_path)
+    (tmp_path / "empty").mkdir()
+    back(case, tmp_path, Gap(shown_since=made.at), shipped="empty")
 
 
 def test_a_store_that_a_daemon_leads_is_not_replaced(case, tmp_path):

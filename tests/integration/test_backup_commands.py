@@ -81,6 +81,60 @@ def test_a_store_that_was_copied_back_by_hand_is_not_led(run, tmp_path):
     assert "DENY" in run("explain", "r1.b", "--worker", "folder/ann")[1]
 
 
+def test_an_anchored_root_tells_a_stale_ledger_whoever_looks(run, tmp_path):
+    """A machine put back whole: store and ledger agree, and are both old."""
+    with (tmp_path / "dispatcher.toml").open("a") as settings:
+        settings.write('\n[ledger]\nanchor = "roots.txt"\n')
+    assert run("ledger", "root", "--seal")[0] == 0
+    made = json.loads(run("--json", "backup", "create", "--no-verify")[1])["id"]
+    old = {path: path.read_bytes() for path in [
+        tmp_path / "dispatcher.db", *(tmp_path / "ledger").glob("*.jsonl")]}  # fmt: skip
+    show(0)
+    assert run("ledger", "root", "--seal")[0] == 0
+    assert "all 2 anchored roots" in run("doctor", "--only", "ledger")[1]
+    for name in ("dispatcher.db-wal", "dispatcher.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    for path, data in old.items():
+        path.write_bytes(data)
+    assert run("ledger", "verify")[0] == 1
+    assert "do not agree (E132)" in run("doctor", "--only", "ledger")[1]
+    for words in (
+        ("up", "--allow-root"),
+        ("ledger", "replay"),
+        ("ledger", "root", "--seal"),
+        ("restore", made, "--to", "dispatcher.db", "--force"),
+        ("restore", made, "--to", "dispatcher.db", "--force", "--replay-ledger"),
+    ):
+        code, out, err = run(*words)
+        assert (code, out) == (6, ""), (words, err)
+        assert "roots that were anchored" in err
+    assert len((tmp_path / "roots.txt").read_text().splitlines()) == 2
+
+
+def test_a_restore_says_up_to_when_its_ledger_knows(run, tmp_path):
+    made = json.loads(run("--json", "backup", "create", "--no-verify")[1])["id"]
+    code, out, err = run("--json", "restore", made, "--to", "dispatcher.db", "--force")
+    assert code == 0, err
+    assert "taken for whole" in err
+    assert "dispatcher.db.replaced, with all its values" in err
+    told = json.loads(out)
+    assert (told["known_to"] > 0, told["anchored_roots"]) == (True, 0)
+    assert told["put_aside"].endswith("dispatcher.db.replaced")
+
+
+def test_a_fresh_machine_restores_with_the_key_file_that_is_named(run, tmp_path):
+    made = json.loads(run("--json", "backup", "create", "--no-verify")[1])["id"]
+    key = tmp_path / "kept.key"
+    (tmp_path / "dispatcher.key").rename(key)
+    words = ("restore", made, "--to", "again.db")
+    assert run(*words)[0] == 12
+    code, _, err = run(*words, "--key-file", str(key))
+    assert code == 0, err
+    assert f"{key} opens the store: copy it to" in err
+    key.rename(tmp_path / "dispatcher.key")
+    assert run("--store", "again.db", "ledger", "verify")[0] == 0
+
+
 def erased(run):
     """Erase the one person; return the pseudonym."""
     (CliContext().directory / "key").write_text("pat")

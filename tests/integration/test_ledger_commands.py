@@ -8,11 +8,11 @@ import sqlite3
 import psycopg
 import pytest
 
-from dispatcher.errors import Conflict, Invalid, LedgerBroken
+from dispatcher.errors import Conflict, Invalid, LedgerAhead, LedgerBroken
 from dispatcher.ledger import proofs
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.shipping import attach, checking, store_id
-from dispatcher.ledger.shipping.anchors import anchor, anchored
+from dispatcher.ledger.shipping.anchors import anchor, anchored, check_anchor
 from dispatcher.surfaces.cli.start import main
 from tests.integration.ledger_cases import PAIR, Case, policy, set_up_one_record
 
@@ -142,9 +142,33 @@ def test_roots_are_anchored_once_each(case, tmp_path):
     assert file.stat().st_mode & 0o777 == 0o600
     with pytest.raises(Invalid, match="anchor"):
         anchored(file, owner="i-other")
+    whole = file.read_bytes()
+    file.write_bytes(whole + b'{"at":1,"ro')  # a crash cut it off
+    case.book(("x/bob", "r2.b"))
+    with case.store.write() as tx:
+        seal(tx, at=case.tick())
+    assert anchor(case.store, file, owner=owner) == 1
+    assert check_anchor(case.store, file, owner=owner) == 3
     file.write_text("nonsense\n")
     with pytest.raises(Invalid, match="anchor"):
         anchor(case.store, file, owner=owner)
+
+
+@pytest.mark.parametrize("change", ["another root", "a later seal"])
+def test_a_store_without_an_anchored_root_anchors_nothing_more(case, tmp_path, change):
+    file, owner = tmp_path / "roots.jsonl", store_id(case.store)
+    anchor(case.store, file, owner=owner)
+    line = json.loads(file.read_text())
+    line |= {"root": "0" * 64} if change == "another root" else {"seq": 10**6}
+    file.write_text(json.dumps(line) + "\n")
+    case.book(("x/bob", "r1.d"))
+    with case.store.write() as tx:
+        seal(tx, at=case.tick())
+    before = file.read_bytes()
+    for look in (anchor, check_anchor):
+        with pytest.raises(LedgerAhead, match="lacks 1 roots"):
+            look(case.store, file, owner=owner)
+    assert file.read_bytes() == before
 
 
 # -- exposures can not be changed, by triggers and by privileges ---------------------

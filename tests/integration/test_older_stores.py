@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from dispatcher.custody import backup
-from dispatcher.custody.restoring import Gap, Target, restore
+from dispatcher.custody.restoring import Gap, restore
 from dispatcher.custody.sealed_file import Secret
+from dispatcher.custody.targets import Target
 from dispatcher.errors import BackupBroken, DispatcherError, WrongKey
 from dispatcher.keyring import make_keyring
 from dispatcher.store import migrations, open_store, schema, upgrades

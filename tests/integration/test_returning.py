@@ -6,8 +6,9 @@ from dispatcher.custody import backup, erasure, erasures
 from dispatcher.custody.audit import export, verify
 from dispatcher.custody.means import Means
 from dispatcher.custody.rekeying import rekey_store
-from dispatcher.custody.restoring import Gap, Target, restore
+from dispatcher.custody.restoring import Gap, restore
 from dispatcher.custody.sealed_file import Secret
+from dispatcher.custody.targets import Target
 from dispatcher.errors import Refused
 from dispatcher.ledger import summaries
 from dispatcher.ledger.shipping import attach

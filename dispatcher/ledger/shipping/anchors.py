@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Mapping
 from pathlib import Path
 
-from dispatcher.errors import Invalid, NotShipped
+from dispatcher.errors import Invalid, LedgerAhead, NotShipped
 from dispatcher.ledger.lines import canonical
+from dispatcher.private_files import append_lines
 from dispatcher.store import Store, proving
+from dispatcher.store.transaction import Tx
 
 
 def anchor(store: Store, file: Path, *, owner: str) -> int:
@@ -33,32 +35,80 @@ def anchor(store: Store, file: Path, *, owner: str) -> int:
         The file can not be written.
     Invalid
         It is of another store, or no file of roots.
+    LedgerAhead
+        The store does not have the last of its roots: it was put back.
     """
-    try:
-        known = anchored(file, owner=owner)
-        with store.read() as tx:
-            seals = proving.seals_after(tx, max(known.values(), default=0))
-        if not seals:
-            return 0
-        text = "".join(
-            canonical(
-                {"at": at, "root": json.loads(body)["root"], "seq": seq, "store": owner}
-            )
-            + "\n"
-            for seq, at, body in seals
+    known = anchored(file, owner=owner)
+    last = max(known.values(), default=0)
+    with store.read() as tx:
+        # Each seal is chained to those before: where the last is, all are.
+        refuse_unsealed(tx, {r: seq for r, seq in known.items() if seq == last}, file)
+        seals = proving.seals_after(tx, last)
+    if not seals:
+        return 0
+    text = "".join(
+        canonical(
+            {"at": at, "root": json.loads(body)["root"], "seq": seq, "store": owner}
         )
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        with os.fdopen(os.open(file, flags, 0o600), "ab") as handle:
-            handle.write(text.encode())
-            handle.flush()
-            os.fdatasync(handle.fileno())
+        + "\n"
+        for seq, at, body in seals
+    )
+    try:
+        append_lines(file, text.encode())
     except OSError as error:
-        raise NotShipped(
-            f"the roots can not be anchored in {file}",
-            why=f"{error.strerror or error}.",
-            fix="Mend it, or name another file: anchor in [ledger].",
-        ) from None
+        raise _closed(file, error) from None
     return len(seals)
+
+
+def check_anchor(store: Store, file: Path, *, owner: str) -> int:
+    """Check that a store has every root of a file; return how many there are.
+
+    Raises
+    ------
+    NotShipped, Invalid
+        The file can not be read, is of another store, or no file of roots.
+    LedgerAhead
+        The store does not have one of the roots.
+    """
+    known = anchored(file, owner=owner)  # the store is read later: it has all of them
+    with store.read() as tx:
+        refuse_unsealed(tx, known, file)
+    return len(known)
+
+
+def refuse_unsealed(tx: Tx, known: Mapping[str, int], file: Path) -> None:
+    """Refuse a store that lacks roots which were anchored.
+
+    Parameters
+    ----------
+    tx : Tx
+    known : Mapping of str to int
+        Roots of a file, each with its seal's number.
+    file : Path
+
+    Raises
+    ------
+    LedgerAhead
+    """
+    if not known:
+        return
+    seals = {
+        seq: json.loads(body)["root"]
+        for seq, _, body in proving.seals_after(tx, min(known.values()) - 1)
+    }
+    lost = [seq for root, seq in known.items() if seals.get(seq) != root]
+    if lost:
+        raise LedgerAhead(
+            f"the store lacks {len(lost):,} roots that were anchored, the first of seal "
+            f"{min(lost)}",
+            why=f"{file} has them. The store was put back from an older state, perhaps "
+            "by a stale copy of its shipped ledger, and would show again what it has "
+            "forgotten to have shown.",
+            fix="Restore with the folder that the ledger was last shipped to: dispatcher "
+            "restore BACKUP --to STORE --replay-ledger --ledger DIR. If it is lost, move "
+            f"its copies and {file.name} away, and: --assume-shown-since TIME",
+            facts={"roots": len(lost), "seq": min(lost)},
+        )
 
 
 def anchored(file: Path, *, owner: str) -> dict[str, int]:
@@ -66,14 +116,20 @@ def anchored(file: Path, *, owner: str) -> dict[str, int]:
 
     Raises
     ------
+    NotShipped
+        It can not be read.
     Invalid
         It is of another store, or no file of roots.
     """
-    if not file.exists():
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise _closed(file, error) from None
     found = {}
-    # A last line that was cut off is no root yet, and is left alone.
-    for number, line in enumerate(file.read_bytes().split(b"\n")[:-1], start=1):
+    # A last line that was cut off is no root yet: the next append cuts it away.
+    for number, line in enumerate(text.split(b"\n")[:-1], start=1):
         try:
             members = json.loads(line)
             root, seq, of = str(members["root"]), int(members["seq"]), members["store"]
@@ -83,6 +139,14 @@ def anchored(file: Path, *, owner: str) -> dict[str, int]:
             raise _foreign(file, f"line {number} is of another store")
         found[root] = seq
     return found
+
+
+def _closed(file: Path, error: OSError) -> NotShipped:
+    return NotShipped(
+        f"the roots can not be anchored in {file}",
+        why=f"{error.strerror or error}.",
+        fix="Mend it, or name another file: anchor in [ledger].",
+    )
 
 
 def _foreign(file: Path, why: str) -> Invalid:

@@ -33,6 +33,7 @@ from dispatcher.surfaces.cli import (
     queue,
     record_list,
     records,
+    restoring,
     runs,
     solve,
     status,
@@ -79,7 +80,7 @@ app.add_typer(payments.app, name="payments", rich_help_panel=MORE)
 app.add_typer(audit.app, name="audit", rich_help_panel=MORE)
 app.add_typer(ledger.app, name="ledger", rich_help_panel=MORE)
 app.add_typer(backup.app, name="backup", rich_help_panel=MORE)
-app.command("restore", rich_help_panel=MORE)(backup.restore)
+app.command("restore", rich_help_panel=MORE)(restoring.restore)
 app.add_typer(subject.app, name="subject", rich_help_panel=MORE)
 app.command("purge", rich_help_panel=MORE)(purge.purge)
 app.add_typer(db.app, name="db", rich_help_panel=MORE)

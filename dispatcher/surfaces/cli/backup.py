@@ -1,8 +1,7 @@
-"""``dispatcher backup`` and ``dispatcher restore``."""
+"""``dispatcher backup``."""
 
 from __future__ import annotations
 
-import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,17 +36,6 @@ app = typer.Typer(
 
 FOLDER = Path("backups")
 SHORTEST = 12
-AFTERWARDS = (
-    "all is paused, and workers need new links: blocks, pauses and revoked links since the"
-    " backup are in no ledger. Repeat them, then: dispatcher resume --all"
-)
-UNLISTED = (
-    "WARN there is no list of erasures (erasures.jsonl), neither beside dispatcher.toml nor"
-    " with the shipped ledger: whoever was erased after the backup is back, with all"
-    " values. Put the list there and run dispatcher ledger replay, or erase them again"
-    " (dispatcher subject erase) before you resume"
-)
-
 To = Annotated[
     Path | None,
     typer.Option("--to", help="Folder; default: backups/.", file_okay=False),
@@ -77,9 +65,9 @@ def create(
     from dispatcher.store import moments
 
     context: CliContext = ctx.obj
-    secret = _secret(context, passphrase_file, key_file, fresh=True)
+    secret = secret_of(context, passphrase_file, key_file, fresh=True)
     with context.open_store() as store:
-        made, proven = written(store, _folder(context, to), secret, check=check)
+        made, proven = written(store, folder_of(context, to), secret, check=check)
     with context.open_store() as store, store.write() as tx:
         moments.note_moment(tx, moments.BACKUP_MADE, wall_clock())
     told = "not verified" if proven is None else "verified by restoring it aside: ok"
@@ -103,7 +91,9 @@ def written(
 def before_upgrade(context: CliContext) -> Backup:
     """Back up a store whose schema may be older, with the key file; prove the backup."""
     with context.open_store(older=True) as store:
-        made, _ = written(store, _folder(context, None), _secret(context, None, None))
+        made, _ = written(
+            store, folder_of(context, None), secret_of(context, None, None)
+        )
     return made
 
 
@@ -113,7 +103,7 @@ def list_backups(ctx: typer.Context, to: To = None) -> None:
     from dispatcher.custody import backup
 
     context: CliContext = ctx.obj
-    good, bad = backup.found_in(_folder(context, to))
+    good, bad = backup.found_in(folder_of(context, to))
     context.show(
         {"schema": "dispatcher.backups/1", "backups": [_document(b) for b in good]},
         table(
@@ -140,10 +130,10 @@ def verify(
     from dispatcher.custody import backup
 
     context: CliContext = ctx.obj
-    folder = _folder(context, to)
-    secret = _secret(context, passphrase_file, key_file)
+    folder = folder_of(context, to)
+    secret = secret_of(context, passphrase_file, key_file)
     if name is not None:
-        paths = [_path(folder, name)]
+        paths = [path_of(folder, name)]
     else:
         good, bad = backup.found_in(folder)
         paths = [*(b.path for b in good), *bad]
@@ -180,7 +170,7 @@ def prune(
     from dispatcher.custody import backup
 
     context: CliContext = ctx.obj
-    folder = _folder(context, to)
+    folder = folder_of(context, to)
     going = backup.prune(folder, keep=keep, dry_run=True)
     if going and not dry_run:
         context.confirm(f"delete {len(going)} backups of {folder}?")
@@ -195,105 +185,18 @@ def prune(
     )
 
 
-def restore(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="A backup's name or file.")],
-    to: Annotated[
-        str | None,
-        typer.Option("--to", help="A file, or the URL of an empty database. Required."),
-    ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(help="Where the backups are; default: backups/.", file_okay=False),
-    ] = None,
-    replay_ledger: Annotated[
-        bool,
-        typer.Option("--replay-ledger", help="Book what was shipped since."),
-    ] = False,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the shipped ledger, if not the settings' own."),
-    ] = None,
-    assume_shown_since: Annotated[
-        str | None,
-        typer.Option(
-            help="The ledger is lost: what may have been shown since counts as shown."
-        ),
-    ] = None,
-    passphrase_file: Passphrase = None,
-    key_file: KeyFileName = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Do it aside, change nothing.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Put a store that is there aside.")
-    ] = False,
-) -> None:
-    """Restore a backup; it refuses to forget what was shown since."""
-    from dispatcher.custody import restoring
-
-    context: CliContext = ctx.obj
-    if not to:
-        raise Usage(
-            "where the store is to be restored to is not said",
-            why="a restore never guesses: it would take the place of another store",
-            fix=f"dispatcher restore {name} --to restored.db, or --to with the URL of an "
-            "empty database; add --dry-run to see what it would do",
-        )
-    since = None if assume_shown_since is None else _microseconds(assume_shown_since)
-    target = restoring.Target(
-        location=to if "://" in to else str(context.directory / to),
-        key_file=context.key_file,
-        shipped=ledger or context.shipped,
-        force=force,
-        listed=context.directory,
-    )
-    done = restoring.restore(
-        _path(_folder(context, folder), name),
-        _secret(context, passphrase_file, key_file),
-        target,
-        restoring.Gap(replay=replay_ledger, shown_since=since),
-        clock=wall_clock,
-        dry_run=dry_run,
-    )
-    if dry_run:
-        context.say("DRY RUN: nothing was changed")
-    context.show(
-        {
-            "schema": "dispatcher.restored/1",
-            "dry_run": dry_run,
-            "backup": done.backup.id,
-            "lines": done.lines,
-            "replayed": done.replayed,
-            "assumed": done.assumed,
-            "recused": done.recused,
-            "lost_records": done.lost,
-            "erased_again": done.erased,
-            "erasures_listed": done.listed,
-        },
-        f"{done.backup.id} restored to {to}: {done.lines:,} ledger lines,"
-        f" {done.replayed:,} of them replayed, {done.assumed:,} showings assumed",
-    )
-    if done.lost:
-        context.say(
-            f"{done.lost:,} records were loaded after the backup: load their files again,"
-            " and what was shown of them counts"
-        )
-    if not done.listed:
-        context.say(UNLISTED)
-    context.say(AFTERWARDS)
-    if done.recused:
-        context.say(
-            f"{done.recused:,} pairs of a worker and a record or person are closed for"
-            " good: new workers are needed for these (docs/howto/operators/backup.md)"
-        )
-
-
-def _folder(context: CliContext, given: Path | None) -> Path:
+def folder_of(context: CliContext, given: Path | None) -> Path:
+    """Folder of the backups: the one that is given, else the settings' own."""
     return given if given is not None else context.directory / FOLDER
 
 
-def _path(folder: Path, name: str) -> Path:
+def path_of(folder: Path, name: str) -> Path:
+    """File of a backup, named by its path or its name.
+
+    Raises
+    ------
+    NotFound
+    """
     for path in (Path(name), folder / name, folder / f"{name}.backup"):
         if path.is_file():
             return path
@@ -304,7 +207,7 @@ def _path(folder: Path, name: str) -> Path:
     )
 
 
-def _secret(
+def secret_of(
     context: CliContext,
     source: str | None,
     key_file: Path | None,
@@ -345,20 +248,6 @@ def _secret(
             fix="Take six random words, or the key file (no option).",
         )
     return Secret(passphrase=words)
-
-
-def _microseconds(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(re.sub(r"Z$", "+00:00", text.strip()))
-    except ValueError:
-        raise Usage(
-            f"{text!r} is no time",
-            why="A time is written as in ISO 8601.",
-            fix="Write it like 2026-11-27T02:00:00Z; without a zone it is UTC.",
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1_000_000)
 
 
 def _moment(at: int) -> str:

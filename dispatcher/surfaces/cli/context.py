@@ -142,6 +142,21 @@ class CliContext:
         if self.anchor is not None:
             anchor(store, self.anchor, owner=store_id(store))
 
+    def check_anchor(self, store: Store) -> int:
+        """Check that a store has every root of the file; return how many there are.
+
+        Raises
+        ------
+        LedgerAhead
+            It does not: it was put back from an older state.
+        """
+        from dispatcher.ledger.shipping import store_id
+        from dispatcher.ledger.shipping.anchors import check_anchor
+
+        if self.anchor is None:
+            return 0
+        return check_anchor(store, self.anchor, owner=store_id(store))
+
     @cached_property
     def key_file(self) -> KeyFile:
         """Where the key is that opens the store's values."""

@@ -74,6 +74,7 @@ def up(
         connectors = context.open_connectors(store)
         while True:
             daemon = _daemon(store, connectors, context)
+            context.check_anchor(store)  # who has forgotten anything leads nothing
             if not standby:
                 daemon.lead()  # first: who leads is told before who has the ports
             elif not daemon.lead_after(stand_by(store, notifier)):
@@ -99,6 +100,7 @@ def _lead(
     from dispatcher.surfaces.cli.ticks import make_ticks
 
     try:
+        context.check_anchor(store)  # a standby may have waited for long
         front = Front(store, connectors, context, daemon, notifier)
         front.bind()
         daemon.start(lambda: make_ticks(store, connectors, context))

@@ -167,6 +167,7 @@ def _all(context: CliContext) -> Findings:
             for look in (_store, _ledger, _queue, _clock):
                 yield from _watched(look, store)
             yield from _watched(doctor_files.shipped, context, store)
+            yield from _watched(doctor_files.anchored, context, store)
             yield from _watched(doctor_files.erased, context)
             yield from _watched(doctor_files.room, context, store)
             yield from _watched(_connectors, context, store)

@@ -91,6 +91,19 @@ def shipped(context: CliContext, store: Store) -> Findings:
     )
 
 
+def anchored(context: CliContext, store: Store) -> Findings:
+    """The store has every root that was anchored."""
+    try:
+        roots = context.check_anchor(store)
+    except DispatcherError as error:
+        text = f"the store and its anchored roots do not agree ({error.code})"
+        told = _one_line(f"{error.what}. {error.why}")
+        yield Finding(Part.LEDGER, Word.FAIL, text, fix=error.fix, private=told)
+        return
+    if roots:
+        yield Finding(Part.LEDGER, Word.OK, f"all {roots:,} anchored roots are its own")
+
+
 def erased(context: CliContext) -> Findings:
     """The list of what must stay erased can be read: ``up`` and ``restore`` need it."""
     from dispatcher.custody import erasures

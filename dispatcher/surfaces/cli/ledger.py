@@ -224,13 +224,15 @@ def replay(ctx: typer.Context) -> None:
     """Book what the store has forgotten from its shipped ledger, where it stands."""
     from dispatcher.custody import erasures
     from dispatcher.custody.healing import replay_in_place
-    from dispatcher.surfaces.cli.backup import AFTERWARDS, UNLISTED
+    from dispatcher.surfaces.cli.restoring import AFTERWARDS, UNLISTED
 
     context: CliContext = ctx.obj
     folder = _folder(context)
     with context.open_store() as store:
         lists = erasures.places(context.directory, folder)
-        done = replay_in_place(store, folder, clock=wall_clock, lists=lists)
+        done = replay_in_place(
+            store, folder, clock=wall_clock, lists=lists, anchor=context.anchor
+        )
     context.show(
         {
             "schema": "dispatcher.replayed/1",
