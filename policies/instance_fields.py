@@ -69,7 +69,7 @@ def integer(
     if not low <= value <= high:
         raise InvalidInstance(
             f"{value if abs(value) < 10**12 else 'the number'} is out of range, "
-            f"expected {low} to {high}",
+            + (f"expected {low} to {high}" if low <= high else "there are none"),
             where,
             mend,
         )

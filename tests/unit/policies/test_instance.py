@@ -186,6 +186,11 @@ def test_fields_may_be_null_and_a_file_may_say_more_of_itself():
         (changed(coalition_groups=[[0, 5]]), "coalition_groups[0][1]", "5 is out"),
         (changed(any_m=0), "any_m", "0 is out of range"),
         (
+            changed(n_entries=0, weights=[], properties=[{"entries": [0], "a": [1]}]),
+            "properties[0].entries[0]",
+            "0 is out of range, there are none",
+        ),
+        (
             load("cosine_zero") | {"loc": [0] * 7},
             "the document",
             "names place 0 twice at end 0",
