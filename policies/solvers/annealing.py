@@ -9,6 +9,7 @@ values at once, so a dozen relaxations do (Kelley's cutting planes).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
@@ -39,6 +40,7 @@ _STRIDE: Final = 500  # steps between two looks at the true objective and the cl
 _COOL: Final = (5e-2, 5e-4)  # temperatures, of an entry's mean share of utility
 _SHARP: Final = (0.7, 10.0)  # beta, times the entries of a set
 _SLOW: Final = 20  # steps of plain kernels cost so many compiled ones
+_SHARE: Final = 0.5  # of the time, at most, for the first run
 _RELAXATIONS: Final = 40
 _RUNS: Final = 64
 
@@ -183,10 +185,12 @@ class Annealing:
         """Anneal, then bound, then anneal on while there is work."""
         over = limits.deadline()
         it = loads(problem)
-        annealer = Annealer(it, rng, over)
+        half = replace(limits, seconds=limits.seconds * _SHARE).deadline()
+        annealer = Annealer(it, rng, half)  # the bound wants its share of the time
         start = seated(it, it.worth)
         if start is not None:
             annealer.run(start, steps_of(limits, annealer))
+        annealer.over = over
         ladder = Ladder(problem, it)
         relaxations = int(min(_RELAXATIONS, 2 + limits.work * 4))
         ladder.climb(annealer.value, annealer.level, relaxations, over, limits)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import count
 
 import numpy as np
 import pytest
@@ -48,6 +49,14 @@ def test_the_bound_knows_that_loads_are_whole(measure, value):
     found = solve(thirds(measure))
     assert found.value == value
     assert found.bound - value < Fraction(1, 10**6)
+
+
+def test_short_time_leaves_some_for_the_bound():
+    """A clock of 0.1 s a look: a run of 10^6 steps ends halfway, then comes the bound."""
+    ticks = count()
+    clock = {"seconds": 10.0, "clock": lambda: 0.1 * next(ticks)}
+    found = solve(thirds(), work=100.0, **clock)
+    assert found.bound - found.value < Fraction(1, 10**6)
 
 
 def test_same_seed_same_plan():
