@@ -46,6 +46,8 @@ from policies.solvers.scaling import near_one, restored
 from policies.solvers.small_links import listable, listed
 from policies.solvers.small_pairs import searched, small
 from policies.solvers.structure import (
+    GREEDY,
+    HEURISTICS,
     budgeted,
     free_plan,
     heavy,
@@ -56,21 +58,6 @@ from policies.solvers.structure import (
     swift,
 )
 
-HEURISTICS: Final = {
-    "mean": ("exchange", "socp-rounding"),
-    "worst": ("annealing",),
-    "sealed": (),
-    "links": (),
-}
-"""Solvers that give a start and improve it, by what f is; the first that fits."""
-
-GREEDY: Final = {
-    "mean": ("graspl",),
-    "worst": ("graspl",),
-    "links": ("greedyl", "graspl", "rand-plus", "greedy", "grasp"),
-}
-"""Solvers that give a start where none of those fits."""
-
 _TINY: Final = 64  # pairs below which HiGHS alone is asked
 _FIRST: Final = 0.3  # of the time, for a start
 _SHORT: Final = 0.1  # the same, for heuristics that are not compiled
@@ -78,6 +65,7 @@ _PAIRWISE: Final = 500  # pairs above which greedy over all of them costs second
 # but for means from where it is compiled: it looks again at few pairs then
 _BY_ENTRY: Final = 3  # heuristics for cosine that go entry by entry: the first ones
 _AGAIN: Final = 5  # times that heuristics for cosine draw anew, while there is time
+_LEAST: Final = 0.02  # seconds that a part gets in any case
 _SOLE: Final = 0.7  # of the time, for a solver that proves this structure
 _USED: Final = 0.93  # of the time; what is left over is for judging and telling
 
@@ -113,7 +101,7 @@ class _Portfolio:
     def left(self, share: float = 1.0) -> Limits:
         """Return the limits with this share of the time that is left."""
         spent = self.limits.clock() - self.began
-        seconds = max((self.limits.seconds - spent) * share, 0.02)
+        seconds = max((self.limits.seconds - spent) * share, _LEAST)
         return replace(self.limits.part(share), seconds=seconds)
 
     def why(self, found: Sequence[Solution] = ()) -> str:
@@ -220,7 +208,7 @@ class _Portfolio:
         began = limits.clock()
 
         def rest(share: float = 1.0, late: float = 0.0) -> Limits:
-            left = max(limits.seconds - late - (limits.clock() - began), 0.02)
+            left = max(limits.seconds - late - (limits.clock() - began), _LEAST)
             return _part(replace(limits, seconds=left), share)
 
         found, late = list(self._structured(problem, rest(_SOLE))), 0.0
@@ -238,8 +226,10 @@ class _Portfolio:
         tasks = list(self._provers(problem, start))
         if not tasks:
             return self._told(found) if found else self._beyond(problem)
-        # what came late once comes late again: all cores are taken by others
-        return self._told([*found, *race(tasks, rest(late=late))])
+        last = rest(late=late)  # what came late once comes late again
+        if start is not None and last.seconds <= max(late, _LEAST):
+            return merged(found, "time")
+        return self._told([*found, *race(tasks, last)])
 
     def _structured(self, problem: Problem, limits: Limits) -> Iterator[Solution]:
         """What a special structure proves, often all there is to prove."""
@@ -265,12 +255,13 @@ class _Portfolio:
         """Plans from solvers that fit; the first sure answer ends it."""
         began, kind = limits.clock(), shape(problem)
         if budgeted(problem):
-            plan = None
-            if proof is not None:  # there is a plan: it is made, not searched for
-                known = made(self.solvers, problem, proof.ground, self.rng, limits)
-                yield from known
-                plan = known[0].plan if known else None
-            found = _exactly(problem, self.rng, limits, plan)
+            known = self._known(problem, limits, proof)
+            yield from known
+            plan = known[0].plan if known else None
+            left = max(limits.seconds - (limits.clock() - began), _LEAST)
+            if known and left <= _LEAST:
+                return
+            found = _exactly(problem, self.rng, replace(limits, seconds=left), plan)
             yield found
             if kind == "sealed" or found.verdict is not Verdict.UNKNOWN:
                 return
@@ -286,6 +277,15 @@ class _Portfolio:
                 return
             bounded = replace(limits, seconds=left, prove=True, work=few(limits.work))
             yield solver(problem, self.rng, bounded)
+
+    def _known(
+        self, problem: Problem, limits: Limits, proof: Proof | None
+    ) -> list[Solution]:
+        """A plan without a search: what a proof promises, or greedy where it is easy."""
+        if proof is None and not loose(problem):
+            return []
+        ground = None if proof is None else proof.ground
+        return made(self.solvers, problem, ground, self.rng, limits)
 
     def _fitting(self, problem: Problem) -> list[Solver]:
         """Return the heuristic that fits the disclosure function, if one does."""

@@ -88,7 +88,7 @@ class Prover:
 def made(
     solvers: Mapping[str, Solver],
     problem: Problem,
-    ground: Ground,
+    ground: Ground | None,
     rng: np.random.Generator,
     limits: Limits,
 ) -> list[Solution]:
@@ -99,30 +99,33 @@ def made(
     solvers : mapping of str to Solver
     problem : Problem
         A disc-budget problem without caps on means.
-    ground : Ground
-        What is known about it.
+    ground : Ground or None
+        What is known about it; None: nothing, so that greedy may fail.
     rng, limits
     """
-    bare = replace(problem, hi=problem.lo)  # more copies of one may bar another
-    if ground is Ground.ORDER:
-        found = _by(solvers, "greedyl", bare, rng, limits)
-    elif ground is Ground.LEMMA:
-        found = _by(solvers, "moser-tardos", bare, rng, limits)
-    else:
-        plan = drawn(problem)
-        found = Plan() if plan is None else plan
-    solution = answer(problem, found, tried=(f"made by its proof: {ground}",))
-    return [solution] if solution.verdict is Verdict.SOLVED else []
+    asked = [problem]
+    if ground is Ground.ORDER:  # more copies of one than must be may bar another
+        asked.append(replace(problem, hi=problem.lo))
+    for one in asked:
+        plan = _plan(solvers, one, ground, rng, limits)
+        told = "greedy" if ground is None else f"made by its proof: {ground}"
+        solution = answer(problem, plan, tried=(told,))
+        if solution.verdict is Verdict.SOLVED:
+            return [solution]
+    return []
 
 
-def _by(
+def _plan(
     solvers: Mapping[str, Solver],
-    name: str,
     problem: Problem,
+    ground: Ground | None,
     rng: np.random.Generator,
     limits: Limits,
 ) -> Plan:
-    """Return a solver's plan; an empty one where it does not support the problem."""
+    """Return what comes out; an empty plan where no solver is there for the problem."""
+    if ground is Ground.EXPECTATION:
+        return drawn(problem) or Plan()
+    name = "moser-tardos" if ground is Ground.LEMMA else "greedyl"
     solver = solvers.get(name)
     if solver is None or not solver.supports(problem):
         return Plan()

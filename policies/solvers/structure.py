@@ -16,6 +16,21 @@ from policies.solvers.loads import plain
 from policies.solvers.milp import linear
 from policies.tables import able
 
+HEURISTICS: Final = {
+    "mean": ("exchange", "socp-rounding"),
+    "worst": ("annealing",),
+    "sealed": (),
+    "links": (),
+}
+"""Solvers that give a start and improve it, by what f is; the first that fits."""
+
+GREEDY: Final = {
+    "mean": ("graspl",),
+    "worst": ("graspl",),
+    "links": ("greedyl", "graspl", "rand-plus", "greedy", "grasp"),
+}
+"""Solvers that give a start where none of those fits."""
+
 LARGE: Final = 12_000
 """Members x hands from which HiGHS proves no tradeoff over loads."""
 

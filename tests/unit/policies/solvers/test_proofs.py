@@ -174,3 +174,44 @@ def test_without_a_plan_in_time_it_is_certified(monkeypatch):
     tighter = solve(windows(70, 3, weights=[r[:3] for r in best]).problem(), **limits)
     assert tighter.verdict is Verdict.UNKNOWN
     assert "expected crossings and the local lemma" in tighter.tried
+
+
+def test_greedy_gives_the_start_where_plans_are_easy(monkeypatch):
+    """Nothing is certified, but there is much room: CP-SAT improves what greedy found."""
+    begun = []
+
+    def search(problem, rng, limits, start=None, done=None):
+        begun.append(start)
+        return Solution(Verdict.UNKNOWN, bound=Fraction(99), stopped="work")
+
+    monkeypatch.setattr("policies.solvers.portfolio._exactly", search)
+    best = [[9, 1, 1, 1]] * 30
+    tiny = Tiny(
+        30,
+        4,
+        [step(i, j) for i in range(30) for j in (i + 1, i + 2, i + 3) if j < 30],
+        weights=best,
+    )
+    assert Prover(Limits())(tiny.problem()) is None
+    problem = replace(tiny.problem(), capacity=np.full(4, 30))  # as a whole
+    solve(problem, **PROVE)
+    assert [len(start) for start in begun] == [30]
+
+
+def test_where_the_time_was_used_up_a_plan_is_handed_over(monkeypatch):
+    """The first part takes five times what it was given: no other one is begun."""
+    now = [0.0]
+
+    def search(problem, rng, limits, start=None, done=None):
+        now[0] += 5 * limits.seconds
+        return Solution(Verdict.UNKNOWN, bound=Fraction(999), stopped="time")
+
+    def race(*_):
+        raise AssertionError("began what can not end in time")
+
+    monkeypatch.setattr("policies.solvers.portfolio._exactly", search)
+    monkeypatch.setattr("policies.solvers.portfolio.race", race)
+    best = [[9, 1, 1, 1]] * 73
+    problem = windows(70, 4, weights=best).problem()
+    found = solve(problem, prove=True, seconds=10.0, clock=lambda: now[0])
+    assert (found.verdict, found.stopped) == (Verdict.SOLVED, "time")
