@@ -154,9 +154,7 @@ class PayingStage:
         for piece, tries in rows.unsent_pieces(tx, BATCH):
             _end_unsent(tx, piece, tries, now)
             moved += 1
-        found = rows.found_pieces(tx, BATCH)
-        purse.move(tx, found, "reserved", now=now, why=FOUND)
-        moved += len(found)
+        moved += _take_up(tx, now)
         for piece in rows.ended_pieces(tx, now, BATCH):
             moved += _settle_piece(tx, piece, now)
         late, self._late_after = rows.late_fields(tx, now, self._late_after, BATCH)
@@ -303,6 +301,15 @@ def _end_unsent(tx: Tx, piece: PaymentRow, tries: int, now: int) -> None:
         purse.move(tx, [piece], "held", now=now, cause=cause, why=why)
     else:
         purse.move(tx, [piece], "released", now=now)
+
+
+def _take_up(tx: Tx, now: int) -> int:
+    """Go on with work that was given up and is at its market: one piece an account."""
+    found = rows.found_pieces(tx, BATCH)
+    first = list({row.account_id: row for row in reversed(found)}.values())
+    purse.move(tx, first, "reserved", now=now, why=FOUND)
+    rows.begin_anew(tx, first, now)
+    return len(first)
 
 
 def _settle_piece(tx: Tx, piece: PaymentRow, now: int) -> int:

@@ -153,15 +153,29 @@ def unsent_pieces(tx: Tx, limit: int) -> list[tuple[PaymentRow, int]]:
 def found_pieces(tx: Tx, limit: int) -> list[PaymentRow]:
     """Held rewards of offers that were given up, and are at their market after all.
 
-    The offer was found or sent since, or the market tells how its work stands.
+    The offer was found or sent since, or the market tells how its work stands. While its
+    account has another piece of work it waits: nobody has two, or the same answers would
+    count in both.
     """
     return _found(
         tx,
         f"SELECT {COLUMNS} FROM payment p JOIN outbox o ON o.id = p.about"
         " WHERE p.kind = 'reward' AND p.state = 'held' AND p.cause = ?"
-        " AND (o.state = 'sent' OR p.progress IS NOT NULL)"
+        " AND (o.state = 'sent' OR p.progress IS NOT NULL) AND NOT EXISTS"
+        " (SELECT 1 FROM payment q WHERE q.account_id = p.account_id"
+        " AND q.kind = 'reward' AND q.state = 'reserved')"
         " ORDER BY p.about LIMIT ? FOR UPDATE OF p",
         [GIVEN_UP, limit],
+    )
+
+
+def begin_anew(tx: Tx, found: Iterable[PaymentRow], now: int) -> None:
+    """Have pieces of work begin now: what was done before was not done in them."""
+    tx.update_many(
+        "payment",
+        ["kind", "about"],
+        ["created_at"],
+        [(r.kind, r.about, now) for r in found],
     )
 
 

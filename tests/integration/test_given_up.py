@@ -11,6 +11,7 @@ from connectors.base import (
     Rejected,
     Submission,
 )
+from dispatcher.stages.paying import NOTHING_VALID
 from tests.contract.paying_market import PayingMarket
 from tests.integration.paying_house import (
     PayingHouse,
@@ -121,6 +122,31 @@ def test_work_that_was_given_up_is_found_by_what_the_market_tells_of_it(
     house.settle()
     assert set(house.payments().values()) == {"paid"}
     assert house.ask("SELECT state FROM outbox") == "dead"
+    house.check_books()
+
+
+def test_work_that_was_found_waits_for_another_piece_and_is_not_paid_by_its_answers(
+    house, given_up, clock
+):
+    house.budget(cap=1000, bonus=12)
+    clock.advance(seconds=3601)
+    house.lead()
+    assert house.offer() == 1
+    reconcile(house)
+    house.sending.tick(house.epoch)
+    house.work(given_up, 2)
+    house.settle()
+    assert house.payments()["reward-1"] == "held"  # beside the one in hand
+    house.hand_in("ann", 1)
+    house.hand_in("ann", 0)
+    for _ in range(4):
+        house.settle()
+        clock.advance(seconds=61)
+        house.lead()
+    found = house.payment("reward", 1)
+    assert (found.state, found.why) == ("held", NOTHING_VALID)
+    assert house.payments()["reward-2"] == "paid"
+    assert house.taken() == (264, 144)
     house.check_books()
 
 
