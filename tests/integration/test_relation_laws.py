@@ -14,6 +14,7 @@ from tests.integration.test_relations import COMMON, COSINE, exported
 PEOPLE = ("ann", "bob", "cat", "dan")
 PLACES = ("gym", "cafe", None)
 ACCOUNTS = ("x/1", "x/2")
+VISITS = (1, 2, 3, 2**24 - 1)  # the last is the most that is loaded
 LINKED = [("ann", "bob"), ("bob", "cat"), ("cat", "dan"), ("dan", "ann")]
 
 
@@ -77,7 +78,7 @@ def worlds(draw):
     for number in range(draw(st.integers(2, 6))):
         letters = draw(st.sampled_from(["a", "ab", "abc"]))
         place = draw(st.sampled_from(PLACES))
-        visits = None if place is None else draw(st.integers(1, 3))
+        visits = None if place is None else draw(st.sampled_from(VISITS))
         person = draw(st.sampled_from(PEOPLE))
         records.append((f"r{number}", person, 0, letters, place, visits))
     links = draw(st.lists(st.sampled_from(LINKED), min_size=1, unique=True))
@@ -127,7 +128,14 @@ def test_the_gate_decides_as_the_oracle_one_by_one_and_in_bulk(made, kind, world
 
 def test_whatever_the_gate_let_pass_verifies(made, tmp_path):
     records = [
-        (f"r{i}", PEOPLE[i % 4], 0, "abc", ("gym", "cafe", "park")[i % 3], 1 + i % 2)
+        (
+            f"r{i}",
+            PEOPLE[i % 4],
+            0,
+            "abc",
+            ("gym", "cafe", "park")[i % 3],
+            VISITS[i % 4],
+        )
         for i in range(12)
     ]
     counted = COMMON.replace('vector = "place"', 'vector = "place", count = "visits"')
