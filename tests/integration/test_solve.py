@@ -76,8 +76,8 @@ def test_with_o_the_document_goes_to_the_file(capsys, tmp_path):
 def test_a_place_that_will_not_do_is_refused_before_the_search(
     capsys, tmp_path, monkeypatch, name, told
 ):
-    """Nothing is searched, nothing is left, the instance stays."""
-    monkeypatch.setattr(solving, "_search", lambda *_, **__: pytest.fail("searched"))
+    """Nothing is even read, nothing is left, the instance stays."""
+    monkeypatch.setattr(solving, "read_document", lambda *_: pytest.fail("read"))
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     instance = tmp_path / "instance.json"
@@ -357,12 +357,15 @@ def interrupted_while(monkeypatch, module, name):
     monkeypatch.setattr(module, name, pressed)
 
 
-@pytest.mark.parametrize("when", ["read_document", "_search", "report"])
+@pytest.mark.parametrize(
+    ("module", "when"),
+    [(solving, "read_document"), (strategies, "find_solver"), (solving, "report")],
+)
 def test_ctrl_c_at_any_time_of_reading_or_writing_still_shows_a_plan(
-    capsys, monkeypatch, when
+    capsys, monkeypatch, module, when
 ):
     """One Ctrl-C while the file is read, before the search, or while it is written."""
-    interrupted_while(monkeypatch, solving, when)
+    interrupted_while(monkeypatch, module, when)
     status, out, _ = run(capsys, SAMPLES / "linear_average.json")
     told = json.loads(out)
     assert status == 0
@@ -374,7 +377,7 @@ def test_ctrl_c_at_any_time_of_reading_or_writing_still_shows_a_plan(
 def test_a_second_ctrl_c_ends_the_program(capsys, monkeypatch):
     """130, and no document."""
     interrupted_while(monkeypatch, solving, "read_document")
-    interrupted_while(monkeypatch, solving, "_search")
+    interrupted_while(monkeypatch, strategies, "find_solver")
     status, out, err = run(capsys, SAMPLES / "linear_average.json")
     assert (status, out) == (130, "")
     assert "Traceback" not in err
