@@ -161,7 +161,7 @@ def found_in(folder: Path) -> tuple[list[Backup], list[Path]]:
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
             good.append(look(path))
-        except BackupBroken:
+        except (BackupBroken, NotFound):
             bad.append(path)
     return sorted(good, key=lambda b: (b.at, b.id), reverse=True), bad
 

@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 
 from connectors.base import Forgetting
 from dispatcher.custody import erasures
+from dispatcher.custody.copies import put_aside
 from dispatcher.custody.leftovers import sought
 from dispatcher.custody.means import Erased, Means, tokens
 from dispatcher.custody.outside import finish
@@ -153,6 +154,7 @@ def erase(means: Means, name: str) -> Erased:
     scrub(means.store, done)
     if means.directory is not None:
         done.left += traces.left_in(means.directory, but=_own_files(means.store))
+    done.aside = put_aside(means.store)
     done.tidy()
     return done
 

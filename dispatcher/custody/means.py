@@ -33,6 +33,8 @@ class Erased:
         Files of whole records that were written anew, or deleted.
     left : list of str
         Files that still hold something.
+    aside : list of str
+        Stores that a restore has put aside: they hold all values still.
     scrubbed : bool
         Whether the store's files hold nothing of it any more (SQLite).
     """
@@ -43,6 +45,7 @@ class Erased:
     strange: int = 0
     exports: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)
     scrubbed: bool = False
 
     def add(self, other: Erased) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from dispatcher.custody.copies import put_aside
 from dispatcher.custody.erasure import erase_in, once_sent, scrub
 from dispatcher.custody.means import Erased, Means
 from dispatcher.custody.outside import finish
@@ -52,6 +53,7 @@ def purge(
         scrub(means.store, done)
     else:
         done.scrubbed = True  # nothing was there
+    done.aside = put_aside(means.store)
     done.tidy()
     return done
 

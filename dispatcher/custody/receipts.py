@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PublicKey,
 )
 
+from dispatcher.custody.copies import Kept
 from dispatcher.custody.means import Erased
 from dispatcher.errors import Invalid
 from dispatcher.ledger.lines import canonical
@@ -41,7 +42,7 @@ def issue(
     done: Erased,
     *,
     kept: int,
-    backups: Sequence[tuple[str, int]],
+    backups: Kept,
     at: int,
 ) -> Receipt:
     """Make the receipt of an erasure.
@@ -54,8 +55,8 @@ def issue(
     done : Erased
     kept : int
         Exposures that the ledger keeps about it.
-    backups : Sequence of (str, int)
-        Backups that hold the values still, and their moments.
+    backups : Kept
+        Backups that hold the values still.
     at : int
         Now.
     """
@@ -71,8 +72,11 @@ def issue(
         "recalled": dict(done.recalled),
         "not_recalled": dict(done.beyond),
         "files_left": len(done.left),
-        "store_files_clean": done.scrubbed,
-        "backups": [{"id": one, "at": moment} for one, moment in backups],
+        "store_files_clean": done.scrubbed and not done.aside,
+        "stores_put_aside": len(done.aside),
+        "backups": [{"id": one.id, "at": one.at} for one in backups.backups],
+        "backups_broken": len(backups.broken),
+        "backup_folders_away": len(backups.away),
         "ledger_root": ""
         if sealed is None
         else str(json.loads(sealed[0].body or "{}")["root"]),

@@ -19,9 +19,8 @@ from dispatcher.custody.assuming import assume_shown
 from dispatcher.custody.backup import Backup, checked_schema, look, staged
 from dispatcher.custody.healing import hold, keep_out
 from dispatcher.custody.sealed_file import Secret
-from dispatcher.custody.targets import Target, check_target, opened, put
+from dispatcher.custody.targets import Target, There, check_target, opened, put
 from dispatcher.custody.witnesses import (
-    Heads,
     Shipped,
     forgotten,
     read_shipped,
@@ -36,7 +35,7 @@ from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import check_anchor
 from dispatcher.ledger.shipping.checking import check_files, check_store, compare
-from dispatcher.store import Clock, Store
+from dispatcher.store import Clock, Store, copies
 from dispatcher.store import replaying as rows
 from dispatcher.store.dumping import dumped, make_ready, rebuilt
 from dispatcher.store.transaction import Tx
@@ -158,23 +157,25 @@ def restore(
 
 
 def _filled(
-    store: Store, backup: Backup, target: Target, gap: Gap, clock: Clock, there: Heads
+    store: Store, backup: Backup, target: Target, gap: Gap, clock: Clock, there: There
 ) -> Restored:
     """Make a staged store know what was shown since, and check it.
 
-    ``there`` is where the chains of the store stand that it takes the place of.
+    ``there`` is what the store knows that it takes the place of.
     """
     replayed = assumed = recused = 0
     shipped = _compared(store, backup, target, gap)
     with store.write() as tx:
         make_ready(tx, clock())
+        for folder in (str(backup.path.parent.resolve()), *there.folders):
+            copies.note_folder(tx, folder)
         if gap.replay:
             assert target.shipped is not None
             lines = shipped_lines(target.shipped, store=store_id(store))
             key = store.key("pseudonym-key")
             replayed = replay(tx, lines, at=clock(), key=key)
     if target.file is not None:
-        refuse_outdone(store, there, target.file)
+        refuse_outdone(store, there.heads, target.file)
     roots = 0
     if target.anchor is not None:
         roots = check_anchor(store, target.anchor, owner=store_id(store))

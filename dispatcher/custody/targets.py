@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dispatcher.custody.healing import refuse_led
 from dispatcher.custody.witnesses import Heads, heads_of
 from dispatcher.errors import AnotherLeads, Conflict, DispatcherError, WrongKey
 from dispatcher.ledger.shipping import store_id
-from dispatcher.store import Clock, Store, open_store
+from dispatcher.store import Clock, Store, copies, open_store
 from dispatcher.store.vault import KeyFile
 
 
@@ -62,6 +62,22 @@ class Target:
         return Path(self.location.removeprefix("sqlite:///")).absolute()
 
 
+@dataclass(frozen=True)
+class There:
+    """What the store knows that is to be replaced, if it is the same one.
+
+    Attributes
+    ----------
+    heads : Heads
+        Where its chains stand.
+    folders : tuple of str
+        Where backups of it were written to.
+    """
+
+    heads: Heads = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+
+
 def opened(place: str | Path, target: Target) -> Store:
     """Open a store with whichever key file of a target is its own.
 
@@ -78,7 +94,7 @@ def opened(place: str | Path, target: Target) -> Store:
     return open_store(place, key_file=target.other_key_file)
 
 
-def check_target(target: Target, store: str, clock: Clock) -> Heads:
+def check_target(target: Target, store: str, clock: Clock) -> There:
     """Look what is at a target.
 
     Parameters
@@ -90,8 +106,8 @@ def check_target(target: Target, store: str, clock: Clock) -> Heads:
 
     Returns
     -------
-    Heads
-        Where the chains stand of the same store, if that is what is there.
+    There
+        Nothing, unless it is the same store that is there.
 
     Raises
     ------
@@ -101,16 +117,16 @@ def check_target(target: Target, store: str, clock: Clock) -> Heads:
         It is not to be replaced.
     """
     if target.file is None:
-        return {}  # that a database is empty is seen when it is filled
+        return There()  # that a database is empty is seen when it is filled
     if not target.file.exists():
-        return {}
-    heads: Heads = {}
+        return There()
+    found = There()
     try:
         with opened(target.location, target) as there:
             refuse_led(there, clock)
             if store_id(there) == store:
                 with there.read() as tx:
-                    heads = heads_of(tx)
+                    found = There(heads_of(tx), tuple(copies.folders(tx)))
     except AnotherLeads:
         raise
     except DispatcherError as error:
@@ -118,7 +134,7 @@ def check_target(target: Target, store: str, clock: Clock) -> Heads:
             raise _is_there(target.file) from error
     if not target.force:
         raise _is_there(target.file)
-    return heads
+    return found
 
 
 def _is_there(file: Path) -> Conflict:

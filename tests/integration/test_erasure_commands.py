@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import stat
 import sys
 
@@ -215,6 +216,43 @@ def test_an_erasure_gives_a_signed_receipt_that_a_command_checks(filled, monkeyp
         assert (status, out[:6]) == (1, "BROKEN")
     path.write_text("[1]")
     assert filled("subject", "verify", path, *key)[0] == 5
+
+
+def test_whatever_holds_a_copy_still_is_named_and_is_in_the_receipt(filled, tmp_path):
+    elsewhere = [tmp_path / "usb", tmp_path / "gone"]
+    for folder in elsewhere:
+        assert filled("backup", "create", "--no-verify", "--to", folder)[0] == 0
+    shutil.rmtree(elsewhere[1])
+    [kept] = elsewhere[0].glob("*.backup")
+    (elsewhere[0] / "odd.backup").write_bytes(b"cut off")
+    _, out, _ = filled("--json", "subject", "find", stdin="canary-p-1\n")
+    name = json.loads(out)["found"][0]["id"]
+    aside = [
+        filled.home / f"dispatcher.db.{tail}" for tail in ("replaced", "replaced-2")
+    ]
+    on_a_file = (filled.home / "dispatcher.db").exists()
+    for _ in aside if on_a_file else ():
+        words = ("restore", kept.name, "--folder", elsewhere[0], "--force")
+        status, _, err = filled(*words, "--to", "dispatcher.db")
+        assert status == 0, err
+    status, out, err = filled("subject", "erase", name, f"--confirm={name}")
+    assert status == (3 if on_a_file else 0), err
+    for path in aside if on_a_file else ():
+        assert f"STILL THERE  {path}: a store that a restore put aside" in out
+    assert f"1 in {elsewhere[0]}\n" in out
+    assert f"{elsewhere[0] / 'odd.backup'}: broken" in out
+    assert f"NOT LOOKED INTO {elsewhere[1]}" in out  # the restored store knows it too
+    [path] = (filled.home / "receipts").iterdir()
+    receipt = json.loads(path.read_text())
+    assert [one["id"] for one in receipt["backups"]] == [kept.name[: -len(".backup")]]
+    assert receipt["backups_broken"] == 1
+    assert receipt["backup_folders_away"] == 1
+    assert receipt["stores_put_aside"] == (2 if on_a_file else 0)
+    assert receipt["store_files_clean"] is not on_a_file
+    for one in aside if on_a_file else ():
+        one.unlink()
+    assert filled("subject", "erase", name, f"--confirm={name}")[0] == 0
+    assert filled("subject", "verify", path)[0] == 0
 
 
 def test_a_purge_is_noted_so_that_a_restored_backup_is_purged_again(filled):

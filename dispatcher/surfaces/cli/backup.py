@@ -62,12 +62,19 @@ def create(
     ] = True,
 ) -> None:
     """Write a backup of this moment; the store may be in use."""
-    from dispatcher.store import moments
+    from dispatcher.store import copies, moments
 
     context: CliContext = ctx.obj
     secret = secret_of(context, passphrase_file, key_file, fresh=True)
     with context.open_store() as store:
+        if to is not None:  # an erasure will look for backups there too
+            with store.write() as tx:
+                copies.note_folder(tx, str(to.resolve()))
         made, proven = written(store, folder_of(context, to), secret, check=check)
+        try:
+            store.settle(afresh=True)  # the ledger has all that the backup has
+        except DispatcherError as error:
+            context.say(f"WARN {error.what}. {error.why}")
     with context.open_store() as store, store.write() as tx:
         moments.note_moment(tx, moments.BACKUP_MADE, wall_clock())
     told = "not verified" if proven is None else "verified by restoring it aside: ok"

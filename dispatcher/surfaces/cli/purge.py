@@ -30,8 +30,10 @@ def purge(
     What the policy's `retain` says is done by the daemon; this is for more.
     """
     from dispatcher.custody import erasures
+    from dispatcher.custody.copies import backups_of
     from dispatcher.custody.purging import count_older
     from dispatcher.custody.purging import purge as erase_older
+    from dispatcher.surfaces.cli.backup import FOLDER
 
     context: CliContext = ctx.obj
     moment = wall_clock() - _micros(older_than)
@@ -54,7 +56,8 @@ def purge(
         for path in tools.lists:
             erasures.note_purge(path, moment, wall_clock())
         done = erase_older(tools, moment)
-    tell(context, done, f"records older than {older_than}")
+        backups = backups_of(store, context.directory / FOLDER)
+    tell(context, done, f"records older than {older_than}", backups)
 
 
 def _micros(age: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
 from dispatcher.surfaces.cli.rehearsal import DRY_RUN
 
 if TYPE_CHECKING:
+    from dispatcher.custody.copies import Kept
     from dispatcher.custody.erasure import Scope
     from dispatcher.custody.means import Erased, Means
     from dispatcher.store import Store
@@ -110,6 +112,8 @@ def erase(
 ) -> None:
     """Erase a person's values for good; the ledger stays, without a link to them."""
     from dispatcher.custody import erasure
+    from dispatcher.custody.copies import backups_of
+    from dispatcher.surfaces.cli.backup import FOLDER
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
@@ -127,8 +131,9 @@ def erase(
                 fix=f"repeat the command with --confirm={id}",
             )
         done = erasure.erase(means(context, store), id)
-        receipt = _receipt(context, store, found, done)
-    tell(context, done, id, receipt)
+        backups = backups_of(store, context.directory / FOLDER)
+        receipt = _receipt(context, store, found, done, backups)
+    tell(context, done, id, backups, receipt)
 
 
 @app.command()
@@ -161,20 +166,17 @@ def verify(
 
 
 def _receipt(
-    context: CliContext, store: Store, found: Scope, done: Erased
+    context: CliContext, store: Store, found: Scope, done: Erased, backups: Kept
 ) -> tuple[str, Path]:
     """Write the receipt of an erasure: its name, and where it lies."""
     from dispatcher.custody import receipts
-    from dispatcher.custody.backup import found_in
-    from dispatcher.surfaces.cli.backup import FOLDER
 
-    backups, _ = found_in(context.directory / FOLDER)
     made = receipts.issue(
         store,
         found.id,
         done,
         kept=found.showings.lines,
-        backups=[(one.id, one.at) for one in backups],
+        backups=backups,
         at=wall_clock(),
     )
     path = receipts.write(context.directory / receipts.FOLDER, made)
@@ -185,6 +187,7 @@ def tell(
     context: CliContext,
     done: Erased,
     what: str,
+    backups: Kept,
     receipt: tuple[str, Path] | None = None,
 ) -> None:
     """Say what an erasure did and what it could not; then exit 3."""
@@ -197,9 +200,13 @@ def tell(
     if done.exports:
         words.append(f"exports written anew: {', '.join(done.exports)}")
     words += [f"STILL THERE  {place}" for place in done.left]
+    words += [
+        f"STILL THERE  {place}: a store that a restore put aside; delete it"
+        for place in done.aside
+    ]
     if not done.scrubbed:
         words.append("the store's files were in use: run `dispatcher db scrub` later")
-    words.append("backups made before now still hold the values until they are pruned")
+    words += _still_kept(backups)
     if receipt is not None:
         words.append(f"receipt {receipt[0]} (signed)  {receipt[1]}")
     context.show(
@@ -214,12 +221,28 @@ def tell(
             "quarantined": done.strange,
             "exports": done.exports,
             "left": done.left,
+            "put_aside": done.aside,
+            "backups": [str(one.path) for one in backups.backups],
+            "backups_broken": [str(path) for path in backups.broken],
+            "backup_folders_away": [str(path) for path in backups.away],
             "scrubbed": done.scrubbed,
         },
         "\n".join(words),
     )
-    if done.left or done.beyond or not done.scrubbed:
+    if done.left or done.aside or done.beyond or not done.scrubbed:
         leave(EXIT_PARTLY)
+
+
+def _still_kept(backups: Kept) -> list[str]:
+    words = ["backups made before now still hold the values until they are pruned"]
+    counts = Counter(one.path.parent for one in backups.backups)
+    words += [f"  {count:,} in {folder}" for folder, count in counts.items()]
+    words += [f"  {path}: broken, but may hold them" for path in backups.broken]
+    words += [
+        f"  NOT LOOKED INTO {folder}: backups were made there, and it is not here now"
+        for folder in backups.away
+    ]
+    return words
 
 
 def _key(source: str) -> str:
