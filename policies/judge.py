@@ -57,8 +57,9 @@ class Judgement:
         u, or u + lambda * (tau - f).
     complete : int
         Judged (set, adversary) with f = 1, history included.
-    disclosed : int
-        Sets of which some judged hand holds every entry (or one of every class).
+    whole : tuple of int
+        Sets of which some judged hand holds every entry (or one of every class),
+        ascending.
     past : int
         (set, adversary) past the limit by history alone: nothing in the plan adds to it.
     crossed : tuple of Crossing
@@ -75,7 +76,7 @@ class Judgement:
     f_average: Fraction
     objective: Fraction
     complete: int
-    disclosed: int
+    whole: tuple[int, ...]
     past: int
     crossed: tuple[Crossing, ...]
     violations: tuple[str, ...]
@@ -84,6 +85,11 @@ class Judgement:
     def feasible(self) -> bool:
         """Whether the plan keeps every limit."""
         return not self.violations
+
+    @property
+    def disclosed(self) -> int:
+        """How many sets are wholly held."""
+        return len(self.whole)
 
 
 class _Tally:
@@ -259,7 +265,7 @@ def judge(problem: Problem, plan: Pairs) -> Judgement:
         f_average=f_average,
         objective=objective,
         complete=tally.complete,
-        disclosed=len(tally.whole),
+        whole=tuple(sorted(tally.whole)),
         past=tally.past,
         crossed=tuple(tally.crossed),
         violations=tuple(broken),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from policies.problem import Problem
-from policies.sets import NO_CAP, Ints
+from policies.sets import NO_CAP, Bools, Ints
 from policies.tables import able
 
 
@@ -27,16 +27,22 @@ class CpModel:
 
 
 def build(
-    problem: Problem, *, guarded: bool = False, prices: Ints | None = None
+    problem: Problem,
+    *,
+    guarded: bool = False,
+    prices: Ints | None = None,
+    may: Bools | None = None,
 ) -> CpModel | None:
     """Make the model; None where an entry can not even be given its copies.
 
-    With ``prices``, entries that have one may be withheld: given to nobody.
+    With ``prices``, entries that have one may be withheld: given to nobody. ``may``,
+    shape (entries, adversaries), tells which pairs there are; None: those that cross no
+    limit by themselves.
     """
     from ortools.sat.python import cp_model
 
     model = cp_model.CpModel()
-    may = able(problem)
+    may = able(problem) if may is None else may
     grid: list[dict[int, Any]] = []
     pairs: list[tuple[int, int]] = []
     variables: list[Any] = []

@@ -402,21 +402,94 @@ def test_reading_counts_as_time(capsys, monkeypatch):
     since = time.perf_counter()
     late = iter([since - 3600])
     seen = []
-    real = solving._search
+    real = solving._Search.within
 
-    def noted(document, algorithm, seed, limits, **rest):
-        found = real(document, algorithm, seed, limits, **rest)
-        seen.append(limits["seconds"])
-        return found
+    def noted(self, share=1.0):
+        seen.append(real(self, share))
+        return seen[-1]
 
-    monkeypatch.setattr(solving, "_search", noted)
+    monkeypatch.setattr(solving._Search, "within", noted)
     monkeypatch.setattr(
         solving.time, "perf_counter", lambda now=time.perf_counter: next(late, now())
     )
     status, out, _ = run(capsys, SAMPLES / "step_pairs.json", "--time-limit", 600)
-    assert seen == [solving.LEAST]
+    assert seen[0].seconds == solving.LEAST
     assert status in (0, 8)
     assert json.loads(out)["seconds"] >= 3600
+
+
+LEAKY = {
+    "schema": "sparsi-instance/1",
+    "n_entries": 5,
+    "n_adversaries": 2,
+    "t": 2,
+    "weights": [[1, 1]] * 5,
+    "utility_norm": 10,
+    "properties": [
+        {"entries": members, "a": [1 / len(members)] * len(members)}
+        for members in ([0], [1, 2], [3, 4])
+    ],
+    "disclosure": {"kind": "step", "aggregation": "worst"},
+    "problem": "tradeoff",
+    "lambda": 1,
+    "tau": 0,
+}
+
+
+def test_the_safe_objective_counts_complete_sets_first(capsys, tmp_path):
+    """Entry 0 leaks whoever gets it; by the paper's objective all others then do too."""
+    path = tmp_path / "leaky.json"
+    path.write_text(json.dumps(LEAKY))
+    told = {}
+    for aim in ("paper", "safe"):
+        status, out, err = run(capsys, path, "--objective", aim, "--time-limit", 20)
+        assert status == 0
+        told[aim] = json.loads(out)
+    assert told["paper"]["complete_sets"] == 3
+    assert "complete_sets_bound" not in told["paper"]
+    safe = told["safe"]
+    assert (safe["complete_sets"], safe["complete_sets_bound"]) == (1, 1)
+    assert (safe["utility"], safe["disclosure"], safe["stopped"]) == (0.6, 1, "optimal")
+    assert "complete sets 1 (at least 1)" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--objective", "safe", "--algorithm", "greedy"], "heuristics count"),
+        (["--objective", "safe", "--pareto", 3], "utility alone"),
+        (["--pareto", 1], "greater than or equal to 2"),
+    ],
+)
+def test_aims_that_do_not_go_together_are_refused(capsys, words, why):
+    status, out, err = run(capsys, SAMPLES / "step_pairs.json", *words)
+    assert (status, out) == (2, "")
+    assert why in " ".join(err.split())
+
+
+@pytest.mark.parametrize("words", [["--objective", "safe"], ["--pareto", 3]])
+def test_relations_are_not_counted_and_have_no_front(capsys, words):
+    status, out, err = run(capsys, SAMPLES / "cosine_tradeoff.json", *words)
+    assert (status, out) == (2, "")
+    assert "relations" in err
+
+
+def test_a_front_tells_utility_at_levels_of_disclosure(capsys, tmp_path):
+    path = tmp_path / "half.json"
+    half = LEAKY | {"disclosure": {"kind": "linear", "aggregation": "worst"}}
+    half |= {"properties": LEAKY["properties"][1:]}
+    path.write_text(json.dumps(half))
+    status, out, err = run(capsys, path, "--pareto", 3, "--time-limit", 20)
+    told = json.loads(out)
+    assert status == 0
+    front = [(p["level"], p["utility"], p["disclosure"]) for p in told["front"]]
+    assert front == [(None, 1.0, 1.0), (0.5, 0.6, 0.5), (0.0, None, None)]
+    assert told["front"][2]["verdict"] == "INFEASIBLE"
+    assert told["assignment"] == told["front"][0]["assignment"]
+    assert "disclosure 0.5 (at most 0.5): utility 0.6" in err
+    page = (SAMPLES.parents[2] / "docs/reference/instances.md").read_text()
+    keys = {*told, *told["front"][0]} - {"schema"}
+    assert [key for key in keys if f"`{key}`" not in page] == []
 
 
 def test_exit_statuses_and_streams_of_a_process(tmp_path):

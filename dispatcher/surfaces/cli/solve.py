@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -27,10 +28,12 @@ from dispatcher.errors import (
 from dispatcher.surfaces.cli.context import CliContext, leave
 from dispatcher.surfaces.cli.instance_files import invalid, read_document
 from dispatcher.surfaces.cli.plan_files import check_place, write_whole
+from dispatcher.surfaces.cli.solutions import lay_out, report, report_front, withheld
 
 if TYPE_CHECKING:
     from policies.instance import Instance
-    from policies.solvers import Solution
+    from policies.problem import Problem
+    from policies.solvers import Limits, Solution, Solver
 
 SPARE: Final = 0.3
 """Seconds of the time limit that are kept for judging and writing."""
@@ -45,6 +48,13 @@ class Mode(StrEnum):
     PAPER = "paper"
 
 
+class Aim(StrEnum):
+    """What is best: by the paper's objective, or fewest complete sets before it."""
+
+    PAPER = "paper"
+    SAFE = "safe"
+
+
 def solve(
     ctx: typer.Context,
     instance: Annotated[
@@ -57,6 +67,13 @@ def solve(
     mode: Annotated[
         Mode, typer.Option(help="paper: heuristics as the paper prints them.")
     ] = Mode.SAFE,
+    objective: Annotated[
+        Aim, typer.Option(help="safe: fewest complete sets, then the paper's.")
+    ] = Aim.PAPER,
+    pareto: Annotated[
+        int | None,
+        typer.Option(min=2, metavar="N", help="Utility at N levels of disclosure."),
+    ] = None,
     time_limit: Annotated[
         float | None,
         typer.Option(min=0.1, help="Seconds at most, reading included. Default: 60."),
@@ -97,6 +114,7 @@ def solve(
     if output is not None:
         context.spare(output, instance, *filter(None, [friendships]))
         check_place(output)
+    _check(algorithm, objective, pareto)
     with _interruptible() as stop:
         document = read_document(instance, adversaries, copies, friendships)
         with _own_stdout():
@@ -109,12 +127,11 @@ def solve(
                 "prove": True,
                 "paper": mode is Mode.PAPER,
             }
-            found, solution = _search(
-                document, algorithm, seed, limits, where=str(instance), since=started
-            )
-            withheld = _withheld(found, solution, seed, limits)
-        seconds = time.perf_counter() - started
-        told = report(found, solution, algorithm, seconds) | withheld
+            found, solver = _read(document, algorithm, str(instance))
+            search = _Search(found, solver, seed, limits, started)
+            with _functions_named(str(instance)):
+                told = search.told(objective, pareto, algorithm)
+        told["seconds"] = round(time.perf_counter() - started, 3)
         _tell(context, told, output)
     status = _status(told)
     if status:
@@ -203,23 +220,28 @@ def _own_stdout() -> Iterator[None]:
         os.close(kept)
 
 
-def _search(
-    document: object,
-    algorithm: str,
-    seed: int,
-    limits: dict[str, Any],
-    *,
-    where: str,
-    since: float,
-) -> tuple[Instance, Solution]:
-    """Read the instance and solve it in what is left of the time ``since`` then."""
-    import numpy as np
+def _check(algorithm: str, objective: Aim, pareto: int | None) -> None:
+    """Raise where options contradict each other."""
+    if objective is Aim.SAFE and algorithm != "auto":
+        raise Usage(
+            f"--objective safe does not go with --algorithm {algorithm}",
+            why="auto alone proves how few sets can be complete; heuristics count "
+            "complete sets first in --mode safe anyway",
+            fix="leave one of both out",
+        )
+    if objective is Aim.SAFE and pareto is not None:
+        raise Usage(
+            "--objective safe does not go with --pareto",
+            why="a front holds disclosure at levels and maximises utility alone",
+            fix="leave one of both out",
+        )
 
+
+def _read(document: object, algorithm: str, where: str) -> tuple[Instance, Solver]:
+    """Read the instance, and find a solver that takes it."""
     from dispatcher.strategies import find_solver, load_utility
-    from policies.functions import InvalidFunction
     from policies.instance import read_instance
     from policies.instance_fields import InvalidInstance
-    from policies.solvers import Limits
 
     solver = find_solver(algorithm)
     try:
@@ -232,11 +254,16 @@ def _search(
             why=f"{found.asked} over {found.kind} is outside what it can do",
             fix="leave --algorithm out: auto picks by structure",
         )
-    rng = np.random.default_rng(seed)
-    spent = time.perf_counter() - since
-    limits["seconds"] = max(limits["seconds"] - spent, LEAST)
+    return found, solver
+
+
+@contextmanager
+def _functions_named(where: str) -> Iterator[None]:
+    """Say whose fault it is when a user's utility fails."""
+    from policies.functions import InvalidFunction
+
     try:
-        return found, solver(found.problem, rng, Limits(**limits))
+        yield
     except InvalidFunction as error:
         raise Invalid(
             f"{where}: its utility failed while it was planned by",
@@ -245,109 +272,78 @@ def _search(
         ) from None
 
 
-def _withheld(
-    found: Instance, solution: Solution, seed: int, limits: dict[str, Any]
-) -> dict[str, Any]:
-    """Say what to withhold, if there is no plan and the file says what that costs."""
-    import numpy as np
+@dataclass
+class _Search:
+    """One search in what is left of the time."""
 
-    from policies.instance import rows_of
-    from policies.solvers import Limits, Verdict
-    from policies.solvers.withholding import cheapest
+    found: Instance
+    solver: Solver
+    seed: int
+    limits: dict[str, Any]
+    since: float
 
-    problem = found.problem
-    if solution.verdict is not Verdict.INFEASIBLE or problem.prices is None:
-        return {}
-    least = cheapest(problem, np.random.default_rng(seed), Limits(**limits))
-    if least is None:
-        return {"withheld": None}
-    return {
-        "withheld": {
-            "entries": list(least.entries),
-            "price": least.price,
-            "bound": least.bound,
-            "assignment": rows_of(least.plan, problem.n_entries),
-        }
-    }
+    def within(self, share: float = 1.0) -> Limits:
+        """Limits of a share of the time that is left since the start."""
+        from policies.solvers import Limits
 
+        spent = time.perf_counter() - self.since
+        seconds = max((self.limits["seconds"] - spent) * share, LEAST)
+        return Limits(**self.limits | {"seconds": seconds}).part(share)
 
-def report(
-    found: Instance, solution: Solution, algorithm: str, seconds: float
-) -> dict[str, Any]:
-    """Return the document: floats for reading, the verdict from exact numbers."""
-    from policies.instance import rows_of
-    from policies.solvers import Verdict
-    from policies.solvers.words import certificate, sentences
+    def solve(self, problem: Problem, limits: Limits) -> Solution:
+        import numpy as np
 
-    problem = found.problem
-    solved = solution.verdict is Verdict.SOLVED
-    judged = solution.judged if solved else None
-    value = float(solution.value) if solved else None
-    bound: float | None = float(solution.bound)
-    if solution.verdict is Verdict.INFEASIBLE:
-        bound = None
-    if value is not None and bound is not None:
-        bound = max(bound, value)
-    core = solution.core
-    average = problem.goal.average
-    return {
-        "schema": "dispatcher.solution/1",
-        "verdict": str(solution.verdict),
-        "algorithm": algorithm,
-        "objective": value,
-        "utility": float(judged.u) if judged else None,
-        "disclosure": float(judged.f_average if average else judged.f)
-        if judged
-        else None,
-        "complete_sets": judged.disclosed if judged else None,
-        "bound": bound,
-        "gap": bound - value if value is not None and bound is not None else None,
-        "seconds": round(seconds, 3),
-        "stopped": solution.stopped or ("optimal" if solved or core else "work"),
-        "assignment": rows_of(solution.plan, problem.n_entries) if solved else None,
-        "core": None
-        if core is None or solved
-        else {
-            "why": sentences(problem, core),
-            "entries": sorted({d for c in core.clashes for d in c.entries}),
-            "properties": sorted({p for c in core.clashes for p in c.properties}),
-            "needed": core.needed,
-            "exact": core.exact,
-            "available": core.available,
-        },
-        "certified": [
-            {
-                "why": certificate(problem, proof),
-                "ground": str(proof.ground),
-                "entries": list(proof.entries),
-                "components": proof.components,
-            }
-            for proof in solution.proofs
-        ],
-        "tried": [*found.notes, *solution.tried],
-    }
+        return self.solver(problem, np.random.default_rng(self.seed), limits)
 
+    def told(
+        self, objective: Aim, pareto: int | None, algorithm: str
+    ) -> dict[str, Any]:
+        """Solve as asked; return the document without its time."""
+        if pareto is not None:
+            return self._front(pareto, algorithm)
+        least = None
+        if objective is Aim.SAFE:
+            solution, least = self._fewest()
+        else:
+            solution = self.solve(self.found.problem, self.within())
+        told = report(self.found, solution, algorithm)
+        if least is not None:
+            told["complete_sets_bound"] = least
+        return told | withheld(self.found, solution, self.seed, self.within())
 
-def lay_out(told: dict[str, Any]) -> str:
-    """Lay the answer out for people."""
-    if told["assignment"] is not None:
-        return (
-            f"{told['verdict']}: objective {told['objective']:.9g}, at most "
-            f"{told['bound']:.9g} ({told['stopped']}, {told['seconds']:.1f} s)\n"
-            f"  utility {told['utility']:.9g}   disclosure {told['disclosure']:.9g}   "
-            f"complete sets {told['complete_sets']}"
+    def _fewest(self) -> tuple[Solution, int]:
+        """Count complete sets first."""
+        import numpy as np
+
+        from policies.solvers.fewest import countable, fewest
+
+        problem, rng = self.found.problem, np.random.default_rng(self.seed)
+        if not countable(problem):
+            raise Usage(
+                "--objective safe does not take this problem",
+                why="complete sets are counted by CP-SAT: of sets, not of relations, "
+                "with a utility that is a sum, and up to 200,000 pairs",
+                fix="leave it out, or name a heuristic that counts complete sets first: "
+                "--algorithm graspl",
+            )
+        made = fewest(problem, rng, self.within(), self.solve)
+        return made.solution, made.least
+
+    def _front(self, count: int, algorithm: str) -> dict[str, Any]:
+        """Utility at levels of disclosure."""
+        from policies.solvers.front import front
+
+        problem = self.found.problem
+        if problem.links is not None:
+            raise Usage(
+                "--pareto does not take relations",
+                why="their disclosure is held at a level by discbudget alone",
+                fix="ask discbudget with one tau after another",
+            )
+        rest = iter(range(count, 0, -1))
+        points = front(
+            problem,
+            count,
+            lambda part: self.solve(part, self.within(1 / next(rest))),
         )
-    lines = [f"{told['verdict']} ({told['stopped']}, {told['seconds']:.1f} s)"]
-    if told["core"]:
-        lines += [f"  {why}" for why in told["core"]["why"]]
-    else:
-        lines += [f"  tried: {what}" for what in told["tried"]]
-    lines += [f"  certified: {proof['why']}" for proof in told["certified"]]
-    if told.get("withheld"):
-        least = told["withheld"]
-        named = ", ".join(map(str, least["entries"][:12]))
-        lines.append(
-            f"  withhold {len(least['entries'])} entries at a price of {least['price']} "
-            f"(at least {least['bound']}): {named}"
-        )
-    return "\n".join(lines)
+        return report_front(self.found, list(points), algorithm)

@@ -1,0 +1,166 @@
+"""What ``dispatcher solve`` tells of a solution: its document, and that for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from policies.instance import Instance
+    from policies.solvers import Limits, Solution
+
+
+def withheld(
+    found: Instance, solution: Solution, seed: int, limits: Limits
+) -> dict[str, Any]:
+    """Say what to withhold, if there is no plan and the file says what that costs."""
+    import numpy as np
+
+    from policies.instance import rows_of
+    from policies.solvers import Verdict
+    from policies.solvers.withholding import cheapest
+
+    problem = found.problem
+    if solution.verdict is not Verdict.INFEASIBLE or problem.prices is None:
+        return {}
+    least = cheapest(problem, np.random.default_rng(seed), limits)
+    if least is None:
+        return {"withheld": None}
+    return {
+        "withheld": {
+            "entries": list(least.entries),
+            "price": least.price,
+            "bound": least.bound,
+            "assignment": rows_of(least.plan, problem.n_entries),
+        }
+    }
+
+
+def report(found: Instance, solution: Solution, algorithm: str) -> dict[str, Any]:
+    """Return the document: floats for reading, the verdict from exact numbers."""
+    from policies.instance import rows_of
+    from policies.solvers import Verdict
+    from policies.solvers.words import certificate, sentences
+
+    problem = found.problem
+    solved = solution.verdict is Verdict.SOLVED
+    judged = solution.judged if solved else None
+    value = float(solution.value) if solved else None
+    bound: float | None = float(solution.bound)
+    if solution.verdict is Verdict.INFEASIBLE:
+        bound = None
+    if value is not None and bound is not None:
+        bound = max(bound, value)
+    core = solution.core
+    average = problem.goal.average
+    return {
+        "schema": "dispatcher.solution/1",
+        "verdict": str(solution.verdict),
+        "algorithm": algorithm,
+        "objective": value,
+        "utility": float(judged.u) if judged else None,
+        "disclosure": float(judged.f_average if average else judged.f)
+        if judged
+        else None,
+        "complete_sets": judged.disclosed if judged else None,
+        "bound": bound,
+        "gap": bound - value if value is not None and bound is not None else None,
+        "seconds": 0.0,
+        "stopped": solution.stopped or ("optimal" if solved or core else "work"),
+        "assignment": rows_of(solution.plan, problem.n_entries) if solved else None,
+        "core": None
+        if core is None or solved
+        else {
+            "why": sentences(problem, core),
+            "entries": sorted({d for c in core.clashes for d in c.entries}),
+            "properties": sorted({p for c in core.clashes for p in c.properties}),
+            "needed": core.needed,
+            "exact": core.exact,
+            "available": core.available,
+        },
+        "certified": [
+            {
+                "why": certificate(problem, proof),
+                "ground": str(proof.ground),
+                "entries": list(proof.entries),
+                "components": proof.components,
+            }
+            for proof in solution.proofs
+        ],
+        "tried": [*found.notes, *solution.tried],
+    }
+
+
+def report_front(
+    found: Instance,
+    points: Sequence[tuple[Fraction | None, Solution]],
+    algorithm: str,
+) -> dict[str, Any]:
+    """Return the document of a front: one answer a level, the loosest first."""
+    front = []
+    for level, solution in points:
+        told = report(found, solution, algorithm)
+        judged = solution.judged
+        keys = ("verdict", "utility", "disclosure", "complete_sets", "bound")
+        one: dict[str, Any] = {"level": None if level is None else float(level)}
+        one |= {key: told[key] for key in (*keys, "stopped", "assignment")}
+        if judged is not None and told["utility"] is not None:
+            one["bound"] = max(float(solution.bound), float(judged.u))
+        front.append(one)
+    first = report(found, points[0][1], algorithm)
+    return {
+        "schema": "dispatcher.front/1",
+        "verdict": first["verdict"],
+        "algorithm": algorithm,
+        "seconds": 0.0,
+        "front": front,
+        "assignment": first["assignment"],
+        "core": first["core"],
+        "tried": first["tried"],
+    }
+
+
+def lay_out(told: dict[str, Any]) -> str:
+    """Lay the answer out for people."""
+    least = told.get("complete_sets_bound")
+    if told.get("front") and told["assignment"] is not None:
+        lines = [
+            f"{told['verdict']}: {len(told['front'])} levels ({told['seconds']:.1f} s)"
+        ]
+        lines += [_level(one) for one in told["front"]]
+        return "\n".join(lines)
+    if told["assignment"] is not None:
+        return (
+            f"{told['verdict']}: objective {told['objective']:.9g}, at most "
+            f"{told['bound']:.9g} ({told['stopped']}, {told['seconds']:.1f} s)\n"
+            f"  utility {told['utility']:.9g}   disclosure {told['disclosure']:.9g}   "
+            f"complete sets {told['complete_sets']}"
+            + (f" (at least {least})" if least is not None else "")
+        )
+    lines = [f"{told['verdict']} ({told['stopped']}, {told['seconds']:.1f} s)"]
+    if told["core"]:
+        lines += [f"  {why}" for why in told["core"]["why"]]
+    else:
+        lines += [f"  tried: {what}" for what in told["tried"]]
+    lines += [f"  certified: {proof['why']}" for proof in told["certified"]]
+    if told.get("withheld"):
+        choice = told["withheld"]
+        named = ", ".join(map(str, choice["entries"][:12]))
+        lines.append(
+            f"  withhold {len(choice['entries'])} entries at a price of "
+            f"{choice['price']} (at least {choice['bound']}): {named}"
+        )
+    return "\n".join(lines)
+
+
+def _level(one: dict[str, Any]) -> str:
+    """One line of a front."""
+    within = "any" if one["level"] is None else f"{one['level']:.6g}"
+    if one["assignment"] is None:
+        return f"  disclosure at most {within}: {one['verdict']}"
+    return (
+        f"  disclosure {one['disclosure']:.6g} (at most {within}): utility "
+        f"{one['utility']:.9g} of at most {one['bound']:.9g}, complete sets "
+        f"{one['complete_sets']}"
+    )
