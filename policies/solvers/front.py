@@ -36,7 +36,7 @@ def held_at(problem: Problem, level: Fraction | None) -> Problem:
 
 
 def disclosure(problem: Problem, judged: Judgement) -> Fraction:
-    """f of a plan, as the problem counts it."""
+    """Return f of a plan, as the problem counts it."""
     return judged.f_average if problem.goal.average else judged.f
 
 
