@@ -473,6 +473,11 @@ def test_files_that_end_before_an_anchored_root_are_a_stale_copy(
             back(case, tmp_path, gap, shipped="copy", anchor=roots)
         assert caught.value.facts["roots"] == 1
         assert not (tmp_path / "restored.db").exists()
+    since = Gap(shown_since=0)  # the roots are to be moved away, too
+    with pytest.raises(LedgerAhead, match="roots that were anchored"):
+        back(case, tmp_path, since, shipped="none", anchor=roots)
+    assert back(case, tmp_path, since, shipped="none").recused
+    (tmp_path / "restored.db").unlink()
     done = back(case, tmp_path, Gap(replay=True), anchor=roots)
     assert (done.anchored, done.replayed) == (1, later + 2)
     assert_same(case, tmp_path, clock)

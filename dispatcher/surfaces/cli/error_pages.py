@@ -69,7 +69,9 @@ in the store is safe. The exit status is 75: try again.""",
 The store was put back from an older state (or two copies of it were used side by side):
 what was shown since is in the shipped ledger only, and would be shown again. Nothing is
 shown until the store is told: dispatcher restore --replay-ledger, or, where it stands,
-dispatcher ledger replay. See docs/howto/operators/backup.md.""",
+dispatcher ledger replay. Where the shipped ledger is itself a stale copy (it ends before
+the backup, an anchored root, or the store that is to be replaced) give the folder that it
+was last shipped to: --ledger DIR. See docs/howto/operators/backup.md.""",
     "E133": """E133: the shipped ledger is another store's
 
 Two stores would write into one folder. Give each its own: ship in [ledger] of
