@@ -627,7 +627,9 @@ def _money() -> None:
         sa.PrimaryKeyConstraint("kind", "about", name="pk_payment"),
         sa.CheckConstraint("kind IN ('reward','field')", name=op.f("ck_payment_kind")),
         sa.CheckConstraint("amount >= 0 AND fee >= 0", name=op.f("ck_payment_amount")),
-        sa.CheckConstraint("cause IN ('ended','given-up')", name=op.f("ck_payment_cause")),
+        sa.CheckConstraint(
+            "cause IN ('ended','given-up')", name=op.f("ck_payment_cause")
+        ),
         sa.CheckConstraint(
             "state = 'reserved' OR state IN ('released', 'due', 'held', 'unknown', 'refused', 'paid')",
             name=op.f("ck_payment_state"),
