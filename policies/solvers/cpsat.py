@@ -19,6 +19,7 @@ from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Pairs, Plan, Problem
 from policies.solvers.cpsat_model import CpModel, build
+from policies.solvers.race import late
 from policies.solvers.role import (
     Cause,
     Clash,
@@ -102,6 +103,24 @@ def search(
     return Solution(
         Verdict.SOLVED, plan, value=judged.objective, bound=bound, judged=judged
     )
+
+
+def exactly(
+    problem: Problem,
+    rng: np.random.Generator,
+    limits: Limits,
+    start: Pairs | None = None,
+    done: Callable[[], bool] | None = None,
+) -> Solution:
+    """CP-SAT, and whether it proved its plan; on one thread unless by the clock."""
+    if limits.seconds == float("inf"):
+        limits = replace(limits, threads=1)
+    began = limits.clock()
+    found = search(problem, rng, limits, hint=start, done=done)
+    proven = found.verdict is Verdict.SOLVED and found.value == found.bound
+    if proven:
+        return replace(found, stopped="optimal")
+    return replace(found, stopped="time") if late(limits, began) else found
 
 
 def _rest(limits: Limits, began: float) -> Limits:

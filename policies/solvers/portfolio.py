@@ -24,7 +24,9 @@ from policies.solvers.assembly import joined, lifted
 from policies.solvers.cliques import covered, pairs_only
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
-from policies.solvers.cpsat import search
+from policies.solvers.cpsat import exactly
+from policies.solvers.few_hands import among, among_all, needed
+from policies.solvers.greedyl import Greedyl
 from policies.solvers.kernels_numba import FROM
 from policies.solvers.leakless import leakless, whole
 from policies.solvers.link_bounds import LinkBounds, sealed
@@ -49,6 +51,7 @@ from policies.solvers.structure import (
     GREEDY,
     HEURISTICS,
     budgeted,
+    building,
     free_plan,
     heavy,
     loose,
@@ -77,6 +80,10 @@ def portfolio(
     limits: Limits,
 ) -> Solution:
     """Solve one instance as well as the limits allow."""
+    hands = needed(problem)
+    if hands is not None:
+        found = portfolio(solvers, among(problem, hands), rng, limits)
+        return among_all(problem, found, hands)
     near, unit = near_one(problem)
     found = _Portfolio(solvers, near, rng, limits).solve()
     return found if near is problem else restored(problem, found, unit)
@@ -261,10 +268,13 @@ class _Portfolio:
             left = max(limits.seconds - (limits.clock() - began), _LEAST)
             if known and left <= _LEAST:
                 return
-            found = _exactly(problem, self.rng, replace(limits, seconds=left), plan)
+            found = exactly(problem, self.rng, replace(limits, seconds=left), plan)
             yield found
             if kind == "sealed" or found.verdict is not Verdict.UNKNOWN:
                 return
+        elif kind == "sealed":  # too large for CP-SAT
+            yield Greedyl()(problem, self.rng, limits)
+            return
         names = GREEDY.get(kind, ())
         pairs = problem.n_entries * problem.n_adversaries
         if pairs > _PAIRWISE:
@@ -303,13 +313,13 @@ class _Portfolio:
             return solve(problem, limits, seed=seed, start=start, done=done)
 
         def cpsat(limits: Limits, done: Callable[[], bool]) -> Solution:
-            return _exactly(problem, rng, limits, start, done)
+            return exactly(problem, rng, limits, start, done)
 
         def around(limits: Limits, done: Callable[[], bool]) -> Solution:
             assert start is not None
             return improve(problem, start, rng, limits, done)
 
-        exact = Milp().supports(problem)
+        exact = Milp().supports(problem) and building(problem) < self.left().seconds
         tasks: list[Task] = [milp] if exact else []
         anew = swift(problem) and not (problem.averages and start is not None)
         if budgeted(problem) and (start is None or not (exact and loose(problem))):
@@ -371,24 +381,6 @@ class _Portfolio:
             if self.over():
                 break
         return merged(found, self.why() if self.over() else "gap")
-
-
-def _exactly(
-    problem: Problem,
-    rng: np.random.Generator,
-    limits: Limits,
-    start: Pairs | None = None,
-    done: Callable[[], bool] | None = None,
-) -> Solution:
-    """CP-SAT, and whether it proved its plan; on one thread unless by the clock."""
-    if limits.seconds == float("inf"):
-        limits = replace(limits, threads=1)
-    began = limits.clock()
-    found = search(problem, rng, limits, hint=start, done=done)
-    proven = found.verdict is Verdict.SOLVED and found.value == found.bound
-    if proven:
-        return replace(found, stopped="optimal")
-    return replace(found, stopped="time") if late(limits, began) else found
 
 
 def _part(limits: Limits, share: float) -> Limits:

@@ -35,6 +35,8 @@ LARGE: Final = 12_000
 """Members x hands from which HiGHS proves no tradeoff over loads."""
 
 
+_BUILT: Final = 1e-5  # seconds for a member and hand
+
 SMALL: Final = 12
 """Entries of a set, on average, up to which few entries decide about it."""
 
@@ -85,6 +87,12 @@ def loose(problem: Problem) -> bool:
     """
     tight = problem.n_adversaries <= 3 and int(problem.hi.max(initial=0)) <= 1
     return shape(problem) == "sealed" and small_sets(problem) and not tight
+
+
+def building(problem: Problem) -> float:
+    """Seconds, about, in which HiGHS's model of the problem is built."""
+    hands = problem.n_adversaries + len(problem.groups)
+    return _BUILT * (len(problem.sets.entry) + problem.n_entries) * hands
 
 
 def separable(problem: Problem) -> bool:
