@@ -47,6 +47,7 @@ def sealed(problem: Problem, sets: SetSystem) -> Problem:
         links=None,
         goal=Goal(),
         averages=(),
+        trusted=None,  # nobody is trusted with a link
         strict_history=False,
     )
 

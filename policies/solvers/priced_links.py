@@ -17,6 +17,9 @@ from policies.solvers.structure import free_plan
 from policies.solvers.terms import Floats
 from policies.tables import able, grid_of
 
+_USUAL = 20  # entries of a component up to which it may have all nodes
+_NODES = _USUAL * NODES  # entries looked at in one component
+
 FINE: Final = 20
 """Bits by which worths and prices are finer than the weights' unit."""
 
@@ -105,7 +108,8 @@ class PricedLinks:
         total, seen = self.loose << FINE, np.zeros(len(whole))
         given, every = self.rest.copy(), True
         for component in self.components:
-            search = self._search(component, whole, 0 if over() else NODES)
+            nodes = _NODES // max(len(component.entries), _USUAL)
+            search = self._search(component, whole, 0 if over() else nodes)
             if search.ceiling is None:
                 return None
             total += search.ceiling

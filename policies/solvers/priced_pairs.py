@@ -15,6 +15,9 @@ from typing import Final
 NODES: Final = 2_000
 """Nodes for one component."""
 
+DEPTH: Final = 150
+"""Entries that are chosen for one after another, at most."""
+
 CHOICES: Final = 300
 """Choices of adversaries for one entry above which it is not branched on."""
 
@@ -56,7 +59,7 @@ class PricedPairs:
     ceiling: int | None = None
 
     def __post_init__(self) -> None:
-        self._nodes = 0
+        self._nodes = self._depth = 0
         self._chosen: list[tuple[int, ...]] = [()] * len(self.worth)
         self._deepen(0, set(range(len(self.worth))))
         if self.best is not None:
@@ -115,7 +118,7 @@ class PricedPairs:
         width = sum(
             comb(len(self.worth[d]), size) for size in range(self.lo[d], self.hi[d] + 1)
         )
-        if self._nodes > self.nodes or width > CHOICES:
+        if self._nodes > self.nodes or self._depth >= DEPTH or width > CHOICES:
             self._leave(total)
             return
         self._branch(d, value, total - value - tops[d][0], left - {d})
@@ -131,7 +134,9 @@ class PricedPairs:
                 return
             self._charge(d, who, rest, 1)
             self._chosen[d] = who
+            self._depth += 1
             self._deepen(value + worth, rest)
+            self._depth -= 1
             self._charge(d, who, rest, -1)
 
     def _clashes(self, tops: dict[int, Choice]) -> Iterator[tuple[int, int]]:
