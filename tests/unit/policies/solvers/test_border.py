@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from policies.instance import read_instance, rows_of
+from policies.problem import Pairs
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.border import bordering, priced
+from policies.solvers.portfolio import _Portfolio
 from tests.unit.policies.referee import best, evaluate
 
 QUADRATIC = {"kind": "quadratic", "aggregation": "average"}
@@ -73,3 +75,21 @@ def test_limits_on_single_sets_and_pooled_loads_are_left_to_others():
     others = ({"disclosure": worst}, {"disclosure": step}, {"any_m": 2}, {"tau": 0.0})
     for other in others:
         assert priced(read_instance(fine | other).problem) is None
+
+
+def beside(problem, start):
+    """What AUTO sets beside the first solver that proves."""
+    asked = _Portfolio(SOLVERS, problem, np.random.default_rng(0), Limits())
+    return [task.__name__ for task in asked._provers(problem, start)]
+
+
+def test_from_a_plan_neighbourhoods_go_on_and_without_one_the_search_for_one():
+    """Means: annealing along the limit. Whole sets that are pooled: CP-SAT."""
+    mean = read_instance(crossing(100, [24, 27, 30, 33], 0.2, k=3)).problem
+    assert beside(mean, Pairs()) == ["milp", "around"]
+    assert beside(mean, None) == ["milp", "run"]
+    step = {"kind": "step", "aggregation": "worst"}
+    whole = {"disclosure": step, "problem": "zero_step", "any_m": 2}
+    pooled = read_instance(crossing(30, [5] * 20, 0.0, k=4) | whole).problem
+    assert beside(pooled, Pairs()) == ["milp", "around"]
+    assert beside(pooled, None) == ["cpsat", "milp"]
