@@ -266,7 +266,8 @@ class _Portfolio:
             yield from known
             plan = known[0].plan if known else None
             left = max(limits.seconds - (limits.clock() - began), _LEAST)
-            if known and left <= _LEAST:
+            pooled = problem.coalitions and loose(problem)  # neighbourhoods do better
+            if known and (pooled or left <= _LEAST):
                 return
             found = exactly(problem, self.rng, replace(limits, seconds=left), plan)
             yield found
@@ -295,7 +296,13 @@ class _Portfolio:
         if proof is None and not loose(problem):
             return []
         ground = None if proof is None else proof.ground
-        return made(self.solvers, problem, ground, self.rng, limits)
+        known = made(self.solvers, problem, ground, self.rng, limits)
+        if known or not problem.coalitions:
+            return known
+        bounded = replace(limits, work=few(limits.work))
+        again = self._named(problem, ("graspl",))  # who pools takes more than one try
+        found = [solver(problem, self.rng, bounded) for solver in again]
+        return [one for one in found if one.verdict is Verdict.SOLVED]
 
     def _fitting(self, problem: Problem) -> list[Solver]:
         """Return the heuristic that fits the disclosure function, if one does."""
