@@ -129,7 +129,9 @@ def _seen(problem: Problem) -> tuple[Floats, Floats]:
     links, n = problem.links, problem.n_entries
     assert links is not None
     bits = (np.arange(1 << n)[:, None] >> np.arange(n)) & 1
-    count = links.count.astype(np.float64)
+    wide = links.count.dtype == np.object_  # past floats: by Python's integers
+    bits = bits.astype(np.object_) if wide else bits
+    count = links.count if wide else links.count.astype(np.float64)
     link, left, right = links.conflicts()
     worst, total = np.zeros(1 << n), np.zeros(1 << n)
     for one in np.unique(link).tolist():
@@ -141,7 +143,7 @@ def _seen(problem: Problem) -> tuple[Floats, Floats]:
             mine = links.link == one
             ends = [links.entry[mine & (links.side == side)] for side in (0, 1)]
             square = prod(bits[:, x] @ (count[x] ** 2) for x in ends)
-            f = dot / np.sqrt(np.maximum(square, 1.0))
+            f = np.sqrt((dot * dot / np.maximum(square, 1)).astype(np.float64))
         worst, total = np.maximum(worst, f), total + f
     return worst, total / (problem.goal.over or links.n_links or 1)
 

@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policies.instance import read_instance, rows_of
@@ -118,6 +118,8 @@ def test_no_plan_leaks_by_a_small_count(kind, counts):
 
 
 @settings(max_examples=25, deadline=None)
+@example(counts=[0, 1, 0, 1e-300], tau=0.3)
+@example(counts=[1e300, 1, 5e-324, 1], tau=0.8)
 @given(counts=st.lists(COUNTS, min_size=4, max_size=4), tau=st.sampled_from([0.3, 0.8]))
 def test_a_bound_holds_and_a_limit_is_kept_for_uneven_counts(counts, tau):
     """value <= best of all assignments <= bound, for a limit and for the tradeoff."""
