@@ -40,6 +40,8 @@ from policies.utility import Weights
 
 SCHEMA: Final = "sparsi-instance/1"
 
+_MOST: Final = 10**300  # that u may be: answers are written as floats
+
 MEASURES: Final = {
     "step": Measure.STEP,
     "linear": Measure.LINEAR,
@@ -233,7 +235,14 @@ def _weights(root: Mapping[str, Any], n: int, k: int, hi: Ints) -> Weights:
             "utility_norm",
             "Write the sum of each entry's t best weights, or 1.",
         )
-    return replace(weights, unit=unit / fraction(value))
+    unit /= fraction(value)
+    if weights.best(hi) * unit > _MOST:
+        raise InvalidInstance(
+            f"{value!r} makes u larger than numbers can be written",
+            "utility_norm",
+            "Write the sum of each entry's t best weights, or 1.",
+        )
+    return replace(weights, unit=unit)
 
 
 def _measured(

@@ -140,6 +140,11 @@ def test_fields_may_be_null_and_a_file_may_say_more_of_itself():
         (changed(weights=[[1.0, 1.0]]), "weights", "length 1, expected 7"),
         (changed(weights=[[1.0]] * 7), "weights[0]", "length 1, expected 2"),
         (changed(weights=[[1.0, -1]] * 7), "weights[0][1]", "-1.0 is out of range"),
+        (
+            changed(weights=[[1e300, 1]] * 7, utility_norm=1e-300),
+            "utility_norm",
+            "larger than numbers can be written",
+        ),
         (changed(weights=[[float("nan"), 1]] * 7), "weights[0][0]", "NaN or infinity"),
         (changed(weights=[[10**400, 1]] * 7), "weights[0][0]", "NaN or infinity"),
         (changed(weights=nested(9)), "weights", "length 1, expected 7"),
