@@ -96,10 +96,10 @@ def read_instance(document: object, load: Loader | None = None) -> Instance:
     """
     root = mapped(document, "the document")
     choice(root.get("schema"), "schema", (SCHEMA,))
-    keyed(root, "the document", KEYS)
+    unread = keyed(root, "the document", KEYS)
     n, k, t = _sizes(root)
     how = mapped(root.get("disclosure"), "disclosure")
-    keyed(how, "disclosure", ("kind", "aggregation"))
+    unread += keyed(how, "disclosure", ("kind", "aggregation"))
     kind = choice(how.get("kind"), "disclosure.kind", (*MEASURES, *RELATIONS))
     average = (
         choice(how.get("aggregation"), "disclosure.aggregation", ("worst", "average"))
@@ -135,6 +135,7 @@ def read_instance(document: object, load: Loader | None = None) -> Instance:
         raise InvalidInstance(
             str(error), "the document", "Correct the field that is named."
         ) from error
+    notes += tuple(f"the key {key[:40]!r} was not read" for key in unread)
     return Instance(problem, title, kind, asked, notes)
 
 

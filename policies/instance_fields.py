@@ -18,6 +18,9 @@ LARGEST: Final = 10**9
 MOST_PAIRS: Final = 10**7
 """Pairs of entry and adversary that an instance has at most, at up to 200 bytes each."""
 
+MISTYPED: Final = 0.75
+"""How alike an unknown key is to a known one for which it was meant, at least."""
+
 _INDEX: Final = "Indices count from 0; check the sizes n_entries and n_adversaries."
 
 
@@ -152,18 +155,22 @@ def near(name: str, known: Collection[str], alike: float = 0.6) -> str | None:
     return found[0] if found else None
 
 
-def keyed(given: Mapping[str, Any], where: str, known: Collection[str]) -> None:
-    """Refuse an object that has a key which nothing would read."""
-    for key in given:
-        if key not in known:
-            close = near(key, known)
+def keyed(given: Mapping[str, Any], where: str, known: Collection[str]) -> list[str]:
+    """Return the keys that nothing reads; refuse one that a known key was meant by.
+
+    A mistyped ``prior`` would make a plan that forgets what was seen. Others are notes
+    of whoever wrote the file.
+    """
+    unread = [key for key in given if key not in known]
+    for key in unread:
+        meant = near(key, known, MISTYPED)
+        if meant:
             raise InvalidInstance(
                 f"the key {key[:40]!r} is unknown",
                 where,
-                f"Write {close} if that is meant, else take it out."
-                if close
-                else f"Take it out; known are: {', '.join(known)}.",
+                f"Write {meant} if that is meant, else give it another name.",
             )
+    return unread
 
 
 def choice(value: object, where: str, known: tuple[str, ...]) -> str:

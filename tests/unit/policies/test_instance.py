@@ -106,7 +106,6 @@ def nested(depth):
         ({**changed(), "lambda": -1}, "Negative numbers have no meaning"),
         (changed(tau=-1e19), "a number of this range"),
         (changed(priors=[]), "Write prior if that is meant"),
-        (changed(zzz=[]), "known are: schema, name"),
     ],
 )
 def test_the_advice_fits_what_is_wrong(document, mend):
@@ -114,6 +113,15 @@ def test_the_advice_fits_what_is_wrong(document, mend):
     with pytest.raises(InvalidInstance) as told:
         read_instance(document)
     assert mend in told.value.mend
+
+
+def test_keys_of_the_writers_own_are_named_and_not_read():
+    how = {"kind": "linear", "aggregation": "average", "chosen by": "hand"}
+    found = read_instance(changed(source="a trial", disclosure=how))
+    assert found.notes == (
+        "the key 'source' was not read",
+        "the key 'chosen by' was not read",
+    )
 
 
 def test_fields_may_be_null_and_a_file_may_say_more_of_itself():
@@ -214,14 +222,14 @@ def test_fields_may_be_null_and_a_file_may_say_more_of_itself():
             "the key 'agregation' is unknown",
         ),
         (
-            changed(properties=[{"entries": [0], "a": [1], "weights": [1]}]),
+            changed(properties=[{"entries": [0], "a": [1], "clases": [[0]]}]),
             "properties[0]",
-            "the key 'weights' is unknown",
+            "the key 'clases' is unknown",
         ),
         (
-            load("cosine_zero") | {"properties": [{"left": [], "right": [], "l": []}]},
+            load("cosine_zero") | {"properties": [{"left": [], "rigth": []}]},
             "properties[0]",
-            "the key 'l' is unknown",
+            "the key 'rigth' is unknown",
         ),
         (changed(n_entries=10**9), "n_adversaries", "at most 10000000 pairs"),
         (changed(n_adversaries=10**9), "n_adversaries", "at most 10000000 pairs"),
