@@ -280,7 +280,7 @@ class _Row:
 
 def _property(given: object, where: str, n: int, measure: Measure) -> _Row:
     one = mapped(given, where)
-    keyed(one, where, PROPERTY_KEYS)
+    keyed(one, where, PROPERTY_KEYS)  # other keys are the writer's own
     if "classes" in one:
         return _classes(one["classes"], f"{where}.classes", n, measure)
     entries = indices(one.get("entries"), f"{where}.entries", n)

@@ -43,7 +43,7 @@ class CpSat:
         links = problem.links
         if problem.utilities is not None:
             return False
-        if links is not None and (links.tau or links.mean_tau) is not None:
+        if links is not None and {links.tau, links.mean_tau} != {None}:
             return False
         small = problem.n_entries * hands <= _LARGEST
         return problem.goal.objective is Objective.DISC_BUDGET and small
@@ -52,7 +52,7 @@ class CpSat:
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
         """Find the best plan, or prove that there is none."""
-        return search(problem, rng, limits)
+        return exactly(problem, rng, limits)
 
 
 def search(
@@ -112,9 +112,7 @@ def exactly(
     start: Pairs | None = None,
     done: Callable[[], bool] | None = None,
 ) -> Solution:
-    """CP-SAT, and whether it proved its plan; on one thread unless by the clock."""
-    if limits.seconds == float("inf"):
-        limits = replace(limits, threads=1)
+    """CP-SAT, and whether it proved its plan."""
     began = limits.clock()
     found = search(problem, rng, limits, hint=start, done=done)
     proven = found.verdict is Verdict.SOLVED and found.value == found.bound
@@ -215,11 +213,12 @@ def _solver(cp_model: Any, rng: np.random.Generator, limits: Limits) -> Any:  # 
     solver = cp_model.CpSolver()
     parameters = solver.parameters
     parameters.random_seed = int(rng.integers(2**31 - 1))
-    parameters.num_workers = limits.threads
+    timed = limits.seconds != float("inf")
+    parameters.num_workers = limits.threads if timed else 1  # work alone: one plan
     parameters.linearization_level = 2
     parameters.catch_sigint_signal = False
     parameters.max_deterministic_time = limits.work
-    if limits.seconds != float("inf"):
+    if timed:
         parameters.max_time_in_seconds = max(limits.seconds, 0.01)
     return solver
 

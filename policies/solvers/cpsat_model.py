@@ -195,6 +195,7 @@ def _order(problem: Problem, model: Any, grid: list[dict[int, Any]]) -> None:  #
     alike = (
         problem.capacity is None
         and problem.trusted is None
+        and not problem.coalitions.groups  # any m of them are alike, these are not
         and not len(problem.history)
         and not len(problem.forbidden)
         and bool((problem.weights.factor == problem.weights.factor[:1]).all())

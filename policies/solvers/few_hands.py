@@ -80,7 +80,15 @@ def among(problem: Problem, chosen: Ints) -> Problem:
 def among_all(problem: Problem, found: Solution, chosen: Ints) -> Solution:
     """Return an answer to :func:`among` as an answer to the problem."""
     k = problem.n_adversaries
-    cores = tuple(replace(core, available=k) for core in found.cores)
+    idle = k - len(chosen)  # of no use here: as many more are needed beside them
+    cores = tuple(
+        replace(
+            core,
+            available=k,
+            needed=None if core.needed is None else core.needed + idle,
+        )
+        for core in found.cores
+    )
     plan = Plan(found.plan.entry, chosen[found.plan.adversary])
     if found.verdict is not Verdict.SOLVED:
         return replace(found, plan=plan, cores=cores, judged=None)

@@ -89,18 +89,18 @@ def fewest(
         seconds = max((limits.seconds - spent) * part, 0.02)
         return replace(limits.part(part), seconds=seconds)
 
-    closed = Solution(Verdict.INFEASIBLE)
-    if not judge(problem, Plan()).whole:  # of the past: then none is out of reach
+    closed = Solution(Verdict.UNKNOWN)
+    past = judge(problem, Plan()).whole  # then none is out of reach
+    if not past and _by_load(problem.sets):
         closed = _none_complete(problem, left(_SEALED), solve)
     if closed.verdict is Verdict.SOLVED:
         return Fewest(closed, 0)
-    counted = _counted(problem, rng, left(_COUNTED))
+    surely = closed.verdict is Verdict.INFEASIBLE and _by_load(problem.sets)
+    counted = _counted(problem, rng, left(_COUNTED), int(surely))
     if counted is None:
         found = solve(problem, left(1.0))
-        surely = closed.verdict is Verdict.INFEASIBLE and _by_load(problem.sets)
         return Fewest(found, int(surely and found.verdict is Verdict.SOLVED))
-    plan, bound, least = counted
-    found = answer(problem, plan, bound=bound, tried=("fewest complete sets",))
+    found, least = counted
     if problem.goal.average and problem.goal.objective is Objective.TRADEOFF:
         found = _at_rest(problem, found, left(1.0), solve)
     judged = found.judged
@@ -133,7 +133,7 @@ def _totals(sets: SetSystem) -> Ints:
 
 
 def _by_load(sets: SetSystem) -> bool:
-    """Whether a set is whole just when its load is: no entry weighs nothing."""
+    """Whether a set is whole just when its load is: no entry of it weighs nothing."""
     weighted = np.repeat(~sets.classes, np.diff(sets.start))
     return bool((sets.amount[weighted] > 0).all())
 
@@ -160,9 +160,9 @@ def _entry_by_entry(sets: SetSystem) -> SetSystem:
 
 
 def _counted(
-    problem: Problem, rng: np.random.Generator, limits: Limits
-) -> tuple[Plan, Fraction, int] | None:
-    """Fewest complete sets by CP-SAT: a plan, the bound at its number, and the least."""
+    problem: Problem, rng: np.random.Generator, limits: Limits, least: int
+) -> tuple[Solution, int] | None:
+    """Fewest complete sets by CP-SAT, and the proven least, at least ``least``."""
     soft = np.flatnonzero(problem.sets.cap >= _totals(problem.sets))
     if len(soft) < problem.sets.n_sets:
         return None  # limits of their own: what they leave is the solver's to say
@@ -180,15 +180,20 @@ def _counted(
     if first.judged is None or first.verdict is not Verdict.SOLVED:
         return None
     n_sets = len(soft)
-    least = n_sets - int(most) if np.isfinite(most) else 0
+    if np.isfinite(most):
+        least = max(least, n_sets - int(most))
     here = first.judged.disclosed
     built.model.add(kept >= n_sets - here)
     plan, top = maximise(open_, built, plan, rng, limits)
-    return plan, _ceiling(problem, top, here), least
+    bound, tried = _ceiling(problem, top, least), ("fewest complete sets",)
+    best = answer(problem, plan, bound=bound, tried=tried)
+    if best.verdict is not Verdict.SOLVED:  # past a mean, of which CP-SAT knows nothing
+        best = answer(problem, first.plan, bound=bound, tried=tried)
+    return best, least
 
 
-def _ceiling(problem: Problem, top: Fraction, here: int) -> Fraction:
-    """Bound of the objective over plans of at most this utility and number."""
+def _ceiling(problem: Problem, top: Fraction, least: int) -> Fraction:
+    """Bound of the objective over plans of at most this utility and some complete sets."""
     goal = problem.goal
     if goal.objective is not Objective.TRADEOFF:
         return top
@@ -199,7 +204,7 @@ def _ceiling(problem: Problem, top: Fraction, here: int) -> Fraction:
             sets.owner.tolist(), total.tolist(), sets.full.tolist(), strict=True
         )
     ]
-    floor = min(each, default=Fraction(0)) if here else Fraction(0)
+    floor = min(each, default=Fraction(0)) if least else Fraction(0)
     if goal.average:
         floor /= goal.over or max(1, sets.n_sets)
     return min(free_bound(problem), top + goal.lambda_ * (goal.tau - floor))

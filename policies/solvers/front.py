@@ -32,7 +32,13 @@ def held_at(problem: Problem, level: Fraction | None) -> Problem:
         return replace(plain, sets=capped(problem.sets, level))
     every = tuple(range(len(problem.sets.properties)))
     mean = Average(every, level, over=goal.over)
-    return replace(plain, averages=(*problem.averages, mean))
+    looser = [
+        one
+        for one in problem.averages
+        if (one.properties, one.over) == (every, goal.over) and level < one.limit
+    ]
+    kept = [one for one in problem.averages if one not in looser]
+    return replace(plain, averages=(*kept, mean))
 
 
 def disclosure(problem: Problem, judged: Judgement) -> Fraction:

@@ -28,6 +28,8 @@ ENTRIES: Final = 12
 
 PLANS: Final = 200_000
 """Plans up to which all are listed."""
+CELLS: Final = 5_000_000
+"""Plans times hands, at most: a table of them takes 40 MB, and there are five."""
 
 _CLOSE: Final = 1e-9  # what floats can not tell
 _JUDGED: Final = 50  # plans that the judge sees, best first
@@ -40,7 +42,8 @@ def listable(problem: Problem) -> bool:
     if not plain or problem.utilities is not None or n > ENTRIES or not k:
         return False
     ways = zip(problem.lo.tolist(), problem.hi.tolist(), strict=True)
-    return 0 < prod(_ways(k, low, high) for low, high in ways) <= PLANS
+    plans = prod(_ways(k, low, high) for low, high in ways)
+    return 0 < plans <= PLANS and plans * (k + len(problem.groups)) <= CELLS
 
 
 def _ways(k: int, low: int, high: int) -> int:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from fractions import Fraction
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
@@ -15,11 +16,13 @@ import pytest
 from dispatcher import plugins, strategies
 from dispatcher.__main__ import main as program
 from dispatcher.surfaces.cli import solve as solving
+from dispatcher.surfaces.cli.solutions import report
 from dispatcher.surfaces.cli.start import main
 from policies.functions import UserUtility
 from policies.instance import read_instance
 from policies.judge import judge
 from policies.problem import Plan
+from policies.solvers import Solution, Verdict
 from tests.unit.policies.test_importers import mycielski
 
 SAMPLES = Path(__file__).parents[1] / "data" / "instances"
@@ -472,6 +475,25 @@ def test_relations_are_not_counted_and_have_no_front(capsys, words):
     status, out, err = run(capsys, SAMPLES / "cosine_tradeoff.json", *words)
     assert (status, out) == (2, "")
     assert "relations" in err
+
+
+def test_a_front_is_asked_of_solvers_that_take_its_levels(capsys):
+    """exchange maximises the tradeoff whatever is asked: its bound is none of u."""
+    words = [SAMPLES / "linear_average.json", "--algorithm", "exchange", "--pareto", 3]
+    status, out, err = run(capsys, *words)
+    assert (status, out) == (2, "")
+    assert "held at a level" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(Fraction(1), "optimal"), (Fraction(1, 2), "gap")]
+)
+def test_only_what_is_proven_is_told_as_optimal(value, told):
+    """Of a solver that does not say why it stopped."""
+    found = read_instance(json.loads((SAMPLES / "step_pairs.json").read_text()))
+    plan = judge(found.problem, Plan())
+    bare = Solution(Verdict.SOLVED, value=value, bound=Fraction(1), judged=plan)
+    assert report(found, bare, "theirs")["stopped"] == told
 
 
 def test_a_front_tells_utility_at_levels_of_disclosure(capsys, tmp_path):

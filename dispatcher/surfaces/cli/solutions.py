@@ -67,7 +67,7 @@ def report(found: Instance, solution: Solution, algorithm: str) -> dict[str, Any
         "bound": bound,
         "gap": bound - value if value is not None and bound is not None else None,
         "seconds": 0.0,
-        "stopped": solution.stopped or ("optimal" if solved or core else "work"),
+        "stopped": solution.stopped or _ended(solution),
         "assignment": rows_of(solution.plan, problem.n_entries) if solved else None,
         "core": None
         if core is None or solved
@@ -90,6 +90,15 @@ def report(found: Instance, solution: Solution, algorithm: str) -> dict[str, Any
         ],
         "tried": [*found.notes, *solution.tried],
     }
+
+
+def _ended(solution: Solution) -> str:
+    """Why a search ended whose solver does not say."""
+    from policies.solvers import Verdict
+
+    if solution.verdict is Verdict.SOLVED:
+        return "optimal" if solution.value == solution.bound else "gap"
+    return "optimal" if solution.core is not None else "work"
 
 
 def report_front(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 SPARE: Final = 0.3
 """Seconds of the time limit that are kept for judging and writing."""
+NOTHING: Final = Fraction(0)
 LEAST: Final = 0.1
 """Seconds of search at least, however long reading took."""
 
@@ -282,13 +284,13 @@ class _Search:
     limits: dict[str, Any]
     since: float
 
-    def within(self, share: float = 1.0) -> Limits:
-        """Limits of a share of the time that is left since the start."""
+    def within(self, share: float = 1.0, work: float = 1.0) -> Limits:
+        """Limits of shares of the time that is left since the start, and of all work."""
         from policies.solvers import Limits
 
         spent = time.perf_counter() - self.since
         seconds = max((self.limits["seconds"] - spent) * share, LEAST)
-        return Limits(**self.limits | {"seconds": seconds}).part(share)
+        return Limits(**self.limits | {"seconds": seconds}).part(work)
 
     def solve(self, problem: Problem, limits: Limits) -> Solution:
         import numpy as np
@@ -331,7 +333,7 @@ class _Search:
 
     def _front(self, count: int, algorithm: str) -> dict[str, Any]:
         """Utility at levels of disclosure."""
-        from policies.solvers.front import front
+        from policies.solvers.front import front, held_at
 
         problem = self.found.problem
         if problem.links is not None:
@@ -340,10 +342,17 @@ class _Search:
                 why="their disclosure is held at a level by discbudget alone",
                 fix="ask discbudget with one tau after another",
             )
+        if not all(self.solver.supports(held_at(problem, f)) for f in (None, NOTHING)):
+            raise Usage(
+                f"--pareto does not go with --algorithm {algorithm} here",
+                why="utility alone, with disclosure held at a level, is outside what it "
+                "can do",
+                fix="leave --algorithm out: auto picks by structure",
+            )
         rest = iter(range(count, 0, -1))
         points = front(
             problem,
             count,
-            lambda part: self.solve(part, self.within(1 / next(rest))),
+            lambda part: self.solve(part, self.within(1 / next(rest), 1 / count)),
         )
         return report_front(self.found, list(points), algorithm)

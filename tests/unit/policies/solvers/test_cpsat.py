@@ -1,10 +1,15 @@
-"""CP-SAT: its two phases keep to one limit of time."""
+"""CP-SAT: its two phases keep to one limit of time, and only what is alike is ordered."""
 
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from policies.solvers import Limits, Verdict, cpsat
+from policies.problem import Coalitions
+from policies.solvers import SOLVERS, Limits, Verdict, cpsat
 from tests.unit.policies.tiny import Tiny, step
 
 
@@ -35,3 +40,55 @@ def test_a_search_that_ends_before_it_began_bounds_nothing():
     limits = Limits(work=1e-12)
     plan, state, bound, _ = cpsat.run_model(built, np.random.default_rng(0), limits)
     assert (plan, state, bound) == (None, "unknown", float("inf"))
+
+
+def test_adversaries_of_unequal_groups_are_not_alike():
+    """0 pools with everybody: entry 0 must go to 1 or 2, the other one to the other."""
+    tiny = Tiny(2, 3, [step(0, 1)])
+    pooled = replace(tiny.problem(), coalitions=Coalitions(((0, 1), (0, 2))))
+    found = cpsat.search(pooled, np.random.default_rng(0), Limits())
+    assert found.verdict is Verdict.SOLVED
+    assert sorted(found.plan.adversary.tolist()) == [1, 2]
+
+
+def test_with_groups_the_most_wanted_entry_may_go_to_anybody():
+    """The centre of a star goes to 2, who pools with nobody; all leaves to 0 and 1."""
+    star = [step(0, leaf) for leaf in range(1, 6)]
+    tiny = Tiny(6, 3, star, lo=[1] * 6, hi=[2] * 6)
+    pooled = replace(tiny.problem(), coalitions=Coalitions(((0, 1),)))
+    found = cpsat.search(pooled, np.random.default_rng(0), Limits())
+    assert found.value == found.bound == 11
+
+
+@st.composite
+def pooled_problems(draw):
+    n, k = draw(st.integers(2, 4)), draw(st.integers(2, 3))
+    some = st.lists(st.integers(0, n - 1), unique=True, min_size=2)
+    sets = [step(*members) for members in draw(st.lists(some, max_size=3))]
+    group = st.lists(st.integers(0, k - 1), unique=True, min_size=2)
+    groups = draw(st.lists(group.map(sorted).map(tuple), unique=True, max_size=2))
+    tiny = Tiny(n, k, sets, hi=[draw(st.integers(1, 2)) for _ in range(n)])
+    return tiny, tuple(groups)
+
+
+@pytest.mark.parametrize("name", ["cp-sat", "auto", "milp"])
+@given(case=pooled_problems())
+@settings(max_examples=40, deadline=None)
+def test_groups_give_the_optimum_of_trying_all_plans(name, case):
+    tiny, groups = case
+    hands = [(a,) for a in range(tiny.k)] + list(groups)
+
+    def keeps(pairs):
+        held = [{d for d, a in pairs if a in hand} for hand in hands]
+        return not any(set(one.members) <= h for one in tiny.sets for h in held)
+
+    best = max((tiny.utility(p) for p in tiny.plans() if keeps(p)), default=None)
+    problem = replace(tiny.problem(), coalitions=Coalitions(groups))
+    solver = SOLVERS[name]
+    assert solver.supports(problem)
+    found = solver(problem, np.random.default_rng(0), Limits(prove=True))
+    if best is None:
+        assert found.verdict is Verdict.INFEASIBLE
+    else:
+        assert found.verdict is Verdict.SOLVED
+        assert found.value == best <= found.bound

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.document.policy import Objective
-from policies.problem import Coalitions, Goal
+from policies.problem import Average, Coalitions, Goal
 from policies.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.fewest import countable, fewest
+from policies.solvers.role import Solution
 from tests.unit.policies.tiny import Made, Tiny, pairs_of, step, uncapped
 
 
@@ -74,6 +75,38 @@ def test_limits_of_their_own_stay_hard():
     found = ask(tiny.problem()).solution
     assert found.verdict is Verdict.SOLVED
     assert tiny.feasible(pairs_of(found.plan))
+
+
+def test_a_bound_does_not_count_on_a_leak_that_was_not_proven():
+    """Step 1 ended by the clock: a plan without any complete set may be there."""
+    tiny = tradeoff(4, 2, [step(0, 1), step(2, 3)], hi=[2] * 4)
+    rng, limits = np.random.default_rng(0), Limits(prove=True)
+    late = fewest(tiny.problem(), rng, limits, lambda *_: Solution(Verdict.UNKNOWN))
+    assert late.solution.bound >= 4
+    assert late.solution.judged.disclosed >= late.least == 0
+
+
+def test_an_entry_that_weighs_nothing_is_a_member_all_the_same():
+    """Without entry 2 nobody holds the set whole, though all of its weight is held."""
+    light = Made({0: 1, 1: 1, 2: 0}, NO_CAP, 2, 0)
+    goal = Goal(Objective.TRADEOFF, Fraction(0), Fraction(0))
+    tiny = Tiny(
+        3, 2, [light], (Measure.LINEAR,), goal=goal, weights=[[1, 0], [1, 0], [0, 1]]
+    )
+    safe = ask(tiny.problem())
+    assert (safe.solution.judged.u, safe.least) == (3, 0)
+    assert safe.solution.bound >= 3
+
+
+def test_a_plan_past_a_mean_gives_way_to_the_one_before_it():
+    """One set leaks to whom it goes; CP-SAT alone would give all of the rest there too."""
+    sets = [step(0), *(step(d, d + 1) for d in range(1, 5))]
+    tiny = tradeoff(6, 2, sets, average=True, weights=[[1, 0]] * 6)
+    mean = Average(tuple(range(5)), Fraction(1, 2), over=5)
+    limited = replace(tiny.problem(), averages=(mean,), goal=Goal())
+    safe = ask(limited)
+    assert safe.solution.verdict is Verdict.SOLVED
+    assert (safe.solution.judged.disclosed, safe.least) == (1, 1)
 
 
 def complete(tiny, pairs):
