@@ -36,26 +36,32 @@ def private(path: str | Path, flags: int) -> int:
 def append_lines(path: Path, text: bytes) -> None:
     """Append whole lines to a private file, durably; it is made if it is not there.
 
-    What a crash has left of a line at its end is cut away first.
+    What a crash has left of a line at its end is cut away first. Nothing else is ever
+    changed, so that the file may be one that the system lets nobody do more to than append
+    (``chattr +a``).
 
     Raises
     ------
     OSError
     """
-    with os.fdopen(private(path, os.O_RDWR | os.O_CREAT), "r+b") as file:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+    with os.fdopen(private(path, flags), "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        _drop_cut_line(file)
+        if not _drop_cut_line(file):
+            sync_folder(path.parent)  # before the first line: where one is, its name is
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _drop_cut_line(file: BinaryIO) -> None:
-    """Go to the end of the last whole line; what is behind it goes."""
+def _drop_cut_line(file: BinaryIO) -> int:
+    """Cut away what is behind the last whole line; return where that ends."""
     text = file.read()
     end = text.rfind(b"\n") + 1
+    if end < len(text):
+        file.truncate(end)
     file.seek(end)
-    file.truncate(end)
+    return end
 
 
 def sync_folder(folder: Path) -> None:

@@ -118,7 +118,7 @@ def read(*paths: Path) -> Listed:
     Raises
     ------
     Invalid
-        A line is none of ours.
+        A line is none of ours, or a list can not be read.
     """
     names: dict[str, None] = {}
     spelled: set[str] = set()
@@ -140,11 +140,25 @@ def read(*paths: Path) -> Listed:
 
 
 def _lines(path: Path) -> list[bytes] | None:
-    """Whole lines of a list; None where it is not there."""
+    """Whole lines of a list; None where it is not there.
+
+    Raises
+    ------
+    Invalid
+        It is there, or may be, and can not be read.
+    """
     try:
         return path.read_bytes().split(b"\n")[:-1]
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise Invalid(
+            f"{path} can not be read",
+            why=f"{error.strerror or error}; it says what must stay erased when a backup "
+            "is restored",
+            fix="let the user that runs this read it (it is 0600), or mend its disk, "
+            "then repeat",
+        ) from None
 
 
 def _broken(path: Path, number: int) -> Invalid:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 
 import pytest
 
-from dispatcher.private_files import private, sync_folder
+from dispatcher import private_files
+from dispatcher.private_files import append_lines, private, sync_folder
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077])
@@ -54,3 +56,53 @@ def test_a_folder_that_is_not_there_is_not_synced(tmp_path):
     sync_folder(tmp_path)
     with pytest.raises(FileNotFoundError):
         sync_folder(tmp_path / "none")
+
+
+class OnlyAppended:
+    """A file as the system gives it under ``chattr +a``."""
+
+    def __init__(self, file):
+        self._file = file
+        if not fcntl.fcntl(file, fcntl.F_GETFL) & os.O_APPEND:
+            raise PermissionError(1, "Operation not permitted")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._file.close()
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def truncate(self, size):
+        raise PermissionError(1, "Operation not permitted")
+
+
+def test_lines_go_to_a_file_that_may_only_be_appended_to(tmp_path, monkeypatch):
+    path = tmp_path / "roots"
+    append_lines(path, b"one\n")
+    opened = os.fdopen
+    monkeypatch.setattr(os, "fdopen", lambda *about: OnlyAppended(opened(*about)))
+    append_lines(path, b"two\n")
+    assert path.read_bytes() == b"one\ntwo\n"
+    with path.open("ab") as file:
+        file.write(b"thr")
+    with pytest.raises(PermissionError):  # the cut line can not go: told, not doubled
+        append_lines(path, b"three\n")
+    monkeypatch.undo()
+    append_lines(path, b"three\n")
+    assert path.read_bytes() == b"one\ntwo\nthree\n"
+
+
+def test_the_name_of_a_new_file_is_durable_before_its_first_line(tmp_path, monkeypatch):
+    path = tmp_path / "new"
+    seen = []
+    monkeypatch.setattr(
+        private_files,
+        "sync_folder",
+        lambda folder: seen.append((folder, path.stat().st_size)),
+    )
+    append_lines(path, b"one\n")
+    append_lines(path, b"two\n")
+    assert seen == [(tmp_path, 0)]

@@ -85,3 +85,11 @@ def test_a_broken_list_is_not_shared(tmp_path):
     with pytest.raises(Invalid, match="line 1"):
         erasures.share([one, other])
     assert one.read_text() == "nonsense\n"
+
+
+def test_a_list_that_can_not_be_read_is_told_and_is_not_taken_for_none(path):
+    path.mkdir()
+    with pytest.raises(Invalid, match="can not be read") as caught:
+        erasures.read(path)
+    assert str(path) in caught.value.what
+    assert "Is a directory" in caught.value.why
