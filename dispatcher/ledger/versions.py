@@ -196,9 +196,7 @@ def apply_policy(
     accepted = _judge_past(tx, force, living, acceptance)
     if before:
         seal(tx, at=at)  # all that was shown under the version before
-    body = {"version": force.version, "sha256": sha256, "accepted": accepted}
-    chains.append(tx, chains.lock_system(tx), "policy", body, at=at)
-    ledger.put_policy(tx, PolicyRow(force.version, policy.name, source, sha256, at))
+    _write_version(tx, force, source, accepted, at)
     told_by = [told_.row(name) for name, told_ in beside.told.items()]
     rule_tables.add(tx, force.version, told_by)
     joined = regroup(tx, force, acceptance, at=at)
@@ -229,6 +227,16 @@ def _check_active(active: int, wanted: int | None) -> None:
             "is in force",
             facts={"active": active, "if_active": wanted},
         )
+
+
+def _write_version(
+    tx: Tx, force: InForce, source: bytes, accepted: list[dict[str, object]], at: int
+) -> None:
+    """Write the line of a version, and its file."""
+    number, sha256 = force.version, force.sha256
+    body = {"version": number, "sha256": sha256, "accepted": accepted}
+    chains.append(tx, chains.lock_system(tx), "policy", body, at=at)
+    ledger.put_policy(tx, PolicyRow(number, force.policy.name, source, sha256, at))
 
 
 def _note(
