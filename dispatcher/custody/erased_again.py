@@ -10,6 +10,7 @@ from dispatcher.custody.purging import purge, purge_rows
 from dispatcher.log import get_logger
 from dispatcher.store import erasure as rows
 from dispatcher.store import intake
+from dispatcher.store.transaction import Tx
 
 
 def erase_again(means: Means) -> list[str]:
@@ -40,31 +41,43 @@ def keep_erased(means: Means, listed: Listed) -> int:
     Returns
     -------
     int
-        People and records of the list that were back.
+        People and records that were back, those that were erased by age among them.
     """
     back = _back(means, listed)
     for name in back:
         erase_rows(means, name, Erased())
-    if _settle(means, listed):
+    aged = _settle(means, listed)
+    if aged:
         purge_rows(means, listed.before, Erased())
-    return len(back)
+    return len(back) + aged
+
+
+def any_back(tx: Tx, listed: Listed) -> bool:
+    """Whether somebody or something is back that was erased before."""
+    return bool(_named(tx, listed)) or _aged(tx, listed) > 0
 
 
 def _back(means: Means, listed: Listed) -> list[str]:
-    if not listed.names:
-        return []
     with means.store.read() as tx:
-        return rows.not_erased(tx, listed.names)
+        return _named(tx, listed)
 
 
-def _settle(means: Means, listed: Listed) -> bool:
-    """Keep the other spellings out too; return whether records are back by age."""
+def _named(tx: Tx, listed: Listed) -> list[str]:
+    return rows.not_erased(tx, listed.names) if listed.names else []
+
+
+def _aged(tx: Tx, listed: Listed) -> int:
+    return rows.count_loaded_before(tx, listed.before) if listed.before else 0
+
+
+def _settle(means: Means, listed: Listed) -> int:
+    """Keep the other spellings out too; return how many records are back by age."""
     with means.store.read() as tx:
         known = intake.suppressed(tx, listed.spelled)
         lost = bool(listed.before) and rows.lost_before(tx, listed.before)
-        aged = rows.count_loaded_before(tx, listed.before) if listed.before else 0
+        aged = _aged(tx, listed)
     if len(known) < len(listed.spelled) or lost:
         with means.store.write() as tx:
             rows.suppress(tx, listed.spelled)
             rows.give_up_lost(tx, listed.before)
-    return aged > 0
+    return aged

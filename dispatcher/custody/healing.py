@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from dispatcher.custody import erasures
-from dispatcher.custody.erased_again import keep_erased
+from dispatcher.custody.erased_again import any_back, keep_erased
 from dispatcher.custody.erasures import Listed
 from dispatcher.custody.means import Means
 from dispatcher.errors import AnotherLeads
@@ -18,6 +18,7 @@ from dispatcher.ledger.shipping.anchors import anchored, refuse_unsealed
 from dispatcher.store import Clock, Store, lease, pause
 from dispatcher.store import replaying as rows
 from dispatcher.store.dumping import make_ready
+from dispatcher.store.transaction import Tx
 
 DOUBT: Final = (
     "restored: blocks, pauses and links revoked since the backup are in no ledger;"
@@ -49,15 +50,14 @@ def keep_out(store: Store, listed: Listed, clock: Clock) -> int:
     return keep_erased(Means(store, {}, clock, rewrite=_nothing), listed)
 
 
-def hold(store: Store, clock: Clock) -> None:
+def hold(tx: Tx, at: int) -> None:
     """Hold back what nobody knows of any more.
 
     Blocks of workers, pauses and links revoked since are in no ledger: so all is paused
     until somebody has looked, and every worker needs a new link.
     """
-    with store.write() as tx:
-        pause.pause(tx, pause.ALL, DOUBT, clock())
-        rows.revoke_links(tx)
+    pause.pause(tx, pause.ALL, DOUBT, at)
+    rows.revoke_links(tx)
 
 
 def _nothing(run: str, path: Path) -> None:
@@ -95,9 +95,9 @@ def replay_in_place(
         lines = shipped_lines(shipped, store=owner)
         booked = replay(tx, lines, at=clock(), key=store.key("pseudonym-key"))
         refuse_unsealed(tx, known, anchor or shipped)
+        if booked or any_back(tx, listed):
+            hold(tx, clock())  # with the lines: a repetition would find none to book
     erased = keep_out(store, listed, clock)
-    if booked or erased:
-        hold(store, clock)
     store.settle(afresh=True)
     return Healed(booked, erased, listed.there)
 

@@ -148,6 +148,8 @@ def restore(
         with opened(stage, target) as store:
             done = _filled(store, backup, target, gap, clock, there)
             other_key = store.vault.file != target.key_file
+            if not dry_run:
+                _look_again(store, target, clock)
             if not dry_run and target.file is None:
                 _copy(store, target)
             store.checkpoint()
@@ -181,9 +183,10 @@ def _filled(
         roots = check_anchor(store, target.anchor, owner=store_id(store))
     if gap.shown_since is not None:
         assumed, recused = assume_shown(store, gap.shown_since, clock())
-    listed = erasures.read(*erasures.places(target.listed, target.shipped))
+    listed = erasures.read(*erasures.places(*target.listed, target.shipped))
     erased = keep_out(store, listed, clock)
-    hold(store, clock)
+    with store.write() as tx:
+        hold(tx, clock())
     with store.read() as tx:
         found = check_store(tx)
         lost = rows.count_lost(tx)
@@ -203,6 +206,23 @@ def _filled(
         shipped.at,
         roots,
     )
+
+
+def _look_again(store: Store, target: Target, clock: Clock) -> None:
+    """Look at the target once more: filling a store takes minutes.
+
+    Raises
+    ------
+    AnotherLeads, Conflict, LedgerAhead
+        A daemon leads it by now, or it has gone on, or is there by now.
+    """
+    if target.file is None:
+        return
+    there = check_target(target, store_id(store), clock)
+    refuse_outdone(store, there.heads, target.file)
+    with store.write() as tx:
+        for folder in there.folders:
+            copies.note_folder(tx, folder)
 
 
 def _compared(store: Store, backup: Backup, target: Target, gap: Gap) -> Shipped:

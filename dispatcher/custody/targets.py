@@ -33,9 +33,9 @@ class Target:
         Whether the URL comes from a private file.
     force : bool
         Whether a file that is there may be replaced.
-    listed : Path or None
-        Folder with a list of what was erased, and must not come back; the shipped
-        ledger has one too.
+    listed : tuple of Path
+        Folders with lists of what was erased, and must not come back; that of
+        ``shipped`` is read too.
     anchor : Path or None
         File of roots that the restored store must have.
     """
@@ -45,7 +45,7 @@ class Target:
     shipped: Path | None
     private: bool = False
     force: bool = False
-    listed: Path | None = None
+    listed: tuple[Path, ...] = ()
     anchor: Path | None = None
     other_key_file: KeyFile | None = None
 

@@ -12,6 +12,7 @@ import pytest
 
 from dispatcher.custody import backup
 from dispatcher.custody.audit import export, verify
+from dispatcher.custody.healing import keep_out
 from dispatcher.custody.restoring import Gap, restore
 from dispatcher.custody.sealed_file import CHUNK, Secret, read_sealed, write_sealed
 from dispatcher.custody.targets import Target
@@ -529,6 +530,40 @@ def test_a_store_that_a_daemon_leads_is_not_replaced(case, tmp_path):
         with pytest.raises(AnotherLeads) as caught:
             back(case, tmp_path, force=force)
         assert caught.value.exit_status == 11
+
+
+@pytest.mark.parametrize("meanwhile", ["led", "gone on", "there"])
+def test_what_became_of_the_target_while_a_backup_was_staged_counts(
+    case, tmp_path, monkeypatch, meanwhile
+):
+    keep(case, tmp_path)
+    if meanwhile != "there":
+        back(case, tmp_path)
+    place = tmp_path / "restored.db"
+
+    def work(*about):
+        if meanwhile == "there":
+            place.write_bytes(b"something else")
+            return keep_out(*about)
+        with open_store(place) as there:
+            if meanwhile == "led":
+                with there.write() as tx:
+                    lease.take(tx, 0, "here/1/2/3", case.now, case.now + 10**9)
+            else:
+                resumed(there, case).book(("x/bob", "r2.b"))
+        return keep_out(*about)
+
+    monkeypatch.setattr("dispatcher.custody.restoring.keep_out", work)
+    expected = {
+        "led": (AnotherLeads, "leads"),
+        "gone on": (LedgerAhead, "knows 1 lines"),
+        "there": (Conflict, "already"),
+    }
+    error, text = expected[meanwhile]
+    with pytest.raises(error, match=text):
+        back(case, tmp_path, force=meanwhile != "there")
+    assert place.exists()
+    assert not list(tmp_path.glob("*.replaced*"))
 
 
 def test_a_dry_run_changes_nothing(case, tmp_path):

@@ -3,12 +3,16 @@
 import io
 import json
 import os
+import shutil
 
 import pytest
 
+from dispatcher.custody.erased_again import erase_again
 from dispatcher.ledger.book import Asks, Push, book
+from dispatcher.store import pause
 from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.start import main
+from dispatcher.surfaces.cli.subject import means
 from tests.integration.ledger_cases import set_up_one_record
 
 
@@ -35,6 +39,12 @@ def show(field):
         entry = tx.value("SELECT min(id) FROM entry") + field
         asks = [Asks(account, [entry])]
         book(tx, asks, delivery=Push(), at=9, cause="test")
+
+
+def put_back(tmp_path, old):
+    for name in ("dispatcher.db", "dispatcher.db-wal", "dispatcher.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "dispatcher.db").write_bytes(old)
 
 
 def test_the_whole_way_from_backup_to_a_store_that_goes_on(run, tmp_path):
@@ -68,9 +78,7 @@ def test_a_store_that_was_copied_back_by_hand_is_not_led(run, tmp_path):
         store.checkpoint()
     old = (tmp_path / "dispatcher.db").read_bytes()
     show(0)
-    for name in ("dispatcher.db", "dispatcher.db-wal", "dispatcher.db-shm"):
-        (tmp_path / name).unlink(missing_ok=True)
-    (tmp_path / "dispatcher.db").write_bytes(old)
+    put_back(tmp_path, old)
     code, out, err = run("up", "--allow-root")
     assert (code, out) == (6, ""), err
     assert "E132" in err
@@ -154,9 +162,7 @@ def test_who_was_erased_is_erased_again_though_no_line_is_replayed(run, tmp_path
         store.checkpoint()
     old = (tmp_path / "dispatcher.db").read_bytes()
     erased(run)
-    for name in ("dispatcher.db", "dispatcher.db-wal", "dispatcher.db-shm"):
-        (tmp_path / name).unlink(missing_ok=True)
-    (tmp_path / "dispatcher.db").write_bytes(old)
+    put_back(tmp_path, old)
     (tmp_path / "erasures.jsonl").unlink()  # the one with the ledger is enough
     assert records(run) == ["open"]
     code, out, err = run("ledger", "replay")
@@ -165,6 +171,73 @@ def test_who_was_erased_is_erased_again_though_no_line_is_replayed(run, tmp_path
     assert "all is paused" in err
     assert records(run) == ["erased"]
     assert run("ledger", "replay")[2] == ""
+
+
+@pytest.mark.parametrize("lost", ["a line", "an erasure", "a purge"])
+def test_a_replay_that_is_broken_off_has_paused_all_the_same(
+    run, tmp_path, monkeypatch, lost
+):
+    """A repetition finds no line to book, and would not know that any was lost."""
+    with CliContext().open_store() as store:
+        store.checkpoint()
+    old = (tmp_path / "dispatcher.db").read_bytes()
+    if lost == "a line":
+        show(0)
+    elif lost == "an erasure":
+        erased(run)
+    else:
+        words = ("purge", "--older-than", "0h", "--confirm=purge-0h")
+        assert run(*words)[0] in (0, 3)
+    put_back(tmp_path, old)
+
+    def broken_off(*about):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dispatcher.custody.healing.keep_out", broken_off)
+        assert run("ledger", "replay")[0] not in (0, 1)
+    with CliContext().open_store() as store, store.read() as tx:
+        assert list(pause.paused(tx)) == [pause.ALL]
+        assert tx.value("SELECT invite FROM account") > 1
+    code, out, _ = run("--json", "ledger", "replay")
+    assert code == 0
+    told = json.loads(out)
+    assert (told["lines"], told["erased_again"]) == (0, int(lost != "a line"))
+
+
+@pytest.mark.parametrize("ship", ["ledger", ""])
+def test_a_list_that_is_put_there_later_is_followed(run, tmp_path, ship):
+    """Where no ledger is shipped there is nothing to replay: the daemon erases."""
+    made = json.loads(run("--json", "backup", "create", "--no-verify")[1])["id"]
+    name = erased(run)
+    kept = (tmp_path / "erasures.jsonl").read_bytes()
+    (tmp_path / "erasures.jsonl").unlink()
+    (tmp_path / "ledger").rename(tmp_path / "lost")
+    if not ship:
+        with (tmp_path / "dispatcher.toml").open("a") as settings:
+            settings.write('\n[ledger]\nship = ""\n')
+    words = ("--to", "dispatcher.db", "--force", "--assume-shown-since", "2020-01-01")
+    code, _, err = run("restore", made, *words)
+    assert code == 0, err
+    assert "dispatcher up erases them again" in err
+    assert "ledger replay" not in err
+    (tmp_path / "erasures.jsonl").write_bytes(kept)
+    context = CliContext()
+    with context.open_store() as store:
+        assert erase_again(means(context, store, {})) == [name]
+    assert records(run) == ["erased"]
+
+
+def test_the_settings_own_list_is_read_where_another_ledger_is_named(run, tmp_path):
+    made = json.loads(run("--json", "backup", "create", "--no-verify")[1])["id"]
+    shutil.copytree(tmp_path / "ledger", tmp_path / "copy")
+    erased(run)
+    (
+        tmp_path / "erasures.jsonl"
+    ).unlink()  # the one with the settings' own ledger lasts
+    code, _, err = run("restore", made, "--to", "b.db", "--ledger", "copy")
+    assert (code, "whoever was erased after" in err) == (0, False), err
+    assert records(lambda *words: run("--store", "b.db", *words)) == ["erased"]
 
 
 def test_where_no_list_says_who_was_erased_a_restore_says_what_follows(run, tmp_path):

@@ -197,7 +197,7 @@ def test_who_was_erased_after_the_backup_is_erased_in_what_is_restored(house, lo
         [found] = erasure.find(house.store, key)
         erasure.erase(means, found.id)
     (house.place / lost / erasures.NAME).unlink()
-    done = house.lose(listed=house.place)
+    done = house.lose(listed=(house.place,))
     assert (done.erased, done.lost, done.listed) == (2, 1, True)
     assert house.ask("SELECT count(*) FROM entry WHERE length(shown) > 0") == 0
     counts, told = house.load(later)
@@ -214,7 +214,7 @@ def test_what_was_purged_is_not_loaded_again_after_a_restore(house):
     house.load(source)
     listed = house.place / erasures.NAME
     erasures.note_purge(listed, house.case.now + 1, house.case.now + 1)
-    house.lose(listed=house.place)
+    house.lose(listed=(house.place,))
     counts, told = house.load(source)
     assert (counts.records, counts.rejected, ERASED in told) == (0, 1, True)
 

@@ -29,8 +29,8 @@ AFTERWARDS = (
 UNLISTED = (
     "WARN there is no list of erasures (erasures.jsonl), neither beside dispatcher.toml nor"
     " with the shipped ledger: whoever was erased after the backup is back, with all"
-    " values. Put the list there and run dispatcher ledger replay, or erase them again"
-    " (dispatcher subject erase) before you resume"
+    " values. Put the list beside dispatcher.toml: dispatcher up erases them again before"
+    " anything is shown. Or erase them yourself (dispatcher subject erase) before you resume"
 )
 
 
@@ -87,7 +87,9 @@ def restore(
         key_file=context.key_file,
         shipped=ledger or context.shipped,
         force=force,
-        listed=context.directory,
+        listed=tuple(
+            place for place in (context.directory, context.shipped) if place is not None
+        ),
         anchor=context.anchor,
         other_key_file=None if key_file is None else KeyFile(key_file),
     )
