@@ -21,6 +21,7 @@ from connectors.money import Money
 from dispatcher.store import money as rows
 from dispatcher.store import paid_work
 from dispatcher.store.money import UNIT, BudgetRow, FieldRow, PaymentRow
+from dispatcher.store.payments import begin_anew
 from dispatcher.store.transaction import Tx
 
 LOOK: Final = 256
@@ -54,7 +55,7 @@ class Stays:
     Attributes
     ----------
     waiting : frozenset of int
-        There is no money for them, perhaps later.
+        There is no money for them, or other work in hand; perhaps later.
     idle : frozenset of int
         They offer work that there is no more.
     """
@@ -114,19 +115,29 @@ def send_off(
 def _send_pieces(
     tx: Tx, connector: str, offers: Sequence[Message], currency: str, now: int
 ) -> Stays:
+    free = rows.lock_accounts(tx, [one.account_id for one in offers])
     fit = {row.run_id for row in rows.budgets(tx) if currency in ("", row.currency)}
     known = rows.lock_payments(tx, "reward", [one.id for one in offers])
     waiting, idle = set(), set()
     for offer in offers:
         before = known.get(offer.id)
-        if before is not None:  # what was promised once stays promised
-            if before.state not in rows.TAKES and not _take_again(tx, before, now):
-                waiting.add(offer.id)
-            continue
-        runs = _runs_for(tx, offer.account_id)
-        if not runs:
+        if before is not None and before.state in rows.TAKES:
+            continue  # what was promised once stays promised
+        runs = _runs_for(tx, offer.account_id) if before is None else []
+        if before is None and not runs:
             idle.add(offer.id)
-        elif not _take_piece(tx, connector, offer, [r for r in runs if r in fit], now):
+            continue
+        if offer.account_id not in free:
+            waiting.add(offer.id)
+            continue
+        if before is not None:
+            taken = _take_again(tx, before, now)
+        else:
+            fitting = [run_id for run_id in runs if run_id in fit]
+            taken = _take_piece(tx, connector, offer, fitting, now)
+        if taken:
+            free.discard(offer.account_id)  # of two in one batch one waits
+        else:
             waiting.add(offer.id)
     return Stays(frozenset(waiting), frozenset(idle))
 
@@ -150,7 +161,10 @@ def _runs_for(tx: Tx, account_id: int) -> list[int]:
 
 def _take_again(tx: Tx, before: PaymentRow, now: int) -> bool:
     held = rows.lock_budgets(tx, [before.run_id])[before.run_id]
-    return rows.reserve(tx, held, [before], now=now, actor=ACTOR) is not None
+    if rows.reserve(tx, held, [before], now=now, actor=ACTOR) is None:
+        return False
+    begin_anew(tx, [before], now)
+    return True
 
 
 def _take_piece(

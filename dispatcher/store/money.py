@@ -169,6 +169,28 @@ def lock_payments(tx: Tx, kind: str, abouts: Sequence[int]) -> dict[int, Payment
     return {row[1]: PaymentRow(*row) for row in found}
 
 
+def lock_accounts(tx: Tx, account_ids: Iterable[int]) -> set[int]:
+    """Lock accounts until the end of the transaction; return those that have no work.
+
+    Whoever is to reserve a reward asks this first of all: nobody has two pieces of work
+    open, or the same answers would count in both.
+    """
+    wanted = sorted(set(account_ids))
+    if not wanted:
+        return set()
+    tx.rows(
+        "SELECT id FROM account WHERE id = ANY(?) ORDER BY id FOR NO KEY UPDATE",
+        [wanted],
+    )
+    # only now, and not in the same statement: it sees what the last holder wrote
+    at_work = tx.rows(
+        "SELECT account_id FROM payment WHERE account_id = ANY(?)"
+        " AND kind = 'reward' AND state = 'reserved'",
+        [wanted],
+    )
+    return {*wanted} - {row[0] for row in at_work}
+
+
 def reserve(
     tx: Tx, held: BudgetRow, wanted: Sequence[PaymentRow], *, now: int, actor: str
 ) -> BudgetRow | None:

@@ -150,22 +150,41 @@ def unsent_pieces(tx: Tx, limit: int) -> list[tuple[PaymentRow, int]]:
     return [(PaymentRow(*row[:-1]), int(row[-1])) for row in rows]
 
 
-def found_pieces(tx: Tx, limit: int) -> list[PaymentRow]:
+_GIVEN_UP: Final = (
+    " FROM payment p JOIN outbox o ON o.id = p.about"
+    " WHERE p.kind = 'reward' AND p.state = 'held' AND p.cause = ?"
+    " AND (o.state = 'sent' OR p.progress IS NOT NULL)"
+)
+
+
+def returning(tx: Tx, now: int, limit: int) -> list[int]:
+    """Accounts of which a piece of work may be gone on with: found, or come in late."""
+    found = tx.rows(
+        f"SELECT DISTINCT p.account_id{_GIVEN_UP} AND NOT EXISTS"
+        " (SELECT 1 FROM payment q WHERE q.account_id = p.account_id"
+        " AND q.kind = 'reward' AND q.state = 'reserved') ORDER BY p.account_id LIMIT ?",
+        [GIVEN_UP, limit],
+    )
+    late = tx.rows(
+        "SELECT p.account_id FROM payment p WHERE p.kind = 'reward'"
+        " AND p.state = 'released' AND p.progress = 'submitted' AND p.due <= ?"
+        " ORDER BY p.due, p.about LIMIT ?",
+        [now, limit],
+    )
+    return [row[0] for row in [*found, *late]]
+
+
+def found_pieces(tx: Tx, free: Iterable[int], limit: int) -> list[PaymentRow]:
     """Held rewards of offers that were given up, and are at their market after all.
 
-    The offer was found or sent since, or the market tells how its work stands. While its
-    account has another piece of work it waits: nobody has two, or the same answers would
-    count in both.
+    The offer was found or sent since, or the market tells how its work stands. They are
+    looked for of accounts that are locked and ``free`` of other work.
     """
     return _found(
         tx,
-        f"SELECT {COLUMNS} FROM payment p JOIN outbox o ON o.id = p.about"
-        " WHERE p.kind = 'reward' AND p.state = 'held' AND p.cause = ?"
-        " AND (o.state = 'sent' OR p.progress IS NOT NULL) AND NOT EXISTS"
-        " (SELECT 1 FROM payment q WHERE q.account_id = p.account_id"
-        " AND q.kind = 'reward' AND q.state = 'reserved')"
+        f"SELECT {COLUMNS}{_GIVEN_UP} AND p.account_id = ANY(?)"
         " ORDER BY p.about LIMIT ? FOR UPDATE OF p",
-        [GIVEN_UP, limit],
+        [GIVEN_UP, sorted(free), limit],
     )
 
 
@@ -177,6 +196,16 @@ def begin_anew(tx: Tx, found: Iterable[PaymentRow], now: int) -> None:
         ["created_at"],
         [(r.kind, r.about, now) for r in found],
     )
+
+
+def had_work_since(tx: Tx, piece: PaymentRow) -> bool:
+    """Whether an account began another piece of work after this one."""
+    text = (
+        "SELECT 1 FROM payment WHERE account_id = ? AND kind = 'reward'"
+        " AND about <> ? AND created_at >= ? LIMIT 1"
+    )
+    parameters = [piece.account_id, piece.about, piece.created_at]
+    return tx.one(text, parameters) is not None
 
 
 def look_later(tx: Tx, found: Iterable[PaymentRow], due: int) -> None:

@@ -11,7 +11,7 @@ from connectors.base import (
     Rejected,
     Submission,
 )
-from dispatcher.stages.paying import NOTHING_VALID
+from dispatcher.stages.paying.pieces import NOTHING_VALID
 from tests.contract.paying_market import PayingMarket
 from tests.integration.paying_house import (
     PayingHouse,

@@ -33,17 +33,15 @@ from connectors.base import (
 from dispatcher import keys, meters, money
 from dispatcher.circuits import FAULTS, Circuits, Turns, pause_of
 from dispatcher.log import get_logger
+from dispatcher.stages.paying import pieces
+from dispatcher.stages.paying.pieces import BATCH, LOOK, PATIENCE
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
-from dispatcher.store.money import PaymentRow
-from dispatcher.store.payments import DueRow, Work
+from dispatcher.store.payments import DueRow
 from dispatcher.store.repeating import committed
 
 MICRO: Final = 1_000_000
-BATCH: Final = 500
-"""Payments that one transaction moves, at most."""
-
 CALLS: Final = 20
 """Payments that one market is asked for in one turn, at most."""
 
@@ -52,12 +50,6 @@ REST: Final = 10
 
 LEASE: Final = 300 * MICRO
 """How long a payment that is being made is this daemon's."""
-
-PATIENCE: Final = 3 * 86_400 * MICRO
-"""Nobody waits longer than this for their pay because others have not answered yet."""
-
-LOOK: Final = 30 * MICRO
-"""Between two looks at what has to wait."""
 
 ASKED: Final = 6
 """How often a market is asked that may not know yet what it paid."""
@@ -68,16 +60,8 @@ ASKING: Final = 600 * MICRO
 MENDING: Final = 60 * MICRO
 LONGEST: Final = 3600 * MICRO
 
-ACTOR: Final = "daemon"
-NOTHING_VALID: Final = "it was handed in without one valid answer"
 AFTERWARDS: Final = "it was answered after its piece of work had been settled"
-NOT_PAID: Final = "the market would not pay the piece of work that it was done in"
-GIVEN_UP: Final = (
-    "its message was given up after several tries; it may be at the market"
-)
-FOUND: Final = "its offer is at the market after all"
 CAN_NOT_TELL: Final = "the market can not tell whether it has paid"
-REJECTED: Final = "it was rejected at the market"
 
 
 @dataclass(frozen=True)
@@ -148,17 +132,18 @@ class PayingStage:
     def _keep_books(self, tx: Tx, epoch: int) -> int:
         lease.check_epoch(tx, lease.SHARD, epoch)
         now = self._clock()
+        free = purse.lock_accounts(tx, rows.returning(tx, now, BATCH))
         lost = rows.lost_fields(tx, BATCH)
         purse.move(tx, lost, "released", now=now)
         moved = len(lost)
         for piece, tries in rows.unsent_pieces(tx, BATCH):
-            _end_unsent(tx, piece, tries, now)
+            pieces.end_unsent(tx, piece, tries, now)
             moved += 1
-        moved += _take_up(tx, now)
+        moved += pieces.take_up(tx, free, now)
         for piece in rows.ended_pieces(tx, now, BATCH):
-            moved += _settle_piece(tx, piece, now)
+            moved += pieces.settle(tx, piece, free, now)
         late, self._late_after = rows.late_fields(tx, now, self._late_after, BATCH)
-        moved += sum(_take_again(tx, row, now) for row in late)
+        moved += sum(pieces.take_again(tx, row, now) for row in late)
         earned = rows.earned_fields(tx, now, now - PATIENCE, BATCH)
         purse.move(tx, earned, "due", now=now)
         stranded = rows.stranded_fields(tx, BATCH)
@@ -257,7 +242,7 @@ class PayingStage:
         mine = [row for row in found if row.state in asked]
         purse.move(tx, mine, said.state, now=now, why=said.why)
         if due.kind == "reward" and said.state == "held":
-            _hold_fields(tx, due.piece, now)
+            pieces.hold_fields(tx, due.piece, now)
         return len(mine)
 
 
@@ -292,101 +277,3 @@ def _unsure(due: DueRow, now: int) -> _Outcome:
 
 def _wait(due: DueRow) -> int:
     return min(LONGEST, 2 * MICRO << min(due.attempts, 20))
-
-
-def _end_unsent(tx: Tx, piece: PaymentRow, tries: int, now: int) -> None:
-    """Give the money of an offer back that will not leave, unless it may have left."""
-    if tries > 1:
-        cause, why = rows.GIVEN_UP, GIVEN_UP
-        purse.move(tx, [piece], "held", now=now, cause=cause, why=why)
-    else:
-        purse.move(tx, [piece], "released", now=now)
-
-
-def _take_up(tx: Tx, now: int) -> int:
-    """Go on with work that was given up and is at its market: one piece an account."""
-    found = rows.found_pieces(tx, BATCH)
-    first = list({row.account_id: row for row in reversed(found)}.values())
-    purse.move(tx, first, "reserved", now=now, why=FOUND)
-    rows.begin_anew(tx, first, now)
-    return len(first)
-
-
-def _settle_piece(tx: Tx, piece: PaymentRow, now: int) -> int:
-    """Settle a piece of work that has ended at its market, or look again later."""
-    if piece.state == "released":  # it was handed back, and came in after all
-        if not _take_again(tx, piece, now):
-            return 0
-        piece = purse.lock_payments(tx, "reward", [piece.about])[piece.about]
-    match piece.progress:
-        case "approved":
-            return _settle_both(tx, piece, "paid", now)
-        case "rejected":
-            return _end_unpaid(tx, piece, REJECTED, now)
-        case "gone":
-            return _end_begun(tx, piece, now)
-        case _:
-            return _judge(tx, piece, rows.work_in(tx, piece), now)
-
-
-def _judge(tx: Tx, piece: PaymentRow, work: Work, now: int) -> int:
-    """Decide about a piece of work that was handed in."""
-    if work.live or (work.open and now - piece.at < PATIENCE):
-        rows.look_later(tx, [piece], now + LOOK)
-        return 0
-    if not work.valid:
-        if piece.state != "held":  # a person looks already
-            purse.move(tx, [piece], "held", now=now, why=NOTHING_VALID)
-            return 1
-        rows.look_later(tx, [piece], now + LOOK)
-        return 0
-    return _settle_both(tx, piece, "due", now)
-
-
-def _settle_both(tx: Tx, piece: PaymentRow, state: str, now: int) -> int:
-    """Let the reward go on, and the bonus for what was answered well in it."""
-    found = rows.fields_of(tx, piece.about)
-    fields = [(row, valid) for row, valid in found if row.state == "reserved"]
-    purse.move(tx, [piece], state, now=now)
-    purse.move(tx, [row for row, valid in fields if valid], "due", now=now)
-    purse.move(tx, [row for row, valid in fields if not valid], "released", now=now)
-    return 1 + len(fields)
-
-
-def _end_begun(tx: Tx, piece: PaymentRow, now: int) -> int:
-    """Settle a piece of work that was not handed in, and can not be any more.
-
-    The market pays nothing for it. Where we have got answers out of it, a person says
-    whether the worker is paid elsewhere.
-    """
-    done = rows.work_in(tx, piece).valid if piece.state == "reserved" else 0
-    if not done:
-        return _end_unpaid(tx, piece, None, now)
-    fields = "1 field" if done == 1 else f"{done} fields"
-    why = f"it ended at the market after {fields} had been answered"
-    purse.move(tx, [piece], "held", now=now, cause=rows.ENDED, why=why)
-    return 1 + _hold_fields(tx, piece.about, now)
-
-
-def _end_unpaid(tx: Tx, piece: PaymentRow, why: str | None, now: int) -> int:
-    """Give the reward's money back; what was answered all the same is held."""
-    handed_back = piece.state == "reserved" and why is None
-    state = "released" if handed_back else "refused"
-    purse.move(tx, [piece], state, now=now, why=why)
-    return 1 + _hold_fields(tx, piece.about, now)
-
-
-def _hold_fields(tx: Tx, piece: int, now: int) -> int:
-    """Hold what was answered in a piece of work that is not paid."""
-    answered = [row for row, valid in rows.fields_of(tx, piece) if valid]
-    purse.move(tx, answered, "held", now=now, why=NOT_PAID)
-    return len(answered)
-
-
-def _take_again(tx: Tx, row: PaymentRow, now: int) -> int:
-    """Take the money once more for what came in late; without room it waits."""
-    held = purse.lock_budgets(tx, [row.run_id])[row.run_id]
-    if purse.reserve(tx, held, [row], now=now, actor=ACTOR) is None:
-        rows.look_later(tx, [row], now + LOOK)
-        return 0
-    return 1
