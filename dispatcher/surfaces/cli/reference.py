@@ -35,7 +35,7 @@ STATUSES: Final = """\
 | 1 | failed; `policy test`: a test fails; `audit verify`: violated |
 | 2 | wrong words, or an answer was needed and nobody could be asked; `audit verify`: the evidence is broken |
 | 3 | partly done: some rows were rejected, some fields held back |
-| 4 | sign-in needed or refused |
+| 4 | kept for a sign-in; no command asks for one |
 | 5 | a policy, a file or a setting is invalid |
 | 6 | refused: a privacy limit would be crossed |
 | 7 | no plan meets the policy |
