@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,24 @@ from dispatcher.custody.backup import Backup, found_in
 from dispatcher.store import Store, copies
 
 _ASIDE: Final = re.compile(r".+\.replaced(-[0-9]+)?(-wal)?")
+
+
+@dataclass(frozen=True)
+class Away:
+    """A folder that backups were made in, and none is found in now.
+
+    Attributes
+    ----------
+    folder : Path
+    why : str
+        Why none is found: it can not be read, or is empty (a disk not mounted?).
+    last : str
+        Name of the last backup made there, if it is known.
+    """
+
+    folder: Path
+    why: str
+    last: str
 
 
 @dataclass(frozen=True)
@@ -24,26 +42,38 @@ class Kept:
         Whole ones, folder by folder, the newest first.
     broken : tuple of Path
         Files of that kind that are no whole backups.
-    away : tuple of Path
-        Folders that were written to, and can not be looked into now.
+    away : tuple of Away
+        Folders that may hold more.
     """
 
     backups: tuple[Backup, ...]
     broken: tuple[Path, ...]
-    away: tuple[Path, ...]
+    away: tuple[Away, ...]
 
 
 def backups_of(store: Store, own: Path) -> Kept:
     """Look for backups in the settings' own folder and wherever one was written to."""
     with store.read() as tx:
-        noted = [Path(path) for path in copies.folders(tx)]
+        noted = copies.folders(tx)
+    made: dict[Path, str] = {}
+    for folder, last in noted:
+        place = _real(own if folder == copies.OWN else Path(folder))
+        made[place] = last or made.get(place, "")
     good: list[Backup] = []
     bad: list[Path] = []
-    away = [path for path in noted if not path.is_dir()]
-    for folder in _once([own, *noted]):
-        found, broken = found_in(folder)
+    away: list[Away] = []
+    for place in dict.fromkeys([_real(own), *made]):
+        try:
+            found, broken = _looked(place)
+        except OSError as error:
+            if place in made or not isinstance(error, FileNotFoundError):
+                why = error.strerror or str(error)
+                away.append(Away(place, why, made.get(place, "")))
+            continue
         good += found
         bad += broken
+        if place in made and not found and not broken:
+            away.append(Away(place, "no backup is in it", made[place]))
     return Kept(tuple(good), tuple(bad), tuple(away))
 
 
@@ -58,5 +88,19 @@ def put_aside(store: Store) -> list[str]:
     )
 
 
-def _once(folders: Iterable[Path]) -> list[Path]:
-    return list(dict.fromkeys(folder.resolve() for folder in folders))
+def _looked(folder: Path) -> tuple[list[Backup], list[Path]]:
+    """Look for backups in a folder.
+
+    Raises
+    ------
+    OSError
+        It, or a file of it, can not be read.
+    """
+    with os.scandir(folder):
+        pass  # to a glob a folder that can not be read is an empty one
+    return found_in(folder)
+
+
+def _real(folder: Path) -> Path:
+    """Name a folder as its path without links does, as far as those can be followed."""
+    return Path(os.path.realpath(folder))

@@ -169,8 +169,9 @@ def _filled(
     shipped = _compared(store, backup, target, gap)
     with store.write() as tx:
         make_ready(tx, clock())
-        for folder in (str(backup.path.parent.resolve()), *there.folders):
-            copies.note_folder(tx, folder)
+        copies.note_folder(tx, str(backup.path.parent.resolve()), backup.id)
+        for noted in there.folders:
+            copies.note_folder(tx, *noted)
         if gap.replay:
             assert target.shipped is not None
             lines = shipped_lines(target.shipped, store=store_id(store))
@@ -221,8 +222,8 @@ def _look_again(store: Store, target: Target, clock: Clock) -> None:
     there = check_target(target, store_id(store), clock)
     refuse_outdone(store, there.heads, target.file)
     with store.write() as tx:
-        for folder in there.folders:
-            copies.note_folder(tx, folder)
+        for noted in there.folders:
+            copies.note_folder(tx, *noted)
 
 
 def _compared(store: Store, backup: Backup, target: Target, gap: Gap) -> Shipped:

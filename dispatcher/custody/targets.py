@@ -70,12 +70,12 @@ class There:
     ----------
     heads : Heads
         Where its chains stand.
-    folders : tuple of str
+    folders : tuple of Noted
         Where backups of it were written to.
     """
 
     heads: Heads = field(default_factory=dict)
-    folders: tuple[str, ...] = ()
+    folders: tuple[copies.Noted, ...] = ()
 
 
 def opened(place: str | Path, target: Target) -> Store:

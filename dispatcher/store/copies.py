@@ -1,24 +1,63 @@
-"""Folders that backups of the store were written to, kept as a setting of it."""
+"""Folders that backups of the store were written to, each a setting of its own."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from typing import Final
+from typing import Final, NamedTuple
 
-from dispatcher.store.settings import set_setting, setting
+from dispatcher.store.settings import set_setting
 from dispatcher.store.transaction import Tx
 
-FOLDERS: Final = "backup-folders"
+OWN: Final = ""
+"""The folder of the settings, wherever that is."""
+
+_PREFIX: Final = "backup-folder."
 
 
-def folders(tx: Tx) -> list[str]:
-    """Paths of all of them, sorted."""
-    found = setting(tx, FOLDERS)
-    return [] if found is None else list(json.loads(found))
+class Noted(NamedTuple):
+    """A folder, and the name of the last backup made there; "" while none was."""
+
+    folder: str
+    last: str
 
 
-def note_folder(tx: Tx, path: str) -> None:
-    """Keep that backups are written to a folder."""
-    known = folders(tx)
-    if path not in known:
-        set_setting(tx, FOLDERS, json.dumps(sorted([*known, path])).encode())
+def folders(tx: Tx) -> list[Noted]:
+    """All of them, sorted."""
+    found = tx.rows("SELECT value FROM setting WHERE name LIKE ?", [f"{_PREFIX}%"])
+    return sorted(Noted(*json.loads(bytes(row[0]))) for row in found)
+
+
+def note_folder(tx: Tx, folder: str, last: str = "") -> None:
+    """Keep that a backup was written to a folder; without ``last``, that one will be."""
+    if last:
+        set_setting(tx, _name(folder), _value(folder, last))
+        return
+    tx.execute(
+        "INSERT INTO setting (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+        [_name(folder), _value(folder, "")],
+    )
+
+
+def take_back(tx: Tx, folder: str) -> None:
+    """Forget a folder that no backup was written to after all."""
+    tx.execute(
+        "DELETE FROM setting WHERE name = ? AND value = ?",
+        [_name(folder), _value(folder, "")],
+    )
+
+
+def forget_folder(tx: Tx, folder: str) -> None:
+    """Forget a folder: nothing is left of its backups."""
+    tx.execute("DELETE FROM setting WHERE name = ?", [_name(folder)])
+
+
+def _name(folder: str) -> str:
+    return (
+        _PREFIX
+        + hashlib.sha256(folder.encode(errors="surrogateescape")).hexdigest()[:24]
+    )
+
+
+def _value(folder: str, last: str) -> bytes:
+    return json.dumps([folder, last]).encode()

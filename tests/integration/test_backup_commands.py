@@ -1,5 +1,6 @@
 """``dispatcher backup`` and ``restore`` as an operator meets them."""
 
+import errno
 import io
 import json
 import os
@@ -8,8 +9,9 @@ import shutil
 import pytest
 
 from dispatcher.custody.erased_again import erase_again
+from dispatcher.errors import StoreUnusable
 from dispatcher.ledger.book import Asks, Push, book
-from dispatcher.store import pause
+from dispatcher.store import copies, pause
 from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.start import main
 from dispatcher.surfaces.cli.subject import means
@@ -282,6 +284,61 @@ def test_damage_and_names_that_are_none_are_told(run, tmp_path):
     assert run("restore", name, "--to", "x.db")[0] == 1
     assert run("restore", name, "--to", "x.db", "--assume-shown-since", "noon")[0] == 2
     assert not (tmp_path / "x.db").exists()
+
+
+def folders():
+    with CliContext().open_store() as store, store.read() as tx:
+        return copies.folders(tx)
+
+
+def test_a_folder_is_noted_where_a_backup_was_written_and_only_there(
+    run, tmp_path, monkeypatch
+):
+    (tmp_path / "file").write_text("in the way")
+    assert run("backup", "create", "--to", "file/below")[0] != 0
+    assert folders() == []
+    made = json.loads(run("--json", "backup", "create", "--to", "usb")[1])["id"]
+
+    def full(*about):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("dispatcher.custody.backup.write_sealed", full)
+    for folder in ("usb", "other"):
+        assert run("backup", "create", "--to", folder)[0] != 0
+    assert folders() == [copies.Noted(str(tmp_path / "usb"), made)]
+
+
+def test_a_store_that_can_not_note_a_backup_is_backed_up_all_the_same(
+    run, tmp_path, monkeypatch
+):
+    def full(*about):
+        raise StoreUnusable(
+            "the disk of the store is full", why="It is.", fix="Free it."
+        )
+
+    monkeypatch.setattr("dispatcher.store.copies.note_folder", full)
+    code, out, err = run("--json", "backup", "create", "--to", "usb")
+    assert code == 0, err
+    assert err.count("WARN the disk of the store is full") == 2
+    assert (tmp_path / "usb" / f"{json.loads(out)['id']}.backup").exists()
+
+
+def test_each_folder_is_noted_by_itself(store):
+    """Two that note theirs at the same time lose neither."""
+    with store.write() as tx:
+        copies.note_folder(tx, "/a")
+        copies.note_folder(tx, "/b", "bk_1")
+        copies.note_folder(tx, "/b")
+        copies.note_folder(tx, copies.OWN, "bk_2")
+    with store.write() as tx:
+        for folder in ("/a", "/b"):
+            copies.take_back(tx, folder)
+    with store.write() as tx:
+        copies.forget_folder(tx, copies.OWN)
+    with store.read() as tx:
+        assert copies.folders(tx) == [copies.Noted("/b", "bk_1")]
+        names = tx.rows("SELECT name FROM setting WHERE name LIKE 'backup-%'")
+    assert [len(row[0]) <= 40 for row in names] == [True]
 
 
 def test_pruning_asks_first(run):

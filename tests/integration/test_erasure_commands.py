@@ -1,10 +1,13 @@
 """The commands around keys and erasure: what is asked, printed, and the exit statuses."""
 
+import errno
 import io
 import json
+import os
 import shutil
 import stat
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -253,6 +256,69 @@ def test_whatever_holds_a_copy_still_is_named_and_is_in_the_receipt(filled, tmp_
         one.unlink()
     assert filled("subject", "erase", name, f"--confirm={name}")[0] == 0
     assert filled("subject", "verify", path)[0] == 0
+
+
+def test_a_folder_that_holds_no_backup_any_more_is_named_until_it_is_given_up(
+    filled, tmp_path
+):
+    """An empty folder may be the mount point of a disk that is elsewhere."""
+    own, usb = filled.home / "backups", tmp_path / "usb"
+    made = {}
+    for folder, words in ((own, ()), (usb, ("--to", usb))):
+        told = filled("--json", "backup", "create", "--no-verify", *words)[1]
+        made[folder] = json.loads(told)["id"]
+        for path in folder.iterdir():
+            path.unlink()
+    _, out, _ = filled("--json", "subject", "find", stdin="canary-p-1\n")
+    name = json.loads(out)["found"][0]["id"]
+    erase = ("subject", "erase", name, f"--confirm={name}")
+    _, out, _ = filled(*erase)
+    for folder, last in made.items():
+        assert f"{folder}: no backup is in it, and {last} was made there" in out
+    [path] = (filled.home / "receipts").iterdir()
+    receipt = json.loads(path.read_text())
+    assert (receipt["backups"], receipt["backup_folders_away"]) == ([], 2)
+    for words in ((), ("--to", usb)):
+        assert filled("backup", "prune", "--keep", 1, "--forget", *words)[0] == 2
+        assert (
+            filled("--yes", "backup", "prune", "--keep", 1, "--forget", *words)[0] == 0
+        )
+    assert "NOT LOOKED INTO" not in filled(*erase)[1]
+
+
+@pytest.mark.parametrize("kind", ["subject", "purge"])
+def test_a_folder_that_can_not_be_read_ends_no_erasure_and_is_named(
+    filled, tmp_path, monkeypatch, kind
+):
+    """``sudo dispatcher backup create --to /root/b``, and the erasure is the daemon's."""
+    closed = tmp_path / "closed"
+    assert filled("backup", "create", "--no-verify", "--to", closed)[0] == 0
+    _, out, _ = filled("--json", "subject", "find", stdin="canary-p-1\n")
+    name = json.loads(out)["found"][0]["id"]
+    words = {
+        "subject": ("subject", "erase", name, f"--confirm={name}"),
+        "purge": ("purge", "--older-than", "0h", "--confirm=purge-0h"),
+    }
+
+    def refusing(call):
+        def refused(path=".", *rest, **more):
+            if isinstance(path, (str, os.PathLike)) and Path(path) == closed:
+                raise PermissionError(
+                    errno.EACCES, os.strerror(errno.EACCES), str(path)
+                )
+            return call(path, *rest, **more)
+
+        return refused
+
+    with monkeypatch.context() as patch:
+        for call in ("stat", "scandir"):
+            patch.setattr(os, call, refusing(getattr(os, call)))
+        status, out, err = filled(*words[kind])
+    assert status == 0, err
+    assert f"NOT LOOKED INTO {closed}: Permission denied, and bk_" in out
+    if kind == "subject":
+        [path] = (filled.home / "receipts").iterdir()
+        assert json.loads(path.read_text())["backup_folders_away"] == 1
 
 
 def test_a_purge_is_noted_so_that_a_restored_backup_is_purged_again(filled):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,16 +69,21 @@ def create(
 
     context: CliContext = ctx.obj
     secret = secret_of(context, passphrase_file, key_file, fresh=True)
+    folder = folder_of(context, to)
+    noted = _noted(context, folder)
     with context.open_store() as store:
-        if to is not None:  # an erasure will look for backups there too
-            with store.write() as tx:
-                copies.note_folder(tx, str(to.resolve()))
-        made, proven = written(store, folder_of(context, to), secret, check=check)
+        with _warned(context), store.write() as tx:
+            copies.note_folder(tx, noted)  # first: an erasure looks for backups there
         try:
+            made, proven = written(store, folder, secret, check=check)
+        except DispatcherError:
+            with suppress(DispatcherError, OSError):
+                _take_back(store, folder, noted)
+            raise
+        with _warned(context):
             store.settle(afresh=True)  # the ledger has all that the backup has
-        except DispatcherError as error:
-            context.say(f"WARN {error.what}. {error.why}")
-    with context.open_store() as store, store.write() as tx:
+    with _warned(context), context.open_store() as store, store.write() as tx:
+        copies.note_folder(tx, noted, made.id)
         moments.note_moment(tx, moments.BACKUP_MADE, wall_clock())
     told = "not verified" if proven is None else "verified by restoring it aside: ok"
     context.show(
@@ -83,6 +91,33 @@ def create(
         f"{made.id}  {made.size:,} bytes  {made.lines:,} ledger lines  {told}",
     )
     context.say(str(made.path))
+
+
+@contextmanager
+def _warned(context: CliContext) -> Iterator[None]:
+    """Tell an error, and go on: a backup is worth more than a note of it."""
+    try:
+        yield
+    except DispatcherError as error:
+        context.say(f"WARN {error.what}. {error.why}")
+
+
+def _noted(context: CliContext, folder: Path) -> str:
+    """What a store calls a folder."""
+    from dispatcher.store import copies
+
+    place = os.path.realpath(folder)
+    return copies.OWN if place == os.path.realpath(folder_of(context, None)) else place
+
+
+def _take_back(store: Store, folder: Path, noted: str) -> None:
+    """Let a store forget a folder if no backup was written to it."""
+    from dispatcher.custody import backup
+    from dispatcher.store import copies
+
+    if backup.found_in(folder) == ([], []):
+        with store.write() as tx:
+            copies.take_back(tx, noted)
 
 
 def written(
@@ -172,6 +207,12 @@ def prune(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Say what would go.")
     ] = False,
+    forget: Annotated[
+        bool,
+        typer.Option(
+            "--forget", help="If none is there any more, look there for none again."
+        ),
+    ] = False,
 ) -> None:
     """Delete all but the newest backups."""
     from dispatcher.custody import backup
@@ -182,6 +223,8 @@ def prune(
     if going and not dry_run:
         context.confirm(f"delete {len(going)} backups of {folder}?")
         going = backup.prune(folder, keep=keep)
+    if forget and not dry_run and backup.found_in(folder) == ([], []):
+        _forget(context, folder)
     context.show(
         {
             "schema": "dispatcher.pruned/1",
@@ -190,6 +233,16 @@ def prune(
         },
         "\n".join(f"{'would delete' if dry_run else 'deleted'} {b.id}" for b in going),
     )
+
+
+def _forget(context: CliContext, folder: Path) -> None:
+    """Let the store forget a folder, once the operator says that it holds none."""
+    from dispatcher.store import copies
+
+    context.confirm(f"no backup is found in {folder}: look there for none again?")
+    with context.open_store() as store, store.write() as tx:
+        for name in (_noted(context, folder), os.path.realpath(folder)):
+            copies.forget_folder(tx, name)  # a restore notes the path of any folder
 
 
 def folder_of(context: CliContext, given: Path | None) -> Path:

@@ -224,7 +224,7 @@ def tell(
             "put_aside": done.aside,
             "backups": [str(one.path) for one in backups.backups],
             "backups_broken": [str(path) for path in backups.broken],
-            "backup_folders_away": [str(path) for path in backups.away],
+            "backup_folders_away": [str(one.folder) for one in backups.away],
             "scrubbed": done.scrubbed,
         },
         "\n".join(words),
@@ -238,10 +238,11 @@ def _still_kept(backups: Kept) -> list[str]:
     counts = Counter(one.path.parent for one in backups.backups)
     words += [f"  {count:,} in {folder}" for folder, count in counts.items()]
     words += [f"  {path}: broken, but may hold them" for path in backups.broken]
-    words += [
-        f"  NOT LOOKED INTO {folder}: backups were made there, and it is not here now"
-        for folder in backups.away
-    ]
+    for one in backups.away:
+        made = f"{one.last} was" if one.last else "backups were"
+        words.append(
+            f"  NOT LOOKED INTO {one.folder}: {one.why}, and {made} made there"
+        )
     return words
 
 
