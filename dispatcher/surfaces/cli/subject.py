@@ -239,10 +239,8 @@ def _still_kept(backups: Kept) -> list[str]:
     words += [f"  {count:,} in {folder}" for folder, count in counts.items()]
     words += [f"  {path}: broken, but may hold them" for path in backups.broken]
     for one in backups.away:
-        made = f"{one.last} was" if one.last else "backups were"
-        words.append(
-            f"  NOT LOOKED INTO {one.folder}: {one.why}, and {made} made there"
-        )
+        made = f"{one.last} was made there" if one.last else "backups may be there"
+        words.append(f"  NOT LOOKED INTO {one.folder}: {one.why}, and {made}")
     return words
 
 
