@@ -80,7 +80,8 @@ class _Search:
 
     def step(self, limits: Limits, done: Callable[[], bool]) -> None:
         """Free some entries and place them anew."""
-        count = max(2, round(self.share * self.problem.n_entries))
+        n = self.problem.n_entries
+        count = min(max(2, round(self.share * n)), n)
         fixed = np.flatnonzero(~self._freed(count)[self.model.entry])
         lower = np.zeros(len(self.model.cost))
         upper = self.model.upper.copy()

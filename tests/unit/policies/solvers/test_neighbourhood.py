@@ -1,5 +1,7 @@
 """Freed neighbourhoods never make a plan worse, and end."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from policies.problem import Plan
@@ -50,3 +52,13 @@ def test_making_the_model_takes_of_the_time_too(monkeypatch):
     rng = np.random.default_rng(0)
     found = improve(ring(6, 3).problem(), start, rng, limits, lambda: False)
     assert found.plan.adversary.tolist() == start.adversary.tolist()
+
+
+def test_one_entry_has_a_neighbourhood_of_one():
+    """Two were freed at least: with one entry there that was waited for without end."""
+    problem = Tiny(1, 2, [step(0)], weights=[[1, 3]], hi=[1]).problem()
+    free = replace(problem, sets=replace(problem.sets, cap=np.array([1])))
+    start = Plan.of([(0, 0)])
+    rng = np.random.default_rng(0)
+    found = improve(free, start, rng, Limits(work=5), lambda: False)
+    assert found.value == 3
