@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dispatcher.surfaces.demo.ports import free_ports
+
 
 @dataclass(frozen=True)
 class Sshd:
@@ -34,12 +36,6 @@ def make_key(path: Path) -> None:
     subprocess.run(words, check=True)
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 @contextmanager
 def sftp_server(place: Path) -> Iterator[Sshd]:
     program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin:/bin")
@@ -47,7 +43,7 @@ def sftp_server(place: Path) -> Iterator[Sshd]:
     for name in ("host", "client", "stranger"):
         make_key(place / name)
     (place / "known").write_bytes((place / "client.pub").read_bytes())
-    port = free_port()
+    (port,) = free_ports(1)
     (place / "sshd_config").write_text(
         f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {place}/host\nPidFile none\n"
         f"AuthorizedKeysFile {place}/known\nStrictModes no\nUsePAM no\n"

@@ -17,7 +17,7 @@ from dispatcher.ledger.versions import apply_policy
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli.context import wall_clock
 from dispatcher.surfaces.cli.init import template_text
-from dispatcher.surfaces.demo.show import free_ports
+from dispatcher.surfaces.demo.ports import free_ports
 
 PATIENCE = 60.0  # seconds: far above what is seen, for a machine that is busy
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.surfaces.demo.show import free_ports
+from dispatcher.surfaces.demo.ports import free_ports
 from tests.e2e.programs import PATIENCE, environment
 
 PAGE = Path(__file__).parents[2] / "docs" / "quickstart.md"

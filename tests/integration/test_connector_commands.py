@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from dispatcher.surfaces.cli.start import main
+from dispatcher.surfaces.demo.ports import free_ports
 from tests.contract.buckets import SECRET, bucket_server
-from tests.contract.sshd import free_port
 
 SETTINGS = """
 [connectors.folder]
@@ -109,7 +109,7 @@ def test_a_feed_that_can_not_be_asked_is_only_opened(run):
 
 
 def test_an_outside_that_is_not_there_is_for_later(run):
-    done = run("test", "acme", url=f"http://127.0.0.1:{free_port()}")
+    done = run("test", "acme", url=f"http://127.0.0.1:{free_ports(1)[0]}")
     assert done.code == 75
     assert done.out.splitlines()[-1].startswith("LATER")
 

@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from tests.contract.sshd import free_port
+from dispatcher.surfaces.demo.ports import free_ports
 
 KEY = "6b" * 32
 TURKLE = ["add", "turkle", "--set", "url=https://turkle.example.org"]
@@ -98,7 +98,7 @@ def test_enabling_needs_a_test_that_passes_and_disabling_is_at_once(house, run):
 
 
 def test_what_can_not_be_reached_is_enabled_only_untested(house, run):
-    url = f"url=http://127.0.0.1:{free_port()}"
+    url = f"url=http://127.0.0.1:{free_ports(1)[0]}"
     here = ["--set", "allow_private=127.0.0.1", "--secret-from", "given"]
     assert house("add", "turkle", "--set", url, *here).code == 0
     done = house("enable", "turkle")

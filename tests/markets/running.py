@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from dispatcher.surfaces.demo.forms import Written, write_records
+from dispatcher.surfaces.demo.ports import free_ports
 from dispatcher.surfaces.demo.report import report
-from dispatcher.surfaces.demo.show import Stage, free_ports
+from dispatcher.surfaces.demo.show import Stage
 from tests.e2e.torture import raw
 from tests.e2e.torture.checks import read_ledger
 from tests.markets.page_people import BusyWorker

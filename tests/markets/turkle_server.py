@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dispatcher.surfaces.demo.ports import free_ports
 from tests.markets.installed import installed
 
 PASSWORD = "only for this test"
@@ -176,9 +177,7 @@ def turkle_server(
     python = installed("turkle", "3.1.0", "setuptools<81")
     (place / "site_settings.py").write_text(SITE)
     (place / "site_urls.py").write_text(URLS)
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    (port,) = free_ports(1)
     surroundings = {
         **os.environ, "PYTHONPATH": str(place), "TURKLE_DB": str(place / "turkle.db"),
         "DJANGO_SETTINGS_MODULE": "site_settings", "TURKLE_PASSWORD": PASSWORD,

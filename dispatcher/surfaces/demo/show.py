@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -28,6 +27,7 @@ from dispatcher.surfaces.demo.people import (
     PageWorker,
     Reader,
 )
+from dispatcher.surfaces.demo.ports import free_ports
 from dispatcher.surfaces.demo.report import Report, report
 
 if TYPE_CHECKING:
@@ -378,15 +378,3 @@ def end(daemon: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

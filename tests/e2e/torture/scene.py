@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from dispatcher.surfaces.demo.forms import Written, invent, write_forms
-from dispatcher.surfaces.demo.show import SETTINGS, free_ports
+from dispatcher.surfaces.demo.ports import free_ports
+from dispatcher.surfaces.demo.show import SETTINGS
 from tests.conftest import Cluster
 from tests.e2e.torture.cradle import Born, kill_group
 from tests.e2e.torture.flags import PEOPLE, PROGRAM, Flags

@@ -12,7 +12,8 @@ import pytest
 
 from connectors.base import Item, Misconfigured, Offer, Settings, TryLater
 from connectors.sftp import CONNECTOR
-from tests.contract.sshd import free_port, sftp_server
+from dispatcher.surfaces.demo.ports import free_ports
+from tests.contract.sshd import sftp_server
 
 OFFER = Offer(
     "17",
@@ -106,7 +107,7 @@ def test_a_directory_that_is_not_there_is_for_the_operator_to_mend(server, drop)
 
 def test_a_server_that_is_not_there_is_for_later(server, drop):
     with pytest.raises(TryLater):
-        feed(server, drop, port=str(free_port())).send(OFFER)
+        feed(server, drop, port=str(free_ports(1)[0])).send(OFFER)
 
 
 def test_a_server_in_a_private_network_is_not_reached_unless_it_is_listed(server, drop):
