@@ -5,7 +5,27 @@ from types import SimpleNamespace
 
 import pytest
 
+from dispatcher.store import open_store
 from dispatcher.surfaces.cli.start import main
+from tests.integration.ledger_cases import Case
+
+
+@pytest.fixture
+def new_case(tmp_path_factory, sqlite_template):
+    """Makes cases on stores of their own: hypothesis runs many examples in one test."""
+    place = tmp_path_factory.mktemp("laws")
+    opened = []
+
+    def make():
+        path = place / f"{len(opened)}.db"
+        path.write_bytes(sqlite_template.read_bytes())
+        path.chmod(0o600)
+        opened.append(open_store(path))
+        return Case(opened[-1])
+
+    yield make
+    for store in opened:
+        store.close()
 
 
 @pytest.fixture

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NoReturn
 
-from connectors.base import Progress
+import pytest
+
+from connectors.base import Offer, Progress
 from connectors.inhouse import Inhouse
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.booking import Booking
@@ -16,6 +19,7 @@ from dispatcher.stages.serving import Given, Present, expire
 from dispatcher.store import lease
 from dispatcher.store import money as rows
 from dispatcher.store.money import UNIT, BudgetRow, PaymentRow
+from tests.conftest import FakeClock
 from tests.contract.paying_market import Outside, PayingMarket
 from tests.integration.serving_house import House
 
@@ -161,6 +165,33 @@ def planned(house: PayingHouse, connector: str = "paying", fields: int = 4):
     ann = house.account("ann", connector)
     house.plan((ann, many(house, fields)))
     return ann
+
+
+def try_until_given_up(house: PayingHouse, clock: FakeClock) -> None:
+    """Offer, and let the tries of a message that fails pass."""
+    house.offer()
+    for _ in range(20):
+        clock.advance(seconds=4000)
+        house.lead()
+        house.sending.tick(house.epoch)
+
+
+def offer_unheard(
+    house: PayingHouse, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Offer; it arrives, but no answer of the market's does, and it is given up."""
+
+    def publish(self: PayingMarket, offer: Offer) -> NoReturn:
+        self.offers[offer.key] = offer
+        raise OSError("gone")
+
+    def find(self: PayingMarket, key: str) -> NoReturn:
+        raise OSError("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PayingMarket, "publish", publish)
+        patch.setattr(PayingMarket, "find", find)
+        try_until_given_up(house, clock)
 
 
 def submitted(house: PayingHouse, **set_: int) -> PayingMarket:

@@ -6,17 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.base import (
-    Progress,
-    Rejected,
-    Submission,
-)
+from connectors.base import Progress, Rejected, Submission
 from dispatcher.stages.paying.pieces import NOTHING_VALID
 from tests.contract.paying_market import PayingMarket
 from tests.integration.paying_house import (
     PayingHouse,
+    offer_unheard,
     planned,
     reconcile,
+    try_until_given_up,
 )
 
 
@@ -50,11 +48,7 @@ def test_a_message_given_up_after_several_tries_keeps_its_money(
         raise OSError("gone")
 
     monkeypatch.setattr(PayingMarket, "publish", fail)
-    house.offer()
-    for _ in range(20):
-        clock.advance(seconds=4000)
-        house.lead()
-        house.sending.tick(house.epoch)
+    try_until_given_up(house, clock)
     assert house.ask("SELECT state FROM outbox") == "dead"
     house.settle()
     assert house.payments() == {"reward-1": "held"}
@@ -65,22 +59,7 @@ def given_up(house, clock, monkeypatch):
     """Ann's offer arrived, no answer came, and it was given up; ann herself."""
     house.budget(cap=144, bonus=12)
     ann = planned(house, fields=2)
-    with monkeypatch.context() as patch:
-
-        def publish_unheard(self, offer):
-            self.offers[offer.key] = offer
-            raise OSError("gone")
-
-        def fail(self, key):
-            raise OSError("gone")
-
-        patch.setattr(PayingMarket, "publish", publish_unheard)
-        patch.setattr(PayingMarket, "find", fail)
-        house.offer()
-        for _ in range(20):
-            clock.advance(seconds=4000)
-            house.lead()
-            house.sending.tick(house.epoch)
+    offer_unheard(house, clock, monkeypatch)
     house.settle()
     assert house.ask("SELECT state FROM outbox") == "dead"
     assert house.payments() == {"reward-1": "held"}

@@ -19,7 +19,7 @@ from dispatcher.errors import PastLimit, Refused
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.summaries import differences
-from dispatcher.store import holdings, open_store
+from dispatcher.store import holdings
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECOND = 1_000_000
@@ -142,26 +142,15 @@ modest = settings(
 
 
 @pytest.fixture
-def fresh(tmp_path_factory, sqlite_template):
-    """Makes stores: hypothesis runs many examples in one test."""
-    place = tmp_path_factory.mktemp("laws")
-    opened = []
-
+def fresh(new_case):
     def make(source):
-        path = place / f"{len(opened)}.db"
-        path.write_bytes(sqlite_template.read_bytes())
-        path.chmod(0o600)
-        store = open_store(path)
-        opened.append(store)
-        case = Case(store)
+        case = new_case()
         case.apply(source)
         case.add(*ACCOUNTS)
         case.load(*RECORDS)
         return case
 
-    yield make
-    for store in opened:
-        store.close()
+    return make
 
 
 @modest

@@ -11,8 +11,12 @@ from dispatcher import money
 from dispatcher.stages.paying import pieces
 from dispatcher.stages.paying.pieces import NOTHING_VALID
 from dispatcher.store import queue, sending
-from tests.contract.paying_market import PayingMarket
-from tests.integration.paying_house import PayingHouse, planned, reconcile
+from tests.integration.paying_house import (
+    PayingHouse,
+    offer_unheard,
+    planned,
+    reconcile,
+)
 
 
 @pytest.fixture
@@ -25,22 +29,7 @@ def ann(house, clock, monkeypatch):
     """Her first offer was given up and lies at the market; a second one waits for room."""
     house.budget(cap=144, bonus=12)
     ann = planned(house)
-    with monkeypatch.context() as patch:
-
-        def publish_unheard(self, offer):
-            self.offers[offer.key] = offer
-            raise OSError("gone")
-
-        def fail(self, key):
-            raise OSError("gone")
-
-        patch.setattr(PayingMarket, "publish", publish_unheard)
-        patch.setattr(PayingMarket, "find", fail)
-        house.offer()
-        for _ in range(20):
-            clock.advance(seconds=4000)
-            house.lead()
-            house.sending.tick(house.epoch)
+    offer_unheard(house, clock, monkeypatch)
     house.settle()
     later(house, clock, 3601)
     assert house.offer() == 0

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from dispatcher.ledger.summaries import differences
-from dispatcher.store import open_store
-from tests.integration.ledger_cases import Case, policy
+from tests.integration.ledger_cases import policy
 from tests.integration.test_relations import COMMON, COSINE, exported
 
 PEOPLE = ("ann", "bob", "cat", "dan")
@@ -88,25 +87,15 @@ def worlds(draw):
 
 
 @pytest.fixture
-def made(tmp_path_factory, sqlite_template):
-    """Makes stores: hypothesis runs many examples in one test."""
-    place = tmp_path_factory.mktemp("laws")
-    opened = []
-
+def made(new_case):
     def make(rules, records, links):
-        path = place / f"{len(opened)}.db"
-        path.write_bytes(sqlite_template.read_bytes())
-        path.chmod(0o600)
-        case = Case(open_store(path))
-        opened.append(case.store)
+        case = new_case()
         case.apply(policy(rules, budget="t = 9"), friend=links)
         case.add(*ACCOUNTS)
         case.load(*records)
         return case
 
-    yield make
-    for store in opened:
-        store.close()
+    return make
 
 
 @modest

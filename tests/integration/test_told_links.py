@@ -19,7 +19,6 @@ from dispatcher.ledger.summaries import differences
 from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.stages.intake.linking import read_links
 from dispatcher.stages.planning import Planning
-from dispatcher.store import open_store
 from policies.document import parse
 from policies.functions import FieldFunction
 from policies.levels import closed, subsets
@@ -321,26 +320,16 @@ def worlds(draw):
 
 
 @pytest.fixture
-def made(tmp_path_factory, sqlite_template):
-    """Makes stores: hypothesis runs many examples in one test."""
-    place = tmp_path_factory.mktemp("laws")
-    opened = []
-
+def made(new_case):
     def make(rules, levels, records, links):
-        path = place / f"{len(opened)}.db"
-        path.write_bytes(sqlite_template.read_bytes())
-        path.chmod(0o600)
-        case = Case(open_store(path))
-        opened.append(case.store)
+        case = new_case()
         told = {"siblings": Told("test", "0" * 64, levels)}
         case.apply(policy(rules, budget="t = 9"), functions=told, kin=links)
         case.add(*ACCOUNTS)
         case.load(*records)
         return case
 
-    yield make
-    for store in opened:
-        store.close()
+    return make
 
 
 @settings(

@@ -19,7 +19,7 @@ from policies.document.policy import (
     Relation,
     Scope,
 )
-from policies.expand import EntryTable, PeoplePairs, expand
+from policies.expand import expand
 from policies.functions import InvalidFunction
 from policies.judge import judge
 from policies.levels import closed, levels_of_beliefs, subsets
@@ -27,6 +27,7 @@ from policies.pairings import ToldLink, both_ends, either_way, ends_held, mirror
 from policies.problem import Plan, Problem
 from policies.relations import value
 from policies.utility import Weights
+from tests.unit.policies.people import LINKS, entries, pairs, table, told
 
 FIELDS = ("a", "b")
 ENDS = both_ends(FIELDS)
@@ -63,13 +64,13 @@ def siblings():
     )
 
 
-def told(kind=Kind.POSTERIOR, tau="1/2"):
+def siblings_rule(kind=Kind.POSTERIOR, tau="1/2"):
     levels = levels_of_beliefs(Kind.POSTERIOR, siblings(), ENDS)
     return ToldLink(rule_of(kind, tau), either_way(levels))
 
 
 def test_both_surnames_tell_and_one_does_not():
-    rule = told(tau="9/10")
+    rule = siblings_rule(tau="9/10")
     one, other = {(1, "a"): 1}, {(2, "a"): 1}
     assert value(rule.reached(one, {})) == Fraction(1, 3)
     assert value(rule.reached(one, other)) == 1
@@ -90,13 +91,17 @@ def test_a_link_has_no_direction():
 
 def test_a_table_tells_of_one_record_of_each_end_and_a_function_of_any():
     two = {(1, "a"): 1, (7, "b"): 1}
-    assert value(told().reached(two, {})) == value(told().reached({}, two)) == 1
-    together = value(told().reached({(1, "a"): 1, (1, "b"): 1}, {}))
-    assert value(told(Kind.PLUGIN).reached(two, {})) == together < 1
+    assert (
+        value(siblings_rule().reached(two, {}))
+        == value(siblings_rule().reached({}, two))
+        == 1
+    )
+    together = value(siblings_rule().reached({(1, "a"): 1, (1, "b"): 1}, {}))
+    assert value(siblings_rule(Kind.PLUGIN).reached(two, {})) == together < 1
 
 
 def test_without_a_limit_nothing_is_kept_apart():
-    rule = told(tau=None)
+    rule = siblings_rule(tau=None)
     assert rule.alternatives == ()
     assert not rule.past(rule.reached({(1, "a"): 1, (2, "a"): 1}, {}))
 
@@ -118,50 +123,12 @@ def test_a_rule_whose_table_was_not_given_is_named():
 
 # -- The gate and the plan say the same -----------------------------------------
 
-shares = st.integers(0, 3).map(lambda n: Fraction(n, 3))
-
-
-@st.composite
-def told_levels(draw):
-    sets = subsets(ENDS)
-    size = len(sets) - 1
-    values = draw(st.lists(shares, min_size=size, max_size=size))
-    return either_way(closed(dict(zip(sets, [Fraction(0), *values], strict=True))))
-
-
-@st.composite
-def entries(draw):
-    """Records of up to three people, some fields each."""
-    rows = []
-    for record in range(draw(st.integers(1, 5))):
-        person = draw(st.integers(0, 2))
-        names = draw(st.lists(st.sampled_from("abc"), min_size=1, unique=True))
-        rows += [(record, person, name) for name in names]
-    return rows
-
-
-def table(rows):
-    return EntryTable(
-        ("a", "b", "c"),
-        np.array([r[0] for r in rows], np.int64),
-        np.array([r[1] for r in rows], np.int64),
-        np.array(["abc".index(r[2]) for r in rows], np.int32),
-        np.zeros(len(rows), np.int64),
-    )
-
-
-def pairs(links):
-    columns = np.array(links, np.int64).reshape(-1, 2).T
-    return PeoplePairs(np.arange(len(links)) + 10, *columns)
-
 
 @settings(max_examples=150, deadline=None)
 @given(
-    levels=told_levels(),
+    levels=told(ENDS, 3).map(either_way),
     rows=entries(),
-    links=st.lists(
-        st.sampled_from([(0, 1), (1, 2), (0, 2), (0, -1), (-1, 2)]), unique=True
-    ),
+    links=st.lists(st.sampled_from(LINKS), unique=True),
     kind=st.sampled_from([Kind.POSTERIOR, Kind.PLUGIN]),
     tau=st.sampled_from(["1/3", "1/2", "1"]),
     data=st.data(),
@@ -172,7 +139,7 @@ def test_a_plan_breaks_a_set_exactly_when_a_link_reaches_tau(
     chosen = policy(rule_of(kind, tau))
     known = {"tie": levels}
     rule = compile_rules(chosen, known).links["tie"]
-    sets = expand(chosen, table(rows), {"kin": pairs(links)}, known).sets
+    sets = expand(chosen, table(rows), {"kin": pairs(links, 10)}, known).sets
     size = len(rows)
     held = data.draw(st.sets(st.integers(0, size - 1)))
     problem = Problem(

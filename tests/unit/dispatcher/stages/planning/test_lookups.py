@@ -18,34 +18,12 @@ from policies.document.policy import (
     Relation,
     Scope,
 )
-from policies.expand import EntryTable, PeoplePairs, expand
-from policies.levels import closed, subsets
+from policies.expand import expand
 from policies.pairings import both_ends, either_way, ends_held
 from policies.problem import Plan, Problem
 from policies.relations import value
 from policies.utility import Weights
-
-shares = st.integers(0, 5).map(lambda n: Fraction(n, 5))
-LINKS = [(0, 1), (1, 2), (0, 2), (0, -1), (-1, 2)]
-
-
-@st.composite
-def told(draw, names):
-    sets = subsets(names)
-    size = len(sets) - 1
-    values = draw(st.lists(shares, min_size=size, max_size=size))
-    return closed(dict(zip(sets, [Fraction(0), *values], strict=True)))
-
-
-@st.composite
-def entries(draw):
-    """Records of up to three people: (record, person, field)."""
-    rows = []
-    for record in range(draw(st.integers(1, 5))):
-        person = draw(st.integers(0, 2))
-        names = draw(st.lists(st.sampled_from("abc"), min_size=1, unique=True))
-        rows += [(record, person, name) for name in names]
-    return rows
+from tests.unit.policies.people import LINKS, entries, pairs, table, told
 
 
 def policy(kind):
@@ -74,8 +52,8 @@ def policy(kind):
     rows=entries(),
     kind=st.sampled_from([Kind.POSTERIOR, Kind.PLUGIN]),
     links=st.lists(st.sampled_from(LINKS), unique=True),
-    unit=told("ab"),
-    both=told(both_ends("ab")).map(either_way),
+    unit=told("ab", 5),
+    both=told(both_ends("ab"), 5).map(either_way),
     data=st.data(),
 )
 def test_the_worst_is_what_the_rules_say_one_by_one(
@@ -84,17 +62,8 @@ def test_the_worst_is_what_the_rules_say_one_by_one(
     size = len(rows)
     levels = {"mine": unit, "whole": unit, "tie": both}
     record, subject = (np.array([r[i] for r in rows], np.int64) for i in (0, 1))
-    field = np.array(["abc".index(r[2]) for r in rows], np.int64)
-    table = EntryTable(
-        ("a", "b", "c"),
-        record,
-        subject,
-        field.astype(np.int32),
-        np.zeros(size, np.int64),
-    )
-    ends = np.array(links, np.int64).reshape(-1, 2).T
-    pairs = PeoplePairs(np.arange(len(links)), *ends)
-    expansion = expand(policy(kind), table, {"kin": pairs}, levels)
+    known, kin = table(rows), pairs(links)
+    expansion = expand(policy(kind), known, {"kin": kin}, levels)
     trusted = np.zeros((3, 2), np.bool_)
     trusted[2, 1] = data.draw(st.booleans())
     held = data.draw(st.sets(st.tuples(st.integers(0, size - 1), st.integers(0, 1))))
@@ -109,9 +78,9 @@ def test_the_worst_is_what_the_rules_say_one_by_one(
     made = SimpleNamespace(
         problem=problem,
         expansion=expansion,
-        fields=table.fields,
-        kind=field,
-        backlog=SimpleNamespace(record=record, subject=subject, links={"kin": pairs}),
+        fields=known.fields,
+        kind=known.field.astype(np.int64),
+        backlog=SimpleNamespace(record=record, subject=subject, links={"kin": kin}),
     )
     plan = Plan.of(pair for pair in held if not pair[0] % 2)
     rules = {rule.name: rule for rule in expansion.rules}
