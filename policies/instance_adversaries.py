@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -18,34 +19,34 @@ DEAREST: Final = 2**31
 
 def prices(root: Mapping[str, Any], n: int) -> Ints | None:
     """Return what it costs to withhold each entry; null: it may not be."""
-    given = root.get("withhold")
-    if given is None:
-        return None
     mend = "Write a price of at least 1, or null for what may not be withheld."
-    rows = listed(given, "withhold", n)
-    return np.array(
-        [
-            0 if row is None else integer(row, f"withhold[{d}]", 1, DEAREST, mend)
-            for d, row in enumerate(rows)
-        ],
-        np.int64,
+    return _numbers(
+        root, "withhold", n, 0, partial(integer, low=1, high=DEAREST, mend=mend)
     )
 
 
 def capacity(root: Mapping[str, Any], k: int) -> Ints | None:
     """Return how many new entries each adversary may get; None: any number."""
-    given = root.get("capacities")
+    mend = "Write how many new entries it may get, or null for any number."
+    return _numbers(root, "capacities", k, NO_CAP, partial(integer, low=0, mend=mend))
+
+
+def _numbers(
+    root: Mapping[str, Any],
+    key: str,
+    length: int,
+    absent: int,
+    read: Callable[[object, str], int],
+) -> Ints | None:
+    """Return a list of numbers, ``absent`` where one is null; None without the list."""
+    given = root.get(key)
     if given is None:
         return None
-    mend = "Write how many new entries it may get, or null for any number."
-    rows = listed(given, "capacities", k)
-    return np.array(
-        [
-            NO_CAP if c is None else integer(c, f"capacities[{a}]", 0, mend=mend)
-            for a, c in enumerate(rows)
-        ],
-        np.int64,
-    )
+    rows = listed(given, key, length)
+    found = [
+        absent if x is None else read(x, f"{key}[{i}]") for i, x in enumerate(rows)
+    ]
+    return np.array(found, np.int64)
 
 
 def history(root: Mapping[str, Any], n: int, k: int) -> Pairs:

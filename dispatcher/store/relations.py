@@ -65,15 +65,7 @@ def count_up_to(tx: Tx, version: int) -> int:
 
 def friends(tx: Tx, relation: str, subject_id: int) -> list[int]:
     """Loaded subjects that a subject is linked with."""
-    found = tx.rows(
-        "SELECT o.id FROM subject s JOIN link l ON l.one = s.pseudonym"
-        " JOIN subject o ON o.pseudonym = l.other WHERE s.id = ? AND l.relation = ?"
-        " UNION ALL"
-        " SELECT o.id FROM subject s JOIN link l ON l.other = s.pseudonym"
-        " JOIN subject o ON o.pseudonym = l.one WHERE s.id = ? AND l.relation = ?",
-        (subject_id, relation, subject_id, relation),
-    )
-    return [row[0] for row in found]
+    return [one for one in mates(tx, relation, subject_id) if one is not None]
 
 
 def mates(tx: Tx, relation: str, subject_id: int) -> list[int | None]:

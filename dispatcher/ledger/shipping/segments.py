@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from dispatcher.errors import LedgerForeign, NotShipped
 from dispatcher.ledger.lines import NO_HASH, canonical
 from dispatcher.ledger.shipping.attachments import Attachments, broken
+from dispatcher.private_files import private, sync_folder
 
 SEGMENT_BYTES: Final = 16 * 2**20
 """A file that has grown to this size is followed by the next one."""
@@ -91,12 +92,11 @@ class Segments:
             os.close(lock)
 
     def _open_lock(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            return os.open(self._lock, flags, 0o600)
+            return private(self._lock, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:
             self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-            return os.open(self._lock, flags, 0o600)
+            return private(self._lock, os.O_RDWR | os.O_CREAT)
 
     def head(self, chain: str) -> tuple[int, str]:
         """Number and hash of a chain's last line here."""
@@ -144,7 +144,7 @@ class Segments:
         self.close()
         if number:
             path = _path(self.folder, number)
-            self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            self._file = private(path, os.O_RDWR)
             self._number = number
             self._read_on()
 
@@ -180,9 +180,8 @@ class Segments:
         heads = {c: {"seq": s, "hash": h} for c, (s, h) in self.heads.items()}
         head = {"format": 1, "heads": heads, "segment": number, "store": self._store}
         text = (canonical(head) + "\n").encode()
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         path = _path(self.folder, number)
-        file = os.open(path, flags, 0o600)
+        file = private(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         try:
             _write(file, text, 0)
             os.fsync(file)
@@ -375,15 +374,6 @@ def _write(file: int, text: bytes, offset: int) -> None:
     while view:
         done = os.pwrite(file, view, offset)
         view, offset = view[done:], offset + done
-
-
-def sync_folder(folder: Path) -> None:
-    """Let names in a folder outlast a power failure."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _path(folder: Path, number: int) -> Path:

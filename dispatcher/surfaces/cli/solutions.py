@@ -66,7 +66,6 @@ def report(found: Instance, solution: Solution, algorithm: str) -> dict[str, Any
         "complete_sets": judged.disclosed if judged else None,
         "bound": bound,
         "gap": bound - value if value is not None and bound is not None else None,
-        "seconds": 0.0,
         "stopped": solution.stopped or _ended(solution),
         "assignment": rows_of(solution.plan, problem.n_entries) if solved else None,
         "core": None
@@ -107,26 +106,18 @@ def report_front(
     algorithm: str,
 ) -> dict[str, Any]:
     """Return the document of a front: one answer a level, the loosest first."""
-    front = []
-    for level, solution in points:
-        told = report(found, solution, algorithm)
-        judged = solution.judged
-        keys = ("verdict", "utility", "disclosure", "complete_sets", "bound")
-        one: dict[str, Any] = {"level": None if level is None else float(level)}
-        one |= {key: told[key] for key in (*keys, "stopped", "assignment")}
-        if judged is not None and told["utility"] is not None:
-            one["bound"] = max(float(solution.bound), float(judged.u))
-        front.append(one)
-    first = report(found, points[0][1], algorithm)
+    told = [report(found, solution, algorithm) for _, solution in points]
+    keys = ("verdict", "utility", "disclosure", "complete_sets", "bound", "stopped")
+    front = [
+        {"level": None if level is None else float(level)}
+        | {key: one[key] for key in (*keys, "assignment")}
+        for (level, _), one in zip(points, told, strict=True)
+    ]
+    shared = ("verdict", "algorithm", "assignment", "core", "tried")
     return {
         "schema": "dispatcher.front/1",
-        "verdict": first["verdict"],
-        "algorithm": algorithm,
-        "seconds": 0.0,
+        **{key: told[0][key] for key in shared},
         "front": front,
-        "assignment": first["assignment"],
-        "core": first["core"],
-        "tried": first["tried"],
     }
 
 
