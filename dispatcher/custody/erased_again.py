@@ -21,8 +21,7 @@ def erase_again(means: Means) -> list[str]:
     list of str
         Pseudonyms.
     """
-    erasures.share(means.lists)
-    listed = erasures.read(*means.lists)
+    listed = erasures.share(means.lists)
     back = _back(means, listed)
     for name in back:
         erase(means, name)

@@ -11,7 +11,7 @@ It holds no value and no key of a person; it must outlive the store, not the per
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -76,20 +76,21 @@ def note_purge(path: Path, before: int, at: int) -> None:
         _append(path, {"at": at, "before": before})
 
 
-def share(paths: Sequence[Path]) -> None:
-    """Let each list have the lines of all.
+def share(paths: Sequence[Path]) -> Listed:
+    """Let each list have the lines of all; return what they say.
 
     Raises
     ------
     Invalid
         A line is none of ours, or a file can not be written.
     """
-    read(*paths)
-    lines = {path: _lines(path) or [] for path in paths}
-    every = dict.fromkeys(line for own in lines.values() for line in own)
-    for path, own in lines.items():
-        if missing := every.keys() - own:
+    found = {path: _lines(path) for path in paths}
+    listed = _parsed(found)
+    every = dict.fromkeys(line for own in found.values() for line in own or ())
+    for path, own in found.items():
+        if missing := every.keys() - (own or ()):
             _write(path, b"".join(b"%b\n" % line for line in every if line in missing))
+    return listed
 
 
 def _append(path: Path, line: dict[str, Any]) -> None:
@@ -120,10 +121,13 @@ def read(*paths: Path) -> Listed:
     Invalid
         A line is none of ours, or a list can not be read.
     """
+    return _parsed({path: _lines(path) for path in paths})
+
+
+def _parsed(found: Mapping[Path, list[bytes] | None]) -> Listed:
     names: dict[str, None] = {}
     spelled: set[str] = set()
     before = 0
-    found = {path: _lines(path) for path in paths}
     for path, lines in found.items():
         for number, text in enumerate(lines or (), start=1):
             try:

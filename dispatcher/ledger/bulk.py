@@ -363,7 +363,8 @@ class Batch:
         time = (entry.time or 0) if field.timed else 0
         who = int(self.adversaries[adversary])
         self.visits[who] += visit_of(self.tx, field, entry, who)
-        self.granted[who].append(entry)
+        if field.links:
+            self.granted[who].append(entry)
         for unit in units_of(entry):
             mine = held[adversary, unit]
             key = field.name, time if unit & 1 else 0

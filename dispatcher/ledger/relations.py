@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final
 
 from dispatcher.ledger.standing import FieldStanding, InForce
@@ -23,6 +24,7 @@ from policies.pairings import ToldLink, ends_held
 from policies.relations import End, LinkRule, value, vectors, with_visit
 
 Seen = list[tuple[int, str, str, int]]
+Held = list[tuple[int, int, str]]
 Visit = tuple[int, int, int, str, int]
 """Adversary, subject, field, place and visits: a row of the summary."""
 
@@ -95,13 +97,21 @@ def around(
     field = force.fields[entry.field_id]
     if not field.links or entry.subject_id is None:
         return []
-    place, visits = (None, 0) if held else rows.place_of(tx, entry.id)
+    unplaced = held or not field.placed
+    place, visits = (None, 0) if unplaced else rows.place_of(tx, entry.id)
+    asked = {} if held else {(entry.record_id, force.fields[entry.field_id].name): 1}
     person = entry.subject_id
     found = []
     of_relation: dict[str, tuple[list[int], Seen]] = {}
+    of_mates: dict[str, tuple[list[int | None], Held]] = {}
     for rule in field.links:
         if isinstance(rule, ToldLink):
-            found.append(_told(tx, force, rule, entry, adversary_id, held, granted))
+            if rule.relation not in of_mates:
+                mates = rows.mates(tx, rule.relation, person)
+                people = {person, *(mate for mate in mates if mate is not None)}
+                fields = _held_of(tx, adversary_id, people, granted.entries)
+                of_mates[rule.relation] = mates, list(_fields_named(force, fields))
+            found.append(_told(rule, person, asked, *of_mates[rule.relation]))
             continue
         if rule.relation not in of_relation:
             others = rows.friends(tx, rule.relation, person)
@@ -117,34 +127,27 @@ def around(
     return found
 
 
+def _held_of(
+    tx: Tx, adversary_id: int, people: set[int], granted: Sequence[EntryRow]
+) -> Iterator[tuple[Any, ...]]:
+    """Go through what an adversary holds of people: (person, record, field)."""
+    yield from rows.held_of(tx, adversary_id, sorted(people))
+    for entry in granted:
+        if entry.subject_id in people:
+            yield entry.subject_id, entry.record_id, entry.field_id
+
+
 def _told(
-    tx: Tx,
-    force: InForce,
-    rule: ToldLink,
-    entry: EntryRow,
-    adversary_id: int,
-    held: bool,
-    granted: Granted,
+    rule: ToldLink, person: int, asked: End, mates: Sequence[int | None], fields: Held
 ) -> Around:
-    """Read what a rule that is told set by set needs.
+    """What a rule that is told set by set needs.
 
     Of people who are not loaded nobody holds anything, and yet they are linked.
     """
-    person = entry.subject_id
-    assert person is not None
-    mates = rows.mates(tx, rule.relation, person)
-    near = {person, *(mate for mate in mates if mate is not None)}
-    told = [*rows.held_of(tx, adversary_id, sorted(near))]
-    told += [
-        (e.subject_id, e.record_id, e.field_id)
-        for e in granted.entries
-        if e.subject_id in near
-    ]
-    of = ends_held(_fields_named(force, told), rule.fields)
+    of = ends_held(fields, rule.fields)
     mine = of.get(person, EMPTY)
-    more = {} if held else {(entry.record_id, force.fields[entry.field_id].name): 1}
     friends = tuple(EMPTY if mate is None else of.get(mate, EMPTY) for mate in mates)
-    return Around(rule, mine, {**mine, **more}, friends)
+    return Around(rule, mine, {**mine, **asked}, friends)
 
 
 def _fields_named(
@@ -193,8 +196,9 @@ def past_links(
     """
     rules = [r for r in force.rules.links.values() if r.name not in trusted]
     found = []
+    read = _AllHeld(tx, force, adversary_id)
     for rule in rules:
-        of = _all_ends(tx, force, rule, adversary_id)
+        of = read.ends(rule)
         for number, one, other in _links(tx, rule):
             if (one in of or other in of) and rule.past(
                 rule.reached(of.get(one, EMPTY), of.get(other, EMPTY))
@@ -203,14 +207,29 @@ def past_links(
     return found
 
 
-def _all_ends(
-    tx: Tx, force: InForce, rule: LinkRule, adversary_id: int
-) -> Mapping[int, End]:
-    """Return all that an adversary holds, by person, as the rule reads it."""
-    if isinstance(rule, ToldLink):
-        told = rows.all_held(tx, adversary_id)
-        return ends_held(_fields_named(force, told), rule.fields)
-    return vectors(named(force, rows.all_visits(tx, adversary_id)), rule.fields)
+@dataclass(frozen=True)
+class _AllHeld:
+    """All that an adversary holds: each kind of it is read once, whatever asks for it."""
+
+    tx: Tx
+    force: InForce
+    adversary_id: int
+
+    @cached_property
+    def fields(self) -> Held:
+        return list(
+            _fields_named(self.force, rows.all_held(self.tx, self.adversary_id))
+        )
+
+    @cached_property
+    def visits(self) -> Seen:
+        return list(named(self.force, rows.all_visits(self.tx, self.adversary_id)))
+
+    def ends(self, rule: LinkRule) -> Mapping[int, End]:
+        """By person, as the rule reads it."""
+        if isinstance(rule, ToldLink):
+            return ends_held(self.fields, rule.fields)
+        return vectors(self.visits, rule.fields)
 
 
 def _links(tx: Tx, rule: LinkRule) -> Iterator[tuple[int, int, int]]:
@@ -242,7 +261,7 @@ def count_and_sums(
     ]
     sums: dict[int, Fraction] = {}
     for adversary in who:
-        of = _all_ends(tx, force, rule, adversary)
+        of = _AllHeld(tx, force, adversary).ends(rule)
         total = Fraction(0)
         for one, other in links:
             if one in of or other in of:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dispatcher.errors import Invalid, LedgerAhead, NotShipped
@@ -42,8 +42,10 @@ def anchor(store: Store, file: Path, *, owner: str) -> int:
     last = max(known.values(), default=0)
     with store.read() as tx:
         # Each seal is chained to those before: where the last is, all are.
-        refuse_unsealed(tx, {r: seq for r, seq in known.items() if seq == last}, file)
-        seals = proving.seals_after(tx, last)
+        found = proving.seals_after(tx, last - 1)
+        ends = {root: seq for root, seq in known.items() if seq == last}
+        _refuse_lost(ends, found, file)
+    seals = [seal for seal in found if seal[0] > last]
     if not seals:
         return 0
     text = "".join(
@@ -90,12 +92,15 @@ def refuse_unsealed(tx: Tx, known: Mapping[str, int], file: Path) -> None:
     ------
     LedgerAhead
     """
-    if not known:
-        return
-    seals = {
-        seq: json.loads(body)["root"]
-        for seq, _, body in proving.seals_after(tx, min(known.values()) - 1)
-    }
+    if known:
+        found = proving.seals_after(tx, min(known.values()) - 1)
+        _refuse_lost(known, found, file)
+
+
+def _refuse_lost(
+    known: Mapping[str, int], found: Sequence[tuple[int, int, str]], file: Path
+) -> None:
+    seals = {seq: json.loads(body)["root"] for seq, _, body in found}
     lost = [seq for root, seq in known.items() if seals.get(seq) != root]
     if lost:
         raise LedgerAhead(

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar, cast
 from dispatcher.ledger.nearness import Near, Nearness, Shares
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.store import Clock, Store, console, moments, queue
+from dispatcher.store import status as counts
 from dispatcher.store.console import MemberRow, RecordRow, SealRow, WaitingRow
 from dispatcher.surfaces.cli.status import collect
 from policies.document.policy import Kind, Property
@@ -116,6 +117,15 @@ class Looks:
             return sorted(found, key=lambda limit: (-(limit.share or 0), limit.name))
 
         return self._fresh("limits", make)
+
+    def accounts(self) -> dict[str, int]:
+        """How many accounts are in each state."""
+
+        def make() -> dict[str, int]:
+            with self._store.read() as tx:
+                return counts.workers(tx)
+
+        return self._fresh("accounts", make)
 
     def workers(self, page: int, size: int) -> tuple[list[Worker], int]:
         """Adversaries, the nearest to any limit first: a page of them, and how many."""

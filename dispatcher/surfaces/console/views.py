@@ -58,7 +58,7 @@ class Views:
             operator,
             "workers",
             workers=workers,
-            accounts=self._looks.status()["workers"],
+            accounts=self._looks.accounts(),
             limits=self._looks.limits(),
             page=page,
             pages=pages,
