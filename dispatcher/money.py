@@ -160,8 +160,7 @@ def _runs_for(tx: Tx, account_id: int) -> list[int]:
 
 
 def _take_again(tx: Tx, before: PaymentRow, now: int) -> bool:
-    held = rows.lock_budgets(tx, [before.run_id])[before.run_id]
-    if rows.reserve(tx, held, [before], now=now, actor=ACTOR) is None:
+    if not rows.reserve_again(tx, before, now=now, actor=ACTOR):
         return False
     begin_anew(tx, [before], now)
     return True
@@ -327,12 +326,13 @@ def hand_out(tx: Tx, task: FieldRow, now: int) -> bool:
     bool
         False: there is no money for it, and it must not be shown.
     """
-    if not rows.budgets(tx):
+    budgets = rows.budgets(tx)
+    if not budgets:
         return True
     piece = rows.piece_in_hand(tx, task.account_id)
     if piece is None and rows.had_pieces(tx, task.account_id):
         return False  # it was handed in a moment ago
-    budget = rows.budget(tx, task.run_id)
+    budget = next((row for row in budgets if row.run_id == task.run_id), None)
     if budget is None or not budget.bonus:
         return True
     if piece is not None and piece[1] != budget.currency:

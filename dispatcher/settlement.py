@@ -158,8 +158,7 @@ def _taken_again(tx: Tx, found: Sequence[PaymentRow], at: int) -> list[PaymentRo
     """
     again = [row for row in found if row.state == "refused"]
     for row in again:
-        held = rows.lock_budgets(tx, [row.run_id])[row.run_id]
-        if rows.reserve(tx, held, [row], now=at, actor=ACTOR) is None:
+        if not rows.reserve_again(tx, row, now=at, actor=ACTOR):
             raise Conflict(
                 f"there is no money for {row.name}",
                 why="the budget of its run is used up",

@@ -33,9 +33,9 @@ class Target:
         Whether the URL comes from a private file.
     force : bool
         Whether a file that is there may be replaced.
-    listed : tuple of Path
+    listed : tuple of Path or None
         Folders with lists of what was erased, and must not come back; that of
-        ``shipped`` is read too.
+        ``shipped`` is read too. None: there is no such folder.
     anchor : Path or None
         File of roots that the restored store must have.
     """
@@ -45,7 +45,7 @@ class Target:
     shipped: Path | None
     private: bool = False
     force: bool = False
-    listed: tuple[Path, ...] = ()
+    listed: tuple[Path | None, ...] = ()
     anchor: Path | None = None
     other_key_file: KeyFile | None = None
 

@@ -109,10 +109,9 @@ def refuse_outdone(store: Store, heads: Heads, there: Path) -> None:
     LedgerAhead
     """
     try:
-        ahead = forgotten(store, heads)
-    except LedgerAhead as parted:
-        ahead = parted
-    if ahead is not None:
+        with store.read() as tx:
+            refuse_forgotten(tx, ledger.all_chains(tx), heads)
+    except LedgerAhead as ahead:
         lines = ahead.facts.get("lines")
         raise LedgerAhead(
             f"the store at {there} "
@@ -127,4 +126,4 @@ def refuse_outdone(store: Store, heads: Heads, there: Path) -> None:
             "store ship what it has: dispatcher doctor --fix. Only if it is not to be "
             "trusted move it away yourself, and repeat.",
             facts=ahead.facts,
-        )
+        ) from None

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Final, NamedTuple
 
-from dispatcher.store.settings import set_setting
+from dispatcher.store.settings import add_setting, set_setting
 from dispatcher.store.transaction import Tx
 
 OWN: Final = ""
@@ -30,13 +30,8 @@ def folders(tx: Tx) -> list[Noted]:
 
 def note_folder(tx: Tx, folder: str, last: str = "") -> None:
     """Keep that a backup was written to a folder; without ``last``, that one will be."""
-    if last:
-        set_setting(tx, _name(folder), _value(folder, last))
-        return
-    tx.execute(
-        "INSERT INTO setting (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
-        [_name(folder), _value(folder, "")],
-    )
+    write = set_setting if last else add_setting
+    write(tx, _name(folder), _value(folder, last))
 
 
 def take_back(tx: Tx, folder: str) -> None:

@@ -231,6 +231,12 @@ def reserve(
     return after
 
 
+def reserve_again(tx: Tx, row: PaymentRow, *, now: int, actor: str) -> bool:
+    """Take the money of one payment once more, if its run's budget has room for it."""
+    held = lock_budgets(tx, [row.run_id])[row.run_id]
+    return reserve(tx, held, [row], now=now, actor=actor) is not None
+
+
 def move(
     tx: Tx,
     found: Sequence[PaymentRow],

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from dispatcher.store.settings import add_setting
 from dispatcher.store.transaction import Tx
 
 
@@ -22,10 +23,7 @@ _PENDING: Final = "erasing"
 
 def add_pending(tx: Tx, record_ids: Sequence[int]) -> None:
     """Note that spools and exports may hold something of erased records."""
-    tx.execute(
-        "INSERT INTO setting (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
-        [_PENDING, b""],
-    )
+    add_setting(tx, _PENDING, b"")
     _keep_pending(tx, {*pending(tx), *record_ids})
 
 

@@ -29,6 +29,14 @@ def set_setting(tx: Tx, name: str, value: bytes) -> None:
     )
 
 
+def add_setting(tx: Tx, name: str, value: bytes) -> None:
+    """Write a setting that is not there; one that is stays as it is."""
+    tx.execute(
+        "INSERT INTO setting (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+        [name, value],
+    )
+
+
 def make_keys(tx: Tx, entropy: Callable[[int], bytes]) -> None:
     """Make the keys that are missing; those that are there stay as they are.
 
@@ -40,11 +48,7 @@ def make_keys(tx: Tx, entropy: Callable[[int], bytes]) -> None:
         So many random bytes, fit for keys (``os.urandom``).
     """
     for name in KEYS:
-        tx.execute(
-            "INSERT INTO setting (name, value) VALUES (?, ?)"
-            " ON CONFLICT (name) DO NOTHING",
-            [name, entropy(KEY_BYTES)],
-        )
+        add_setting(tx, name, entropy(KEY_BYTES))
 
 
 def key_names(tx: Tx) -> list[str]:

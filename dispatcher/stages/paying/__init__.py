@@ -34,14 +34,13 @@ from dispatcher import keys, meters, money
 from dispatcher.circuits import FAULTS, Circuits, Turns, pause_of
 from dispatcher.log import get_logger
 from dispatcher.stages.paying import pieces
-from dispatcher.stages.paying.pieces import BATCH, LOOK, PATIENCE
+from dispatcher.stages.paying.pieces import BATCH, LOOK, MICRO, PATIENCE
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
 from dispatcher.store.payments import DueRow
 from dispatcher.store.repeating import committed
 
-MICRO: Final = 1_000_000
 CALLS: Final = 20
 """Payments that one market is asked for in one turn, at most."""
 

@@ -145,8 +145,7 @@ def hold_fields(tx: Tx, piece: int, now: int) -> int:
 
 def take_again(tx: Tx, row: PaymentRow, now: int) -> int:
     """Take the money once more for what came in late; without room it waits."""
-    held = purse.lock_budgets(tx, [row.run_id])[row.run_id]
-    if purse.reserve(tx, held, [row], now=now, actor=ACTOR) is None:
+    if not purse.reserve_again(tx, row, now=now, actor=ACTOR):
         rows.look_later(tx, [row], now + LOOK)
         return 0
     return 1

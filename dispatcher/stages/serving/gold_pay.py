@@ -37,8 +37,7 @@ def settle(tx: Tx, task_id: int, state: str, now: int) -> None:
     if paid is None:
         return
     if state == "answered" and paid.state == "released":
-        held = purse.lock_budgets(tx, [paid.run_id])[paid.run_id]
-        if purse.reserve(tx, held, [paid], now=now, actor=money.ACTOR) is None:
+        if not purse.reserve_again(tx, paid, now=now, actor=money.ACTOR):
             return
         paid = purse.lock_payments(tx, "field", [task_id])[task_id]
     if paid.state == "reserved":

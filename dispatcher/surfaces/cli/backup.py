@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +23,7 @@ from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
     table,
+    told_moment,
     wall_clock,
 )
 
@@ -149,7 +149,7 @@ def list_backups(ctx: typer.Context, to: To = None) -> None:
     context.show(
         {"schema": "dispatcher.backups/1", "backups": [_document(b) for b in good]},
         table(
-            [(b.id, _moment(b.at), f"{b.size:,}", f"{b.lines:,}", b.dialect)
+            [(b.id, told_moment(b.at), f"{b.size:,}", f"{b.lines:,}", b.dialect)
              for b in good],
             ("BACKUP", "MOMENT", "BYTES", "LEDGER LINES", "FROM"),
         ),
@@ -308,10 +308,6 @@ def secret_of(
             fix="Take six random words, or the key file (no option).",
         )
     return Secret(passphrase=words)
-
-
-def _moment(at: int) -> str:
-    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
 
 
 def _document(made: Backup) -> dict[str, Any]:

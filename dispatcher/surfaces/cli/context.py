@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -33,6 +34,11 @@ STORE_FILE: Final = "DISPATCHER_STORE_FILE"
 def wall_clock() -> int:
     """Microseconds since 1970 UTC: the one place where commands read the clock."""
     return time.time_ns() // 1000
+
+
+def told_moment(at: int) -> str:
+    """A moment in microseconds as people read it, to the second, UTC."""
+    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")
 
 
 @dataclass

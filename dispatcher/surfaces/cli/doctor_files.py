@@ -67,11 +67,7 @@ def shipped(context: CliContext, store: Store) -> Findings:
             time.sleep(SETTLING)
             seen = look(store, folder)
     except DispatcherError as error:
-        text = f"the shipped ledger can not be gone on with ({error.code})"
-        told = f"{error.what}. {error.why}"
-        yield Finding(
-            Part.LEDGER, Word.FAIL, text, fix=error.fix, private=_one_line(told)
-        )
+        yield _failed(Part.LEDGER, "the shipped ledger can not be gone on with", error)
         return
     if not seen.behind:
         files = f"{seen.files:,} {'file' if seen.files == 1 else 'files'}"
@@ -96,9 +92,8 @@ def anchored(context: CliContext, store: Store) -> Findings:
     try:
         roots = context.check_anchor(store)
     except DispatcherError as error:
-        text = f"the store and its anchored roots do not agree ({error.code})"
-        told = _one_line(f"{error.what}. {error.why}")
-        yield Finding(Part.LEDGER, Word.FAIL, text, fix=error.fix, private=told)
+        what = "the store and its anchored roots do not agree"
+        yield _failed(Part.LEDGER, what, error)
         return
     if roots:
         yield Finding(Part.LEDGER, Word.OK, f"all {roots:,} anchored roots are its own")
@@ -111,9 +106,15 @@ def erased(context: CliContext) -> Findings:
     try:
         erasures.read(*erasures.places(context.directory, context.shipped))
     except DispatcherError as error:
-        text = f"the list of erasures can not be read ({error.code})"
-        told = _one_line(f"{error.what}. {error.why}")
-        yield Finding(Part.STORE, Word.FAIL, text, fix=error.fix, private=told)
+        yield _failed(Part.STORE, "the list of erasures can not be read", error)
+
+
+def _failed(part: Part, what: str, error: DispatcherError) -> Finding:
+    """What a look ran into, with the error's own way out."""
+    told = _one_line(f"{error.what}. {error.why}")
+    return Finding(
+        part, Word.FAIL, f"{what} ({error.code})", fix=error.fix, private=told
+    )
 
 
 def _ship(context: CliContext) -> None:

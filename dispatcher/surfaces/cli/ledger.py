@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +25,7 @@ from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
     table,
+    told_moment,
     wall_clock,
     write_private,
 )
@@ -216,7 +216,7 @@ def root(
         {"schema": "dispatcher.root/1", "root": text, "seq": row.seq, "at": row.at},
         text,
     )
-    context.say(f"seal {row.seq} of {_moment(row.at)}")
+    context.say(f"seal {row.seq} of {told_moment(row.at)}")
 
 
 @app.command()
@@ -333,7 +333,7 @@ def _told(document: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, An
 
 def _lay_out(found: list[dict[str, Any]]) -> str:
     rows = [
-        (_moment(line["at"]), line["account"], line["entry"], line["cause"])
+        (told_moment(line["at"]), line["account"], line["entry"], line["cause"])
         for line in found
     ]
     return table(rows, ("SHOWN", "ACCOUNT", "ENTRY", "CAUSE"))
@@ -384,7 +384,3 @@ def _folder(context: CliContext) -> Path:
             fix="See what the store has: dispatcher ledger export",
         )
     return folder
-
-
-def _moment(at: int) -> str:
-    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")

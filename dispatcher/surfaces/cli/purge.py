@@ -33,7 +33,7 @@ def purge(
     from dispatcher.custody.copies import backups_of
     from dispatcher.custody.purging import count_older
     from dispatcher.custody.purging import purge as erase_older
-    from dispatcher.surfaces.cli.backup import FOLDER
+    from dispatcher.surfaces.cli.backup import folder_of
 
     context: CliContext = ctx.obj
     moment = wall_clock() - _micros(older_than)
@@ -56,7 +56,7 @@ def purge(
         for path in tools.lists:
             erasures.note_purge(path, moment, wall_clock())
         done = erase_older(tools, moment)
-        backups = backups_of(store, context.directory / FOLDER)
+        backups = backups_of(store, folder_of(context, None))
     tell(context, done, f"records older than {older_than}", backups)
 
 

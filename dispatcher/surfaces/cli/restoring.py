@@ -17,7 +17,7 @@ from dispatcher.surfaces.cli.backup import (
     path_of,
     secret_of,
 )
-from dispatcher.surfaces.cli.context import CliContext, wall_clock
+from dispatcher.surfaces.cli.context import CliContext, told_moment, wall_clock
 
 if TYPE_CHECKING:
     from dispatcher.custody.restoring import Restored
@@ -87,9 +87,7 @@ def restore(
         key_file=context.key_file,
         shipped=ledger or context.shipped,
         force=force,
-        listed=tuple(
-            place for place in (context.directory, context.shipped) if place is not None
-        ),
+        listed=(context.directory, context.shipped),
         anchor=context.anchor,
         other_key_file=None if key_file is None else KeyFile(key_file),
     )
@@ -143,7 +141,7 @@ def _known_to(done: Restored, folder: Path | None) -> str:
         else ", and no anchored root tells ([ledger] anchor)"
     )
     return (
-        f"taken for whole: {folder} knows what was shown up to {_moment(done.known_to)}."
+        f"taken for whole: {folder} knows what was shown up to {told_moment(done.known_to)}."
         f" Whether anything was shown later its files can not tell{roots}. If they are a"
         " copy from before the last showing, throw this store away and restore with the"
         " folder that the ledger was last shipped to"
@@ -183,7 +181,3 @@ def _microseconds(text: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1_000_000)
-
-
-def _moment(at: int) -> str:
-    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat(timespec="seconds")

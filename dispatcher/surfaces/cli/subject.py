@@ -113,7 +113,7 @@ def erase(
     """Erase a person's values for good; the ledger stays, without a link to them."""
     from dispatcher.custody import erasure
     from dispatcher.custody.copies import backups_of
-    from dispatcher.surfaces.cli.backup import FOLDER
+    from dispatcher.surfaces.cli.backup import folder_of
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
@@ -131,7 +131,7 @@ def erase(
                 fix=f"repeat the command with --confirm={id}",
             )
         done = erasure.erase(means(context, store), id)
-        backups = backups_of(store, context.directory / FOLDER)
+        backups = backups_of(store, folder_of(context, None))
         receipt = _receipt(context, store, found, done, backups)
     tell(context, done, id, backups, receipt)
 
