@@ -194,7 +194,7 @@ def served(problem: Problem) -> Bools:
     """
     none = np.zeros(problem.n_entries, np.bool_)
     links = problem.links
-    limited = links is not None and not (links.tau is None is links.mean_tau)
+    limited = links is not None and links.limited
     if problem.coalitions or problem.averages or limited:
         return none
     if problem.strict_history and len(problem.history):

@@ -71,7 +71,7 @@ class Draw:
         fewer may have than must, and above :data:`LARGEST`.
         """
         k, links = problem.n_adversaries, problem.links
-        limited = links is not None and not (links.tau is None is links.mean_tau)
+        limited = links is not None and links.limited
         if problem.capacity is not None or problem.averages or limited or not k:
             return None
         if len(problem.sets.entry) * (k + len(problem.groups)) > LARGEST:

@@ -149,7 +149,7 @@ def optional(root: Mapping[str, Any], key: str) -> list[Any]:
     return [] if given is None else listed(given, key)
 
 
-def near(name: str, known: Collection[str], alike: float = 0.6) -> str | None:
+def near(name: str, known: Collection[str], alike: float) -> str | None:
     """Return the known name that a mistyped one is most like, if there is any."""
     found = get_close_matches(name[:80], sorted(known), 1, alike)
     return found[0] if found else None

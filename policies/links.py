@@ -98,6 +98,11 @@ class Links:
                 "add the counts up"
             )
 
+    @property
+    def limited(self) -> bool:
+        """Whether what they disclose is under a limit."""
+        return self.tau is not None or self.mean_tau is not None
+
     @cached_property
     def rough(self) -> Ints:
         """Counts up to ``ROUGH`` to search by, shape (n entries,); only 0 becomes 0.

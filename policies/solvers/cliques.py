@@ -24,7 +24,7 @@ def pairs_only(problem: Problem) -> bool:
     links = problem.links
     if problem.utilities is not None:
         return False
-    if links is not None and (links.tau is not None or links.mean_tau is not None):
+    if links is not None and links.limited:
         return False
     if problem.goal.objective is not Objective.DISC_BUDGET or problem.averages:
         return False

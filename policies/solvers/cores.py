@@ -41,7 +41,7 @@ def plain(problem: Problem) -> Problem:
     """Return the question alone: is there any plan? No copy that need not be."""
     n, k = problem.n_entries, problem.n_adversaries
     links = problem.links
-    if links is not None and links.tau is None and links.mean_tau is None:
+    if links is not None and not links.limited:
         links = None
     return replace(
         problem,

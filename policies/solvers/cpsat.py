@@ -43,7 +43,7 @@ class CpSat:
         links = problem.links
         if problem.utilities is not None:
             return False
-        if links is not None and {links.tau, links.mean_tau} != {None}:
+        if links is not None and links.limited:
             return False
         small = problem.n_entries * hands <= _LARGEST
         return problem.goal.objective is Objective.DISC_BUDGET and small
@@ -88,13 +88,13 @@ def search(
         return refuted(problem, "an entry has fewer possible adversaries than answers")
     if hint is not None:
         _start_from(built, hint)
-    plan, state, _ = _run(built, rng, _rest(limits, began))
+    plan, state, _ = _run(built, rng, limits.left(began))
     if state == "infeasible":
         return refuted(problem, "all assignments were searched")
     if plan is None:
         return Solution(Verdict.UNKNOWN, bound=bound, tried=("CP-SAT ran out of work",))
     if utility and best:
-        left = _rest(limits, began)
+        left = limits.left(began)
         plan, bound = maximise(problem, built, plan, rng, left)
     judged = judge(problem, plan)
     if not judged.feasible:  # a bug in the model, never a leak
@@ -119,12 +119,6 @@ def exactly(
     if proven:
         return replace(found, stopped="optimal")
     return replace(found, stopped="time") if late(limits, began) else found
-
-
-def _rest(limits: Limits, began: float) -> Limits:
-    """Return what is left of the time: both phases share it."""
-    left = limits.seconds - (limits.clock() - began)
-    return replace(limits, seconds=max(left, 0.01))
 
 
 def refuted(problem: Problem, why: str) -> Solution:

@@ -10,7 +10,6 @@ fit together. The prices prove the bound.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
@@ -78,8 +77,7 @@ class Exchange:
                 tried=("no rounding fits the capacities",),
                 stopped="work",
             )
-        left = max(limits.seconds - (limits.clock() - began), 0.01)
-        rest = replace(limits, seconds=left)
+        rest = limits.left(began)
         best, bound = proven(b, best, prices, rent, bound, rest)
         kicks = int(min(limits.work, _MOST) * KICKS)
         end = _kicked(b, best, prices, rng, kicks, bound, limits, over)

@@ -85,9 +85,7 @@ def fewest(
     began = limits.clock()
 
     def left(part: float) -> Limits:
-        spent = limits.clock() - began
-        seconds = max((limits.seconds - spent) * part, 0.02)
-        return replace(limits.part(part), seconds=seconds)
+        return limits.part(part).left(began, part, 0.02)
 
     closed = Solution(Verdict.UNKNOWN)
     past = judge(problem, Plan()).whole  # then none is out of reach
@@ -95,7 +93,7 @@ def fewest(
         closed = _none_complete(problem, left(_SEALED), solve)
     if closed.verdict is Verdict.SOLVED:
         return Fewest(closed, 0)
-    surely = closed.verdict is Verdict.INFEASIBLE and _by_load(problem.sets)
+    surely = closed.verdict is Verdict.INFEASIBLE
     counted = _counted(problem, rng, left(_COUNTED), int(surely))
     if counted is None:
         found = solve(problem, left(1.0))
@@ -103,9 +101,7 @@ def fewest(
     found, least = counted
     if problem.goal.average and problem.goal.objective is Objective.TRADEOFF:
         found = _at_rest(problem, found, left(1.0), solve)
-    judged = found.judged
-    proven = judged is not None and judged.disclosed == least
-    optimal = proven and found.value == found.bound
+    optimal = Fewest(found, least).proven and found.value == found.bound
     return Fewest(replace(found, stopped="optimal" if optimal else "gap"), least)
 
 
@@ -127,14 +123,13 @@ def _none_complete(problem: Problem, limits: Limits, solve: Solve) -> Solution:
 def _totals(sets: SetSystem) -> Ints:
     """Load of each whole set, shape (sets,)."""
     total = np.zeros(sets.n_sets, np.int64)
-    owner = np.repeat(np.arange(sets.n_sets), np.diff(sets.start))
-    np.add.at(total, owner, sets.amount)
+    np.add.at(total, sets.member_set, sets.amount)
     return np.where(sets.classes, sets.full, total)
 
 
 def _by_load(sets: SetSystem) -> bool:
     """Whether a set is whole just when its load is: no entry of it weighs nothing."""
-    weighted = np.repeat(~sets.classes, np.diff(sets.start))
+    weighted = ~sets.classes[sets.member_set]
     return bool((sets.amount[weighted] > 0).all())
 
 
@@ -148,7 +143,7 @@ def _closed(sets: SetSystem, which: Bools) -> SetSystem:
 def _entry_by_entry(sets: SetSystem) -> SetSystem:
     """Return the sets with a cap on the number of their entries: all but one."""
     rows = np.diff(sets.start)
-    weighted = np.repeat(~sets.classes, rows)
+    weighted = ~sets.classes[sets.member_set]
     size = np.where(sets.classes, sets.full, np.maximum(rows, 1))
     return replace(
         sets,
@@ -163,8 +158,8 @@ def _counted(
     problem: Problem, rng: np.random.Generator, limits: Limits, least: int
 ) -> tuple[Solution, int] | None:
     """Fewest complete sets by CP-SAT, and the proven least, at least ``least``."""
-    soft = np.flatnonzero(problem.sets.cap >= _totals(problem.sets))
-    if len(soft) < problem.sets.n_sets:
+    n_sets = problem.sets.n_sets
+    if (problem.sets.cap < _totals(problem.sets)).any():
         return None  # limits of their own: what they leave is the solver's to say
     sets = _entry_by_entry(problem.sets)
     open_ = replace(problem, sets=sets, goal=Goal(), strict_history=True)
@@ -179,7 +174,6 @@ def _counted(
     first = answer(problem, plan)
     if first.judged is None or first.verdict is not Verdict.SOLVED:
         return None
-    n_sets = len(soft)
     if np.isfinite(most):
         least = max(least, n_sets - int(most))
     here = first.judged.disclosed

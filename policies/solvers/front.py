@@ -14,7 +14,7 @@ from fractions import Fraction
 from policies.document.policy import Objective
 from policies.judge import Judgement
 from policies.problem import Average, Problem
-from policies.solvers.role import Solution, Verdict, answer
+from policies.solvers.role import Solution, Verdict
 from policies.solvers.tradeoff import capped
 
 
@@ -84,13 +84,8 @@ def front(
         level = top * step / (count - 1)
         if level >= last and step:
             continue  # the plan before keeps this level, and none is better
-        tight = held_at(problem, level)
-        found = solve(tight)
+        found = solve(held_at(problem, level))
         if found.verdict is Verdict.SOLVED:
-            found = replace(
-                answer(tight, found.plan, bound=found.bound, tried=found.tried),
-                stopped=found.stopped,
-            )
             assert found.judged is not None
             last = min(last, disclosure(problem, found.judged))
         yield level, found

@@ -292,8 +292,7 @@ def _links(problem: Problem, lambda_: float, paper: bool) -> Links | None:
     links = problem.links
     if links is None:
         return None
-    limited = links.tau is not None or links.mean_tau is not None
-    return links if lambda_ > 0 or (limited and not paper) else None
+    return links if lambda_ > 0 or (links.limited and not paper) else None
 
 
 class _Rows:

@@ -8,7 +8,7 @@ be stopped, and hides that it ends at an absolute gap of 10^-6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -96,9 +96,8 @@ def run(
     began = limits.clock()
     core = engine()
     highs = core._Highs()  # noqa: SLF001 - its only name
-    spent = limits.clock() - began  # the first import takes its time
-    left = max(limits.seconds - spent, 0.01)
-    _configure(highs, replace(limits, seconds=left), seed, gap)
+    rest = limits.left(began)  # the first import takes its time
+    _configure(highs, rest, seed, gap)
     _load(core, highs, model, relax=relax)
     if start is not None and not relax:
         columns = _start(model, start)

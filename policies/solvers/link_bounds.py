@@ -27,6 +27,7 @@ from policies.sets import SetSystem
 from policies.solvers.link_pairs import LinkPairs, root_down
 from policies.solvers.priced_links import PricedLinks
 from policies.solvers.role import Solution, Verdict, answer, free_bound
+from policies.solvers.tradeoff import thinned
 
 ROUNDS: Final = 8
 """Times that prices are moved."""
@@ -59,6 +60,8 @@ class LinkBounds:
     Parameters
     ----------
     problem : Problem
+    pairs : LinkPairs
+        Of its entries.
     solve : callable
         Solves or bounds a problem of pairs kept apart.
     over : callable
@@ -66,16 +69,17 @@ class LinkBounds:
     """
 
     problem: Problem
+    pairs: LinkPairs
     solve: Question
     over: Callable[[], bool]
     best: Solution | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.pairs = LinkPairs.of(self.problem)
         goal, links = self.problem.goal, self.problem.links
         assert links is not None
         self.tradeoff = goal.objective is Objective.TRADEOFF
         self.count = goal.over or links.n_links or 1
+        self.utility = free_bound(self.problem) - self._reward(Fraction(0))
 
     def bound(self, apart: Solution) -> Solution:
         """Return the lowest bound, or that there is no plan.
@@ -118,12 +122,11 @@ class LinkBounds:
     def _apart(self, square: Fraction, apart: Solution) -> Solution:
         """Answer for utility alone, with all pairs apart that disclose so much."""
         chosen = np.array([w >= square for w in self.pairs.worst], np.bool_)
-        sets = self.pairs.kept_apart(chosen, self.problem)
+        sets = self.pairs.kept_apart(chosen)
         if sets.n_sets == self.pairs.sets.n_sets:
             return apart
         if self.over():
-            bound = free_bound(self.problem) - self._reward(Fraction(0))
-            return Solution(Verdict.UNKNOWN, bound=bound)
+            return Solution(Verdict.UNKNOWN, bound=self.utility)
         return self.solve(sealed(self.problem, sets))
 
     def _by_level(self, apart: Solution) -> Fraction:
@@ -132,15 +135,14 @@ class LinkBounds:
         if average:  # one pair is one part of a mean
             squares, scale = squares[:1], Fraction(1, self.count)
         else:
-            squares, scale = _thinned(squares), Fraction(1)
+            squares, scale = thinned(squares, LEVELS), Fraction(1)
         before, values = Fraction(0), []
         for square in squares:
             told = self._apart(square, apart)
             if told.verdict is not Verdict.INFEASIBLE:
                 values.append(told.bound + self._reward(before))
             before = root_down(square) * scale
-        utility = free_bound(self.problem) - self._reward(Fraction(0))
-        return max([*values, utility + self._reward(before)])
+        return max([*values, self.utility + self._reward(before)])
 
     # -- prices --------------------------------------------------------------------
 
@@ -180,9 +182,3 @@ class LinkBounds:
         better = self.best is None or made.value > self.best.value
         if made.verdict is Verdict.SOLVED and better:
             self.best = made
-
-
-def _thinned(squares: list[Fraction]) -> list[Fraction]:
-    """Return some of them, the first and the last included."""
-    at = np.unique(np.linspace(0, len(squares) - 1, LEVELS).astype(int))
-    return [squares[i] for i in at.tolist()]

@@ -37,11 +37,14 @@ class LinkPairs:
         times 2^BITS, rounded down.
     worst : list of Fraction
         By pair: squared disclosure of some link to whoever holds it, at least.
+    before : bool array, shape (pairs,)
+        Pairs that somebody held whole before.
     """
 
     sets: SetSystem
     part: list[int]
     worst: list[Fraction]
+    before: Bools
 
     @classmethod
     def of(cls, problem: Problem) -> LinkPairs:
@@ -67,20 +70,24 @@ class LinkPairs:
                 square = Fraction((count[d] * count[e]) ** 2, max(length[one], 1))
                 part[at] += int(root_down(square) * 2**BITS)
             worst[at] = max(worst[at], square)
-        return cls(sets, part, worst)
+        return cls(sets, part, worst, _whole_before(problem, sets))
 
-    def kept_apart(self, chosen: Bools, problem: Problem) -> SetSystem:
+    def kept_apart(self, chosen: Bools) -> SetSystem:
         """Return these pairs as sets, but those that somebody held before whole."""
-        before = problem.held(problem.history)
-        hands = problem.n_adversaries + len(problem.groups)
-        grid = np.zeros((problem.n_entries, hands), np.int64)
-        grid[before.entry, before.adversary] = 1
-        held = np.zeros((self.sets.n_sets, hands), np.int64)
-        np.add.at(held, self.sets.member_set, grid[self.sets.entry])
-        size = np.diff(self.sets.start)
-        wanted = chosen & ~(held == size[:, None]).any(axis=1)
         every = np.arange(self.sets.n_entries)
-        return self.sets.select(every, np.flatnonzero(wanted))
+        return self.sets.select(every, np.flatnonzero(chosen & ~self.before))
+
+
+def _whole_before(problem: Problem, sets: SetSystem) -> Bools:
+    """Which sets some hand held whole before, shape (sets,)."""
+    before = problem.held(problem.history)
+    hands = problem.n_adversaries + len(problem.groups)
+    grid = np.zeros((problem.n_entries, hands), np.int64)
+    grid[before.entry, before.adversary] = 1
+    held = np.zeros((sets.n_sets, hands), np.int64)
+    np.add.at(held, sets.member_set, grid[sets.entry])
+    whole: Bools = (held == np.diff(sets.start)[:, None]).any(axis=1)
+    return whole
 
 
 def _lengths(problem: Problem, links: Links) -> list[int]:

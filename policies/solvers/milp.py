@@ -34,8 +34,7 @@ def linear(problem: Problem) -> bool:
         return False
     if links is None:
         return True
-    free = links.tau is None and links.mean_tau is None
-    return free and problem.goal.objective.value == "disc-budget"
+    return not links.limited and problem.goal.objective.value == "disc-budget"
 
 
 class Milp:
@@ -80,9 +79,7 @@ def solve(
         model = build(problem, margin)
         if model.impossible and margin == MARGIN:
             return refuted(problem, "an entry, history or a limit leaves no plan")
-        left = limits.seconds - (limits.clock() - began)
-        rest = replace(limits, seconds=max(left, 0.01))
-        found = run(model, rest, start=start, seed=seed, done=done)
+        found = run(model, limits.left(began), start=start, seed=seed, done=done)
         if margin == MARGIN:  # wider margins cut plans off: their bounds prove nothing
             ceiling = min(ceiling, bound_of(model, found, ceiling))
         if found.status == EMPTY and margin == MARGIN:

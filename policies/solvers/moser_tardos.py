@@ -55,7 +55,7 @@ class MoserTardos:
     def supports(self, problem: Problem) -> bool:
         """Disc-budget with limits on single sets, without capacities or means."""
         links = problem.links
-        free = links is None or (links.tau is None and links.mean_tau is None)
+        free = links is None or not links.limited
         budget = problem.goal.objective is Objective.DISC_BUDGET
         plain = problem.capacity is None and not problem.averages
         return budget and plain and free and fits(problem)

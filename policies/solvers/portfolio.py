@@ -13,12 +13,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from policies.meetings import meetings
 from policies.problem import Pairs, Problem
 from policies.solvers.assembly import joined, lifted
 from policies.solvers.cliques import covered, pairs_only
@@ -30,6 +29,7 @@ from policies.solvers.greedyl import Greedyl
 from policies.solvers.kernels_numba import FROM
 from policies.solvers.leakless import leakless, whole
 from policies.solvers.link_bounds import LinkBounds, sealed
+from policies.solvers.link_pairs import LinkPairs
 from policies.solvers.local_search import improved
 from policies.solvers.milp import Milp, linear, solve
 from policies.solvers.neighbourhood import improve
@@ -97,7 +97,6 @@ class _Portfolio:
     problem: Problem
     rng: np.random.Generator
     limits: Limits
-    tried: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.began = self.limits.clock()
@@ -107,9 +106,7 @@ class _Portfolio:
 
     def left(self, share: float = 1.0) -> Limits:
         """Return the limits with this share of the time that is left."""
-        spent = self.limits.clock() - self.began
-        seconds = max((self.limits.seconds - spent) * share, _LEAST)
-        return replace(self.limits.part(share), seconds=seconds)
+        return self.limits.part(share).left(self.began, share, _LEAST)
 
     def why(self, found: Sequence[Solution] = ()) -> str:
         """Why the search ended before its end, in all or in one of its parts."""
@@ -265,11 +262,11 @@ class _Portfolio:
             known = self._known(problem, limits, proof)
             yield from known
             plan = known[0].plan if known else None
-            left = max(limits.seconds - (limits.clock() - began), _LEAST)
+            left = limits.left(began, least=_LEAST)
             pooled = problem.coalitions and loose(problem)  # neighbourhoods do better
-            if known and (pooled or left <= _LEAST):
+            if known and (pooled or left.seconds <= _LEAST):
                 return
-            found = exactly(problem, self.rng, replace(limits, seconds=left), plan)
+            found = exactly(problem, self.rng, left, plan)
             yield found
             if kind == "sealed" or found.verdict is not Verdict.UNKNOWN:
                 return
@@ -283,10 +280,11 @@ class _Portfolio:
             names = names[: _BY_ENTRY + compiled]
         named = self._fitting(problem) or self._named(problem, names)
         for solver in named:
-            left = limits.seconds - (limits.clock() - began)
-            if left <= 0 or limits.stopped():
+            seconds = limits.seconds - (limits.clock() - began)
+            if seconds <= 0 or limits.stopped():
                 return
-            bounded = replace(limits, seconds=left, prove=True, work=few(limits.work))
+            work = few(limits.work)
+            bounded = replace(limits, seconds=seconds, prove=True, work=work)
             yield solver(problem, self.rng, bounded)
 
     def _known(
@@ -370,8 +368,9 @@ class _Portfolio:
         def ask(part: Problem, share: float = 0.3) -> Solution:
             return _Portfolio(self.solvers, part, self.rng, self.left(share)).solve()
 
-        inner = ask(sealed(problem, meetings(links)), 0.5)
-        bounds = LinkBounds(problem, ask, self.left(0.4).deadline())
+        pairs = LinkPairs.of(problem)
+        inner = ask(sealed(problem, pairs.sets), 0.5)
+        bounds = LinkBounds(problem, pairs, ask, self.left(0.4).deadline())
         ceiling = bounds.bound(inner)
         if ceiling.verdict is Verdict.INFEASIBLE:
             return ceiling

@@ -30,6 +30,9 @@ class _Component:
 
     entries: list[int]
     pairs: list[tuple[int, int, int]]
+    worth: list[dict[int, int]]
+    lo: list[int]
+    hi: list[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +82,9 @@ class PricedLinks:
             for one in parts.set[parts.set_start[c] : parts.set_start[c + 1]].tolist():
                 ends = [place[d] for d in sets.members(one).tolist()]
                 met.append((ends[0], ends[-1], pairs.part[one]))
-            self.components.append(_Component(entries, met))
+            lo, hi = (x[entries].tolist() for x in (problem.lo, problem.hi))
+            worth = [self._worth(d) for d in entries]
+            self.components.append(_Component(entries, met, worth, lo, hi))
         loose = ~np.isin(parts.label, busy)
         self.loose = int(problem.weights.best(np.where(loose, problem.hi, 0)))
         free = free_plan(problem)
@@ -130,7 +135,7 @@ class PricedLinks:
         self, component: _Component, price: list[int], nodes: int
     ) -> PricedPairs:
         """Search one component; a copy that was held before costs nothing more."""
-        problem, size, k = self.problem, len(component.entries), len(price)
+        size, k = len(component.entries), len(price)
         alone = [[0] * k for _ in range(size)]
         near: list[dict[int, list[int]]] = [{} for _ in range(size)]
         for i, j, part in component.pairs:
@@ -145,10 +150,10 @@ class PricedLinks:
                 elif not two[a]:
                     alone[j][a] += cost
             near[i][j] = near[j][i] = both
-        worth = []
-        for d in component.entries:
-            row = problem.weights.row(d)
-            mine = np.flatnonzero(self.may[d]).tolist()
-            worth.append({a: int(row[a]) << FINE for a in mine})
-        lo, hi = (x[component.entries].tolist() for x in (problem.lo, problem.hi))
+        worth, lo, hi = component.worth, component.lo, component.hi
         return PricedPairs(worth, alone, near, lo, hi, nodes)
+
+    def _worth(self, d: int) -> dict[int, int]:
+        """What an entry is worth to those who may have it, times 2^FINE."""
+        row = self.problem.weights.row(d)
+        return {a: int(row[a]) << FINE for a in np.flatnonzero(self.may[d]).tolist()}

@@ -95,6 +95,14 @@ class Limits:
         end = self.clock() + self.seconds
         return lambda: self.stopped() or self.clock() > end
 
+    def left(self, began: float, share: float = 1.0, least: float = 0.01) -> Limits:
+        """Return the same limits with a share of the time that is left since then.
+
+        ``least`` seconds are always left: there is something to be told.
+        """
+        seconds = (self.seconds - (self.clock() - began)) * share
+        return replace(self, seconds=max(seconds, least))
+
     def part(self, share: float) -> Limits:
         """Return the same limits with a share of the work."""
         return replace(self, work=max(self.work * share, 0.01))

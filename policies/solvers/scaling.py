@@ -33,20 +33,20 @@ def size(problem: Problem) -> Fraction:
 
     1 where nothing is worth anything.
     """
-    weights, goal = problem.weights, problem.goal
-    most = weights.best(problem.hi) * weights.unit
-    if goal.objective is Objective.TRADEOFF:
-        most = max(most, goal.lambda_)
+    return _most(problem, problem.goal.lambda_)
+
+
+def _most(problem: Problem, price: Fraction) -> Fraction:
+    """The best u, or the price where f counts; 1 where both are nothing."""
+    most = problem.weights.best(problem.hi) * problem.weights.unit
+    if problem.goal.objective is Objective.TRADEOFF:
+        most = max(most, price)
     return most or Fraction(1)
 
 
 def cost_scale(problem: Problem) -> Fraction:
     """Return the factor that brings the best u to 10^6, or lambda to 10^9."""
-    weights, goal = problem.weights, problem.goal
-    most = weights.best(problem.hi) * weights.unit
-    if goal.objective is Objective.TRADEOFF:
-        most = max(most, goal.lambda_ / 1_000)
-    return 10**6 / (most or Fraction(1))
+    return 10**6 / _most(problem, problem.goal.lambda_ / 1_000)
 
 
 def near_one(problem: Problem) -> tuple[Problem, Fraction]:

@@ -36,7 +36,7 @@ _LEAST = 1e-12  # of u: a smaller rise is rounding
 def sealed(problem: Problem) -> bool:
     """Whether this is u below limits on what single adversaries hold, of a fit size."""
     links = problem.links
-    free = links is None or (links.tau is None and links.mean_tau is None)
+    free = links is None or not links.limited
     budget = problem.goal.objective is Objective.DISC_BUDGET
     small = problem.n_entries * problem.n_adversaries <= _LARGEST
     return budget and free and small and not problem.coalitions

@@ -46,6 +46,12 @@ def levels(sets: SetSystem) -> list[Fraction]:
     return sorted(found)
 
 
+def thinned(values: list[Fraction], most: int) -> list[Fraction]:
+    """Return at most so many of them, the first and the last included."""
+    at = np.unique(np.linspace(0, len(values) - 1, most).astype(int))
+    return [values[i] for i in at.tolist()] if len(values) > most else values
+
+
 def capped(sets: SetSystem, level: Fraction) -> SetSystem:
     """Return the sets with caps lowered so that f <= level everywhere."""
     pairs, index = np.unique(
@@ -89,9 +95,7 @@ def sweep(
     every = levels(problem.sets)
     ladder = [v for v in every if v >= floor]
     thin = len(ladder) > _LEVELS
-    if thin:
-        rungs = np.unique(np.linspace(0, len(ladder) - 1, _LEVELS).astype(int))
-        ladder = [ladder[i] for i in rungs.tolist()]
+    ladder = thinned(ladder, _LEVELS)
     over = limits.deadline()
     best: Solution | None = None
     bound: Fraction | None = None

@@ -41,6 +41,7 @@ def report(found: Instance, solution: Solution, algorithm: str) -> dict[str, Any
     """Return the document: floats for reading, the verdict from exact numbers."""
     from policies.instance import rows_of
     from policies.solvers import Verdict
+    from policies.solvers.front import disclosure
     from policies.solvers.words import certificate, sentences
 
     problem = found.problem
@@ -53,16 +54,13 @@ def report(found: Instance, solution: Solution, algorithm: str) -> dict[str, Any
     if value is not None and bound is not None:
         bound = max(bound, value)
     core = solution.core
-    average = problem.goal.average
     return {
         "schema": "dispatcher.solution/1",
         "verdict": str(solution.verdict),
         "algorithm": algorithm,
         "objective": value,
         "utility": float(judged.u) if judged else None,
-        "disclosure": float(judged.f_average if average else judged.f)
-        if judged
-        else None,
+        "disclosure": float(disclosure(problem, judged)) if judged else None,
         "complete_sets": judged.disclosed if judged else None,
         "bound": bound,
         "gap": bound - value if value is not None and bound is not None else None,

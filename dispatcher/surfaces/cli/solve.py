@@ -288,9 +288,7 @@ class _Search:
         """Limits of shares of the time that is left since the start, and of all work."""
         from policies.solvers import Limits
 
-        spent = time.perf_counter() - self.since
-        seconds = max((self.limits["seconds"] - spent) * share, LEAST)
-        return Limits(**self.limits | {"seconds": seconds}).part(work)
+        return Limits(**self.limits).left(self.since, share, LEAST).part(work)
 
     def solve(self, problem: Problem, limits: Limits) -> Solution:
         import numpy as np

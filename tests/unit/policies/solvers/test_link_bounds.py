@@ -197,7 +197,7 @@ def test_what_somebody_held_before_bars_nobody_else_but_is_no_proof():
     history = Pairs.of([(0, 0), (2, 0)])
     problem = two_friends([[2, 1]] * 4, history=history, tau=Fraction(1))
     pairs = LinkPairs.of(problem)
-    kept = pairs.kept_apart(np.ones(2, np.bool_), problem)
+    kept = pairs.kept_apart(np.ones(2, np.bool_))
     assert kept.entry.tolist() == [1, 3]
 
 
