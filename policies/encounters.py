@@ -75,10 +75,7 @@ def encounters(rows: Ints, person: Ints, place: Ints, pairs: PeoplePairs) -> Enc
     rows, key = rows[order], key[order]
     group, start, size = np.unique(key, return_index=True, return_counts=True)
     owner = group // spots
-    first = np.searchsorted(owner, pairs.one)
-    count = np.searchsorted(owner, pairs.one, side="right") - first
-    number = np.repeat(np.arange(len(pairs.link)), count)
-    left = spread(first, count)
+    number, left = matched(owner, pairs.one)
     wanted = pairs.other[number] * spots + group[left] % spots
     right = np.minimum(np.searchsorted(group, wanted), max(0, len(group) - 1))
     met = group[right] == wanted if len(group) else np.zeros(0, np.bool_)
@@ -95,6 +92,19 @@ def encounters(rows: Ints, person: Ints, place: Ints, pairs: PeoplePairs) -> Enc
         entry=entry[order],
         side=side[order].astype(np.int64),
     )
+
+
+def matched(ordered: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """Find all rows of each wanted value in a sorted column.
+
+    Returns
+    -------
+    number, row : int64 array, shape (found,)
+        Which of the wanted ones, and its row.
+    """
+    first = np.searchsorted(ordered, wanted)
+    count = np.searchsorted(ordered, wanted, side="right") - first
+    return np.repeat(np.arange(len(wanted)), count), spread(first, count)
 
 
 def spread(first: Ints, sizes: Ints) -> Ints:

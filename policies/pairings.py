@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from policies.document.links import Reached
 from policies.document.policy import MOST_TOLD, Kind, Property
-from policies.encounters import PeoplePairs, spread
+from policies.encounters import PeoplePairs, matched
 from policies.functions import InvalidFunction
 from policies.levels import Levels, least_past, named, subsets
 from policies.relations import End, LinkRule
@@ -208,10 +208,9 @@ def _together(
         rows, classes = _rows_of(names, table)
         order = np.argsort(table.subject[rows], kind="stable")
         owner = table.subject[rows[order]]
-        start = np.searchsorted(owner, people)
-        count = np.searchsorted(owner, people, side="right") - start
-        at = order[spread(start, count)]
-        link.append(np.repeat(np.arange(len(people)), count))
+        of_link, row = matched(owner, people)
+        at = order[row]
+        link.append(of_link)
         entry.append(rows[at])
         number.append(classes[at] + classes_before)
     whole = len(left) + len(right)

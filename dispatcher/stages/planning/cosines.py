@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatcher.stages.planning.backlog import Backlog
-from policies.encounters import spread
+from policies.encounters import matched
 from policies.expand import Expansion
 from policies.links import Links, Relation, alikeness
 from policies.problem import Pairs, Problem
@@ -123,9 +123,8 @@ def _members(
     mates = backlog.subject[order]
     link, entry, side = [], [], []
     for end, column in enumerate((pairs.one, pairs.other)):
-        first = np.searchsorted(mates, column)
-        count = np.searchsorted(mates, column, side="right") - first
-        entry.append(order[spread(first, count)])
-        link.append(np.repeat(np.arange(len(column)), count))
-        side.append(np.full(int(count.sum()), end))
+        number, row = matched(mates, column)
+        entry.append(order[row])
+        link.append(number)
+        side.append(np.full(len(number), end))
     return np.concatenate(link), np.concatenate(entry), np.concatenate(side)

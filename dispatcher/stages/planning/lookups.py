@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dispatcher.stages.planning.translation import Translation
 from policies.document.policy import Scope
-from policies.encounters import spread
+from policies.encounters import matched
 from policies.levels import LevelRule
 from policies.pairings import ToldLink
 from policies.problem import Pairs
@@ -95,12 +95,10 @@ def _several(hand: Ints, unit: Ints, record: Ints) -> Ints:
 
 def _met(whose: Ints, masks: Ints, mine: Ints, other: Ints) -> Ints:
     """Fields held of an end of each link, and of the other one by the same hand."""
-    start = np.searchsorted(whose[:, 0], mine)
-    count = np.searchsorted(whose[:, 0], mine, side="right") - start
-    at = spread(start, count)
+    number, at = matched(whose[:, 0], mine)
     span = int(whose.max(initial=0)) + 1
     key = whose[:, 0] * span + whose[:, 1]
-    wanted = np.repeat(other, count) * span + whose[at, 1]
+    wanted = other[number] * span + whose[at, 1]
     place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
     theirs = np.where(key[place] == wanted, masks[place], 0)
     return np.column_stack([masks[at], theirs])
