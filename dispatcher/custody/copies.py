@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from dispatcher.custody.backup import Backup, found_in
 from dispatcher.store import Store, copies
-
-_ASIDE: Final = re.compile(r".+\.replaced(-[0-9]+)?(-wal)?")
 
 
 @dataclass(frozen=True)
@@ -75,17 +71,6 @@ def backups_of(store: Store, own: Path) -> Kept:
         if place in made and not found and not broken:
             away.append(Away(place, "no backup is in it", made[place]))
     return Kept(tuple(good), tuple(bad), tuple(away))
-
-
-def put_aside(store: Store) -> list[str]:
-    """Files beside a store that a restore has put aside, each with its log."""
-    if store.path is None:
-        return []
-    return sorted(
-        str(path)
-        for path in store.path.parent.iterdir()
-        if _ASIDE.fullmatch(path.name) and path.is_file()
-    )
 
 
 def _looked(folder: Path) -> tuple[list[Backup], list[Path]]:

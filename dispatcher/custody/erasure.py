@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 
 from connectors.base import Forgetting
 from dispatcher.custody import erasures
-from dispatcher.custody.copies import put_aside
+from dispatcher.custody.asides import put_aside
 from dispatcher.custody.leftovers import sought
 from dispatcher.custody.means import Erased, Means, tokens
 from dispatcher.custody.outside import finish

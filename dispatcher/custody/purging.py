@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from dispatcher.custody.copies import put_aside
+from dispatcher.custody.asides import put_aside
 from dispatcher.custody.erasure import erase_in, once_sent, scrub
 from dispatcher.custody.means import Erased, Means
 from dispatcher.custody.outside import finish

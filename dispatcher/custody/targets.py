@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dispatcher.custody.asides import aside_of, parts_of
 from dispatcher.custody.healing import refuse_led
 from dispatcher.custody.witnesses import Heads, heads_of
 from dispatcher.errors import AnotherLeads, Conflict, DispatcherError, WrongKey
@@ -142,32 +142,17 @@ def _is_there(file: Path) -> Conflict:
         f"{file} is there already",
         why="A restore replaces nothing by itself.",
         fix="Name another file, or say --force: it is put aside as "
-        f"{_aside(file).name}, with its log.",
+        f"{aside_of(file).name}, with its log.",
     )
 
 
 def put(stage: Path, file: Path) -> Path | None:
     """Put a restored file in its place; return where what was there is kept, whole."""
     stage.chmod(0o600)
-    aside = _aside(file) if any(part.exists() for part in _parts(file)) else None
+    aside = aside_of(file) if any(part.exists() for part in parts_of(file)) else None
     if aside is not None:
-        for part, kept in zip(_parts(file), _parts(aside), strict=True):
+        for part, kept in zip(parts_of(file), parts_of(aside), strict=True):
             if part.exists():
                 part.replace(kept)
     shutil.move(stage, file)
     return aside
-
-
-def _aside(file: Path) -> Path:
-    """First name of a file put aside that is free, with its log."""
-    for number in itertools.count(1):
-        tail = "" if number == 1 else f"-{number}"
-        aside = file.with_name(f"{file.name}.replaced{tail}")
-        if not any(part.exists() for part in _parts(aside)):
-            break
-    return aside
-
-
-def _parts(file: Path) -> list[Path]:
-    """Files of a store, the log first."""
-    return [file.with_name(file.name + tail) for tail in ("-wal", "-shm", "")]

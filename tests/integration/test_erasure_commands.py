@@ -198,9 +198,14 @@ def test_a_rekeying_changes_the_key_and_drops_the_old_one_when_told(filled):
     assert filled("db", "scrub")[0] == 0
 
 
+def found(filled):
+    """The name of a person, as a command finds it."""
+    out = filled("--json", "subject", "find", stdin="canary-p-1\n")[1]
+    return json.loads(out)["found"][0]["id"]
+
+
 def test_an_erasure_gives_a_signed_receipt_that_a_command_checks(filled, monkeypatch):
-    _, out, _ = filled("--json", "subject", "find", stdin="canary-p-1\n")
-    name = json.loads(out)["found"][0]["id"]
+    name = found(filled)
     status, out, _ = filled("subject", "erase", name, f"--confirm={name}")
     assert (status, "(signed)" in out) == (0, True)
     [path] = (filled.home / "receipts").iterdir()
@@ -228,8 +233,7 @@ def test_whatever_holds_a_copy_still_is_named_and_is_in_the_receipt(filled, tmp_
     shutil.rmtree(elsewhere[1])
     [kept] = elsewhere[0].glob("*.backup")
     (elsewhere[0] / "odd.backup").write_bytes(b"cut off")
-    _, out, _ = filled("--json", "subject", "find", stdin="canary-p-1\n")
-    name = json.loads(out)["found"][0]["id"]
+    name = found(filled)
     aside = [
         filled.home / f"dispatcher.db.{tail}" for tail in ("replaced", "replaced-2")
     ]
@@ -269,8 +273,7 @@ def test_a_folder_that_holds_no_backup_any_more_is_named_until_it_is_given_up(
         made[folder] = json.loads(told)["id"]
         for path in folder.iterdir():
             path.unlink()
-    _, out, _ = filled("--json", "subject", "find", stdin="canary-p-1\n")
-    name = json.loads(out)["found"][0]["id"]
+    name = found(filled)
     erase = ("subject", "erase", name, f"--confirm={name}")
     _, out, _ = filled(*erase)
     for folder, last in made.items():
@@ -293,8 +296,7 @@ def test_a_folder_that_can_not_be_read_ends_no_erasure_and_is_named(
     """``sudo dispatcher backup create --to /root/b``, and the erasure is the daemon's."""
     closed = tmp_path / "closed"
     assert filled("backup", "create", "--no-verify", "--to", closed)[0] == 0
-    _, out, _ = filled("--json", "subject", "find", stdin="canary-p-1\n")
-    name = json.loads(out)["found"][0]["id"]
+    name = found(filled)
     words = {
         "subject": ("subject", "erase", name, f"--confirm={name}"),
         "purge": ("purge", "--older-than", "0h", "--confirm=purge-0h"),
