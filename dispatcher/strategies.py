@@ -7,6 +7,7 @@ for every set of fields (:mod:`policies.levels`).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Final, TypeVar, cast
 
@@ -16,6 +17,7 @@ from policies.functions import FieldFunction, UserUtility
 from policies.solvers import SOLVERS as BUILT_IN
 from policies.solvers import Solver
 from policies.solvers.foreign import Foreign
+from policies.solvers.greedy import Greedy
 
 FUNCTIONS: Final = "sparsi_dispatcher.functions"
 SOLVERS: Final = "sparsi_dispatcher.solvers"
@@ -85,6 +87,31 @@ def find_solver(name: str) -> Solver:
             fix="leave --algorithm out: auto picks by structure",
         )
     return Foreign(load_solver(name), name)
+
+
+def chosen(name: str, *, order: str | None = None, local: str | None = None) -> Solver:
+    """Return a solver by name, with the choices of what goes entry by entry.
+
+    Raises
+    ------
+    Usage
+        It is none that goes entry by entry, and a choice was made; or there is none.
+    Invalid
+        See :func:`load_solver`.
+    """
+    solver = find_solver(name)
+    told = {"--order": order, "--local": local}
+    options = " and ".join(option for option, one in told.items() if one is not None)
+    if not options:
+        return solver
+    if not (isinstance(solver, Greedy) and solver.myopic):
+        able = (n for n, s in BUILT_IN.items() if isinstance(s, Greedy) and s.myopic)
+        raise Usage(
+            f"{options}: {name[:40]} has no such choice",
+            why=f"only {' and '.join(able)} go entry by entry, in an order of entries",
+            fix=f"leave {options} out, or take --algorithm graspl",
+        )
+    return replace(solver, order=order or solver.order, local=local or solver.local)
 
 
 def load_solver(name: str) -> Solver:

@@ -18,12 +18,18 @@ correctness), mistakes included:
 What the printing leaves open is read as the text has it: g, which algorithm 2 never
 sets, is the objective of the plan as it is; algorithm 3 returns the pair it found; of
 pairs that tie the lower id comes first.
+
+The local form exists twice. ``rounds`` is the section's text (extensions): t rounds over
+all entries. ``onward`` is the listing SelectCandidates that the paper's source leaves
+out, to the letter: candidates are all pairs of the entry that was planned last and of
+those after it in the order. Entries that are passed over are left to local search.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -38,12 +44,13 @@ from policies.solvers.local_search import (
     fits,
 )
 from policies.solvers.role import Limits, Solution
-from policies.solvers.tape import Floats
+from policies.solvers.tape import ABLE, Floats
 
 _SLOW = 0.005  # seconds of a pick from which it is worth several threads
 _PACE = 60_000  # member rows between two looks at the clock
 
-ORDERS = ("degree", "input", "random")
+ORDERS: Final = ("degree", "input", "random")
+LOCALS: Final = ("rounds", "onward")
 
 
 @dataclass(frozen=True)
@@ -58,17 +65,20 @@ class Greedy:
         n: a pair is drawn from the n best (GRASP); 1 takes the best (GREEDY). For the
         myopic form at most k.
     myopic : bool
-        The local form (section 5, extensions): entry by entry in a fixed order, t
-        rounds, instead of over all pairs.
+        The local form (section 5, extensions): in a fixed order of the entries, instead
+        of over all pairs.
     order : str
         The fixed order, where myopic: ``degree`` (in most sets first), ``input`` or
         ``random``.
+    local : str
+        Which local form, where myopic: ``rounds`` or ``onward``.
     """
 
     repeats: int = 1
     width: int = 1
     myopic: bool = False
     order: str = "degree"
+    local: str = "rounds"
 
     def __post_init__(self) -> None:
         if self.repeats < 1 or self.width < 1:
@@ -77,6 +87,13 @@ class Greedy:
             )
         if self.order not in ORDERS:
             raise ValueError(f"order is {self.order!r}, expected one of {ORDERS}")
+        if self.local not in LOCALS:
+            raise ValueError(f"local is {self.local!r}, expected one of {LOCALS}")
+        if not self.myopic and (self.order, self.local) != (ORDERS[0], LOCALS[0]):
+            raise ValueError(
+                f"order is {self.order!r} and local {self.local!r}, expected no choice: "
+                "over all pairs there is no order"
+            )
 
     def supports(self, problem: Problem) -> bool:
         """All problems that fit."""
@@ -104,14 +121,22 @@ class Greedy:
         return finish(gains, kept, rng, meter, (self._told(),))
 
     def _told(self) -> str:
-        form = "entry by entry" if self.myopic else "over all pairs"
+        form = "over all pairs"
+        if self.myopic:
+            form = f"entry by entry ({self.order} order, {self.local})"
         return f"{self.repeats} greedy constructions {form}, best of {self.width}"
 
     def _construct(self, gains: Gains, rng: np.random.Generator, meter: Meter) -> None:
         """Algorithm 2."""
-        if self.myopic or meter.ended:
+        if meter.ended or (self.myopic and self.local == "rounds"):
             self._by_entry(gains, rng, meter)
-        elif not _by_pair(gains, self.width, rng, meter):
+            return
+        if self.myopic:
+            order = fixed_order(gains.problem, self.order, rng)
+            done = _onward(gains, self.width, order, rng, meter)
+        else:
+            done = _by_pair(gains, self.width, rng, meter)
+        if not done:
             self._by_entry(gains, rng, meter)  # cut: the rest in linear time
 
     def _by_entry(self, gains: Gains, rng: np.random.Generator, meter: Meter) -> None:
@@ -148,6 +173,41 @@ def fixed_order(problem: Problem, order: str, rng: np.random.Generator) -> Ints:
             degree = degree + np.bincount(problem.links.entry, minlength=n)
         ranked = np.argsort(-degree, kind="stable")
     return np.asarray(ranked[problem.hi[ranked] > 0], np.int64)
+
+
+def _onward(
+    gains: Gains, width: int, order: Ints, rng: np.random.Generator, meter: Meter
+) -> bool:
+    """Plan the best pair of the entry before and of all later ones, over and over.
+
+    Ids are places in the order, so that of pairs that tie the earlier entry comes first.
+    Whether it was done to the end.
+    """
+    problem, k = gains.problem, gains.k
+    rest = np.setdiff1d(np.arange(gains.n), order)  # nobody wants them: history only
+    order = np.concatenate([order, rest])
+    ranked = problem.select(order, np.arange(problem.sets.n_sets))
+    mine = Gains(ranked, paper=gains.paper, quick=gains.quick, every=True)
+    most = int(np.minimum(problem.hi, k).sum())
+    draws = rng.random(most)
+    if not k or not meter.spend(gains.rows * gains.n * k):
+        return False
+    mine.prepare()
+    memo, known, top = mine.memo(min(width, k))
+    at = 0
+    for i in range(most):
+        count = int(mine.run("pick", 0, k, memo, known, top))
+        if not count or not meter.spend(mine.around):
+            break
+        pair = int(top[int(draws[i] * count), 3])
+        mine.run("settle_pick", pair, i + 1, memo, known)
+        if pair // k > at:  # those passed over are closed for good
+            mine.tape.write(ABLE, np.zeros((pair // k - at) * k, np.int64), at * k)
+            known[:, 0] = -1.0
+            at = pair // k
+    made = mine.plan()
+    gains.load(Plan(order[made.entry], made.adversary))
+    return not meter.ended
 
 
 def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -> bool:

@@ -22,7 +22,7 @@ from policies.functions import UserUtility
 from policies.instance import read_instance
 from policies.judge import judge
 from policies.problem import Plan
-from policies.solvers import Solution, Verdict
+from policies.solvers import Solution, Verdict, greedy
 from tests.unit.policies.test_importers import mycielski
 
 SAMPLES = Path(__file__).parents[1] / "data" / "instances"
@@ -207,6 +207,12 @@ def test_a_file_that_is_no_text_is_five(capsys, tmp_path):
         (["step_pairs.json", "--algorithm", "magic"], "no algorithm 'magic'"),
         (["step_pairs.json", "--time-limit", "0"], "time-limit"),
         (["cosine_tradeoff.json", "--algorithm", "milp"], "does not solve this kind"),
+        (["step_pairs.json", "--order", "input"], "--order: auto has no such choice"),
+        (
+            ["step_pairs.json", "--algorithm", "grasp", "--local", "onward"],
+            "only greedyl and graspl go entry by entry",
+        ),
+        (["step_pairs.json", "--algorithm", "greedyl", "--order", "best"], "--order"),
     ],
 )
 def test_wrong_words_are_two(capsys, words, told):
@@ -214,6 +220,47 @@ def test_wrong_words_are_two(capsys, words, told):
     status, _, err = run(capsys, SAMPLES / words[0], *words[1:])
     assert status == 2
     assert told in err
+
+
+def test_the_order_and_the_local_form_are_chosen(capsys, tmp_path):
+    """Entry 1 is in two sets, 0 and 2 in one; t = 1, two adversaries, lambda 1.
+
+    As given, 0 takes adversary 0 (.4) and 1 is left with .1; by degree, and onward, 1
+    comes first (.5), and 0 is left with .3. Entry 2 must not meet 1 either, and is worth
+    nothing.
+    """
+    document = {
+        "schema": "sparsi-instance/1",
+        "n_entries": 3,
+        "n_adversaries": 2,
+        "t": 1,
+        "weights": [[0.4, 0.3], [0.5, 0.1], [0, 0]],
+        "utility_norm": 1.0,
+        "properties": [{"entries": [0, 1]}, {"entries": [1, 2]}],
+        "disclosure": {"kind": "step", "aggregation": "worst"},
+        "problem": "tradeoff",
+    }
+    path = tmp_path / "three.json"
+    path.write_text(json.dumps(document))
+    found = {}
+    for words in (
+        ("--order", "input"),
+        ("--order", "degree"),
+        (),
+        ("--order", "input", "--local", "onward"),
+    ):
+        status, out, _ = run(capsys, path, "--algorithm", "greedyl", *words)
+        told = json.loads(out)
+        assert status == 0
+        assert ("onward" in told["tried"][0]) is ("onward" in words)
+        found[words] = told["utility"]
+    assert list(found.values()) == pytest.approx([0.5, 0.8, 0.8, 0.8])
+
+
+def test_the_command_offers_the_choices_that_the_heuristics_have():
+    """The words stand twice, so that --help loads no numpy."""
+    assert tuple(solving.Order) == greedy.ORDERS
+    assert tuple(solving.Local) == greedy.LOCALS
 
 
 def test_graphs_need_a_number_of_adversaries(capsys, tmp_path):

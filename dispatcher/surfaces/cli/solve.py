@@ -50,6 +50,21 @@ class Mode(StrEnum):
     PAPER = "paper"
 
 
+class Order(StrEnum):
+    """In which order the local form goes through the entries."""
+
+    DEGREE = "degree"
+    INPUT = "input"
+    RANDOM = "random"
+
+
+class Local(StrEnum):
+    """Which local form: the section's text, or the listing that the paper leaves out."""
+
+    ROUNDS = "rounds"
+    ONWARD = "onward"
+
+
 class Aim(StrEnum):
     """What is best: by the paper's objective, or fewest complete sets before it."""
 
@@ -69,6 +84,14 @@ def solve(
     mode: Annotated[
         Mode, typer.Option(help="paper: heuristics as the paper prints them.")
     ] = Mode.SAFE,
+    order: Annotated[
+        Order | None,
+        typer.Option(help="greedyl, graspl: entries by sets, as given, or by chance."),
+    ] = None,
+    local: Annotated[
+        Local | None,
+        typer.Option(help="greedyl, graspl: t rounds, or onward and never back."),
+    ] = None,
     objective: Annotated[
         Aim, typer.Option(help="safe: fewest complete sets, then the paper's.")
     ] = Aim.PAPER,
@@ -118,6 +141,8 @@ def solve(
         check_place(output)
     _check(algorithm, objective, pareto)
     with _interruptible() as stop:
+        from dispatcher.strategies import chosen
+
         document = read_document(instance, adversaries, copies, friendships)
         with _own_stdout():
             limits: dict[str, Any] = {
@@ -129,7 +154,8 @@ def solve(
                 "prove": True,
                 "paper": mode is Mode.PAPER,
             }
-            found, solver = _read(document, algorithm, str(instance))
+            solver = chosen(algorithm, order=order, local=local)
+            found = _read(document, solver, algorithm, str(instance))
             search = _Search(found, solver, seed, limits, started)
             with _functions_named(str(instance)):
                 told = search.told(objective, pareto, algorithm)
@@ -239,13 +265,12 @@ def _check(algorithm: str, objective: Aim, pareto: int | None) -> None:
         )
 
 
-def _read(document: object, algorithm: str, where: str) -> tuple[Instance, Solver]:
-    """Read the instance, and find a solver that takes it."""
-    from dispatcher.strategies import find_solver, load_utility
+def _read(document: object, solver: Solver, algorithm: str, where: str) -> Instance:
+    """Read the instance, and see that the solver takes it."""
+    from dispatcher.strategies import load_utility
     from policies.instance import read_instance
     from policies.instance_fields import InvalidInstance
 
-    solver = find_solver(algorithm)
     try:
         found = read_instance(document, load_utility)
     except InvalidInstance as error:
@@ -256,7 +281,7 @@ def _read(document: object, algorithm: str, where: str) -> tuple[Instance, Solve
             why=f"{found.asked} over {found.kind} is outside what it can do",
             fix="leave --algorithm out: auto picks by structure",
         )
-    return found, solver
+    return found
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from policies.problem import Goal
 from policies.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict, greedy
 from policies.solvers.gains import Gains
+from policies.solvers.grasp import Graspl
 from policies.solvers.greedy import Greedy
 from policies.solvers.local_search import Meter, climb
 from policies.solvers.tape import (
@@ -27,7 +28,14 @@ from policies.solvers.tape import (
     WHOLES,
     WORTH,
 )
-from tests.unit.policies.tiny import Made, Tiny, pairs_of, step, tinies
+from tests.unit.policies.tiny import (
+    Made,
+    Tiny,
+    pairs_of,
+    step,
+    tinies,
+    uncapped,
+)
 
 NAMES = ("greedy", "grasp", "greedyl", "graspl", "local-search")
 ALL = pytest.mark.parametrize("name", NAMES)
@@ -111,7 +119,12 @@ def test_a_tie_leaves_an_entry_unassigned_in_paper_mode_at_lambda_one():
     assert pairs_of(solve("greedy", tiny.problem()).plan) == {(0, 0)}
 
 
-@pytest.mark.parametrize("name", ["greedy", "grasp", "greedyl", "graspl"])
+FORMS = {name: SOLVERS[name] for name in NAMES[:4]} | {
+    "onward": Greedy(myopic=True, local="onward")
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
 @given(tiny=tinies(tradeoff=True), ninths=st.integers(0, 8))
 @settings(max_examples=25, deadline=None)
 def test_theorem_3_for_lambda_below_one(name, tiny, ninths):
@@ -125,7 +138,8 @@ def test_theorem_3_for_lambda_below_one(name, tiny, ninths):
         forbidden=[],
         goal=tradeoff(Fraction(ninths, 9)),
     )
-    made = solve(name, unit(free), paper=True, work=0.5)
+    limits = Limits(paper=True, work=0.5)
+    made = FORMS[name](unit(free), np.random.default_rng(1), limits)
     told = " ".join(made.tried)
     assert "gets 0 copies" not in told
 
@@ -258,20 +272,94 @@ def test_a_plan_that_is_stuck_is_mended_by_ejections():
     assert pairs_of(made.plan) == {(0, 0), (1, 1), (2, 0)}
 
 
-@pytest.mark.parametrize("wrong", [{"repeats": 0}, {"width": 0}, {"order": "best"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"repeats": 0},
+        {"width": 0},
+        {"order": "best"},
+        {"local": "eaten", "myopic": True},
+        {"order": "input"},  # over all pairs there is none
+        {"local": "onward"},
+    ],
+)
 def test_choices_check_themselves(wrong):
     """The message gives the value."""
     with pytest.raises(ValueError, match="expected"):
         Greedy(**wrong)
 
 
+@pytest.mark.parametrize("local", greedy.LOCALS)
 @pytest.mark.parametrize("order", greedy.ORDERS)
-def test_every_order_of_the_local_form_plans_everything(order, paper_like):
-    """The order decides the value, not whether entries are assigned."""
-    made = Greedy(myopic=True, order=order)(
-        paper_like, np.random.default_rng(2), Limits()
-    )
-    assert made.verdict is Verdict.SOLVED
+def test_every_order_of_the_local_form_plans_everything(order, local, paper_like):
+    """The order decides the value, not whether entries are assigned; seeded."""
+    solver = Graspl(order=order, local=local)
+    plans = []
+    for _ in range(2):
+        made = solver(paper_like, np.random.default_rng(2), Limits())
+        assert made.verdict is Verdict.SOLVED
+        assert f"({order} order, {local})" in made.tried[0]
+        plans.append(pairs_of(made.plan))
+    assert plans[0] == plans[1]
+
+
+@pytest.mark.parametrize("paper", [False, True])
+def test_both_local_forms_by_hand(paper):
+    """Two entries that must not meet, two adversaries, t = 1, lambda = 1, norm 10.
+
+    Weights: entry 0 (4, 3), entry 1 (5, 1). Rounds, as given: 0 goes to adversary 0;
+    then 1 gains .5 - 1 there and .1 at 1. No single move is better: u = .4 + .1.
+    Onward looks at all four pairs: (1, 0) is the best, and 0 is behind it for good. It
+    is left to local search, where adversary 1 gains .3: u = .5 + .3.
+    """
+    tiny = Tiny(2, 2, [loose(0, 1)], weights=[[4, 3], [5, 1]], goal=tradeoff(1))
+    problem = tiny.problem()
+    problem = replace(problem, weights=replace(problem.weights, unit=Fraction(1, 10)))
+    found = {}
+    for local in greedy.LOCALS:
+        solver = Greedy(myopic=True, order="input", local=local)
+        found[local] = solver(problem, np.random.default_rng(0), Limits(paper=paper))
+    assert pairs_of(found["rounds"].plan) == {(0, 0), (1, 1)}
+    assert pairs_of(found["onward"].plan) == {(1, 0), (0, 1)}
+    assert [one.value for one in found.values()] == [Fraction(1, 2), Fraction(4, 5)]
+
+
+def listed(tiny: Tiny, order: list[int]) -> set[tuple[int, int]]:
+    """SelectCandidates LOCAL in plain Python: the entry before, and all later ones."""
+    pairs, at = set(), 0
+
+    def worth(more):
+        missing = set(range(tiny.n)) - {d for d, _ in pairs | more}
+        return tiny.objective(pairs | more) - sum(tiny.lo[d] for d in missing)
+
+    while True:
+        scored = [
+            (worth({(d, a)}), -at - i, -a)
+            for i, d in enumerate(order[at:])
+            for a in range(tiny.k)
+            if (d, a) not in pairs and sum(e == d for e, _ in pairs) < tiny.hi[d]
+        ]
+        if not scored or max(scored)[0] <= worth(set()):
+            return pairs
+        _, place, a = max(scored)
+        at = -place
+        pairs.add((order[at], -a))
+
+
+@given(
+    tiny=uncapped((Measure.STEP,), average=False),
+    order=st.sampled_from(["degree", "input"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_onward_takes_what_the_listing_takes(tiny, order):
+    """Every pick, by recomputation; of those that tie, the first of the order."""
+    free = replace(tiny, capacity=None, history=[])
+    gains = Gains(free.problem(), paper=True)
+    solver = Greedy(myopic=True, order=order, local="onward")
+    limits, rng = Limits(paper=True), np.random.default_rng(0)
+    solver._construct(gains, rng, Meter(limits))
+    ranked = greedy.fixed_order(free.problem(), order, rng).tolist()
+    assert pairs_of(gains.plan()) == listed(free, ranked)
 
 
 @given(tiny=tinies(tradeoff=True), average=st.booleans(), pool=st.booleans())
