@@ -104,7 +104,8 @@ def run(
         highs.setSolution(len(columns[0]), *columns)
     _watch(core, highs, lambda: limits.stopped() or (done is not None and done()))
     highs.run()
-    return _outcome(core, highs, relax=relax)
+    linear = relax or not model.whole.any()  # such a run has no bound of its own
+    return _outcome(core, highs, relax=linear)
 
 
 def _configure(highs: Any, limits: Limits, seed: int, gap: float) -> None:  # noqa: ANN401

@@ -1,9 +1,14 @@
-"""HiGHS is given the time that is left, not the time that there was."""
+"""HiGHS is given the time that is left, and its bound is told whatever it solved."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from policies.document.policy import Objective
+from policies.problem import Goal
 from policies.solvers import highs
+from policies.solvers.milp import solve
 from policies.solvers.model import build
 from policies.solvers.role import Limits
 from tests.unit.policies.tiny import Tiny, step
@@ -31,3 +36,13 @@ def test_loading_the_library_takes_of_the_time_too(seconds, left, monkeypatch):
     assert told == [left]
     assert found.status == highs.OPTIMAL
     assert np.isclose(found.bound, found.values @ build(problem).cost)
+
+
+def test_what_history_alone_discloses_bounds_a_plan_without_entries():
+    """Nothing is left to decide, so HiGHS solves no MIP: f = 1 is in the bound yet."""
+    goal = Goal(Objective.TRADEOFF, Fraction(4), Fraction(1, 2))
+    held = Tiny(1, 1, [step(0)], lo=[0], hi=[0], history=[(0, 0)], goal=goal)
+    found = solve(held.problem(), Limits(work=1.0))
+    assert found.value == -2
+    assert found.bound == pytest.approx(-2)
+    assert found.stopped == "optimal"
