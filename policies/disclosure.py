@@ -82,6 +82,26 @@ def cap_below(measure: Measure, full: int, tau: Fraction) -> int:
     return low
 
 
+def cap_at(measure: Measure, full: int, level: Fraction) -> int:
+    """Highest load with f <= level; ``NO_CAP`` where f can not be above it.
+
+    Examples
+    --------
+    >>> cap_at(Measure.LINEAR, 4, Fraction(3, 4))
+    3
+    """
+    if level >= 1:
+        return NO_CAP
+    low, high = 0, full - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if share(measure, middle, full) <= level:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 def loads(sets: SetSystem, plan: Pairs, history: Pairs) -> Iterator[Loads]:
     """Count from scratch what every adversary holds of every set.
 

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
 
-from policies.disclosure import cap_below
-from policies.document.policy import Objective
 from policies.exact import fraction, grid, proportions, shares
 from policies.instance_adversaries import capacity, coalitions, history, prices
 from policies.instance_fields import (
@@ -31,24 +28,18 @@ from policies.instance_fields import (
     sized,
     table,
 )
+from policies.instance_goal import MEASURES, RELATIONS, Ask, read_ask
 from policies.instance_utility import Loader, with_utility
 from policies.links import Counts, Links, Relation
 from policies.meetings import meetings
-from policies.problem import Average, Goal, Pairs, Problem
-from policies.sets import NO_CAP, Ints, InvalidProblem, Measure, SetSystem
+from policies.problem import Pairs, Problem
+from policies.sets import Ints, InvalidProblem, Measure, SetSystem
 from policies.utility import Weights
 
 SCHEMA: Final = "sparsi-instance/1"
 
 _MOST: Final = 10**300  # that u may be: answers are written as floats
 
-MEASURES: Final = {
-    "step": Measure.STEP,
-    "linear": Measure.LINEAR,
-    "quadratic": Measure.QUADRATIC,
-}
-RELATIONS: Final = {"cosine": Relation.COSINE, "common": Relation.COMMON}
-ASKED: Final = ("tradeoff", "discbudget", "zero_step", "zero_cosine")
 KEYS: Final = (
     *("schema", "name", "description", "user", "reference"),
     *("n_entries", "n_adversaries", "t", "weights", "utility_norm", "utility"),
@@ -98,18 +89,9 @@ def read_instance(document: object, load: Loader | None = None) -> Instance:
     choice(root.get("schema"), "schema", (SCHEMA,))
     unread = keyed(root, "the document", KEYS)
     n, k, t = _sizes(root)
-    how = mapped(root.get("disclosure"), "disclosure")
-    unread += keyed(how, "disclosure", ("kind", "aggregation"))
-    kind = choice(how.get("kind"), "disclosure.kind", (*MEASURES, *RELATIONS))
-    average = (
-        choice(how.get("aggregation"), "disclosure.aggregation", ("worst", "average"))
-        == "average"
-    )
-    asked = choice(root.get("problem"), "problem", ASKED)
-    _check_asked(kind, asked)
+    ask, unasked = read_ask(root)
+    unread += unasked
     given = listed(root.get("properties"), "properties")
-    lambda_ = fraction(number(root.get("lambda", 1.0), "lambda"))
-    tau = fraction(number(root.get("tau", 0.0), "tau", -1e18))
     title = _title(root)
     lo = np.ones(n, np.int64)
     closed = optional(root, "history_only_entries")
@@ -124,19 +106,18 @@ def read_instance(document: object, load: Loader | None = None) -> Instance:
         "strict_history": True,
         "prices": prices(root, n),
     }
-    ask = _Ask(asked, average, lambda_, tau, max(1, len(given)))
     try:
-        if kind in RELATIONS:
-            problem = _linked(root, given, n, RELATIONS[kind], ask, base)
+        if ask.kind in RELATIONS:
+            problem = _linked(root, given, n, RELATIONS[ask.kind], ask, base)
         else:
-            problem = _measured(given, n, MEASURES[kind], ask, base)
+            problem = _measured(given, n, MEASURES[ask.kind], ask, base)
         problem, notes = with_utility(problem, root, load)
     except InvalidProblem as error:
         raise InvalidInstance(
             str(error), "the document", "Correct the field that is named."
         ) from error
     notes += tuple(f"the key {key[:40]!r} was not read" for key in unread)
-    return Instance(problem, title, kind, asked, notes)
+    return Instance(problem, title, ask.kind, ask.asked, notes)
 
 
 def _sizes(root: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -154,47 +135,6 @@ def _sizes(root: Mapping[str, Any]) -> tuple[int, int, int]:
     return n, k, integer(root.get("t"), "t", 1, mend=mend)
 
 
-@dataclass(frozen=True)
-class _Ask:
-    """What is maximised, and below which limit."""
-
-    asked: str
-    average: bool
-    lambda_: Fraction
-    tau: Fraction
-    over: int
-
-    @property
-    def goal(self) -> Goal:
-        tradeoff = self.asked == "tradeoff"
-        return Goal(
-            Objective.TRADEOFF if tradeoff else Objective.DISC_BUDGET,
-            self.lambda_,
-            self.tau,
-            self.average,
-            self.over,
-        )
-
-    def averages(self, n_properties: int) -> tuple[Average, ...]:
-        """Return the cap f < tau where it is one on a mean, or can never be kept."""
-        if self.asked != "discbudget":
-            return ()
-        if self.tau <= 0:
-            return (Average((), self.tau, strict=True, over=1),)
-        if not self.average:
-            return ()
-        every = tuple(range(n_properties))
-        return (Average(every, self.tau, strict=True, over=self.over),)
-
-    def cap(self, measure: Measure, full: int) -> int:
-        """Return the highest load of one set."""
-        if self.asked == "zero_step":
-            return full - 1
-        if self.asked == "discbudget" and not self.average and self.tau > 0:
-            return cap_below(measure, full, self.tau)
-        return NO_CAP
-
-
 def _title(root: Mapping[str, Any]) -> str:
     """Return the name of the file, empty without one."""
     name = root.get("name", "")
@@ -203,21 +143,6 @@ def _title(root: Mapping[str, Any]) -> str:
             f"found {named(name)}, expected a string", "name", "Write a name in quotes."
         )
     return name
-
-
-def _check_asked(kind: str, asked: str) -> None:
-    """Raise where the function and the question do not go together."""
-    fit = {
-        "zero_step": kind == "step",
-        "zero_cosine": kind in RELATIONS,
-    }
-    if not fit.get(asked, True):
-        raise InvalidInstance(
-            f"{asked} is asked of the disclosure function {kind}",
-            "problem",
-            "zero_step goes with kind step, zero_cosine with kind cosine; for others "
-            "ask discbudget with a tau.",
-        )
 
 
 def _weights(root: Mapping[str, Any], n: int, k: int, hi: Ints) -> Weights:
@@ -247,7 +172,7 @@ def _weights(root: Mapping[str, Any], n: int, k: int, hi: Ints) -> Weights:
 
 
 def _measured(
-    given: list[Any], n: int, measure: Measure, ask: _Ask, base: dict[str, Any]
+    given: list[Any], n: int, measure: Measure, ask: Ask, base: dict[str, Any]
 ) -> Problem:
     """Step, linear and quadratic: one set a property."""
     rows = [_property(p, f"properties[{i}]", n, measure) for i, p in enumerate(given)]
@@ -261,7 +186,9 @@ def _measured(
         start=np.cumsum([0, *size]),
         entry=np.array([d for r in rows for d in r.entries], np.int64),
         amount=np.array([w for r in rows for w in r.amounts], np.int64),
-        cap=np.array([ask.cap(measure, r.full) for r in rows], np.int64),
+        cap=np.array(
+            [ask.cap(measure, r.full, i) for i, r in enumerate(rows)], np.int64
+        ),
         full=np.array([r.full for r in rows], np.int64),
         classes=np.array([r.classes for r in rows], np.bool_),
     )
@@ -326,7 +253,7 @@ def _linked(
     given: list[Any],
     n: int,
     relation: Relation,
-    ask: _Ask,
+    ask: Ask,
     base: dict[str, Any],
 ) -> Problem:
     """Cosine and common: links, and for ``zero_cosine`` the pairs that must not meet."""
@@ -342,7 +269,7 @@ def _linked(
             link += [i] * len(found)
             entry += found
             side += [end] * len(found)
-    limited = ask.asked == "discbudget"
+    tau, shared = ask.limit, ask.aggregate is not None
     links = Links(
         relation,
         place,
@@ -351,8 +278,9 @@ def _linked(
         np.array(entry, np.int64),
         np.array(side, np.int64),
         len(given),
-        tau=ask.tau if limited and not ask.average else None,
-        mean_tau=ask.tau if limited and ask.average else None,
+        tau=None if ask.average or shared else tau,
+        mean_tau=tau if ask.average else None,
+        aggregate_tau=tau if shared else None,
     )
     sets = meetings(links) if ask.asked == "zero_cosine" else SetSystem(n)
     return Problem(

@@ -11,27 +11,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
 
 import numpy as np
 
-from policies.disclosure import Loads, loads, reachable, share
+from policies.aggregates import Parts
+from policies.disclosure import loads, reachable
 from policies.document.policy import Objective
-from policies.links import alikeness, below_limit
+from policies.links import above_level, alikeness, below_limit
 from policies.problem import Pairs, Problem
-from policies.sets import Bools, Ints, InvalidProblem, Measure
+from policies.sets import InvalidProblem
+from policies.tally import SHOWN, Crossing, Tally
 
-SHOWN: Final = 20  # violations of one sort that are told one by one
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """A set on which a hand (an adversary, or a coalition) would be past the limit."""
-
-    set: int
-    adversary: int
-    load: int
-    cap: int
+__all__ = ["SHOWN", "Crossing", "Judgement", "judge"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +44,8 @@ class Judgement:
         Worst f of each property.
     f_average : Fraction
         Highest mean of f over all sets (or links), of one hand.
+    f_goal : Fraction
+        f as the goal counts it: one of these two, or the problem's aggregate.
     objective : Fraction
         u, or u + lambda * (tau - f).
     complete : int
@@ -74,6 +67,7 @@ class Judgement:
     where: tuple[int, int] | None
     by_property: tuple[Fraction, ...]
     f_average: Fraction
+    f_goal: Fraction
     objective: Fraction
     complete: int
     whole: tuple[int, ...]
@@ -90,127 +84,6 @@ class Judgement:
     def disclosed(self) -> int:
         """How many sets are wholly held."""
         return len(self.whole)
-
-
-class _Tally:
-    """Sums over the pieces of loads that the judge walks through."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.hands = problem.n_adversaries + len(problem.groups)
-        self.judged = problem.judged()
-        self.size = np.diff(problem.sets.start)
-        self.whole: set[int] = set()
-        self.worst = Fraction(0)
-        self.where: tuple[int, int] | None = None
-        self.by_property = [Fraction(0)] * len(problem.sets.properties)
-        self.complete = 0
-        self.past = 0
-        self.n_crossed = 0
-        self.crossed: list[Crossing] = []
-        self.sums: dict[tuple[int, int], Ints] = defaultdict(
-            lambda: np.zeros(self.hands, np.int64)
-        )
-
-    def add(self, piece: Loads) -> None:
-        """Count one piece."""
-        sets = self.problem.sets
-        owner = sets.owner[piece.set]
-        if self.judged is not None:
-            judged = self.judged[owner, piece.adversary]
-            piece = Loads(
-                piece.set[judged],
-                piece.adversary[judged],
-                piece.load[judged],
-                piece.count[judged],
-                piece.fresh[judged],
-            )
-            owner = owner[judged]
-        full = sets.full[piece.set]
-        self.complete += int(np.sum(piece.load >= full))
-        every = np.where(
-            sets.classes[piece.set],
-            piece.load >= full,
-            piece.count == self.size[piece.set],
-        )
-        self.whole.update(np.unique(piece.set[every]).tolist())
-        over = piece.load > sets.cap[piece.set]
-        self.past += int(np.sum(over & ~piece.fresh))
-        self._cross(piece, over & piece.fresh)
-        self._shares(piece, owner, full)
-
-    def _cross(self, piece: Loads, over: Bools) -> None:
-        """Note the crossings that the plan adds to."""
-        rows = np.flatnonzero(over)
-        self.n_crossed += len(rows)
-        for row in rows[: max(0, SHOWN - len(self.crossed))]:
-            one = int(piece.set[row])
-            self.crossed.append(
-                Crossing(
-                    one,
-                    int(piece.adversary[row]),
-                    int(piece.load[row]),
-                    int(self.problem.sets.cap[one]),
-                )
-            )
-
-    def _shares(self, piece: Loads, owner: Ints, full: Ints) -> None:
-        """Worst f and the sums of f, by (property, full)."""
-        held = np.minimum(piece.load, full)
-        order = np.lexsort((held, full, owner))
-        owner, full, held = owner[order], full[order], held[order]
-        same = (owner[1:] == owner[:-1]) & (full[1:] == full[:-1])
-        edges = np.concatenate([[0], np.flatnonzero(~same) + 1, [len(owner)]])
-        for one, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            if one == stop:
-                continue
-            number, whole = int(owner[one]), int(full[one])
-            measure = self.problem.sets.measures[number]
-            top = share(measure, int(held[stop - 1]), whole)
-            self.by_property[number] = max(self.by_property[number], top)
-            if self.where is None or top > self.worst:
-                row = order[stop - 1]
-                self.worst = top
-                self.where = (int(piece.set[row]), int(piece.adversary[row]))
-            value = held[one:stop] if measure else held[one:stop] == whole
-            if measure is Measure.QUADRATIC:
-                value = _squared(value, whole)
-            adversary = piece.adversary[order[one:stop]]
-            sums = self.sums[number, whole]
-            if value.dtype == object and sums.dtype != object:
-                sums = self.sums[number, whole] = sums.astype(object)
-            np.add.at(sums, adversary, value)
-
-    def means(
-        self, properties: tuple[int, ...], counted: Bools, over: int = 0
-    ) -> dict[int, Fraction]:
-        """Mean of f over the counted sets of these properties, by hand, where above 0.
-
-        ``over`` is what the sum is divided by, 0 for the number of counted sets.
-        """
-        sets, judged = self.problem.sets, self.judged
-        wanted = set(properties)
-        total: dict[int, Fraction] = defaultdict(Fraction)
-        for (number, whole), sums in self.sums.items():
-            if number not in wanted:
-                continue
-            scale = whole ** int(sets.measures[number])
-            for a in np.flatnonzero(sums).tolist():
-                total[a] += Fraction(int(sums[a]), scale)
-        if over:
-            return {a: t / over for a, t in total.items()}
-        rows = list(properties)
-        per = np.bincount(sets.owner[counted], minlength=len(sets.properties))[rows]
-        size = {
-            a: int(per.sum() if judged is None else per @ judged[rows, a])
-            for a in total
-        }
-        return {a: t / size[a] for a, t in total.items() if size[a]}
-
-
-def _squared(value: Ints, whole: int) -> Ints:
-    """Squares; in Python's integers where 64 bits could be too few."""
-    return value.astype(object) ** 2 if whole >= 2**31 else value**2
 
 
 def judge(problem: Problem, plan: Pairs) -> Judgement:
@@ -239,7 +112,7 @@ def judge(problem: Problem, plan: Pairs) -> Judgement:
             raise InvalidProblem(
                 f"the plan names {name} {int(values.max())}, expected < {limit}"
             )
-    tally = _Tally(problem)
+    tally = Tally(problem)
     held, before = problem.held(plan), problem.held(problem.history)
     for piece in loads(problem.sets, held, before):
         tally.add(piece)
@@ -250,12 +123,15 @@ def judge(problem: Problem, plan: Pairs) -> Judgement:
     f, where, f_average = tally.worst, tally.where, _mean(problem, tally)
     broken = list(_violations(problem, plan, tally))
     if problem.links is not None:
-        f, where, f_average, passed = _alike(problem, held.union(before))
+        f, where, f_average, passed = _alike(problem, tally, held.union(before))
         broken += passed
     goal = problem.goal
+    f_goal = f_average if goal.average else f
+    if goal.aggregate is not None and tally.parts is not None:
+        f_goal = tally.parts.value
     objective = u
     if goal.objective is Objective.TRADEOFF:
-        objective += goal.lambda_ * (goal.tau - (f_average if goal.average else f))
+        objective += goal.lambda_ * (goal.tau - f_goal)
     return Judgement(
         utility=utility,
         u=u,
@@ -263,6 +139,7 @@ def judge(problem: Problem, plan: Pairs) -> Judgement:
         where=where,
         by_property=tuple(tally.by_property),
         f_average=f_average,
+        f_goal=f_goal,
         objective=objective,
         complete=tally.complete,
         whole=tuple(sorted(tally.whole)),
@@ -277,7 +154,7 @@ def _hands(plan: Pairs, k: int) -> list[frozenset[int]]:
     return [frozenset(plan.entry[plan.adversary == a].tolist()) for a in range(k)]
 
 
-def _mean(problem: Problem, tally: _Tally) -> Fraction:
+def _mean(problem: Problem, tally: Tally) -> Fraction:
     """Highest mean over all sets, of one hand."""
     every = tuple(range(len(problem.sets.properties)))
     whole = np.ones(problem.sets.n_sets, np.bool_)
@@ -286,7 +163,7 @@ def _mean(problem: Problem, tally: _Tally) -> Fraction:
 
 
 def _alike(
-    problem: Problem, held: Pairs
+    problem: Problem, tally: Tally, held: Pairs
 ) -> tuple[Fraction, tuple[int, int] | None, Fraction, list[str]]:
     """Worst f over the links, where it is, highest mean of one hand, limits passed."""
     links = problem.links
@@ -294,9 +171,13 @@ def _alike(
     worst, where = Fraction(0), None
     total: dict[int, Fraction] = defaultdict(Fraction)
     passed = []
+    tally.parts = None if problem.aggregate is None else Parts(problem.aggregate)
     for alike in alikeness(links, held.entry, held.adversary):
         f = alike.share(links.relation)
         total[alike.hand] += f
+        if tally.parts is not None:
+            above = above_level(alike, links.relation, tally.parts.aggregate.level)
+            tally.parts.add(alike.link, alike.link, alike.hand, f, above=above)
         if f > worst:
             worst, where = f, (alike.link, alike.hand)
         if links.tau is not None and not below_limit(alike, links.relation, links.tau):
@@ -308,7 +189,17 @@ def _alike(
     told = list(_told(passed[:SHOWN], len(passed), "links past tau"))
     if links.mean_tau is not None and mean >= links.mean_tau:
         told.append(f"a hand sees a mean of {float(mean)} of the links, past tau")
+    limit = links.aggregate_tau
+    if tally.parts is not None and limit is not None:
+        told += _aggregated(tally.parts, limit, strict=True)
     return worst, where, mean, told
+
+
+def _aggregated(parts: Parts, limit: Fraction, *, strict: bool) -> Iterator[str]:
+    """An aggregate that is past its cap."""
+    if not parts.kept(limit, strict=strict):
+        sign = "below " if strict else ""
+        yield f"the {parts.aggregate.shape} disclosure in all is past {sign}{limit}"
 
 
 def _told(lines: list[str], total: int, what: str) -> Iterator[str]:
@@ -318,7 +209,7 @@ def _told(lines: list[str], total: int, what: str) -> Iterator[str]:
         yield f"{total - len(lines)} more {what}"
 
 
-def _violations(problem: Problem, plan: Pairs, tally: _Tally) -> Iterator[str]:
+def _violations(problem: Problem, plan: Pairs, tally: Tally) -> Iterator[str]:
     """Everything that the plan breaks, in plain words."""
     yield from _degrees(problem, plan)
     load = np.bincount(plan.adversary, minlength=problem.n_adversaries)
@@ -369,12 +260,16 @@ def _degrees(problem: Problem, plan: Pairs) -> Iterator[str]:
     yield from _told(lines, len(off), "entries with a wrong number of copies")
 
 
-def _means(problem: Problem, tally: _Tally) -> Iterator[str]:
+def _means(problem: Problem, tally: Tally) -> Iterator[str]:
     """Caps on averages that are passed."""
     if not problem.averages:
         return
     counted = reachable(problem.sets)
     for cap in problem.averages:
+        if cap.aggregate is not None:
+            assert tally.parts is not None
+            yield from _aggregated(tally.parts, cap.limit, strict=cap.strict)
+            continue
         means = tally.means(cap.properties, counted, cap.over)
         sign = "below " if cap.strict else ""
         hands = means if cap.kept(Fraction(0)) else range(tally.hands)

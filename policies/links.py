@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from policies.sets import Ints, InvalidProblem, below, column
+from policies.sets import Bools, Ints, InvalidProblem, below, column
 
 ROOT: Final = 10**18
 """Roots are rounded up to a multiple of 1 / ROOT."""
@@ -58,8 +58,9 @@ class Links:
         is at most once at one end; an entry may be in many links.
     n_links : int
         Links without members disclose nothing.
-    tau, mean_tau : Fraction or None
-        Limits: f < tau for each link and hand; mean f < mean_tau for each hand.
+    tau, mean_tau, aggregate_tau : Fraction or None
+        Limits: f < tau for each link and hand; mean f < mean_tau for each hand; the
+        goal's aggregate < aggregate_tau.
     """
 
     relation: Relation
@@ -71,6 +72,7 @@ class Links:
     n_links: int = 0
     tau: Fraction | None = None
     mean_tau: Fraction | None = None
+    aggregate_tau: Fraction | None = None
 
     def __post_init__(self) -> None:
         place = column("links.place", self.place)
@@ -101,7 +103,8 @@ class Links:
     @property
     def limited(self) -> bool:
         """Whether what they disclose is under a limit."""
-        return self.tau is not None or self.mean_tau is not None
+        taus = (self.tau, self.mean_tau, self.aggregate_tau)
+        return any(tau is not None for tau in taus)
 
     @cached_property
     def rough(self) -> Ints:
@@ -128,6 +131,12 @@ class Links:
             link=self.link[kept],
             entry=number[self.entry[kept]],
             side=self.side[kept],
+        )
+
+    def among(self, rows: Bools) -> Links:
+        """Return the links with these rows of members alone, their numbers kept."""
+        return replace(
+            self, link=self.link[rows], entry=self.entry[rows], side=self.side[rows]
         )
 
     def conflicts(self) -> tuple[Ints, Ints, Ints]:
@@ -188,6 +197,13 @@ def root_up(value: Fraction) -> Fraction:
     floor = isqrt(scaled // value.denominator)
     exact = floor * floor * value.denominator == scaled
     return Fraction(floor if exact else floor + 1, ROOT)
+
+
+def above_level(alike: Alike, relation: Relation, level: Fraction) -> bool:
+    """Whether f > level >= 0, exactly: cosines are compared by their squares."""
+    if relation is Relation.COMMON:
+        return int(alike.dot > 0) > level
+    return Fraction(alike.dot**2, alike.square) > level * level
 
 
 def below_limit(alike: Alike, relation: Relation, tau: Fraction) -> bool:

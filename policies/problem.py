@@ -15,6 +15,7 @@ from typing import Self
 
 import numpy as np
 
+from policies.aggregates import Aggregate
 from policies.coalitions import NOBODY, Coalitions, membership, pooled
 from policies.document.policy import Objective
 from policies.links import Links
@@ -93,12 +94,15 @@ class Average:
     over : int
         What the sum is divided by; 0: the number of counted sets that could disclose
         anything.
+    aggregate : Aggregate or None
+        What is capped in place of a mean: the goal's, over all sets and hands.
     """
 
     properties: tuple[int, ...]
     limit: Fraction
     strict: bool = False
     over: int = 0
+    aggregate: Aggregate | None = None
 
     def kept(self, mean: Fraction) -> bool:
         """Whether this mean is within the cap."""
@@ -121,6 +125,8 @@ class Goal:
         f is the highest mean over the sets of one adversary instead of the worst set.
     over : int
         What the mean's sum is divided by; 0: the number of sets that are judged.
+    aggregate : Aggregate or None
+        What f is where it is neither the worst set nor that mean.
     """
 
     objective: Objective = Objective.DISC_BUDGET
@@ -128,10 +134,18 @@ class Goal:
     tau: Fraction = Fraction(1)
     average: bool = False
     over: int = 0
+    aggregate: Aggregate | None = None
 
     def __post_init__(self) -> None:
         if self.lambda_ < 0:
             raise InvalidProblem(f"lambda is {self.lambda_}, expected >= 0")
+        if self.average and self.aggregate is not None:
+            raise InvalidProblem("f is a mean and an aggregate, expected one of both")
+
+    @property
+    def worst(self) -> bool:
+        """Whether f is that of the worst set."""
+        return not self.average and self.aggregate is None
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +228,7 @@ class Problem:
             below(f"{name}.adversary", pairs.adversary, k)
         if self.trusted is not None:
             self._check_trusted()
+        self._check_aggregate()
         self.coalitions.check(k)
         if self.utilities is not None and len(self.utilities.functions) != k:
             raise InvalidProblem(
@@ -232,6 +247,33 @@ class Problem:
             raise InvalidProblem(f"trusted has shape {mask.shape}, expected {want}")
         mask.flags.writeable = False
         object.__setattr__(self, "trusted", mask)
+
+    def _check_aggregate(self) -> None:
+        """Raise unless there is one aggregate at most, of all properties or links."""
+        hows = {cap.aggregate for cap in self.averages} | {self.goal.aggregate}
+        if len(hows - {None}) > 1:
+            raise InvalidProblem("caps and the goal are on different aggregates")
+        how, links = self.aggregate, self.links
+        capped = links is not None and links.aggregate_tau is not None
+        if capped and self.goal.aggregate is None:
+            raise InvalidProblem(
+                "links have a cap on an aggregate, expected the goal's"
+            )
+        if links is not None and any(cap.aggregate for cap in self.averages):
+            raise InvalidProblem("a cap is on sets, expected links.aggregate_tau")
+        if how is None or not how.weights:
+            return
+        many = len(self.sets.properties) if links is None else links.n_links
+        if len(how.weights) != many:
+            raise InvalidProblem(
+                f"{len(how.weights)} weights of properties, expected {many}"
+            )
+
+    @property
+    def aggregate(self) -> Aggregate | None:
+        """The aggregate that the goal or a cap is on."""
+        hows = (self.goal.aggregate, *(cap.aggregate for cap in self.averages))
+        return next((how for how in hows if how is not None), None)
 
     @property
     def n_entries(self) -> int:

@@ -83,7 +83,8 @@ def special(problem: Problem) -> bool:
     """Whether a problem has what no plan of a policy has: it is taken as a whole."""
     tradeoff = problem.goal.objective is Objective.TRADEOFF
     pooled = bool(problem.coalitions or problem.links or problem.utilities)
-    return pooled or problem.strict_history or (tradeoff and problem.goal.average)
+    known = problem.goal.worst if tradeoff else problem.aggregate is None
+    return pooled or problem.strict_history or not known
 
 
 @dataclass

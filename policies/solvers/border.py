@@ -60,7 +60,8 @@ def priced(problem: Problem) -> Problem | None:
         return None
     cap = problem.averages[0]
     every = set(np.unique(problem.sets.owner).tolist()) <= set(cap.properties)
-    if not (every and cap.over and cap.limit > 0 and problem.n_adversaries):
+    mean = every and cap.over and cap.aggregate is None
+    if not (mean and cap.limit > 0 and problem.n_adversaries):
         return None
     goal = Goal(Objective.TRADEOFF, tau=cap.limit, average=True, over=cap.over)
     open_ = replace(problem, goal=goal, averages=())

@@ -15,10 +15,12 @@ import numpy as np
 from policies.disclosure import loads
 from policies.document.policy import Objective
 from policies.judge import judge
+from policies.links import Relation
 from policies.problem import Goal, Plan, Problem
 from policies.sets import NO_CAP, Ints
 from policies.solvers.bounds import capacity, clash, needs, singles
 from policies.solvers.cpsat import CpSat, clashing, search
+from policies.solvers.link_limits import outgrown
 from policies.solvers.milp import Milp, solve
 from policies.solvers.minimum import widened
 from policies.solvers.role import (
@@ -29,6 +31,7 @@ from policies.solvers.role import (
     Solution,
     Verdict,
 )
+from policies.solvers.small_links import listable, listed
 from policies.utility import Weights
 
 MORE: Final = 24
@@ -47,7 +50,7 @@ def plain(problem: Problem) -> Problem:
         problem,
         hi=problem.lo,
         weights=Weights.flat(n, k),
-        goal=Goal(Objective.DISC_BUDGET),
+        goal=Goal(Objective.DISC_BUDGET, aggregate=problem.goal.aggregate),
         links=links,
         utilities=None,
     )
@@ -57,6 +60,9 @@ def possible(problem: Problem, rng: np.random.Generator, limits: Limits) -> bool
     """Whether any plan exists; None where that stayed open."""
     if limits.stopped():
         return None
+    known = {Verdict.SOLVED: True, Verdict.INFEASIBLE: False}
+    if problem.links is not None and problem.links.limited:
+        return known.get(listed(problem).verdict) if listable(problem) else None
     bare = plain(problem)
     if not bare.averages and CpSat().supports(bare):
         found = search(bare, rng, limits, utility=False)
@@ -64,7 +70,6 @@ def possible(problem: Problem, rng: np.random.Generator, limits: Limits) -> bool
         found = solve(bare, limits)
     else:
         return None
-    known = {Verdict.SOLVED: True, Verdict.INFEASIBLE: False}
     return known.get(found.verdict)
 
 
@@ -108,9 +113,15 @@ def _history(problem: Problem) -> Iterator[Clash]:
                 entries=tuple(members.tolist()),
             )
             return
+    links = problem.links
+    if links is not None and links.limited:
+        yield from outgrown(problem)
+        if links.relation is Relation.COSINE:  # what is added may hide what is held
+            return
     empty = judge(replace(problem, lo=problem.lo * 0), Plan())
     if not empty.feasible:
-        yield Clash(Cause.HISTORY, properties=tuple(np.unique(sets.owner).tolist()))
+        every = np.unique(sets.owner if links is None else links.link)
+        yield Clash(Cause.HISTORY, properties=tuple(every.tolist()))
 
 
 def _pooled(problem: Problem) -> Iterator[Clash]:
@@ -198,7 +209,8 @@ def _smallest(
         cut.free_capacity()
     cut.narrow()
     cut.sets()
-    if cut.problem.averages:
+    cut.links()
+    if cut.mean:
         cut.entries()
     return cut.clash(), cut.smallest
 
@@ -214,6 +226,8 @@ class _Cut:
         self.wanted = np.flatnonzero(problem.lo)
         self.smallest = True
         self.over, self.limits = limits.deadline(), limits
+        single = problem.links is None or problem.links.tau is not None
+        self.mean = bool(problem.averages) or not single
 
     def _still(self, kept: Ints, wanted: Ints, *, free: bool = False) -> bool:
         """Whether these parts alone leave no plan."""
@@ -268,6 +282,20 @@ class _Cut:
             if self._still(rest, self.wanted):
                 self.kept = rest
 
+    def links(self) -> None:
+        """Leave links out one by one, but where they count together."""
+        links = self.problem.links
+        if links is None or not links.limited:
+            return
+        for one in [] if self.mean else np.unique(links.link).tolist():
+            before = self.problem
+            rest = links.among(links.link != one)
+            self.problem = replace(before, links=rest)
+            if self._still(self.kept, self.wanted):
+                links = rest
+            else:
+                self.problem = before
+
     def entries(self) -> None:
         """Leave entries out one by one."""
         for d in self.wanted.tolist():
@@ -277,8 +305,7 @@ class _Cut:
 
     def clash(self) -> Clash:
         """Tell what is left."""
-        problem = self.problem
-        kept = self.kept
+        problem, kept = self.problem, self.kept
         if problem.averages:
             kept = np.flatnonzero(
                 np.isin(np.arange(problem.sets.n_sets), kept)
@@ -286,13 +313,16 @@ class _Cut:
             )
         rows = np.isin(problem.sets.member_set, kept)
         entries = np.unique(problem.sets.entry[rows])
-        if problem.averages or problem.capacity is not None:
+        properties = np.unique(problem.sets.owner[kept])
+        if problem.links is not None and problem.links.limited:
+            entries, properties = map(np.unique, (problem.links.entry, problem.links.link))
+        if self.mean or problem.capacity is not None:
             entries = self.wanted
         entries = entries[problem.lo[entries] > 0]
         return Clash(
-            Cause.MEAN if problem.averages else Cause.SEARCH,
+            Cause.MEAN if self.mean else Cause.SEARCH,
             sets=tuple(kept.tolist()),
-            properties=tuple(np.unique(problem.sets.owner[kept]).tolist()),
+            properties=tuple(properties.tolist()),
             entries=tuple(entries.tolist()),
             answers=int(problem.lo[entries].sum()),
         )

@@ -47,7 +47,9 @@ def needed(problem: Problem) -> Ints | None:
 def _alike(problem: Problem) -> bool:
     """Whether adversaries differ in weights, capacities and history alone."""
     special = problem.coalitions or problem.links or problem.utilities
-    return not special and problem.trusted is None
+    how = problem.aggregate
+    summed = how is not None and how.summed  # one hand more may add to what all see
+    return not special and problem.trusted is None and not summed
 
 
 def _best(problem: Problem, fresh: Ints, copies: int) -> Iterator[Ints]:

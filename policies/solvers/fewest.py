@@ -99,7 +99,7 @@ def fewest(
         found = solve(problem, left(1.0))
         return Fewest(found, int(surely and found.verdict is Verdict.SOLVED))
     found, least = counted
-    if problem.goal.average and problem.goal.objective is Objective.TRADEOFF:
+    if not problem.goal.worst and problem.goal.objective is Objective.TRADEOFF:
         found = _at_rest(problem, found, left(1.0), solve)
     optimal = Fewest(found, least).proven and found.value == found.bound
     return Fewest(replace(found, stopped="optimal" if optimal else "gap"), least)
@@ -198,7 +198,8 @@ def _ceiling(problem: Problem, top: Fraction, least: int) -> Fraction:
             sets.owner.tolist(), total.tolist(), sets.full.tolist(), strict=True
         )
     ]
-    floor = min(each, default=Fraction(0)) if least else Fraction(0)
+    known = least and goal.aggregate is None  # of others it could be nothing
+    floor = min(each, default=Fraction(0)) if known else Fraction(0)
     if goal.average:
         floor /= goal.over or max(1, sets.n_sets)
     return min(free_bound(problem), top + goal.lambda_ * (goal.tau - floor))

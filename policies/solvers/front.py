@@ -12,7 +12,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 from policies.document.policy import Objective
-from policies.judge import Judgement
 from policies.problem import Average, Problem
 from policies.solvers.role import Solution, Verdict
 from policies.solvers.tradeoff import capped
@@ -28,8 +27,12 @@ def held_at(problem: Problem, level: Fraction | None) -> Problem:
     if level is None:
         return plain
     plain = replace(plain, strict_history=True)
-    if not goal.average:
-        return replace(plain, sets=capped(problem.sets, level))
+    how = goal.aggregate
+    if goal.worst or (how is not None and how.by_set):
+        return replace(plain, sets=capped(problem.sets, level, how))
+    if how is not None:
+        cap = Average((), level, aggregate=how)
+        return replace(plain, averages=(*problem.averages, cap))
     every = tuple(range(len(problem.sets.properties)))
     mean = Average(every, level, over=goal.over)
     looser = [
@@ -39,11 +42,6 @@ def held_at(problem: Problem, level: Fraction | None) -> Problem:
     ]
     kept = [one for one in problem.averages if one not in looser]
     return replace(plain, averages=(*kept, mean))
-
-
-def disclosure(problem: Problem, judged: Judgement) -> Fraction:
-    """Return f of a plan, as the problem counts it."""
-    return judged.f_average if problem.goal.average else judged.f
 
 
 def front(
@@ -79,7 +77,7 @@ def front(
     yield None, first
     if first.verdict is not Verdict.SOLVED or first.judged is None:
         return
-    top = last = disclosure(problem, first.judged)
+    top = last = first.judged.f_goal
     for step in range(count - 2, -1, -1):
         level = top * step / (count - 1)
         if level >= last and step:
@@ -87,7 +85,7 @@ def front(
         found = solve(held_at(problem, level))
         if found.verdict is Verdict.SOLVED:
             assert found.judged is not None
-            last = min(last, disclosure(problem, found.judged))
+            last = min(last, found.judged.f_goal)
         yield level, found
         if found.verdict is Verdict.INFEASIBLE:
             return  # nothing tighter has a plan

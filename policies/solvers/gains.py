@@ -20,12 +20,22 @@ from policies.disclosure import reachable
 from policies.links import Links, Relation
 from policies.problem import Average, Pairs, Plan, Problem
 from policies.sets import Bools, Ints
-from policies.solvers import kernels, kernels_global, kernels_search, tape
+from policies.solvers import (
+    kernels,
+    kernels_folds,
+    kernels_global,
+    kernels_search,
+    tape,
+)
+from policies.solvers.folds import with_aggregate
 from policies.solvers.kernels_numba import FROM, compiled
 from policies.solvers.tape import Floats, Tape
 from policies.tables import Tables, grid_of, plan_of, tables
 
-_PARTS: Final[tuple[Any, ...]] = (kernels, kernels_search, kernels_global)
+_PARTS: Final[tuple[Any, ...]] = (
+    *(kernels, kernels_folds),
+    *(kernels_search, kernels_global),
+)
 
 
 @cache
@@ -219,6 +229,7 @@ def _tape(
     }
     if every:
         fields |= _every(problem, t.worth)
+    with_aggregate(problem, rows.n_links, words, reals, fields)
     return Tape(words, reals, fields, listed=listed), rows
 
 
@@ -370,6 +381,8 @@ def _means(problem: Problem, t: Tables, units: int) -> tuple[Any, Any]:
     counted = reachable(problem.sets)
     lines = []
     for cap in problem.averages:
+        if cap.aggregate is not None:
+            continue
         inside = np.isin(problem.sets.owner, cap.properties) & counted
         size = (t.judged & inside[:, None]).sum(axis=0)
         lines.append((np.flatnonzero(inside), size, cap))

@@ -65,7 +65,7 @@ class HittingSet:
             and (sets.amount == 1).all()
             and (problem.hi >= problem.n_adversaries).all()
             and (problem.lo <= min(1, problem.n_adversaries)).all()
-            and not (tradeoff and (goal.average or (sets.cap != NO_CAP).any()))
+            and not (tradeoff and (not goal.worst or (sets.cap != NO_CAP).any()))
             and not len(problem.history)
             and not len(problem.forbidden)
             and problem.capacity is None

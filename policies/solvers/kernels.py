@@ -12,6 +12,7 @@ from math import sqrt
 from typing import Final
 
 from policies.sets import Ints
+from policies.solvers.kernels_folds import folded, gathered, shared
 from policies.solvers.tape import (
     ABLE,
     ATTAIN,
@@ -23,12 +24,14 @@ from policies.solvers.tape import (
     CAPPED,
     CAPS,
     CAREFUL,
+    CEILING,
     CHOSEN,
     CLASSES,
     COPIES,
     COSINE,
     COUNTED,
     DEGREE,
+    FOLD,
     FULL,
     GIVEN,
     JUDGED,
@@ -45,6 +48,7 @@ from policies.solvers.tape import (
     OTHER,
     OVER,
     PART,
+    PLAIN,
     QUADRATIC,
     ROOM,
     ROW_AMOUNT,
@@ -55,6 +59,7 @@ from policies.solvers.tape import (
     SAVED,
     SEEN,
     SEEN_START,
+    SHARED,
     TAU,
     WEIGHT,
     WHOLE,
@@ -180,6 +185,10 @@ def note(z: Ints, r: Floats, unit: int, h: int, old: float, new: float) -> None:
         r[z[MEAN] + i * z[H] + h] += r[z[WEIGHT] + i * z[Q] + unit] * (new - old)
     if not z[z[COUNTED] + unit] or new == old:
         return
+    if z[FOLD] != PLAIN:
+        old, new = folded(z, r, unit, old), folded(z, r, unit, new)
+        if z[FOLD] == SHARED:
+            old, new = shared(z, unit, old, new)
     if z[AVERAGE] == 1:
         r[z[LEVEL] + h] += (new - old) / r[z[OVER] + h]
     elif new > r[z[LEVEL] + h]:
@@ -198,6 +207,8 @@ def scan(z: Ints, r: Floats, h: int) -> None:
     for unit in range(z[Q]):
         if z[z[COUNTED] + unit] and z[z[JUDGED] + unit * z[H] + h]:
             f = shift(z, unit, h, 0, 0, 0)
+            if z[FOLD] != PLAIN:
+                f = folded(z, r, unit, f)
             if f > top:
                 top, count = f, 0
             if f == top:
@@ -208,6 +219,9 @@ def scan(z: Ints, r: Floats, h: int) -> None:
 
 def settle(z: Ints, r: Floats) -> None:
     """Bring f, and what it is without each adversary, up to date."""
+    if z[FOLD] != PLAIN:
+        gathered(z, r)
+        return
     first, second, at = 0.0, 0.0, -1
     for h in range(z[H]):
         if r[z[LEVEL] + h] > first:
@@ -312,6 +326,8 @@ def risen(z: Ints, r: Floats, a: int, value: float) -> float:
 
 def crossed(z: Ints, r: Floats, d: int, a: int) -> bool:
     """Whether a limit that the entry touches is passed now."""
+    if r[F] > r[CEILING]:
+        return True
     for j in range(z[z[SEEN_START] + a], z[z[SEEN_START] + a + 1]):
         h = z[z[SEEN] + j]
         for i in range(z[CAPS]):

@@ -20,9 +20,11 @@ from policies.solvers.scaling import reached
 
 
 def whole(problem: Problem) -> bool:
-    """Whether this is a tradeoff in which a set is disclosed whole or not at all."""
+    """Whether sets are disclosed whole or not at all, in a tradeoff of worst or mean."""
     goal, sets = problem.goal, problem.sets
     if goal.objective is not Objective.TRADEOFF or goal.lambda_ <= 0:
+        return False
+    if goal.aggregate is not None:
         return False
     return bool(sets.n_sets) and all(m is Measure.STEP for m in sets.measures)
 

@@ -104,7 +104,7 @@ class LinkBounds:
                 return told
             found = min(found, told.bound + self._reward(Fraction(0)))
         goal = self.problem.goal
-        if self.tradeoff and goal.lambda_ > 0:
+        if self.tradeoff and goal.lambda_ > 0 and goal.aggregate is None:
             found = min(found, self._by_level(apart))
         if goal.average if self.tradeoff else links.mean_tau is not None:
             found = min([found, *self._by_price()])

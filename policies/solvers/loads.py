@@ -9,7 +9,7 @@ any prices >= 0 prove a bound (Lagrange), whoever suggested them; sums are float
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,9 @@ def plain(problem: Problem, measures: tuple[Measure, ...], *, average: bool) -> 
     trusted adversaries, coalitions, links and caps on means are not.
     """
     goal, sets = problem.goal, problem.sets
-    if goal.objective is not Objective.TRADEOFF or goal.average is not average:
+    if goal.objective is not Objective.TRADEOFF or goal.aggregate is not None:
+        return False
+    if goal.average is not average:
         return False
     if problem.averages or problem.groups or problem.links is not None:
         return False
@@ -164,13 +166,33 @@ def loads(problem: Problem) -> Loads:
     )
 
 
-def seated(it: Loads, value: Floats) -> Bools | None:
+class Seating(Protocol):
+    """What a plan has to keep to, apart from disclosure: see :class:`Loads`."""
+
+    @property
+    def may(self) -> Bools:
+        """Pairs that are possible."""
+
+    @property
+    def lo(self) -> Ints:
+        """Copies of each entry, at least."""
+
+    @property
+    def hi(self) -> Ints:
+        """Copies of each entry, at most."""
+
+    @property
+    def room(self) -> Ints:
+        """Pairs of each adversary, at most."""
+
+
+def seated(it: Seating, value: Floats) -> Bools | None:
     """Return a plan by each entry's best values within the capacities, or None.
 
     Entries with the fewest places to go come first; copies beyond ``lo`` are given
     while their value is above 0.
     """
-    n, k = it.shape
+    n, k = it.may.shape
     chosen = np.zeros((n, k), np.bool_)
     room = it.room.copy()
     order = np.argsort(it.may.sum(axis=1) - it.lo, kind="stable")

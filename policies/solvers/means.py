@@ -31,7 +31,8 @@ class Means:
     Parameters
     ----------
     problem : Problem
-        Its ``averages`` are kept; without any, nothing is ever full.
+        Its ``averages`` are kept, but for those of an aggregate: the judge sees to
+        them. Without any, nothing is ever full.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -47,6 +48,8 @@ class Means:
         self.whole = lcm(1, *(f ** self._power[o] for o, f in pairs))
         self._budgets = []
         for cap in problem.averages:
+            if cap.aggregate is not None:
+                continue
             size = [
                 sum(per[p] for p in cap.properties if not self._trusts(p, a))
                 for a in range(k)

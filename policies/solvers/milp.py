@@ -104,7 +104,7 @@ def bound_of(model: Model, found: Outcome, ceiling: Fraction) -> Fraction:
     """Bound on the objective from HiGHS's bound on the cost."""
     if not np.isfinite(found.bound):
         return ceiling
-    return Fraction(model.objective(found.bound - SAFETY))
+    return Fraction(model.objective(found.bound - SAFETY * model.slack))
 
 
 def _stopped(found: Outcome, limits: Limits) -> str:

@@ -3,8 +3,8 @@
 One 0-1 column a pair; one row a set and hand whose limit could be passed. What a
 coalition holds of an entry that may get several copies is a column above each of its
 members'; what it holds of an entry that gets one copy is their sum. The disclosure of a
-tradeoff is one column y above every f (worst) or every hand's mean (average); squares
-are secants between the loads that can occur, so they are exact at whole loads.
+tradeoff is one column y above every f (worst), every hand's mean (average), or an
+aggregate; squares are secants between the loads that can occur, so they are exact at whole loads.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ import numpy as np
 from policies.document.policy import Objective
 from policies.problem import Average, Problem
 from policies.sets import NO_CAP, Ints, Measure
+from policies.solvers import aggregate_rows, goal_rows
 from policies.solvers.scaling import cost_scale
-from policies.solvers.terms import Floats, Model, Term, counted, total
+from policies.solvers.terms import SECANTS, Floats, Model, Term, counted, total
 from policies.tables import able, grid_of
 
 _TRADEOFF: Final = Objective.TRADEOFF
-
-SECANTS: Final = 400
-"""Loads up to which a square is exact; beyond it, it is a lower bound between points."""
 
 TANGENTS: Final = 100
 """Those points, where many sets have squares: rows of a model that may not grow."""
@@ -56,6 +54,7 @@ class Builder:
     rows: list[tuple[Ints, Floats, float, float]] = field(default_factory=list)
     impossible: bool = False
     exact: bool = True
+    slack: float = 1.0
 
     def __post_init__(self) -> None:
         problem = self.problem
@@ -75,6 +74,11 @@ class Builder:
         self.upper = [1.0] * len(entry)
         self.unions: dict[tuple[int, int], int] = {}
         self.judged = problem.judged()
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the first model: what it leaves out is taken for proven."""
+        return self.margin == MARGIN
 
     # -- columns and rows ----------------------------------------------------------
 
@@ -264,68 +268,7 @@ class Builder:
         for a, b in zip(one.tolist(), two.tolist(), strict=True):
             self.row(total([part.scaled(a + b), minus]), high=a * b)
 
-    def disclosure(self) -> int:
-        """Column of y >= f, with its cost; -1 where f does not count."""
-        problem, goal = self.problem, self.problem.goal
-        sets = problem.sets
-        tradeoff = goal.objective is _TRADEOFF and problem.links is None
-        if not (tradeoff and goal.lambda_ > 0 and sets.n_sets):
-            return -1
-        y = self.new(cost=float(goal.lambda_) * self.scale)
-        minus = Term(np.array([y]), np.array([-1.0]))
-        if goal.average:
-            for hand in range(self.k + len(problem.groups)):
-                over = goal.over or self._judged_sets(hand)
-                if not over:
-                    continue
-                term = self._mean(np.arange(sets.n_sets), hand, over)
-                self.row(total([term, minus]), high=0.0)
-        elif all(m is Measure.QUADRATIC for m in sets.measures):
-            self._worst_square(y)
-        else:
-            for one in range(sets.n_sets):
-                for hand in self.hands_of(one):
-                    self.row(total([self.share(one, hand), minus]), high=0.0)
-        return y
-
-    def _judged_sets(self, hand: int) -> int:
-        """Sets that are judged for a hand."""
-        owner = self.problem.sets.owner
-        return len(owner) if self.judged is None else self.judged[owner, hand].sum()
-
-    def _worst_square(self, y: int) -> None:
-        """Worst square: y above the chords of z * z, z above every share."""
-        sets = self.problem.sets
-        z = self.new()
-        minus = Term(np.array([z]), np.array([-1.0]))
-        found = {0.0, 1.0}
-        for one in range(sets.n_sets):
-            found |= self._values(one)
-            full = int(sets.full[one])
-            for hand in self.hands_of(one):
-                part = self.load(one, hand).scaled(1.0 / full)
-                self.row(total([part, minus]), high=0.0)
-        ladder = np.array(sorted(found))
-        ladder = ladder[np.concatenate([[True], np.diff(ladder) > 1e-12])]
-        whole = Term(np.array([z]), np.ones(1))
-        if len(ladder) > 4 * SECANTS:
-            self.exact = False
-            ladder = np.linspace(0, 1, SECANTS)
-            self.lines(whole, y, ladder, ladder)
-        else:
-            self.lines(whole, y, ladder[:-1], ladder[1:])
-
-    def _values(self, one: int) -> set[float]:
-        """Shares that a set can have; too many are told by one more than is listed."""
-        sets = self.problem.sets
-        amounts = sets.amount[int(sets.start[one]) : int(sets.start[one + 1])]
-        if not amounts.any():
-            return set()
-        step, full = int(np.gcd.reduce(amounts[amounts > 0])), int(sets.full[one])
-        count = min(int(amounts.sum()) // step, 4 * SECANTS)
-        return {j * step / full for j in range(count + 1)}
-
-    def _mean(self, chosen: Ints, hand: int, over: int) -> Term:
+    def mean(self, chosen: Ints, hand: int, over: int) -> Term:
         """Mean of f over the chosen sets for one hand."""
         terms = [
             self.share(one, hand)
@@ -339,22 +282,24 @@ class Builder:
         return Term(columns, np.asarray(factors), whole.base).scaled(1.0 / over)
 
     def averages(self) -> None:
-        """Caps on means."""
+        """Caps on means and aggregates."""
         for cap in self.problem.averages:
-            self._average(cap)
+            if not cap.kept(Fraction(0)):
+                self.impossible = True
+            elif cap.aggregate is not None:
+                aggregate_rows.limit(self, cap.aggregate, cap)
+            else:
+                self._average(cap)
 
     def _average(self, cap: Average) -> None:
         sets = self.problem.sets
-        if not cap.kept(Fraction(0)):
-            self.impossible = True
-            return
         chosen = np.flatnonzero(np.isin(sets.owner, np.array(cap.properties, np.int64)))
         limit = float(cap.limit) - (self.margin if cap.strict else 0.0)
         for hand in range(self.k + len(self.problem.groups)):
             over = cap.over or counted(self.problem, cap, hand)
             if not over:
                 continue
-            term = self._mean(chosen, hand, over)
+            term = self.mean(chosen, hand, over)
             if term.top() > limit:
                 self.row(term.scaled(1e3), high=limit * 1e3)
 
@@ -365,7 +310,7 @@ class Builder:
         self.degrees()
         self.limits()
         self.averages()
-        y = self.disclosure()
+        y = goal_rows.disclosure(self)
         goal = self.problem.goal
         start = np.cumsum([0, *(len(r[0]) for r in self.rows)])
         columns = [np.empty(0, np.int64), *(r[0] for r in self.rows)]
@@ -392,6 +337,7 @@ class Builder:
             disclosure=y,
             impossible=self.impossible,
             exact=self.exact,
+            slack=self.slack,
         )
 
 

@@ -18,7 +18,12 @@ import numpy as np
 
 from policies.document.policy import Objective
 from policies.problem import Plan, Problem
-from policies.solvers import kernels, kernels_resample, kernels_search
+from policies.solvers import (
+    kernels,
+    kernels_folds,
+    kernels_resample,
+    kernels_search,
+)
 from policies.solvers.cpsat import refuted
 from policies.solvers.dependent_rounding import mixed, relaxed
 from policies.solvers.gains import Gains
@@ -44,8 +49,9 @@ PLAIN: Final[Mapping[str, Any]] = MappingProxyType(vars(kernels_resample))
 @cache
 def fast() -> Mapping[str, Any]:
     """Compile the kernel, once."""
-    spaces = (vars(kernels), vars(kernels_search), vars(kernels_resample))
-    names = (*kernels.NAMES, *kernels_resample.NAMES)
+    parts = (kernels, kernels_folds, kernels_search)
+    spaces = (*map(vars, parts), vars(kernels_resample))
+    names = (*kernels.NAMES, *kernels_folds.NAMES, *kernels_resample.NAMES)
     return compiled(spaces, names, ("resample",))
 
 

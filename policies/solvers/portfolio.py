@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from policies.problem import Pairs, Problem
+from policies.problem import Goal, Pairs, Problem
 from policies.solvers.assembly import joined, lifted
 from policies.solvers.cliques import covered, pairs_only
 from policies.solvers.components import split
@@ -55,6 +55,7 @@ from policies.solvers.structure import (
     free_plan,
     heavy,
     loose,
+    modelled,
     separable,
     shape,
     small_sets,
@@ -140,7 +141,7 @@ class _Portfolio:
 
     def _components(self) -> Solution:
         """Solve each component by itself and put the plans together."""
-        problem = replace(self.problem, links=None)
+        problem = replace(self.problem, links=None, goal=Goal())
         parts = split(problem.sets)
         busy = np.unique(parts.label[problem.sets.entry])
         sizes = np.diff(parts.entry_start)[busy]
@@ -207,7 +208,7 @@ class _Portfolio:
     ) -> Solution:
         """Start, then prove."""
         pairs = problem.n_entries * problem.n_adversaries
-        if pairs <= _TINY and not whole(problem):
+        if pairs <= _TINY and modelled(problem):
             return self._told([solve(problem, limits, seed=self._seed())])
         began = limits.clock()
 
@@ -362,7 +363,9 @@ class _Portfolio:
         problem, links = self.problem, self.problem.links
         assert links is not None
         every = [listed(problem)] if listable(problem) else []
-        if every and every[0].verdict is not Verdict.UNKNOWN:
+        if every and every[0].verdict is Verdict.INFEASIBLE:
+            return infeasible(problem, self.rng, self.left(0.9), every[0].tried)
+        if every and every[0].verdict is Verdict.SOLVED:
             return merged(every, "gap")
 
         def ask(part: Problem, share: float = 0.3) -> Solution:

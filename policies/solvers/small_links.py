@@ -39,6 +39,7 @@ def listable(problem: Problem) -> bool:
     """Whether links alone are limits, and plans are few."""
     n, k = problem.n_entries, problem.n_adversaries
     plain = not problem.sets.n_sets and not problem.averages
+    plain = plain and problem.aggregate is None
     if not plain or problem.utilities is not None or n > ENTRIES or not k:
         return False
     ways = zip(problem.lo.tolist(), problem.hi.tolist(), strict=True)

@@ -6,12 +6,14 @@ from typing import Final
 
 import numpy as np
 
+from policies.aggregates import Shape
 from policies.document.policy import Objective
 from policies.problem import Plan, Problem
 from policies.sets import Measure
 from policies.solvers.border import priced
 from policies.solvers.cpsat import CpSat
 from policies.solvers.kernels_numba import FROM
+from policies.solvers.leakless import whole
 from policies.solvers.loads import plain
 from policies.solvers.milp import linear
 from policies.tables import able
@@ -51,6 +53,14 @@ def shape(problem: Problem) -> str:
         return "sealed"
     mean = problem.goal.average if not budget else bool(problem.averages)
     return "mean" if mean else "worst"
+
+
+def modelled(problem: Problem) -> bool:
+    """Whether HiGHS's model says everything: no roots; wholes are worth a closer look."""
+    how = problem.aggregate
+    if how is None or how.shape is not Shape.SOFT_MAX:
+        return not whole(problem)
+    return problem.goal.objective is Objective.DISC_BUDGET and not how.summed
 
 
 def heavy(problem: Problem) -> bool:

@@ -39,7 +39,8 @@ def sealed(problem: Problem) -> bool:
     free = links is None or not links.limited
     budget = problem.goal.objective is Objective.DISC_BUDGET
     small = problem.n_entries * problem.n_adversaries <= _LARGEST
-    return budget and free and small and not problem.coalitions
+    known = all(cap.aggregate is None for cap in problem.averages)
+    return budget and free and small and known and not problem.coalitions
 
 
 class Board:

@@ -7,9 +7,10 @@ are lists, which plain Python reads faster than arrays.
 
 Fields of z
     CHOSEN (n, k), DEGREE (n), GIVEN (k), COPIES (n, h), LOAD (q, h), PART (slots, h),
-    ATTAIN (h) change with the plan. COPIES: how often a hand holds an entry, history
+    ATTAIN (h), ABOVE (q) change with the plan. COPIES: how often a hand holds an entry, history
     included. PART: entries held of a class; sum of squares of an end of a link. ATTAIN:
-    how many units have the hand's level.
+    how many units have the hand's level. ABOVE: hands that see the unit above a count's
+    level, where a unit counts once.
     ROW_START (n + 1), ROW_UNIT, ROW_AMOUNT, ROW_SLOT, ROW_MATE: the rows of each entry,
     by unit; its class in PART or the end of its link; the entry at the same place at
     the other end, or -1. MASS (n): counts of a link's entries. UNIT_START, UNIT_ENTRY,
@@ -22,7 +23,7 @@ Fields of z
 Fields of r
     OTHER (k), LEVEL (h) and MEAN (caps, h) change with the plan. OTHER: highest level of the other hands. LEVEL (h): f of one hand. MEAN (caps,
     h), LIMIT (caps, h), WEIGHT (caps, q): caps on means. OVER (h): what a hand's sum
-    of f is divided by for its mean. SAVED (2, h): scratch. WORTH
+    of f is divided by for its mean. FACTOR (q): weights of an aggregate. SAVED (2, h): scratch. WORTH
     (n, k). VALUE, WHOLES (n, k): what was seen of each pair.
 """
 
@@ -45,20 +46,27 @@ STEP, LINEAR, QUADRATIC, CLASSES, COSINE, COMMON = range(6)
 # adversary's mean; f after the pair, by trying it
 BY_WORST, BY_MEAN, BY_TRIAL = range(3)
 
-# numbers at the start of r: f, u, (unit, hand) with f = 1, copies missing
-F, U, WHOLE, MISSING, LAMBDA, TAU, _REALS = range(7)
+# what a unit adds to an aggregate: nothing (there is none); its weight times f, f to the
+# power of ROOT, or 1 above the level BAR, for each hand or for any
+PLAIN, SCALED, POWERED, COUNTING, SHARED = range(5)
+
+# numbers at the start of r: f, u, (unit, hand) with f = 1, copies missing; CEILING: what
+# f may be at most
+F, U, WHOLE, MISSING, LAMBDA, TAU, BAR, CEILING, _REALS = range(9)
 
 # numbers at the start of z. CAREFUL: limits are checked by trying; FALLING: f can fall
-# when an entry is added (cosine)
-N, K, H, Q, CAPS, MODE, AVERAGE, PAPER, CAPPED, CAREFUL, FALLING, _WORDS = range(12)
+# when an entry is added (cosine); SUMMED: an aggregate adds hands up
+N, K, H, Q, CAPS, MODE, AVERAGE, PAPER, CAPPED, CAREFUL, FALLING = range(11)
+FOLD, SUMMED, ROOT, _WORDS = range(11, 15)
 
 # then where each field starts
-CHOSEN, DEGREE, GIVEN, COPIES, LOAD, PART, ATTAIN = range(_WORDS, _WORDS + 7)
-OTHER, LEVEL, MEAN, SAVED, LIMIT, WEIGHT, OVER, WORTH, VALUE, WHOLES = range(18, 28)
-ROW_START, ROW_UNIT, ROW_AMOUNT, ROW_SLOT, ROW_MATE, MASS = range(28, 34)
-UNIT_START, UNIT_ENTRY, UNIT_AMOUNT, KIND, FULL, CAP, COUNTED, JUDGED = range(34, 42)
-SEEN_START, SEEN, ABLE, LO, HI, ROOM = range(42, 48)
-OPEN, ORDER, HEAD, STAMP, NEAR_START, NEAR, _FIELDS = range(48, 55)
+CHOSEN, DEGREE, GIVEN, COPIES, LOAD, PART, ATTAIN, ABOVE = range(15, 23)
+OTHER, LEVEL, MEAN, SAVED, LIMIT, WEIGHT, FACTOR, OVER = range(23, 31)
+WORTH, VALUE, WHOLES = range(31, 34)
+ROW_START, ROW_UNIT, ROW_AMOUNT, ROW_SLOT, ROW_MATE, MASS = range(34, 40)
+UNIT_START, UNIT_ENTRY, UNIT_AMOUNT, KIND, FULL, CAP, COUNTED, JUDGED = range(40, 48)
+SEEN_START, SEEN, ABLE, LO, HI, ROOM = range(48, 54)
+OPEN, ORDER, HEAD, STAMP, NEAR_START, NEAR, _FIELDS = range(54, 61)
 
 _REAL: Final = range(OTHER, ROW_START)  # fields of r
 

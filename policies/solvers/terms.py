@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ from policies.problem import Average, Plan, Problem
 from policies.sets import Bools, Ints
 
 Floats = npt.NDArray[np.float64]
+
+SECANTS: Final = 400
+"""Loads up to which a power is exact; beyond it, it is a lower bound between points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,8 @@ class Model:
     exact : bool
         Whether y is exactly f for whole plans, so that the model's optimum is the
         problem's.
+    slack : float
+        By how many times HiGHS's tolerance y may be off: it can be a sum.
     """
 
     entry: Ints
@@ -55,6 +60,7 @@ class Model:
     disclosure: int
     impossible: bool
     exact: bool
+    slack: float = 1.0
 
     def plan(self, values: Floats) -> Plan:
         """Return the plan of a whole solution."""

@@ -12,7 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from policies.disclosure import share
+from policies.aggregates import Aggregate
+from policies.disclosure import cap_at, share
 from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Plan, Problem
@@ -52,31 +53,23 @@ def thinned(values: list[Fraction], most: int) -> list[Fraction]:
     return [values[i] for i in at.tolist()] if len(values) > most else values
 
 
-def capped(sets: SetSystem, level: Fraction) -> SetSystem:
-    """Return the sets with caps lowered so that f <= level everywhere."""
+def capped(sets: SetSystem, level: Fraction, how: Aggregate | None = None) -> SetSystem:
+    """Return the sets with caps lowered so that f <= level everywhere.
+
+    With an aggregate its weight times f is what is held there.
+    """
     pairs, index = np.unique(
         np.stack([sets.owner, sets.full], axis=1), axis=0, return_inverse=True
     )
-    caps: Ints = np.array(
-        [_highest(sets.measures[o], f, level) for o, f in pairs.tolist()], np.int64
-    )
+
+    def cap(number: int, full: int) -> int:
+        f = level if how is None else how.level_of(number, level)
+        return NO_CAP if f is None else cap_at(sets.measures[number], full, f)
+
+    caps: Ints = np.array([cap(o, f) for o, f in pairs.tolist()], np.int64)
     if not sets.n_sets:
         return sets
     return replace(sets, cap=np.minimum(sets.cap, caps[index.reshape(-1)]))
-
-
-def _highest(measure: Measure, full: int, level: Fraction) -> int:
-    """Highest load with share <= level."""
-    if level >= 1:
-        return NO_CAP
-    low, high = 0, full - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if share(measure, middle, full) <= level:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def sweep(

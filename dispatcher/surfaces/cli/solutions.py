@@ -41,7 +41,6 @@ def report(found: Instance, solution: Solution, algorithm: str) -> dict[str, Any
     """Return the document: floats for reading, the verdict from exact numbers."""
     from policies.instance import rows_of
     from policies.solvers import Verdict
-    from policies.solvers.front import disclosure
     from policies.solvers.words import certificate, sentences
 
     problem = found.problem
@@ -60,7 +59,7 @@ def report(found: Instance, solution: Solution, algorithm: str) -> dict[str, Any
         "algorithm": algorithm,
         "objective": value,
         "utility": float(judged.u) if judged else None,
-        "disclosure": float(disclosure(problem, judged)) if judged else None,
+        "disclosure": float(judged.f_goal) if judged else None,
         "complete_sets": judged.disclosed if judged else None,
         "bound": bound,
         "gap": bound - value if value is not None and bound is not None else None,

@@ -1,0 +1,226 @@
+"""Aggregates of f in a linear model: see :mod:`policies.aggregates`.
+
+Weights, means, counts and sums over hands are linear in what sets disclose, so the model
+is exact. A power mean is not: in a tradeoff it is bounded from below by the mean and by
+each set alone; below a limit its q-th powers are chords between the loads that can occur,
+which is exact again, unless several hands' roots are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from math import ceil, floor, lcm
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from policies.aggregates import Aggregate, Shape
+from policies.disclosure import cap_at
+from policies.problem import Average
+from policies.sets import NO_CAP, Measure
+from policies.solvers.terms import SECANTS, Floats, Term, total
+
+if TYPE_CHECKING:
+    from policies.solvers.model import Builder
+
+FINE: Final = 10**6
+"""Steps to 1 up to which an aggregate is known to lie on them."""
+
+SIZE: Final = 1e3
+"""Of the factors of a row of a sum: HiGHS's tolerance is the less, the larger they are."""
+
+_TERM: Final = 1e-3  # by how much more of the tolerance each such row is off
+
+
+def terms(b: Builder, how: Aggregate) -> Iterator[Term]:
+    """Expressions of which the aggregate is the highest (a power mean: at least that)."""
+    hands = range(b.k + len(b.problem.groups))
+    if how.shared:
+        yield _shared(b, how)
+        return
+    each = [_of_hand(b, how, hand) for hand in hands]
+    if how.shape is Shape.SOFT_MAX:
+        b.exact = False
+    if not how.summed:
+        for alternatives in each:
+            yield from alternatives
+        return
+    b.slack += _TERM * len(each)
+    yield total([_highest(b, alternatives) for alternatives in each])
+
+
+def _highest(b: Builder, alternatives: list[Term]) -> Term:
+    """Return an expression at or above all of these; 0 for none."""
+    if len(alternatives) < 2:
+        return total(alternatives)
+    top = b.new(upper=np.inf)
+    minus = Term(np.array([top]), np.array([-1.0]))
+    for term in alternatives:
+        b.row(total([term, minus]).scaled(SIZE), high=0.0)
+    return Term(np.array([top]), np.ones(1))
+
+
+def _judged(b: Builder, hand: int) -> Iterator[tuple[int, int]]:
+    """Go through the sets that count for a hand, each with its property."""
+    for one, owner in enumerate(b.problem.sets.owner.tolist()):
+        if b.judged is None or b.judged[owner, hand]:
+            yield one, owner
+
+
+def _of_hand(b: Builder, how: Aggregate, hand: int) -> list[Term]:
+    """Expressions of which one hand's part is the highest."""
+    weighed = [
+        (one, float(how.weight(owner)))
+        for one, owner in _judged(b, hand)
+        if how.weight(owner)
+    ]
+    if how.shape is Shape.COUNT:
+        marks = [_mark(b, how, one, hand).scaled(w) for one, w in weighed]
+        b.slack += _TERM * len(marks)
+        return [total(marks)]
+    shares = [(b.share(one, hand), w) for one, w in weighed]
+    if how.shape is Shape.WORST:
+        return [term.scaled(w) for term, w in shares]
+    over = float(how.over)
+    mean = total([term.scaled(w / over) for term, w in shares])
+    if how.shape is Shape.AVERAGE:
+        return [mean]
+    return [mean, *(term.scaled((w / over) ** (1.0 / how.q)) for term, w in shares)]
+
+
+def _shared(b: Builder, how: Aggregate) -> Term:
+    """Weight of the sets that somebody sees above the level."""
+    found = []
+    for one, owner in enumerate(b.problem.sets.owner.tolist()):
+        weight = float(how.weight(owner))
+        if weight:
+            marks = [_mark(b, how, one, hand) for hand in b.hands_of(one)]
+            found.append(_highest(b, [m for m in marks if m.top() > 0]).scaled(weight))
+    b.slack += _TERM * len(found)
+    return total(found)
+
+
+def _mark(b: Builder, how: Aggregate, one: int, hand: int) -> Term:
+    """1 if the hand sees more of the set than the level."""
+    sets, constant = b.problem.sets, (np.empty(0, np.int64), np.empty(0))
+    measure = sets.measures[int(sets.owner[one])]
+    most = cap_at(measure, int(sets.full[one]), how.level)
+    if most == NO_CAP:
+        return Term(*constant)
+    term = b.load(one, hand)
+    spare = term.top() - most
+    if term.base > most or spare <= 0:
+        return Term(*constant, float(term.base > most))
+    mark = b.new(whole=True)
+    over = total([term, Term(np.array([mark]), np.array([-spare]))])
+    size = SIZE / float(np.abs(over.factors).max())
+    b.row(over.scaled(size), high=most * size)
+    return Term(np.array([mark]), np.ones(1))
+
+
+def limit(b: Builder, how: Aggregate, cap: Average) -> None:
+    """Keep an aggregate within its cap.
+
+    Where a strict limit has no steps of its own that it could be moved by, the first
+    model allows the limit itself: what it proves holds, and the judge sees to the rest.
+    """
+    if how.shape is Shape.SOFT_MAX and not how.summed:
+        _powers(b, how, cap)
+        return
+    most = _most(b, how, cap)
+    for term in terms(b, how):
+        if term.top() > most:
+            b.row(term, high=most)
+
+
+def _margin(b: Builder, cap: Average) -> float:
+    """What a limit is kept away from, relative to it: nothing in the first model."""
+    return b.margin if cap.strict and not b.first else 0.0
+
+
+def _most(b: Builder, how: Aggregate, cap: Average) -> float:
+    """What the aggregate may be at most."""
+    steps = _steps(b, how)
+    if not steps:
+        return float(cap.limit) * (1.0 - _margin(b, cap))
+    last = ceil(cap.limit * steps) - 1 if cap.strict else floor(cap.limit * steps)
+    return (last + 0.5) / steps
+
+
+def _steps(b: Builder, how: Aggregate) -> int:
+    """Steps to 1 that all values of the aggregate lie on; 0: too many, or unknown."""
+    if how.shape is Shape.SOFT_MAX:
+        return 0
+    sets, found = b.problem.sets, 1
+    for owner, full in set(zip(sets.owner.tolist(), sets.full.tolist(), strict=True)):
+        power = 0 if how.shape is Shape.COUNT else int(sets.measures[owner])
+        part = how.weight(owner) / how.divisor / full**power
+        found = lcm(found, part.denominator)
+        if found > FINE:
+            return 0
+    return found
+
+
+def _powers(b: Builder, how: Aggregate, cap: Average) -> None:
+    """Keep every hand's mean of f^q within the limit's: sum of w / over (f / tau)^q <= 1."""
+    for hand in range(b.k + len(b.problem.groups)):
+        found = [
+            _power(b, how.q, one, hand, (cap.limit, how.over / how.weight(owner)))
+            for one, owner in _judged(b, hand)
+            if how.weight(owner)
+        ]
+        term = total(found)
+        if term.top() > 1.0:
+            b.row(term, high=1.0 - _margin(b, cap))
+
+
+def _power(
+    b: Builder, q: int, one: int, hand: int, most: tuple[Fraction, Fraction]
+) -> Term:
+    """Return an expression at or above f^q / room of a set, and keep that at most 1.
+
+    The room is the q-th power of the first number of ``most``, times the second.
+    """
+    sets = b.problem.sets
+    full, measure = int(sets.full[one]), sets.measures[int(sets.owner[one])]
+    room = most[0] ** q * most[1]
+    if measure is Measure.STEP:
+        share = b.share(one, hand)
+        if room >= 1:
+            return share.scaled(float(1 / room))
+        if share.top() > 0:  # nothing whole is within the limit
+            b.row(share, high=0.5)
+        return total([])
+    part = b.load(one, hand).scaled(1.0 / full)
+    edge = (float(most[0]) * float(most[1]) ** (1 / q)) ** (1 / int(measure))
+    if part.top() > edge:
+        b.row(part, high=edge * (1.0 + 1e-9))
+    if part.top() <= 0.0 or not edge:
+        return total([])
+    value = b.new(upper=np.inf)
+    _curve(b, one, part.scaled(1.0 / edge), value, q * int(measure), edge)
+    return Term(np.array([value]), np.ones(1))
+
+
+def _curve(
+    b: Builder, one: int, part: Term, value: int, power: int, edge: float
+) -> None:
+    """Keep a column above the power of a term from 0 to 1, exactly at whole loads."""
+    sets = b.problem.sets
+    amounts = sets.amount[int(sets.start[one]) : int(sets.start[one + 1])]
+    step = 1 if sets.classes[one] else int(np.gcd.reduce(amounts))
+    size = step / int(sets.full[one]) / edge
+    count = int(min(part.top(), 1.0) / size) + 1
+    minus = Term(np.array([value]), np.array([-1.0]))
+    if count > SECANTS:
+        b.exact = False
+        at: Floats = np.linspace(0.0, 1.0, SECANTS // 4)
+        slopes = power * at ** (power - 1)
+        shifts = slopes * at - at**power
+    else:
+        at = size * np.arange(count + 1, dtype=np.float64)
+        slopes = np.diff(at**power) / size
+        shifts = slopes * at[:-1] - at[:-1] ** power
+    for slope, shift in zip(slopes.tolist(), shifts.tolist(), strict=True):
+        b.row(total([part.scaled(slope), minus]), high=shift)

@@ -1,0 +1,176 @@
+"""What hands hold of sets, summed up: the figures that a judgement is made of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+
+from policies.aggregates import Parts
+from policies.disclosure import Loads, share
+from policies.problem import Problem
+from policies.sets import Bools, Ints, Measure
+
+SHOWN: Final = 20
+"""Violations of one sort that are told one by one."""
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A set on which a hand (an adversary, or a coalition) would be past the limit."""
+
+    set: int
+    adversary: int
+    load: int
+    cap: int
+
+
+class Tally:
+    """Sums over the pieces of loads that the judge walks through.
+
+    Attributes
+    ----------
+    parts : Parts or None
+        Of the problem's aggregate, where it has one.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.hands = problem.n_adversaries + len(problem.groups)
+        self.judged = problem.judged()
+        self.size = np.diff(problem.sets.start)
+        self.whole: set[int] = set()
+        self.worst = Fraction(0)
+        self.where: tuple[int, int] | None = None
+        self.by_property = [Fraction(0)] * len(problem.sets.properties)
+        how = problem.aggregate
+        self.parts = None if how is None else Parts(how)
+        self.complete = 0
+        self.past = 0
+        self.n_crossed = 0
+        self.crossed: list[Crossing] = []
+        self.sums: dict[tuple[int, int], Ints] = defaultdict(
+            lambda: np.zeros(self.hands, np.int64)
+        )
+
+    def add(self, piece: Loads) -> None:
+        """Count one piece."""
+        sets = self.problem.sets
+        owner = sets.owner[piece.set]
+        if self.judged is not None:
+            judged = self.judged[owner, piece.adversary]
+            piece = Loads(
+                piece.set[judged],
+                piece.adversary[judged],
+                piece.load[judged],
+                piece.count[judged],
+                piece.fresh[judged],
+            )
+            owner = owner[judged]
+        full = sets.full[piece.set]
+        self.complete += int(np.sum(piece.load >= full))
+        every = np.where(
+            sets.classes[piece.set],
+            piece.load >= full,
+            piece.count == self.size[piece.set],
+        )
+        self.whole.update(np.unique(piece.set[every]).tolist())
+        over = piece.load > sets.cap[piece.set]
+        self.past += int(np.sum(over & ~piece.fresh))
+        self._cross(piece, over & piece.fresh)
+        self._shares(piece, owner, full)
+        if self.parts is not None:
+            self._gather(self.parts, piece, owner, full)
+
+    def _cross(self, piece: Loads, over: Bools) -> None:
+        """Note the crossings that the plan adds to."""
+        rows = np.flatnonzero(over)
+        self.n_crossed += len(rows)
+        for row in rows[: max(0, SHOWN - len(self.crossed))]:
+            one = int(piece.set[row])
+            self.crossed.append(
+                Crossing(
+                    one,
+                    int(piece.adversary[row]),
+                    int(piece.load[row]),
+                    int(self.problem.sets.cap[one]),
+                )
+            )
+
+    def _shares(self, piece: Loads, owner: Ints, full: Ints) -> None:
+        """Worst f and the sums of f, by (property, full)."""
+        held = np.minimum(piece.load, full)
+        order = np.lexsort((held, full, owner))
+        owner, full, held = owner[order], full[order], held[order]
+        same = (owner[1:] == owner[:-1]) & (full[1:] == full[:-1])
+        edges = np.concatenate([[0], np.flatnonzero(~same) + 1, [len(owner)]])
+        for one, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            if one == stop:
+                continue
+            number, whole = int(owner[one]), int(full[one])
+            measure = self.problem.sets.measures[number]
+            top = share(measure, int(held[stop - 1]), whole)
+            self.by_property[number] = max(self.by_property[number], top)
+            if self.where is None or top > self.worst:
+                row = order[stop - 1]
+                self.worst = top
+                self.where = (int(piece.set[row]), int(piece.adversary[row]))
+            value = held[one:stop] if measure else held[one:stop] == whole
+            if measure is Measure.QUADRATIC:
+                value = _squared(value, whole)
+            adversary = piece.adversary[order[one:stop]]
+            sums = self.sums[number, whole]
+            if value.dtype == object and sums.dtype != object:
+                sums = self.sums[number, whole] = sums.astype(object)
+            np.add.at(sums, adversary, value)
+
+    def _gather(self, parts: Parts, piece: Loads, owner: Ints, full: Ints) -> None:
+        """Count one piece for the aggregate."""
+        known: dict[tuple[int, int, int], Fraction] = {}
+        rows = zip(
+            piece.set.tolist(),
+            owner.tolist(),
+            piece.adversary.tolist(),
+            piece.load.tolist(),
+            full.tolist(),
+            strict=True,
+        )
+        for one, number, hand, load, whole in rows:
+            key = number, load, whole
+            if key not in known:
+                known[key] = share(self.problem.sets.measures[number], load, whole)
+            parts.add(one, number, hand, known[key])
+
+    def means(
+        self, properties: tuple[int, ...], counted: Bools, over: int = 0
+    ) -> dict[int, Fraction]:
+        """Mean of f over the counted sets of these properties, by hand, where above 0.
+
+        ``over`` is what the sum is divided by, 0 for the number of counted sets.
+        """
+        sets, judged = self.problem.sets, self.judged
+        wanted = set(properties)
+        total: dict[int, Fraction] = defaultdict(Fraction)
+        for (number, whole), sums in self.sums.items():
+            if number not in wanted:
+                continue
+            scale = whole ** int(sets.measures[number])
+            for a in np.flatnonzero(sums).tolist():
+                total[a] += Fraction(int(sums[a]), scale)
+        if over:
+            return {a: t / over for a, t in total.items()}
+        rows = list(properties)
+        per = np.bincount(sets.owner[counted], minlength=len(sets.properties))[rows]
+        size = {
+            a: int(per.sum() if judged is None else per @ judged[rows, a])
+            for a in total
+        }
+        return {a: t / size[a] for a, t in total.items() if size[a]}
+
+
+def _squared(value: Ints, whole: int) -> Ints:
+    """Squares; in Python's integers where 64 bits could be too few."""
+    return value.astype(object) ** 2 if whole >= 2**31 else value**2
