@@ -334,7 +334,9 @@ def _ledger() -> None:
             "relation", "one", "other", name="uq_link_relation_one_other"
         ),
     )
-    op.create_index("ix_link_relation_link_other", "link", ["relation", "other"])
+    op.create_index(
+        "ix_link_relation_link_other_link_one", "link", ["relation", "other", "one"]
+    )
 
     op.create_table(
         "visit",

@@ -80,7 +80,8 @@ class Link(SQLModel, table=True):
     __tablename__ = "link"
     __table_args__ = (
         UniqueConstraint("relation", "one", "other"),
-        Index(None, "relation", "other"),
+        # with "one": else SQLite takes the constraint's index, and reads all links
+        Index(None, "relation", "other", "one"),
     )
     id: int = Field(sa_column=number())
     relation: str = Field(sa_column=Column(String(400), nullable=False))

@@ -96,12 +96,16 @@ def half_links(tx: Tx, relation: str) -> Iterator[Row]:
 
 
 def held_of(tx: Tx, adversary_id: int, subject_ids: Sequence[int]) -> Iterator[Row]:
-    """What an adversary holds of subjects: (subject, record, field)."""
+    """What an adversary holds of subjects: (subject, record, field).
+
+    Records first: SQLite would go through all that the adversary holds, and CROSS JOIN
+    is how it is told not to.
+    """
     for part in parts(subject_ids):
         yield from tx.rows(
             "SELECT r.subject_id, r.id, h.field_id FROM record r"
-            " JOIN holding h ON h.unit_id = 2 * r.id"
-            " WHERE h.adversary_id = ? AND r.subject_id = ANY(?)",
+            " CROSS JOIN holding h WHERE h.unit_id = 2 * r.id"
+            " AND h.adversary_id = ? AND r.subject_id = ANY(?)",
             (adversary_id, part),
         )
 

@@ -196,3 +196,21 @@ class Case:
     def count(self, table: str, where: str = "1 = 1") -> int:
         with self.store.read() as tx:
             return tx.value(f"SELECT COUNT(*) FROM {table} WHERE {where}")
+
+
+class Plans:
+    """A transaction that tells by which index each statement finds its rows."""
+
+    def __init__(self, tx):
+        self._tx = tx
+        self.told = []
+
+    def rows(self, text, parameters):
+        plain = text.partition(" FOR UPDATE")[0]
+        found = self._tx.rows(f"EXPLAIN QUERY PLAN {plain}", parameters)
+        self.told += [row[-1] for row in found]
+        return self._tx.rows(text, parameters)
+
+    def value(self, text, parameters):
+        found = self.rows(text, parameters)
+        return found[0][0] if found else None

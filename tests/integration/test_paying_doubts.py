@@ -26,6 +26,7 @@ from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
 from dispatcher.store import pieces
 from tests.contract.paying_market import MANIFEST, PayingMarket
+from tests.integration.ledger_cases import Plans
 from tests.integration.paying_house import PayingHouse, planned, submitted
 
 
@@ -272,24 +273,6 @@ def test_work_that_is_over_is_told_again_where_nothing_was_heard_of_it(
 
 
 # -- cost: what is over is not looked at again -------------------------------------------
-
-
-class Plans:
-    """A transaction that tells by which index each statement finds its rows."""
-
-    def __init__(self, tx):
-        self._tx = tx
-        self.told = []
-
-    def rows(self, text, parameters):
-        plain = text.partition(" FOR UPDATE")[0]
-        found = self._tx.rows(f"EXPLAIN QUERY PLAN {plain}", parameters)
-        self.told += [row[-1] for row in found]
-        return self._tx.rows(text, parameters)
-
-    def value(self, text, parameters):
-        found = self.rows(text, parameters)
-        return found[0][0] if found else None
 
 
 def test_no_look_for_what_has_to_move_reads_all_payments(sqlite_store):

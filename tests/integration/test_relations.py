@@ -11,7 +11,8 @@ from dispatcher.errors import Conflict, Invalid, PastLimit, Refused
 from dispatcher.ledger.explain import explain
 from dispatcher.ledger.members import merge
 from dispatcher.ledger.summaries import differences
-from tests.integration.ledger_cases import Case, policy
+from dispatcher.store import relations as links
+from tests.integration.ledger_cases import Case, Plans, policy
 
 LINKS = '[relation.friend]\nsource = "friends.csv"\nends = ["one", "two"]\n'
 COMMON = (
@@ -88,6 +89,22 @@ def test_nobody_sees_two_friends_at_one_place(case):
     assert refused.value.facts["value"] == "1"
     with case.store.read() as tx:
         assert differences(tx) == 0
+
+
+def test_an_ask_reads_the_people_around_it_and_no_more(sqlite_store):
+    """Not all links of the relation, nor all that the adversary holds."""
+    with sqlite_store.read() as tx:
+        plans = Plans(tx)
+        links.mates(plans, "friend", 1)
+        list(links.held_of(plans, 1, [1, 2]))
+        list(links.visits(plans, 1, [1, 2]))
+    told = " ".join(plans.told)
+    assert "(relation=? AND one=?)" in told
+    assert "(relation=? AND other=?)" in told
+    assert "(adversary_id=? AND unit_id=?)" in told
+    assert "(adversary_id=? AND subject_id=?)" in told
+    whole = ("(relation=?)", "(adversary_id=?)")
+    assert not [one for one in plans.told if one.endswith(whole)]
 
 
 def test_fields_outside_the_rule_show_no_place(case):
