@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+from itertools import repeat
 
 import numpy as np
 
@@ -224,7 +224,7 @@ class _Booking:
         begun, more = holdings_added(batch, np.flatnonzero(verdicts.new))
         holdings.begin_holdings(self.tx, begun)
         holdings.add_holdings(self.tx, more)
-        visits.add_visits(self.tx, chain.from_iterable(batch.visits.values()))
+        visits.add_visits(self.tx, batch.visits())
         ends = np.cumsum([len(ids) for _, ids in asks])
         booked = [
             (account, np.asarray(ids, np.int64)[allowed].tolist())

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -88,9 +89,8 @@ class Batch:
         )
         self.ask_adversary = place[self.ask_account]
         self.trusted = [trust(tx, force, int(a)) for a in self.adversaries]
-        self.visits: dict[int, list[Visit]] = defaultdict(list)  # granted, by adversary
+        self._granted: dict[int, Granted] = defaultdict(Granted)  # by adversary
         self.known = _table([], 5)  # rows of the summary about the units asked for
-        self.granted: dict[int, list[EntryRow]] = defaultdict(list)
         self._read_showings()
 
     def _read_entries(self) -> None:
@@ -156,6 +156,11 @@ class Batch:
         allowed[list(refused)] = False
         new &= allowed
         return Verdicts(allowed, new, [refused[i] for i in sorted(refused)])
+
+    def visits(self) -> Iterator[Visit]:
+        """Go through what the asks granted one by one add to the summary of visits."""
+        for granted in self._granted.values():
+            yield from chain.from_iterable(granted.visits.values())
 
     # -- what needs no rule ----------------------------------------------------
 
@@ -352,7 +357,7 @@ class Batch:
     def _links(self, adversary: int, entry: EntryRow) -> tuple[Finding, ...]:
         """What the relation rules say, with all that was granted so far."""
         who = int(self.adversaries[adversary])
-        granted = Granted(self.visits[who], self.granted[who])
+        granted = self._granted[who]
         seen = around(self.tx, self.force, entry, who, held=False, granted=granted)
         return findings(seen, self.trusted[adversary])
 
@@ -362,9 +367,10 @@ class Batch:
         field = self.force.fields[entry.field_id]
         time = (entry.time or 0) if field.timed else 0
         who = int(self.adversaries[adversary])
-        self.visits[who] += visit_of(self.tx, field, entry, who)
-        if field.links:
-            self.granted[who].append(entry)
+        if field.links and entry.subject_id is not None:
+            granted, person = self._granted[who], entry.subject_id
+            granted.visits[person] += visit_of(self.tx, field, entry, who)
+            granted.entries[person].append(entry)
         for unit in units_of(entry):
             mine = held[adversary, unit]
             key = field.name, time if unit & 1 else 0

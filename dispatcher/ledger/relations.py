@@ -8,8 +8,9 @@ neither before nor after it: a cosine can fall, and what was seen stays seen.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
@@ -33,10 +34,15 @@ EMPTY: End = {}
 
 @dataclass(frozen=True)
 class Granted:
-    """What is granted to an adversary, and not in the summaries yet."""
+    """What is granted to an adversary, and not in the summaries yet, by person.
 
-    visits: Sequence[Visit] = ()
-    entries: Sequence[EntryRow] = ()
+    An ask looks at the people around it alone, however many were granted before it.
+    """
+
+    visits: dict[int, list[Visit]] = field(default_factory=lambda: defaultdict(list))
+    entries: dict[int, list[EntryRow]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
 
 NONE: Final = Granted()
@@ -109,7 +115,7 @@ def around(
             if rule.relation not in of_mates:
                 mates = rows.mates(tx, rule.relation, person)
                 people = {person, *(mate for mate in mates if mate is not None)}
-                fields = _held_of(tx, adversary_id, people, granted.entries)
+                fields = _held_of(tx, adversary_id, people, granted)
                 of_mates[rule.relation] = mates, list(_fields_named(force, fields))
             found.append(_told(rule, person, asked, *of_mates[rule.relation]))
             continue
@@ -117,7 +123,8 @@ def around(
             others = rows.friends(tx, rule.relation, person)
             near = {person, *others}
             told = [*rows.visits(tx, adversary_id, sorted(near))]
-            told += [visit[1:] for visit in granted.visits if visit[1] in near]
+            for one in near & granted.visits.keys():
+                told += [visit[1:] for visit in granted.visits[one]]
             of_relation[rule.relation] = others, list(named(force, told))
         others, seen = of_relation[rule.relation]
         of = vectors(seen, rule.fields)
@@ -128,13 +135,13 @@ def around(
 
 
 def _held_of(
-    tx: Tx, adversary_id: int, people: set[int], granted: Sequence[EntryRow]
+    tx: Tx, adversary_id: int, people: set[int], granted: Granted
 ) -> Iterator[tuple[Any, ...]]:
     """Go through what an adversary holds of people: (person, record, field)."""
     yield from rows.held_of(tx, adversary_id, sorted(people))
-    for entry in granted:
-        if entry.subject_id in people:
-            yield entry.subject_id, entry.record_id, entry.field_id
+    for person in people & granted.entries.keys():
+        for entry in granted.entries[person]:
+            yield person, entry.record_id, entry.field_id
 
 
 def _told(
