@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from policies.aggregates import Aggregate, Shape
-from policies.disclosure import cap_at
+from policies.disclosure import cap_at, share
 from policies.problem import Average
 from policies.sets import NO_CAP, Measure
 from policies.solvers.terms import SECANTS, Floats, Term, total
@@ -29,8 +29,6 @@ FINE: Final = 10**6
 
 SIZE: Final = 1e3
 """Of the factors of a row of a sum: HiGHS's tolerance is the less, the larger they are."""
-
-_TERM: Final = 1e-3  # by how much more of the tolerance each such row is off
 
 
 def terms(b: Builder, how: Aggregate) -> Iterator[Term]:
@@ -46,7 +44,6 @@ def terms(b: Builder, how: Aggregate) -> Iterator[Term]:
         for alternatives in each:
             yield from alternatives
         return
-    b.slack += _TERM * len(each)
     yield total([_highest(b, alternatives) for alternatives in each])
 
 
@@ -77,7 +74,6 @@ def _of_hand(b: Builder, how: Aggregate, hand: int) -> list[Term]:
     ]
     if how.shape is Shape.COUNT:
         marks = [_mark(b, how, one, hand).scaled(w) for one, w in weighed]
-        b.slack += _TERM * len(marks)
         return [total(marks)]
     shares = [(b.share(one, hand), w) for one, w in weighed]
     if how.shape is Shape.WORST:
@@ -97,7 +93,6 @@ def _shared(b: Builder, how: Aggregate) -> Term:
         if weight:
             marks = [_mark(b, how, one, hand) for hand in b.hands_of(one)]
             found.append(_highest(b, [m for m in marks if m.top() > 0]).scaled(weight))
-    b.slack += _TERM * len(found)
     return total(found)
 
 
@@ -128,7 +123,7 @@ def limit(b: Builder, how: Aggregate, cap: Average) -> None:
     if how.shape is Shape.SOFT_MAX and not how.summed:
         _powers(b, how, cap)
         return
-    most = _most(b, how, cap)
+    most = _most(b, how, cap) * float(cap.limit or 1)
     for term in terms(b, how):
         if term.top() > most:
             b.row(term, high=most)
@@ -139,23 +134,23 @@ def _margin(b: Builder, cap: Average) -> float:
     return b.margin if cap.strict and not b.first else 0.0
 
 
-def _most(b: Builder, how: Aggregate, cap: Average) -> float:
-    """What the aggregate may be at most."""
-    steps = _steps(b, how)
+def _most(b: Builder, how: Aggregate, cap: Average, power: int = 1) -> float:
+    """What the aggregate's power may be at most, relative to the limit's (0: absolute)."""
+    steps, limit = _steps(b, how, power), cap.limit**power
     if not steps:
-        return float(cap.limit) * (1.0 - _margin(b, cap))
-    last = ceil(cap.limit * steps) - 1 if cap.strict else floor(cap.limit * steps)
-    return (last + 0.5) / steps
+        return 1.0 - _margin(b, cap) if limit else 0.0
+    last = ceil(limit * steps) - 1 if cap.strict else floor(limit * steps)
+    return float((last + Fraction(1, 2)) / steps / (limit or 1))
 
 
-def _steps(b: Builder, how: Aggregate) -> int:
-    """Steps to 1 that all values of the aggregate lie on; 0: too many, or unknown."""
-    if how.shape is Shape.SOFT_MAX:
+def _steps(b: Builder, how: Aggregate, power: int) -> int:
+    """Steps to 1 that all values of the aggregate's power lie on; 0: too many, or none."""
+    if how.shape is Shape.SOFT_MAX and how.summed:
         return 0
     sets, found = b.problem.sets, 1
     for owner, full in set(zip(sets.owner.tolist(), sets.full.tolist(), strict=True)):
-        power = 0 if how.shape is Shape.COUNT else int(sets.measures[owner])
-        part = how.weight(owner) / how.divisor / full**power
+        each = 0 if how.shape is Shape.COUNT else power * int(sets.measures[owner])
+        part = how.weight(owner) / how.divisor / full**each
         found = lcm(found, part.denominator)
         if found > FINE:
             return 0
@@ -164,58 +159,72 @@ def _steps(b: Builder, how: Aggregate) -> int:
 
 def _powers(b: Builder, how: Aggregate, cap: Average) -> None:
     """Keep every hand's mean of f^q within the limit's: sum of w / over (f / tau)^q <= 1."""
+    most = _most(b, how, cap, how.q)
     for hand in range(b.k + len(b.problem.groups)):
         found = [
-            _power(b, how.q, one, hand, (cap.limit, how.over / how.weight(owner)))
+            _power(b, how, cap, one, hand)
             for one, owner in _judged(b, hand)
             if how.weight(owner)
         ]
         term = total(found)
-        if term.top() > 1.0:
-            b.row(term, high=1.0 - _margin(b, cap))
+        if term.top() > most:
+            b.row(term, high=most)
 
 
-def _power(
-    b: Builder, q: int, one: int, hand: int, most: tuple[Fraction, Fraction]
-) -> Term:
-    """Return an expression at or above f^q / room of a set, and keep that at most 1.
-
-    The room is the q-th power of the first number of ``most``, times the second.
-    """
+def _power(b: Builder, how: Aggregate, cap: Average, one: int, hand: int) -> Term:
+    """Return an expression at or above a set's part of that sum, and keep it within 1."""
     sets = b.problem.sets
-    full, measure = int(sets.full[one]), sets.measures[int(sets.owner[one])]
-    room = most[0] ** q * most[1]
+    full, owner = int(sets.full[one]), int(sets.owner[one])
+    measure, spread = sets.measures[owner], how.over / how.weight(owner)
+    room = cap.limit**how.q * spread
+    most = _within(measure, full, how.q, room, strict=cap.strict)
     if measure is Measure.STEP:
-        share = b.share(one, hand)
-        if room >= 1:
-            return share.scaled(float(1 / room))
-        if share.top() > 0:  # nothing whole is within the limit
-            b.row(share, high=0.5)
+        whole = b.share(one, hand)
+        if most >= full:
+            return whole.scaled(float(1 / room))
+        if whole.top() > 0:
+            b.row(whole, high=0.5)
         return total([])
-    part = b.load(one, hand).scaled(1.0 / full)
-    edge = (float(most[0]) * float(most[1]) ** (1 / q)) ** (1 / int(measure))
-    if part.top() > edge:
-        b.row(part, high=edge * (1.0 + 1e-9))
-    if part.top() <= 0.0 or not edge:
+    load = b.load(one, hand)
+    if most < full and load.top() > most:
+        size = SIZE / max(SIZE, float(np.abs(load.factors).max(initial=1.0)))
+        b.row(load.scaled(size), high=most * size)
+    if min(most, load.top()) <= 0:
         return total([])
+    edge = (float(cap.limit) * float(spread) ** (1 / how.q)) ** (1 / int(measure))
+    step = int(
+        np.gcd.reduce(sets.amount[int(sets.start[one]) : int(sets.start[one + 1])])
+    )
+    part, count = load.scaled(1.0 / full / edge), most // step
     value = b.new(upper=np.inf)
-    _curve(b, one, part.scaled(1.0 / edge), value, q * int(measure), edge)
+    _curve(b, part, value, how.q * int(measure), (step / full / edge, count))
     return Term(np.array([value]), np.ones(1))
 
 
+def _within(
+    measure: Measure, full: int, q: int, room: Fraction, *, strict: bool
+) -> int:
+    """Highest load with f^q below the room, or at it; -1 where not even 0 is."""
+    low, high = -1, full
+    while low < high:
+        middle = (low + high + 1) // 2
+        f = share(measure, middle, full) ** q
+        if f < room or (f == room and not strict):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 def _curve(
-    b: Builder, one: int, part: Term, value: int, power: int, edge: float
+    b: Builder, part: Term, value: int, power: int, steps: tuple[float, int]
 ) -> None:
-    """Keep a column above the power of a term from 0 to 1, exactly at whole loads."""
-    sets = b.problem.sets
-    amounts = sets.amount[int(sets.start[one]) : int(sets.start[one + 1])]
-    step = 1 if sets.classes[one] else int(np.gcd.reduce(amounts))
-    size = step / int(sets.full[one]) / edge
-    count = int(min(part.top(), 1.0) / size) + 1
+    """Keep a column above the power of a term from 0 to about 1: of so many steps."""
+    size, count = steps
     minus = Term(np.array([value]), np.array([-1.0]))
     if count > SECANTS:
         b.exact = False
-        at: Floats = np.linspace(0.0, 1.0, SECANTS // 4)
+        at: Floats = np.linspace(0.0, size * count, SECANTS // 4)
         slopes = power * at ** (power - 1)
         shifts = slopes * at - at**power
     else:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policies.aggregates import Aggregate
 from policies.document.policy import Objective
 from policies.sets import Measure
 from policies.solvers import aggregate_rows
@@ -26,8 +27,7 @@ def disclosure(b: Builder) -> int:
     y = b.new(cost=float(goal.lambda_) * b.scale, upper=upper)
     minus = Term(np.array([y]), np.array([-1.0]))
     if goal.aggregate is not None:
-        for term in aggregate_rows.terms(b, goal.aggregate):
-            b.row(total([term, minus]).scaled(aggregate_rows.SIZE), high=0.0)
+        _aggregated(b, goal.aggregate, minus)
     elif goal.average:
         for hand in range(b.k + len(problem.groups)):
             over = goal.over or _judged_sets(b, hand)
@@ -42,6 +42,15 @@ def disclosure(b: Builder) -> int:
             for hand in b.hands_of(one):
                 b.row(total([b.share(one, hand), minus]), high=0.0)
     return y
+
+
+def _aggregated(b: Builder, how: Aggregate, minus: Term) -> None:
+    """Keep y at or above an aggregate."""
+    before = len(b.cost)
+    for term in aggregate_rows.terms(b, how):
+        b.row(total([term, minus]).scaled(aggregate_rows.SIZE), high=0.0)
+    if how.summed or how.shared:  # each column that is added may be off a little
+        b.slack += (len(b.cost) - before) / aggregate_rows.SIZE
 
 
 def _judged_sets(b: Builder, hand: int) -> int:
