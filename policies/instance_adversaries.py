@@ -69,4 +69,4 @@ def coalitions(root: Mapping[str, Any], k: int) -> Coalitions:
     any_m = root.get("any_m")
     mend = "Write how many adversaries pool what they hold, or 1 for nobody."
     m = 1 if any_m is None else integer(any_m, "any_m", 1, mend=mend)
-    return Coalitions(read, max(1, min(m, k)))
+    return Coalitions(read, m)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Final
 
 import numpy as np
@@ -36,6 +37,8 @@ from policies.utility import Weights
 
 MORE: Final = 24
 """Further adversaries that are tried one by one."""
+
+_POOLS: Final = 2_000  # coalitions of any m up to which further adversaries are tried
 
 UNPROVEN: Final = "the core could not be made smallest in time"
 
@@ -120,13 +123,17 @@ def _history(problem: Problem) -> Iterator[Clash]:
             return
     empty = judge(replace(problem, lo=problem.lo * 0), Plan())
     if not empty.feasible:
-        every = np.unique(sets.owner if links is None else links.link)
-        yield Clash(Cause.HISTORY, properties=tuple(every.tolist()))
+        parts = (sets.owner[sets.member_set], sets.entry)
+        if links is not None and links.limited:
+            parts = (links.link, links.entry)
+        seen = np.isin(parts[1], before.entry)
+        properties, entries = (np.unique(part[seen]).tolist() for part in parts)
+        yield Clash(Cause.HISTORY, properties=tuple(properties), entries=tuple(entries))
 
 
 def _pooled(problem: Problem) -> Iterator[Clash]:
     """Sets whose few entries any m adversaries hold between them."""
-    m = min(problem.coalitions.any_m, problem.n_adversaries)
+    k, m = problem.n_adversaries, problem.coalitions.any_m
     if m < 2:
         return
     sets = problem.sets
@@ -135,7 +142,7 @@ def _pooled(problem: Problem) -> Iterator[Clash]:
     size = np.diff(sets.start)
     wanted = np.zeros(sets.n_sets, np.int64)
     np.add.at(wanted, sets.member_set, problem.lo[sets.entry] > 0)
-    few = (size <= m) | (m == problem.n_adversaries)
+    few = (size <= m) | (m >= np.count_nonzero(problem.room()))
     lost = (wanted == size) & few & (total > sets.cap) & ~sets.classes
     if problem.trusted is not None:
         lost &= ~np.asarray(problem.trusted.any(axis=1))[sets.owner]
@@ -145,6 +152,7 @@ def _pooled(problem: Problem) -> Iterator[Clash]:
             sets=(one,),
             properties=(int(sets.owner[one]),),
             entries=tuple(sets.members(one).tolist()),
+            needed=None if size[one] <= m else k + 1,
         )
 
 
@@ -166,7 +174,7 @@ def explain(problem: Problem, rng: np.random.Generator, limits: Limits) -> Expla
         tried = () if smallest else (UNPROVEN,)
     hopeless = (Cause.ALONE, Cause.HISTORY, Cause.LIMIT, Cause.COALITION)
     needed, exact = None, True
-    if all(c.cause not in hopeless for c in found):
+    if all(c.cause not in hopeless or c.needed for c in found):
         low = max([problem.n_adversaries + 1, *(c.needed or 0 for c in found)])
         needed, exact = _needed(problem, low, rng, limits)
     core = Core(
@@ -184,8 +192,9 @@ def _needed(
 ) -> tuple[int | None, bool]:
     """Adversaries that would do (new ones free of history), and if one fewer would not."""
     over, exact = limits.deadline(), True
+    m = problem.coalitions.any_m
     for number in range(low, low + MORE):
-        if over():
+        if over() or (m > 1 and comb(number, min(m, number)) > _POOLS):
             break
         told = possible(widened(problem, number), rng, _slice(limits, 0.25))
         if told:
@@ -314,17 +323,21 @@ class _Cut:
         rows = np.isin(problem.sets.member_set, kept)
         entries = np.unique(problem.sets.entry[rows])
         properties = np.unique(problem.sets.owner[kept])
-        if problem.links is not None and problem.links.limited:
-            entries, properties = map(np.unique, (problem.links.entry, problem.links.link))
+        links = problem.links
+        if links is not None and links.limited:
+            entries, properties = np.unique(links.entry), np.unique(links.link)
         if self.mean or problem.capacity is not None:
             entries = self.wanted
-        entries = entries[problem.lo[entries] > 0]
+        cause = Cause.MEAN if self.mean else Cause.SEARCH
+        wanted = entries[problem.lo[entries] > 0]
+        if not len(wanted):  # only what is held already clashes
+            cause, wanted = Cause.HISTORY, np.unique(problem.history.entry)
         return Clash(
-            Cause.MEAN if self.mean else Cause.SEARCH,
+            cause,
             sets=tuple(kept.tolist()),
             properties=tuple(properties.tolist()),
-            entries=tuple(entries.tolist()),
-            answers=int(problem.lo[entries].sum()),
+            entries=tuple(wanted.tolist()),
+            answers=int(problem.lo[wanted].sum()),
         )
 
 

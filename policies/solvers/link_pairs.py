@@ -56,7 +56,7 @@ class LinkPairs:
             (int(members[0]), int(members[-1])): one
             for one, members in enumerate(map(sets.members, range(sets.n_sets)))
         }
-        length = _lengths(problem, links)
+        length = lengths(problem, links)
         link, left, right = links.conflicts()
         times = np.bincount(link, minlength=links.n_links).tolist()
         count = links.count.tolist()
@@ -90,7 +90,7 @@ def _whole_before(problem: Problem, sets: SetSystem) -> Bools:
     return whole
 
 
-def _lengths(problem: Problem, links: Links) -> list[int]:
+def lengths(problem: Problem, links: Links) -> list[int]:
     """Product of both ends' squared lengths of each link, of all that can be held."""
     can = problem.hi > 0
     can[problem.history.entry] = True

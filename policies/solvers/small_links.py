@@ -2,11 +2,12 @@
 
 What a hand sees follows from the subset that it holds: 2^n of them, for all hands alike.
 So a plan is a row of subsets, and millions of sums are looked up instead of worked out.
-Floats rank; the judge sees the best plans, and decides about limits.
+Floats rank plans of a tradeoff; the judge decides about subsets that are at a limit.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from math import comb, prod
@@ -14,12 +15,14 @@ from typing import Final
 
 import numpy as np
 
+from policies.coalitions import Coalitions
 from policies.document.policy import Objective
+from policies.judge import judge
 from policies.links import Relation
-from policies.problem import Plan, Problem
+from policies.problem import Pairs, Plan, Problem
 from policies.sets import Ints
 from policies.solvers.cpsat import refuted
-from policies.solvers.role import Solution, Verdict, answer
+from policies.solvers.role import Solution, answer
 from policies.solvers.terms import Floats
 from policies.tables import able
 
@@ -32,7 +35,6 @@ CELLS: Final = 5_000_000
 """Plans times hands, at most: a table of them takes 40 MB, and there are five."""
 
 _CLOSE: Final = 1e-9  # what floats can not tell
-_JUDGED: Final = 50  # plans that the judge sees, best first
 
 
 def listable(problem: Problem) -> bool:
@@ -58,40 +60,61 @@ def listed(problem: Problem) -> Solution:
     ----------
     problem : Problem
         One that is :func:`listable`.
-
-    Returns
-    -------
-    Solution
-        UNKNOWN with a bound where too many plans lie at a limit.
     """
     masks, u = _every(problem)
     worst, mean = _seen(problem)
-    held = _held(problem, masks)
-    value = u * float(problem.weights.unit)
-    keeps = np.ones(len(u), np.bool_)
-    goal, links = problem.goal, problem.links
-    assert links is not None
-    f, average = worst[held].max(axis=1), mean[held].max(axis=1)
+    held, goal = _held(problem, masks), problem.goal
+    value = u
     if goal.objective is Objective.TRADEOFF:
-        seen = average if goal.average else f
-        value = value + float(goal.lambda_) * (float(goal.tau) - seen)
-    if links.tau is not None:
-        keeps &= f < float(links.tau) + _CLOSE
-    if links.mean_tau is not None:
-        keeps &= average < float(links.mean_tau) + _CLOSE
-    rows = np.flatnonzero(keeps)
-    if not len(rows):
+        f = (mean if goal.average else worst)[held].max(axis=1)
+        reward = float(goal.lambda_) * (float(goal.tau) - f)
+        value = u * float(problem.weights.unit) + reward
+    row = _first(problem, held, np.argsort(-value, kind="stable"), (worst, mean))
+    if row is None:
         return refuted(problem, "all plans were looked at")
-    order = rows[np.argsort(-value[rows], kind="stable")]
-    top = float(value[order[0]])
-    bound = Fraction(top + _CLOSE * max(1.0, abs(top)))
-    for row in order[:_JUDGED].tolist():
-        plan = _plan(masks[row], problem.n_entries)
-        made = answer(problem, plan, bound=bound, tried=("all plans",))
-        if made.verdict is Verdict.SOLVED:
-            return made
-        bound = Fraction(float(value[row]) + _CLOSE * max(1.0, abs(top)))
-    return Solution(Verdict.UNKNOWN, bound=bound, tried=("plans at the limit",))
+    if goal.objective is Objective.TRADEOFF:
+        top = float(value[row])
+        bound = Fraction(top + _CLOSE * max(1.0, abs(top)))
+    else:
+        bound = int(u[row]) * problem.weights.unit
+    plan = _plan(masks[row], problem.n_entries)
+    return answer(problem, plan, bound=bound, tried=("all plans",))
+
+
+def _first(
+    problem: Problem, held: Ints, order: Ints, seen: tuple[Floats, Floats]
+) -> int | None:
+    """Return the first plan in this order that keeps every limit.
+
+    What floats can not tell is judged, subset by subset: all hands see alike.
+    """
+    links = problem.links
+    assert links is not None
+    past, close = (np.zeros(len(seen[0]), np.bool_) for _ in range(2))
+    for f, tau in zip(seen, (links.tau, links.mean_tau), strict=True):
+        if tau is not None:
+            past |= f > float(tau) + _CLOSE
+            close |= abs(f - float(tau)) <= _CLOSE
+    alone = replace(
+        problem,
+        lo=problem.lo * 0,
+        hi=np.ones_like(problem.hi),
+        capacity=None,
+        forbidden=Pairs(),
+        history=Pairs(),
+        coalitions=Coalitions(),
+    )
+    order = order[~past[held[order]].any(axis=1)]
+    while len(order):
+        open_ = [mask for mask in held[order[0]].tolist() if close[mask]]
+        if not open_:
+            return int(order[0])
+        for mask in open_:
+            close[mask] = False
+            whole = _plan(np.array([mask]), problem.n_entries)
+            past[mask] = not judge(alone, whole).feasible
+        order = order[~past[held[order]].any(axis=1)]
+    return None
 
 
 def _every(problem: Problem) -> tuple[Ints, Ints]:

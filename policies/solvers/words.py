@@ -31,6 +31,7 @@ def reason(problem: Problem, clash: Clash) -> str:
     entries = listed("entry", clash.entries)
     properties = listed("property", clash.properties)
     per, answers = clash.per_adversary, clash.answers
+    hands = f"{k} adversaries" if k != 1 else "1 adversary"
     match clash.cause:
         case Cause.ALONE:
             told = f"{entries} alone discloses {properties} to whoever gets it"
@@ -41,15 +42,15 @@ def reason(problem: Problem, clash: Clash) -> str:
         case Cause.SET | Cause.CLASSES:
             told = (
                 f"{properties}: {entries} make {answers} copies, of which one adversary "
-                f"may get {per}; {k} adversaries are too few"
+                f"may get {per}; {hands} {'is' if k == 1 else 'are'} too few"
             )
         case Cause.COALITION:
             told = (
-                f"{properties}: {entries} are so few that adversaries who pool hold "
-                "them all, however they are spread"
+                f"{properties}: adversaries who pool hold {entries} between them, "
+                "however they are spread"
             )
         case Cause.HISTORY:
-            told = f"{properties} is past its limit by what was held before: {entries}"
+            told = f"{properties}: past the limit by what was held before: {entries}"
         case Cause.LIMIT:
             told = "no disclosure is below this tau: f is at least 0"
         case Cause.MEAN:
@@ -59,8 +60,8 @@ def reason(problem: Problem, clash: Clash) -> str:
             )
         case Cause.SEARCH:
             told = (
-                f"{properties} clash over {entries}: every assignment to "
-                f"{k} adversaries was ruled out"
+                f"{properties} clash over {entries}: every assignment to {hands} was "
+                "ruled out"
             )
     return told
 
