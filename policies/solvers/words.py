@@ -50,7 +50,8 @@ def reason(problem: Problem, clash: Clash) -> str:
                 "however they are spread"
             )
         case Cause.HISTORY:
-            told = f"{properties}: past the limit by what was held before: {entries}"
+            past = "are past their" if len(clash.properties) > 1 else "is past its"
+            told = f"{properties} {past} limit by what was held before: {entries}"
         case Cause.LIMIT:
             told = "no disclosure is below this tau: f is at least 0"
         case Cause.MEAN:

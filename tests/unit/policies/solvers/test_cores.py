@@ -1,0 +1,89 @@
+"""Why an instance has no plan: what pools, and what is held, in the user's words."""
+
+import numpy as np
+import pytest
+
+from policies.instance import read_instance
+from policies.solvers import SOLVERS, Cause, Limits, Verdict
+
+
+def document(**changed):
+    """Three entries that nobody may hold together, two adversaries."""
+    k = changed.get("n_adversaries", 2)
+    return {
+        "schema": "sparsi-instance/1",
+        "n_entries": 3,
+        "n_adversaries": k,
+        "t": 1,
+        "weights": [[1.0] * k] * 3,
+        "properties": [{"entries": [0, 1, 2]}],
+        "disclosure": {"kind": "step", "aggregation": "worst"},
+        "problem": "zero_step",
+    } | changed
+
+
+def core(**changed):
+    problem = read_instance(document(**changed)).problem
+    found = SOLVERS["auto"](problem, np.random.default_rng(0), Limits(prove=True))
+    assert found.verdict is Verdict.INFEASIBLE
+    return found.core
+
+
+def test_where_all_who_there_are_pool_one_more_may_do():
+    """Any two of two hold three entries; of three adversaries one is left out."""
+    found = core(any_m=2)
+    assert found.clashes[0].cause is Cause.COALITION
+    assert (found.needed, found.exact) == (3, True)
+
+
+def test_a_set_as_small_as_the_coalitions_is_lost_to_any_number():
+    assert core(any_m=3).needed is None
+
+
+def test_coalitions_wider_than_the_adversaries_grow_with_them():
+    """Any five hold five entries for sure; six are kept apart by six adversaries."""
+    five = [{"entries": [0, 1, 2, 3, 4]}]
+    few = core(any_m=5, n_entries=5, weights=[[1.0] * 2] * 5, properties=five)
+    assert few.needed is None
+    six = [{"entries": [0, 1, 2, 3, 4, 5]}]
+    many = core(any_m=5, n_entries=6, weights=[[1.0] * 2] * 6, properties=six)
+    assert (many.needed, many.exact) == (6, True)
+
+
+def test_adversaries_without_room_do_not_keep_a_set_apart():
+    """Four there are, but only two may get anything, and any two pool."""
+    found = core(n_adversaries=4, any_m=2, capacities=[3, 3, 0, 0])
+    assert found.clashes[0].cause is Cause.COALITION
+    assert found.needed == 5
+
+
+def test_more_coalitions_than_are_listed_end_the_count_of_adversaries():
+    """Any 7 of 23 are 245,157 coalitions: how many would do stays open."""
+    found = core(
+        n_adversaries=20,
+        any_m=7,
+        n_entries=8,
+        weights=[[1.0] * 20] * 8,
+        properties=[{"entries": list(range(8))}],
+        capacities=[2] * 4 + [0] * 16,
+    )
+    assert (found.needed, found.exact) == (None, False)
+
+
+@pytest.mark.parametrize("kind", ["step", "linear", "quadratic"])
+def test_a_mean_that_history_is_past_names_what_was_held(kind):
+    """Entry 0 alone is all of properties 0 and 1 of three: 2/3."""
+    found = core(
+        properties=[{"entries": [d], "a": [1.0]} for d in (0, 0, 1)],
+        disclosure={"kind": kind, "aggregation": "average"},
+        problem="discbudget",
+        tau=0.5,
+        prior=[[0, 0]],
+        history_only_entries=[0],
+    )
+    (clash,) = found.clashes
+    assert (clash.cause, clash.properties, clash.entries) == (
+        Cause.HISTORY,
+        (0, 1),
+        (0,),
+    )
