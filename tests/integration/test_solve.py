@@ -41,7 +41,7 @@ def run(capsys, *words):
 def test_a_plan_is_told_whole(capsys):
     """All keys, the reference's objective, proven; a line for people on stderr."""
     path = SAMPLES / "linear_average.json"
-    status, out, err = run(capsys, path, "--time-limit", 20)
+    status, out, err = run(capsys, path, "--time-limit", 20, "--seed", 7)
     told = json.loads(out)
     best = json.loads(path.read_text())["reference"]["best"]
     assert status == 0
@@ -53,6 +53,7 @@ def test_a_plan_is_told_whole(capsys):
     assert told["bound"] >= told["objective"]
     assert told["gap"] == told["bound"] - told["objective"]
     assert (told["stopped"], told["core"]) == ("optimal", None)
+    assert told["seed"] == 7
     assert len(told["assignment"]) == 7
     assert err.startswith("SOLVED: objective")
 
@@ -484,6 +485,33 @@ LEAKY = {
     "lambda": 1,
     "tau": 0,
 }
+
+
+def test_disclosure_is_told_as_the_file_aggregates_it(capsys, tmp_path):
+    """Three sets for two adversaries; entry 0 is a set by itself, so one is always seen.
+
+    Counted above 1/4, all three cost 3: u is 0.6 with one. As a limit, fewer than one
+    can not be; levels of a front are such counts too.
+    """
+    how = {"kind": "step", "aggregation": "count", "level": 0.25}
+    path = tmp_path / "counted.json"
+    path.write_text(json.dumps(LEAKY | {"disclosure": how}))
+    status, out, err = run(capsys, path, "--time-limit", 20)
+    told = json.loads(out)
+    assert (status, told["disclosure"], told["complete_sets"]) == (0, 1, 1)
+    assert (told["objective"], told["stopped"]) == (pytest.approx(-0.4), "optimal")
+    assert "disclosure 1 " in err
+    status, out, _ = run(capsys, path, "--pareto", 4, "--time-limit", 20)
+    told = json.loads(out)
+    levels = [(one["level"], one["disclosure"]) for one in told["front"]]
+    assert (status, levels) == (0, [(None, 3), (2, 2), (1, 1), (0, None)])
+    asked = {"disclosure": how, "problem": "discbudget", "tau": 1}
+    path.write_text(json.dumps(LEAKY | asked))
+    assert run(capsys, path, "--time-limit", 20)[0] == 7
+    path.write_text(json.dumps(LEAKY | {"disclosure": how | {"level": -1}}))
+    status, _, err = run(capsys, path)
+    assert status == 5
+    assert "disclosure.level" in err
 
 
 def test_the_safe_objective_counts_complete_sets_first(capsys, tmp_path):

@@ -159,6 +159,7 @@ def solve(
             search = _Search(found, solver, seed, limits, started)
             with _functions_named(str(instance)):
                 told = search.told(objective, pareto, algorithm)
+        told["seed"] = seed
         told["seconds"] = round(time.perf_counter() - started, 3)
         _tell(context, told, output)
     status = _status(told)
