@@ -50,7 +50,7 @@ def _aggregated(b: Builder, how: Aggregate, minus: Term) -> None:
     for term in aggregate_rows.terms(b, how):
         b.row(total([term, minus]).scaled(aggregate_rows.SIZE), high=0.0)
     if how.summed or how.shared:  # each column that is added may be off a little
-        b.slack += (len(b.cost) - before) / aggregate_rows.SIZE
+        b.slack = max(1.0, (len(b.cost) - before + 1) / aggregate_rows.SIZE)
 
 
 def _judged_sets(b: Builder, hand: int) -> int:

@@ -74,6 +74,8 @@ class Builder:
         self.upper = [1.0] * len(entry)
         self.unions: dict[tuple[int, int], int] = {}
         self.judged = problem.judged()
+        sums = problem.aggregate is not None  # whose terms are all off a little
+        self.sharp = aggregate_rows.SIZE if sums else 1.0
 
     @property
     def first(self) -> bool:
@@ -232,7 +234,7 @@ class Builder:
         mark = self.new(whole=top > full)
         spare = -(top - full + 1.0)
         over = total([term, Term(np.array([mark]), np.array([spare]))])
-        self.row(over, high=full - 1.0)
+        self.row(over.scaled(self.sharp), high=(full - 1.0) * self.sharp)
         return Term(np.array([mark]), np.ones(1))
 
     def _square(self, one: int, part: Term) -> Term:
@@ -266,7 +268,8 @@ class Builder:
         """Keep a column above chords of z * z from ``one`` to ``two``; equal: tangents."""
         minus = Term(np.array([square]), np.array([-1.0]))
         for a, b in zip(one.tolist(), two.tolist(), strict=True):
-            self.row(total([part.scaled(a + b), minus]), high=a * b)
+            chord = total([part.scaled(a + b), minus])
+            self.row(chord.scaled(self.sharp), high=a * b * self.sharp)
 
     def mean(self, chosen: Ints, hand: int, over: int) -> Term:
         """Mean of f over the chosen sets for one hand."""

@@ -11,6 +11,8 @@ from policies.instance import read_instance, rows_of
 from policies.judge import judge
 from policies.problem import Plan
 from policies.solvers import SOLVERS, Limits, Verdict, tape
+from policies.solvers.fewest import fewest
+from policies.solvers.front import front
 from policies.solvers.gains import Gains
 from tests.unit.policies.aggregate_referee import (
     LINKS,
@@ -19,6 +21,7 @@ from tests.unit.policies.aggregate_referee import (
     best,
     documents,
     evaluate,
+    plans,
     sound,
 )
 
@@ -150,6 +153,47 @@ def test_the_best_plan_is_found_where_the_form_is_linear(name, document):
         assert abs(found.value - top) < CLOSE
         assert found.stopped == "optimal"
         assert found.bound - top < CLOSE
+
+
+def by_auto(problem, limits=None):
+    limits = limits or Limits(work=5, prove=True)
+    return SOLVERS["auto"](problem, np.random.default_rng(1), limits)
+
+
+@given(document=documents(SETS, ("tradeoff",)))
+@settings(max_examples=40, deadline=None)
+def test_each_level_of_a_front_is_kept_and_its_bound_holds(document):
+    """Levels are in the terms of the aggregate; u of every plan within is bounded."""
+    problem = read_instance(document).problem
+    every = [evaluate(document, rows) for rows in plans(document)]
+    for level, found in front(problem, 3, by_auto):
+        within = [
+            u
+            for u, f, _, fine in every
+            if fine and (level is None or f <= float(level) + 1e-12)
+        ]
+        assert not within or found.bound >= max(within) - CLOSE
+        if found.verdict is Verdict.SOLVED:
+            assert level is None or found.judged.f_goal <= level + Fraction(1, 10**12)
+        if found.verdict is Verdict.INFEASIBLE:
+            assert not within
+
+
+@given(document=documents(SETS))
+@settings(max_examples=40, deadline=None)
+def test_the_safe_objective_bounds_all_plans_that_complete_no_more(document):
+    """Fewest complete sets first; of plans with so many, none is worth more."""
+    problem = read_instance(document).problem
+    made = fewest(problem, np.random.default_rng(1), Limits(work=5), by_auto)
+    found = made.solution
+    if found.verdict is not Verdict.SOLVED:
+        return
+    for rows in plans(document):
+        told = judge(problem, planned(rows))
+        if told.feasible:
+            assert told.disclosed >= made.least
+            if told.disclosed <= found.judged.disclosed:
+                assert told.objective <= found.bound + CLOSE
 
 
 @pytest.mark.parametrize("name", ["greedy", "grasp", "greedyl", "graspl", "rand-plus"])
