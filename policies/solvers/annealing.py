@@ -4,6 +4,9 @@ Plans come from annealing on a smoothed maximum. The bound is tighter than the
 relaxation's: f is one of few values, and below each of them every load keeps to a whole
 number of its set's steps. The prices that a relaxation finds at one value bound all
 values at once, so a dozen relaxations do (Kelley's cutting planes).
+
+All else that sets ask is annealed by what hands see, without such a bound
+(:mod:`policies.solvers.hand_annealing`).
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from policies.sets import Bools, Measure
 from policies.solvers import kernel_anneal
 from policies.solvers.exchange import CLOSE, ending
 from policies.solvers.floors import Ladder
+from policies.solvers.hand_annealing import anneal_hands, annealable
 from policies.solvers.kernels_numba import FROM, compiled
 from policies.solvers.loads import Loads, loads, plain, seated
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
@@ -175,14 +179,16 @@ class Annealing:
     """A heuristic with a tightened bound."""
 
     def supports(self, problem: Problem) -> bool:
-        """Tradeoffs of the worst set, linear and quadratic, without limits below 1."""
-        measures = (Measure.LINEAR, Measure.QUADRATIC)
-        return problem.n_adversaries > 0 and plain(problem, measures, average=False)
+        """All that sets ask, with a limit on no mean but that of all."""
+        return annealable(problem)
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
         """Anneal, then bound, then anneal on while there is work."""
+        measures = (Measure.LINEAR, Measure.QUADRATIC)
+        if not plain(problem, measures, average=False):
+            return anneal_hands(problem, rng, limits)
         over = limits.deadline()
         it = loads(problem)
         half = replace(limits, seconds=limits.seconds * _SHARE).deadline()

@@ -2,29 +2,35 @@
 
 Most of a good plan is right. Entries that share sensitive sets are freed together, all
 others stay where they are, and the small problem that is left is solved to the end; its
-size follows how long that takes. It proves nothing and never makes a plan worse.
+size follows how long that takes. Annealing takes turns with that, where it can: it leaves
+plans that no small problem leads out of. It proves nothing and never makes a plan worse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 import numpy as np
 
 from policies.problem import Pairs, Plan, Problem
 from policies.sets import Bools, Ints
+from policies.solvers.hand_annealing import LONG, STEPS, HandAnnealer, annealable
 from policies.solvers.highs import OPTIMAL, run
 from policies.solvers.model import build
 from policies.solvers.role import Limits, Solution, Verdict, answer
 from policies.solvers.terms import Model
+from policies.tables import plan_of
 
 _FIRST: Final = 0.2  # share of the entries that is freed at first
 _NODES: Final = 0.25  # work of one small problem, at most
 _SECONDS: Final = 0.4
 _GAP: Final = 1.0  # in cost: a millionth of the objective
 _PATIENCE: Final = 400  # small problems without a better plan that end the search
+_TURN: Final = 0.5  # seconds of small problems at least, before a run of annealing
+_EACH: Final = 4  # small problems of a turn, where no clock tells
 
 
 def improve(
@@ -47,13 +53,24 @@ def improve(
     done : callable
         True once the answer is not wanted any more.
     """
-    over = limits.deadline()  # the model's making counts
+    ended = limits.deadline()  # the model's making counts
+
+    def over() -> bool:
+        return ended() or done()
+
     search = _Search(problem, build(problem), rng, plan)
-    rounds = int(min(limits.work, 1e6) / _NODES) + 1
-    for _ in range(rounds):
-        if over() or done() or search.idle >= _PATIENCE:
-            break
-        search.step(limits, done)
+    annealer = HandAnnealer(problem, rng, over) if annealable(problem) else None
+    rounds, turn = int(min(limits.work, 1e6) / _NODES) + 1, limits
+    while rounds > 0 and not over() and (annealer or search.idle < _PATIENCE):
+        most = rounds
+        if annealer:
+            began, timed = limits.clock(), limits.seconds != inf
+            search.anneal(annealer, LONG if timed else int(STEPS * _NODES))
+            seconds = max(limits.clock() - began, _TURN)  # as much for the other way
+            turn = replace(limits, seconds=seconds) if timed else limits
+            most = rounds if timed else min(rounds, _EACH)
+        search.steps(most, turn, over)
+        rounds -= most if turn is limits else 1
     return replace(search.best, tried=("large neighbourhoods",))
 
 
@@ -70,15 +87,19 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.best = answer(self.problem, Plan(self.plan.entry, self.plan.adversary))
-        width = self.problem.n_adversaries
-        chosen = self.plan.entry * width + self.plan.adversary
-        self.taken: Bools = np.isin(
-            self.model.entry * width + self.model.adversary, chosen
-        )
+        self.taken = self._columns(self.plan)
         self.start, self.row = self.problem.sets.by_entry()
         self.owner = self.problem.sets.member_set
 
-    def step(self, limits: Limits, done: Callable[[], bool]) -> None:
+    def steps(self, most: int, limits: Limits, over: Callable[[], bool]) -> None:
+        """Free and place anew so many times, until time or patience ends."""
+        late = limits.deadline()
+        for _ in range(most):
+            if over() or late() or self.idle >= _PATIENCE:
+                break
+            self._step(limits, over)
+
+    def _step(self, limits: Limits, done: Callable[[], bool]) -> None:
         """Free some entries and place them anew."""
         n = self.problem.n_entries
         count = min(max(2, round(self.share * n)), n)
@@ -100,10 +121,34 @@ class _Search:
         made = answer(self.problem, self.model.plan(found.values))
         if made.verdict is not Verdict.SOLVED or made.value < self.best.value:
             return
+        self._keep(made)
+
+    def anneal(self, annealer: HandAnnealer, steps: int) -> None:
+        """Anneal once, at most so many steps; the plan is one to start from."""
+        chosen = np.zeros(
+            (self.problem.n_entries, self.problem.n_adversaries), np.bool_
+        )
+        chosen[self.best.plan.entry, self.best.plan.adversary] = True
+        annealer.offer(chosen)
+        annealer.run(steps)
+        if annealer.best is None:
+            return
+        made = answer(self.problem, plan_of(annealer.best))
+        if made.verdict is Verdict.SOLVED and made.value > self.best.value:
+            self._keep(made)
+
+    def _keep(self, made: Solution) -> None:
+        """Go on from a plan that is as good, or better."""
         if made.value > self.best.value:
             self.idle = 0
         self.best = made
-        self.taken = found.values[: len(self.model.entry)] > 0.5
+        self.taken = self._columns(made.plan)
+
+    def _columns(self, plan: Pairs) -> Bools:
+        """Which of the model's pairs are in a plan."""
+        width = self.problem.n_adversaries
+        chosen = plan.entry * width + plan.adversary
+        return np.isin(self.model.entry * width + self.model.adversary, chosen)
 
     def _freed(self, count: int) -> Bools:
         """Entries that share sets with each other, about so many."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from policies.problem import Goal, Pairs, Problem
 from policies.solvers.assembly import joined, lifted
+from policies.solvers.budget_starts import budget_starts
 from policies.solvers.cliques import covered, pairs_only
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
@@ -33,7 +34,7 @@ from policies.solvers.link_pairs import LinkPairs
 from policies.solvers.local_search import improved
 from policies.solvers.milp import Milp, linear, solve
 from policies.solvers.neighbourhood import improve
-from policies.solvers.proofs import Prover, made
+from policies.solvers.proofs import Prover
 from policies.solvers.race import Task, few, late, merged, race, running, sure
 from policies.solvers.role import (
     Limits,
@@ -52,14 +53,15 @@ from policies.solvers.structure import (
     HEURISTICS,
     budgeted,
     building,
+    by_hands,
     free_plan,
     heavy,
-    loose,
     modelled,
     separable,
     shape,
     small_sets,
     swift,
+    tight,
 )
 
 _TINY: Final = 64  # pairs below which HiGHS alone is asked
@@ -260,16 +262,11 @@ class _Portfolio:
         """Plans from solvers that fit; the first sure answer ends it."""
         began, kind = limits.clock(), shape(problem)
         if budgeted(problem):
-            known = self._known(problem, limits, proof)
-            yield from known
-            plan = known[0].plan if known else None
-            left = limits.left(began, least=_LEAST)
-            pooled = problem.coalitions and loose(problem)  # neighbourhoods do better
-            if known and (pooled or left.seconds <= _LEAST):
-                return
-            found = exactly(problem, self.rng, left, plan)
-            yield found
-            if kind == "sealed" or found.verdict is not Verdict.UNKNOWN:
+            starts = budget_starts(self.solvers, problem, proof, self.rng, limits)
+            found = list(starts)
+            yield from found
+            known = any(one.verdict is not Verdict.UNKNOWN for one in found)
+            if kind == "sealed" or known:
                 return
         elif kind == "sealed":  # too large for CP-SAT
             yield Greedyl()(problem, self.rng, limits)
@@ -287,21 +284,6 @@ class _Portfolio:
             work = few(limits.work)
             bounded = replace(limits, seconds=seconds, prove=True, work=work)
             yield solver(problem, self.rng, bounded)
-
-    def _known(
-        self, problem: Problem, limits: Limits, proof: Proof | None
-    ) -> list[Solution]:
-        """A plan without a search: what a proof promises, or greedy where it is easy."""
-        if proof is None and not loose(problem):
-            return []
-        ground = None if proof is None else proof.ground
-        known = made(self.solvers, problem, ground, self.rng, limits)
-        if known or not problem.coalitions:
-            return known
-        bounded = replace(limits, work=few(limits.work))
-        again = self._named(problem, ("graspl",))  # who pools takes more than one try
-        found = [solver(problem, self.rng, bounded) for solver in again]
-        return [one for one in found if one.verdict is Verdict.SOLVED]
 
     def _fitting(self, problem: Problem) -> list[Solver]:
         """Return the heuristic that fits the disclosure function, if one does."""
@@ -327,8 +309,10 @@ class _Portfolio:
 
         exact = Milp().supports(problem) and building(problem) < self.left().seconds
         tasks: list[Task] = [milp] if exact else []
-        anew = swift(problem) and not (problem.averages and start is not None)
-        if budgeted(problem) and (start is None or not (exact and loose(problem))):
+        going_on = start is not None and (problem.averages or by_hands(problem))
+        anew = swift(problem) and not going_on
+        free = by_hands(problem) and not tight(problem)
+        if budgeted(problem) and (start is None or not (exact and free)):
             tasks.insert(0, cpsat)
         elif exact and anew and self._fitting(problem):
             tasks.append(running(self._fitting(problem)[0], problem, rng))
@@ -362,11 +346,11 @@ class _Portfolio:
         """Cosine under a limit or in a tradeoff: nothing disclosed, or whatever is found."""
         problem, links = self.problem, self.problem.links
         assert links is not None
-        every = [listed(problem)] if listable(problem) else []
-        if every and every[0].verdict is Verdict.INFEASIBLE:
-            return infeasible(problem, self.rng, self.left(0.9), every[0].tried)
-        if every and every[0].verdict is Verdict.SOLVED:
-            return merged(every, "gap")
+        if listable(problem):
+            best = listed(problem)
+            if best.verdict is Verdict.SOLVED:
+                return merged([best], "gap")
+            return infeasible(problem, self.rng, self.left(0.9), best.tried)
 
         def ask(part: Problem, share: float = 0.3) -> Solution:
             return _Portfolio(self.solvers, part, self.rng, self.left(share)).solve()
@@ -377,13 +361,12 @@ class _Portfolio:
         ceiling = bounds.bound(inner)
         if ceiling.verdict is Verdict.INFEASIBLE:
             return ceiling
-        found = [*every, free, ceiling]
+        found = [free, ceiling]
         if inner.verdict is Verdict.SOLVED:
             found.append(answer(problem, inner.plan, tried=inner.tried))
         if bounds.best is not None:
             rest = replace(self.left(0.5), work=few(self.limits.work))
-            found.append(bounds.best)
-            found.append(improved(problem, bounds.best.plan, self.rng, rest))
+            found += [bounds.best, improved(problem, bounds.best.plan, self.rng, rest)]
         timed = self.limits.seconds != float("inf")
         for _ in range(_AGAIN if timed else 1):
             found += self._starts(problem, self.left(0.9))

@@ -12,6 +12,7 @@ from policies.problem import Plan, Problem
 from policies.sets import Measure
 from policies.solvers.border import priced
 from policies.solvers.cpsat import CpSat
+from policies.solvers.hand_annealing import annealable
 from policies.solvers.kernels_numba import FROM
 from policies.solvers.leakless import whole
 from policies.solvers.loads import plain
@@ -19,7 +20,7 @@ from policies.solvers.milp import linear
 from policies.tables import able
 
 HEURISTICS: Final = {
-    "mean": ("exchange", "socp-rounding"),
+    "mean": ("exchange", "socp-rounding", "annealing"),
     "worst": ("annealing",),
     "sealed": (),
     "links": (),
@@ -36,6 +37,9 @@ GREEDY: Final = {
 LARGE: Final = 12_000
 """Members x hands from which HiGHS proves no tradeoff over loads."""
 
+
+MEASURES: Final = (Measure.LINEAR, Measure.QUADRATIC)
+"""Of the sets whose tradeoffs have heuristics with bounds of their own."""
 
 _BUILT: Final = 1e-5  # seconds for a member and hand
 
@@ -65,9 +69,11 @@ def modelled(problem: Problem) -> bool:
 
 def heavy(problem: Problem) -> bool:
     """Whether this is a tradeoff over loads that is too large for HiGHS to prove."""
-    measures, average = (Measure.LINEAR, Measure.QUADRATIC), problem.goal.average
-    size = len(problem.sets.entry) * problem.n_adversaries
-    return size >= LARGE and plain(problem, measures, average=average)
+    size, average = (
+        len(problem.sets.entry) * problem.n_adversaries,
+        problem.goal.average,
+    )
+    return size >= LARGE and plain(problem, MEASURES, average=average)
 
 
 def budgeted(problem: Problem) -> bool:
@@ -90,13 +96,21 @@ def small_sets(problem: Problem) -> bool:
     return len(problem.sets.entry) <= SMALL * problem.sets.n_sets
 
 
-def loose(problem: Problem) -> bool:
-    """Whether plans are easy to change: small whole sets, and many places to go.
+def tight(problem: Problem) -> bool:
+    """Whether an entry has few places to go: hardly a plan keeps all limits, if one does."""
+    return problem.n_adversaries <= 3 and int(problem.hi.max(initial=0)) <= 1
 
-    Large neighbourhoods improve those; CP-SAT is better at all others.
-    """
-    tight = problem.n_adversaries <= 3 and int(problem.hi.max(initial=0)) <= 1
-    return shape(problem) == "sealed" and small_sets(problem) and not tight
+
+def loose(problem: Problem) -> bool:
+    """Whether plans are easy to find: small whole sets, and many places to go."""
+    return shape(problem) == "sealed" and small_sets(problem) and not tight(problem)
+
+
+def by_hands(problem: Problem) -> bool:
+    """Whether annealing of what hands see is all that fits, beside exact models."""
+    average = problem.goal.average
+    fits = priced(problem) is not None or plain(problem, MEASURES, average=average)
+    return annealable(problem) and not fits
 
 
 def building(problem: Problem) -> float:

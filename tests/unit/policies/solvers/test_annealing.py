@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from policies.problem import Goal
 from policies.sets import NO_CAP, Measure
-from policies.solvers import Limits, Verdict
+from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.annealing import PLAIN, Annealer, Annealing, fast
 from policies.solvers.floors import Ladder
 from policies.solvers.loads import loads, seated
@@ -106,7 +106,12 @@ def test_capacities_that_leave_no_plan_are_not_answered_with_one():
         {"sets": [Made({0: 1, 1: 1}, 1, 2)]},
     ],
 )
-def test_other_problems_are_left_to_others(changed):
-    """Budgets, means, steps, trust and limits."""
-    assert Annealing().supports(thirds().problem())
-    assert not Annealing().supports(replace(thirds(), **changed).problem())
+def test_other_problems_are_annealed_by_what_hands_see(changed):
+    """Budgets, means, steps, trust and limits: as good as the exact model."""
+    problem = replace(thirds(), **changed).problem()
+    assert Annealing().supports(problem)
+    found = Annealing()(problem, np.random.default_rng(0), Limits(work=0.05))
+    exact = SOLVERS["milp"](problem, np.random.default_rng(0), Limits())
+    assert exact.verdict is found.verdict is Verdict.SOLVED
+    assert found.value == exact.value
+    assert found.tried == ("annealing of what hands see",)

@@ -1,0 +1,64 @@
+"""Starts where all limits are on single sets: plans of proofs, of CP-SAT, of annealing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from policies.problem import Problem
+from policies.solvers.cpsat import exactly
+from policies.solvers.hand_annealing import anneal_hands, annealable
+from policies.solvers.proofs import made
+from policies.solvers.race import few
+from policies.solvers.role import Limits, Proof, Solution, Solver, Verdict
+from policies.solvers.structure import loose, tight
+
+_SHARE: Final = 0.6  # of the time, for CP-SAT where annealing is good too
+_LEAST: Final = 0.02  # seconds below which no further start is looked for
+
+
+def budget_starts(
+    solvers: dict[str, Solver],
+    problem: Problem,
+    proof: Proof | None,
+    rng: np.random.Generator,
+    limits: Limits,
+) -> Iterator[Solution]:
+    """Find plans one way after another; CP-SAT may prove more.
+
+    Where adversaries pool, CP-SAT's rows are many, and annealing comes first. It comes
+    last elsewhere, and never where hardly a plan keeps all limits: there CP-SAT excels.
+
+    Parameters
+    ----------
+    solvers : dict of str to Solver
+    problem : Problem
+        One that :func:`policies.solvers.structure.budgeted` holds for.
+    proof : Proof or None
+        That a plan exists.
+    rng, limits
+    """
+    began, start = limits.clock(), None
+    if proof is not None or loose(problem):
+        ground = None if proof is None else proof.ground
+        for known in made(solvers, problem, ground, rng, limits):
+            yield known
+            start = known.plan
+    able = annealable(problem) and not tight(problem)
+    left = limits.left(began, least=_LEAST)
+    if start is not None and left.seconds <= _LEAST:
+        return
+    if not (problem.coalitions and able):
+        share = _SHARE if able else 1.0
+        found = exactly(
+            problem, rng, replace(left, seconds=left.seconds * share), start
+        )
+        yield found
+        if found.verdict is Verdict.INFEASIBLE or found.stopped == "optimal":
+            return
+        left = limits.left(began, least=_LEAST)
+    if able:
+        yield anneal_hands(problem, rng, replace(left, work=few(left.work)))

@@ -1,0 +1,231 @@
+"""Annealing of whatever sets ask, with coalitions, classes and limits.
+
+Three ways to treat disclosure. *Smooth*: the tradeoff as it is, with a smoothed maximum.
+*Level*: f of the best plan, or a value near it, is a limit on every load, and u alone
+counts; where f has few values, the smooth way is blind between them. *Border*: a limit on
+a mean has a price, which follows the side that the plan is on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import cache
+from math import inf
+from typing import Any, Final
+
+import numpy as np
+
+from policies.document.policy import Objective
+from policies.problem import Problem
+from policies.sets import Bools, SetSystem
+from policies.solvers import kernel_hands as kernel
+from policies.solvers.exchange import CLOSE, ending
+from policies.solvers.hand_board import Board
+from policies.solvers.kernels_numba import compiled
+from policies.solvers.loads import seated
+from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
+from policies.solvers.tradeoff import capped, levels
+from policies.tables import Floats, plan_of
+
+STEPS: Final = 400_000
+"""Steps for each unit of work."""
+
+RUN: Final = 300_000
+"""Steps of the first run; each further one is longer, up to ``LONG``."""
+
+LONG: Final = 3_000_000
+
+_GROWTH: Final = 1.4
+_STRIDE: Final = 4_000  # steps between two looks at the clock
+_LOOK: Final = 100  # steps between two looks at the true objective
+_COOL: Final = (0.3, 4e-3)  # temperatures, of an entry's mean share of utility
+_SHARP: Final = (1.0, 12.0)  # beta, times the entries of a set
+_SHARPER: Final = (5.0, 50.0)  # the same along a border, where a mean is looked at
+_RATE: Final = (0.02, 0.002)  # what prices change by, relative, from first to last
+_NEAR: Final = 1e-9  # what a mean is kept away from its limit, relative to it
+_PRICE: Final = 2.0  # of a limit on a set at first, in mean shares of utility
+_OFF: Final = (0, -1, 1, -2, 0, 2)  # levels beside the best plan's, in turn
+_FREE: Final = 4  # one of so many pairs of runs lets wholes be disclosed
+_AFRESH: Final = 3  # one of so many runs starts from the first plan, not the best
+
+
+@cache
+def fast() -> Mapping[str, Any]:
+    """Compile the kernels, once."""
+    return compiled((vars(kernel),), kernel.NAMES, kernel.DOORS)
+
+
+def annealable(problem: Problem) -> bool:
+    """Whether sets say all that counts, with a limit on no mean but that of all."""
+    goal, sets = problem.goal, problem.sets
+    if problem.links is not None or problem.utilities is not None:
+        return False
+    if goal.aggregate is not None or not (sets.n_sets and problem.n_adversaries):
+        return False
+    if not problem.averages:
+        return True
+    if goal.objective is not Objective.DISC_BUDGET or len(problem.averages) != 1:
+        return False
+    cap = problem.averages[0]
+    every = set(np.unique(sets.owner).tolist()) <= set(cap.properties)
+    mean = every and cap.over and cap.aggregate is None
+    return bool(mean and cap.limit > 0)
+
+
+class HandAnnealer:
+    """Runs, and the best plan of all of them.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that is :func:`annealable`.
+    rng : numpy.random.Generator
+    over : callable
+        True once time is over.
+
+    Attributes
+    ----------
+    best : bool array, shape (n, k), or None
+        The best plan within all limits.
+    value : float
+        Its objective, up to rounding; -inf without one.
+    spent : int
+        Steps that were made.
+    """
+
+    def __init__(
+        self, problem: Problem, rng: np.random.Generator, over: Callable[[], bool]
+    ) -> None:
+        self.problem, self.rng, self.over = problem, rng, over
+        self.board = Board(problem)
+        self.best: Bools | None = None
+        self.value, self.spent, self._level, self._runs = -inf, 0, 0.0, 0
+        goal, t = problem.goal, self.board.tables
+        self._tradeoff = goal.objective is Objective.TRADEOFF and goal.lambda_ > 0
+        self._price = float(goal.lambda_) if self._tradeoff else 1.0
+        self._shift = self._price * float(goal.tau) if self._tradeoff else 0.0
+        self._limit = inf
+        if problem.averages:
+            self._limit = float(problem.averages[0].limit) * (1 - _NEAR)
+        self._ladder = self._levels() if self._tradeoff and not goal.average else []
+        self._steps = np.array([*map(float, self._ladder)])
+        self._whole = not t.measure.any()
+        most = -np.sort(-t.worth, axis=1)[:, : int(t.hi.max(initial=0))]
+        self._size = max(float(most.sum()) / max(1, len(t.hi)), 1e-300)
+        rules = self.board.fixed(None, levelled=False)
+        self._start = seated(rules, t.worth)
+        if self._start is not None:
+            self.offer(self._start)
+
+    def _levels(self) -> list[Fraction]:
+        """Values that f may have, with what history says."""
+        least = self.board.judged(np.zeros(self.board.tables.able.shape, np.bool_))[1]
+        return [v for v in levels(self.problem.sets) if float(v) >= least - _NEAR]
+
+    def offer(self, chosen: Bools) -> None:
+        """Keep a plan within all limits if it is the best so far."""
+        u, f, past = self.board.judged(chosen)
+        if past or f > self._limit:
+            return
+        value = self._shift + u - (self._price * f if self._tradeoff else 0.0)
+        if value > self.value:
+            self.best, self.value, self._level = chosen.copy(), value, f
+
+    def anneal(self, steps: int, *, until: float = inf) -> None:
+        """Make runs, so many steps, until a value or the end of time."""
+        end = self.spent + steps
+        while self._start is not None and self.spent < end:
+            if self.over() or self.value >= until:
+                return
+            self.run(end - self.spent)
+
+    def run(self, most: int = LONG) -> None:
+        """Anneal once, so many steps at most: from the best plan, or now and then afresh.
+
+        Each run is longer than the one before it.
+        """
+        start = self._start if self._runs % _AFRESH == 0 else self.best
+        start = self._start if start is None else start
+        if start is None:
+            return
+        steps = max(1, int(min(RUN * _GROWTH**self._runs, LONG, most)))
+        cap = self._cap()
+        follows = cap is None and (self._tradeoff or bool(self.problem.averages))
+        state = self.board.state(start)
+        fixed = self.board.fixed(cap, levelled=follows)
+        numbers = self._numbers()
+        for i in range(0, steps, _STRIDE):
+            if self.over():
+                break
+            self._pace(numbers, i / steps)
+            draws = self.rng.random((min(steps - i, _STRIDE), 6))
+            fast()["walk"](state, fixed, numbers, draws)
+            self.spent += len(draws)
+        if self.problem.averages:
+            self._price = float(numbers[kernel.LAMBDA])
+        if numbers[kernel.BEST] > -inf:
+            self.offer(state.best)
+        self._runs += 1
+
+    def _numbers(self) -> Floats:
+        """Return what a run starts with."""
+        numbers = np.zeros(kernel.SIZE)
+        numbers[kernel.LAMBDA] = self._price
+        numbers[kernel.PRICE] = _PRICE * self._size
+        numbers[kernel.LIMIT] = self._limit
+        numbers[kernel.BEST] = -inf
+        numbers[kernel.LOOK] = _LOOK
+        return numbers
+
+    def _pace(self, numbers: Floats, part: float) -> None:
+        """Set beta, the temperature and the step of prices at a part of a run."""
+        sharp = _SHARPER if self.problem.averages else _SHARP
+        ends = (
+            (kernel.BETA, sharp, self.board.width),
+            (kernel.HEAT, _COOL, self._size),
+            (kernel.RATE, _RATE, 1.0),
+        )
+        for place, (one, two), unit in ends:
+            numbers[place] = unit * one * (two / one) ** part
+
+    def _cap(self) -> SetSystem | None:
+        """Limits on single sets that stand for f in a run; None where f itself counts."""
+        if not self._ladder:
+            return None
+        last, turn = len(self._ladder) - 1, self._runs // 2
+        if self._whole:  # the smooth way tells nothing: f = 0, or now and then f = 1
+            return capped(
+                self.problem.sets,
+                self._ladder[last if turn % _FREE == _FREE - 1 else 0],
+            )
+        if self._runs % 2 == 0 or self.best is None:
+            return None
+        near = int(np.searchsorted(self._steps, self._level - 1e-12))
+        near = min(max(near + _OFF[turn % len(_OFF)], 0), last)
+        return capped(self.problem.sets, self._ladder[near])
+
+
+def anneal_hands(
+    problem: Problem,
+    rng: np.random.Generator,
+    limits: Limits,
+) -> Solution:
+    """Anneal until work or time ends; the bound is the one that needs no search.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that is :func:`annealable`.
+    rng, limits
+    """
+    over, bound = limits.deadline(), free_bound(problem)
+    annealer = HandAnnealer(problem, rng, over)
+    until = float(bound) - CLOSE * (1 + abs(float(bound)))
+    annealer.anneal(int(min(limits.work, 1e9) * STEPS), until=until)
+    stopped = "gap" if annealer.value >= until else ending(limits) if over() else "work"
+    if annealer.best is None:
+        told = ("annealing found no plan within the limits",)
+        return Solution(Verdict.UNKNOWN, bound=bound, tried=told, stopped=stopped)
+    told = ("annealing of what hands see",)
+    return answer(problem, plan_of(annealer.best), tried=told, stopped=stopped)
