@@ -11,21 +11,43 @@ from __future__ import annotations
 from typing import Final
 
 from policies.sets import Ints
-from policies.solvers.kernels import back, crossed, give, keep, look, risen, wall
+from policies.solvers.kernels import (
+    back,
+    crossed,
+    give,
+    keep,
+    look,
+    risen,
+    settle,
+    wall,
+)
 from policies.solvers.tape import (
+    AVERAGE,
     CAREFUL,
     CHOSEN,
     DEGREE,
+    GIVEN,
     HI,
     LAMBDA,
+    LEVEL,
     LO,
     MISSING,
     PAPER,
+    ROOM,
+    ROW_START,
+    ROW_UNIT,
+    SAVED,
+    SEEN,
+    SEEN_START,
+    UNIT_ENTRY,
+    UNIT_START,
     WHOLE,
     WORTH,
     F,
     Floats,
     K,
+    N,
+    U,
 )
 
 EPS: Final = 1e-12  # a gain below it is no gain: floats can not tell
@@ -181,9 +203,73 @@ def taking(z: Ints, r: Floats, d: int, a: int, base: Floats, best: Floats) -> No
     back(z, r, d, a, -1, 0)
 
 
+def swap(z: Ints, r: Floats, order: Ints) -> int:
+    """Exchange what two adversaries hold, entry by entry; return the exchanges.
+
+    Partners: entries of a common unit, and all entries of an adversary who is full.
+    """
+    moves = 0
+    for i in range(len(order)):
+        d = order[i]
+        for row in range(z[z[ROW_START] + d], z[z[ROW_START] + d + 1]):
+            unit = z[z[ROW_UNIT] + row]
+            for j in range(z[z[UNIT_START] + unit], z[z[UNIT_START] + unit + 1]):
+                for b in range(z[K]):
+                    moves += traded(z, r, d, z[z[UNIT_ENTRY] + j], b)
+        for b in range(z[K]):
+            if z[z[GIVEN] + b] >= z[z[ROOM] + b]:
+                for e in range(z[N]):
+                    moves += traded(z, r, d, e, b)
+    return moves
+
+
+def traded(z: Ints, r: Floats, d: int, e: int, b: int) -> int:
+    """Exchange an adversary's copy of ``e`` for one of ``d`` if it is better: 1, or 0."""
+    if d == e or z[z[CHOSEN] + d * z[K] + b] or not z[z[CHOSEN] + e * z[K] + b]:
+        return 0
+    for a in range(z[K]):
+        if z[z[CHOSEN] + d * z[K] + a] and not z[z[CHOSEN] + e * z[K] + a]:
+            keep(z, r, a, 0)
+            keep(z, r, b, 0)
+            if exchanged(z, r, d, a, e, b):
+                return 1
+            if z[AVERAGE] == 1:
+                revert(z, r, a)
+                revert(z, r, b)
+                settle(z, r)
+    return 0
+
+
+def exchanged(z: Ints, r: Floats, d: int, a: int, e: int, b: int) -> bool:
+    """Give ``d`` to ``b`` and ``e`` to ``a``, or leave all as it was if that is no better."""
+    u, whole, f = r[U], r[WHOLE], r[F]
+    give(z, r, d, a, -1)
+    give(z, r, e, b, -1)
+    if not wall(z, r, d, b):
+        give(z, r, d, b, 1)
+        if not wall(z, r, e, a):
+            give(z, r, e, a, 1)
+            p, q, g = rank(z, r, 0.0, r[WHOLE] - whole, r[U] - u, r[F] - f)
+            past = z[CAREFUL] == 1 and (crossed(z, r, d, a) or crossed(z, r, e, b))
+            if improves(p, q, g) and not past:
+                return True
+            give(z, r, e, a, -1)
+        give(z, r, d, b, -1)
+    give(z, r, e, b, 1)
+    give(z, r, d, a, 1)
+    return False
+
+
+def revert(z: Ints, r: Floats, a: int) -> None:
+    """Put back the levels that :func:`keep` remembered."""
+    for j in range(z[z[SEEN_START] + a], z[z[SEEN_START] + a + 1]):
+        r[z[LEVEL] + z[z[SEEN] + j]] = r[z[SAVED] + z[z[SEEN] + j]]
+
+
 NAMES: Final = (
+    *("swap", "traded", "exchanged", "revert"),
     *("rank", "improves", "ahead", "insert", "myopic", "deal"),
     *("better", "adding", "taking", "local"),
 )
 
-DOORS: Final = ("hold", "give", "settle", "myopic", "deal", "local")
+DOORS: Final = ("hold", "give", "settle", "myopic", "deal", "local", "swap")

@@ -2,7 +2,9 @@
 
 Neighbours of a plan: one entry added to one more adversary, taken from one, or moved.
 Entries come in random order, pass after pass; ties keep the plan as it is, so no copy
-is lost for nothing. Where copies stay missing, ejection chains move others on.
+is lost for nothing. LOCAL-SEARCH by itself then exchanges two entries of two adversaries,
+which no single move replaces where both are full or both keep to a limit. Where copies
+stay missing, ejection chains move others on.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from policies.sets import Ints
 from policies.solvers.gains import Gains
 from policies.solvers.greedyl import Ranking, eject, looked_at
 from policies.solvers.hands import Hands
-from policies.solvers.role import Limits, Solution, answer
+from policies.solvers.role import Limits, Solution, Verdict, answer
 from policies.solvers.tape import DEGREE, WORTH
 
 _LOOKS = 2_000_000  # member rows looked at for each unit of work
@@ -99,6 +101,22 @@ def climb(
             return
 
 
+def swaps(gains: Gains, rng: np.random.Generator, meter: Meter) -> bool:
+    """Exchange what two adversaries hold of entries; whether anything was exchanged.
+
+    Partners are entries of a common set, and all entries of adversaries who are full.
+    """
+    share = float(gains.tape.read(DEGREE).sum()) / max(1, gains.n)
+    full = gains.problem.capacity is not None
+    looks = 4.0 * share * (gains.n * gains.rows if full else gains.around)
+    moves = 0
+    for part in blocks(rng.permutation(gains.n), looks):
+        moves += int(gains.run("swap", part))
+        if not meter.spend(looks * len(part)):
+            break
+    return moves > 0
+
+
 def repair(
     problem: Problem, plan: Plan, rng: np.random.Generator, limits: Limits
 ) -> Plan:
@@ -176,4 +194,11 @@ class LocalSearch:
         start = problem.hi if limits.paper else problem.lo
         gains.run("deal", order, ranked, start)
         climb(gains, rng, meter, passes=1 if limits.paper else None)
-        return finish(gains, gains.plan(), rng, meter, ("local search",))
+        made = finish(gains, gains.plan(), rng, meter, ("local search",))
+        if limits.paper or made.verdict is not Verdict.SOLVED:
+            return made
+        gains.load(made.plan)
+        while not meter.ended and swaps(gains, rng, meter):
+            climb(gains, rng, meter)
+        better = answer(problem, gains.plan(), tried=(*made.tried, "exchanges"))
+        return with_end(better if better.verdict is made.verdict else made, meter)

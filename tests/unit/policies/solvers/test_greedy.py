@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from policies.coalitions import Coalitions
 from policies.document.policy import Objective
 from policies.judge import judge
-from policies.problem import Goal
+from policies.problem import Goal, Plan
 from policies.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict, greedy
 from policies.solvers.gains import Gains
 from policies.solvers.grasp import Graspl
 from policies.solvers.greedy import Greedy
-from policies.solvers.local_search import Meter, climb
+from policies.solvers.local_search import Meter, climb, swaps
 from policies.solvers.tape import (
     CHOSEN,
     DEGREE,
@@ -394,3 +394,48 @@ def test_what_is_remembered_of_a_pair_is_what_is_seen_anew(tiny, average, pool):
         for field in (VALUE, WHOLES):
             mine, theirs = gains.tape.read(field), fresh.tape.read(field)
             assert mine[open_] == pytest.approx(theirs[open_], abs=1e-12)
+
+
+def test_two_full_adversaries_exchange_what_no_move_can():
+    """Room for one each: 0 takes adversary 0 (9), which leaves 1 for entry 1 elsewhere.
+
+    Nobody can move; exchanged, entry 0 is worth 8 and entry 1 is worth 9.
+    """
+    tiny = Tiny(2, 2, weights=[[9, 8], [9, 1]], capacity=[1, 1])
+    made = solve("local-search", tiny.problem())
+    assert pairs_of(made.plan) == {(0, 1), (1, 0)}
+    assert made.value == 17
+
+
+def exchanges(tiny: Tiny, pairs: set[tuple[int, int]]):
+    """All plans in which two entries of one set have exchanged adversaries."""
+    together = {(d, e) for s in tiny.sets for d in s.members for e in s.members}
+    for d, a in pairs:
+        for e, b in pairs:
+            fresh = {(d, b), (e, a)}
+            if (d, e) in together and d < e and a != b and not fresh & pairs:
+                yield (pairs - {(d, a), (e, b)}) | fresh
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@given(tiny=tinies(tradeoff=True), average=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_no_exchange_is_better_than_what_swaps_end_with(quick, tiny, average):
+    """By recomputation, for all that keep every rule; also of the compiled kernel."""
+    problem = replace(
+        tiny.problem(), goal=replace(tiny.problem().goal, average=average)
+    )
+    gains, meter = Gains(problem, quick=quick), Meter(Limits())
+    rng, other = np.random.default_rng(0), Gains(problem)
+    gains.run(
+        "deal", np.arange(tiny.n), np.tile(np.arange(tiny.k), (tiny.n, 1)), problem.lo
+    )
+    while swaps(gains, rng, meter):
+        pass
+    other.load(gains.plan())
+    assert gains.key == pytest.approx(other.key, abs=1e-9)
+    held = pairs_of(gains.plan())
+    for plan in exchanges(tiny, held):
+        if tiny.feasible(plan):
+            other.load(Plan.of(sorted(plan)))
+            assert (*other.key[:2], other.key[2] + 1e-9) >= gains.key
