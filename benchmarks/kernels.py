@@ -76,6 +76,7 @@ def on_tapes() -> Iterator[Kernel]:
     )
     yield "myopic", "greedyl graspl", first("myopic", order, draws, top)
     yield "local", ALL, first("local", order, real(4), real(5))
+    yield "swap", "local-search", first("swap", order)
     yield (
         "deal",
         "local-search rand-plus moser-tardos",
