@@ -2,9 +2,10 @@
 
 With linear f the mean of one adversary is a sum of one cost an entry, so the tradeoff
 has as many coupling rows as adversaries. Their prices come from the relaxation, whose
-vertex splits fewer than k entries. What rounding loses is won back by exchanging two or
-three entries at once: of the moves that cost least at these prices, those whose loads
-fit together. The prices prove the bound.
+vertex splits fewer than k entries. What rounding loses is won back by meeting in the
+middle where few plans are near the relaxation, else by exchanging two to four entries at
+once: of the moves that cost least at these prices, those whose loads fit together. The
+prices prove the bound; a search that came to its end lowers it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.problem import Problem
-from policies.sets import Bools, Measure
+from policies.sets import Bools, Ints, Measure
 from policies.solvers.balance import Balance, relaxed, scaled
 from policies.solvers.core_search import decided, regret
 from policies.solvers.exchange_moves import improve, moves
+from policies.solvers.halves import FEW, MANY, nearest
 from policies.solvers.loads import loads, plain, seated
 from policies.solvers.role import Limits, Solution, Verdict, answer
 from policies.tables import plan_of
@@ -41,6 +43,9 @@ CORE: Final = 80
 
 ALIKE: Final = 2000
 """The same where adversaries of one price are put together."""
+
+ROWS: Final = 6
+"""Rows of one price up to which much time is given to meeting in the middle."""
 
 _NODES: Final = 20_000
 _ROOT: Final = 2_000  # nodes where adversaries are put together
@@ -68,8 +73,21 @@ class Exchange:
         b = Balance.of(loads(problem))
         x, prices, rent = relaxed(b, limits)
         bound = b.bound(prices, rent)
-        starts = max(1, int(min(STARTS, limits.work * STARTS)))
-        best = _rounded(b, x, prices, rng, starts, over)
+        best = _rounded(b, x, prices, rng, [True], over, fours=False)
+        even = False
+        if best is not None:
+            rest = limits.left(began, _SHARE)
+            best, bound, even = proven(b, best, (prices, rent), bound, FEW, rest)
+        if not even:
+            starts = max(1, int(min(STARTS, limits.work * STARTS)))
+            first = [i == 0 for i in range(starts)]
+            others = _rounded(b, x, prices, rng, first, over)
+            plans = [p for p in (best, others) if p is not None]
+            best = max(plans, key=b.value, default=None)
+        few = int(_alike(b, prices).max()) < ROWS and not b.it.capped
+        if best is not None and few and not even:
+            rest = limits.left(began, _SHARE)
+            best, bound, _ = proven(b, best, (prices, rent), bound, MANY, rest)
         if best is None:
             return Solution(
                 Verdict.UNKNOWN,
@@ -77,8 +95,6 @@ class Exchange:
                 tried=("no rounding fits the capacities",),
                 stopped="work",
             )
-        rest = limits.left(began)
-        best, bound = proven(b, best, prices, rent, bound, rest)
         kicks = int(min(limits.work, _MOST) * KICKS)
         end = _kicked(b, best, prices, rng, kicks, bound, limits, over)
         told = ("roundings of the relaxation, improved by exchanges",)
@@ -90,16 +106,28 @@ class Exchange:
 def proven(
     b: Balance,
     best: Bools,
-    prices: Floats,
-    rent: Floats | None,
+    duals: tuple[Floats, Floats | None],
     bound: float,
+    most: int,
     limits: Limits,
-) -> tuple[Bools, float]:
+) -> tuple[Bools, float, bool]:
     """Search what a better plan could do differently, where that is little.
 
     Adversaries of one price are put together first: the relaxation does not tell them
     apart, so what it splits among them can be balanced, and the few rows that remain are
     soon searched.
+
+    Parameters
+    ----------
+    b : Balance
+    best : bool array, shape (n, k)
+        A plan.
+    duals : (float array (k,), float array (k,) or None)
+        Prices of the means, and of places.
+    bound : float
+    most : int
+        Size of the search: see :mod:`policies.solvers.halves`.
+    limits : Limits
 
     Returns
     -------
@@ -107,27 +135,66 @@ def proven(
         The plan, or a better one.
     bound : float
         Lowered where the search says so.
+    even : bool
+        Whether some plan reaches the bound but for the balance within rows.
     """
-    price = scaled(prices, b.it.lambda_)
-    reduced = b.it.worth - b.cost * price - (0.0 if rent is None else rent)
-    ideal, loss = regret(b.it, reduced)
-    over, each = limits.deadline(), np.arange(len(price))
-    alike = np.unique(np.round(price / b.it.lambda_, 9), return_inverse=True)[1]
-    tries = ((alike, ALIKE, _ROOT), (each, CORE, _NODES))
-    for row, most, nodes in tries[int(alike.max() == each[-1]) :]:
+    prices, rent = duals
+    over, each = limits.deadline(), np.arange(len(prices))
+    alike = _alike(b, prices)
+    top, even = b.bound(prices, rent), False
+    for row in (alike, each)[int(alike.max() == each[-1]) :]:
         value = b.value(best)
-        open_ = loss <= bound - value + 1e-9 * (1 + abs(bound))
-        if open_.sum() > most or bound - value <= CLOSE * (1 + abs(value)):
-            continue
-        options: dict[str, float] = {"node_limit": nodes, "mip_rel_gap": 0.0}
-        if limits.seconds != np.inf:
-            options["time_limit"] = max(limits.seconds * _SHARE, 0.01)
-        found, ceiling = decided(b.it, b.cost, b.base, (ideal, open_), options, row)
+        if _closed(value, bound):
+            return best, bound, True
+        found, lost, whole = None, 0.0, False
+        if not b.it.capped:
+            found, lost, whole = nearest(b, prices, row, top - value, most, over)
+        ceiling = top - lost
+        search = b.it.capped or row is each
+        if not whole and search:
+            other, least = _searched(b, duals, bound - value, row, limits)
+            found = found if other is None else other
+            ceiling = min(ceiling, least)
+        bound = min(bound, max(ceiling, value + 1e-9))
         if found is not None:
             improve(b, found, prices, over)
             best = max(best, found, key=b.value)
-        bound = min(bound, max(b.it.shift + ceiling, b.value(best) + 1e-9))
-    return best, bound
+        even = even or whole
+    return best, bound, even
+
+
+def _alike(b: Balance, prices: Floats) -> Ints:
+    """Number the adversaries from 0, those of one price alike."""
+    price = scaled(prices, b.it.lambda_) / (b.it.lambda_ or 1.0)
+    return np.unique(np.round(price, 9), return_inverse=True)[1]
+
+
+def _searched(
+    b: Balance,
+    duals: tuple[Floats, Floats | None],
+    gap: float,
+    row: Ints,
+    limits: Limits,
+) -> tuple[Bools | None, float]:
+    """Branch and bound over the pairs that are open at a gap, unless they are many."""
+    prices, rent = duals
+    reduced = b.it.worth - b.cost * scaled(prices, b.it.lambda_)
+    ideal, loss = regret(b.it, reduced - (0.0 if rent is None else rent))
+    open_ = loss <= gap + 1e-9
+    each = len(np.unique(row)) == len(row)
+    if open_.sum() > (CORE if each else ALIKE):
+        return None, np.inf
+    nodes = _NODES if each else _ROOT
+    options: dict[str, float] = {"node_limit": nodes, "mip_rel_gap": 0.0}
+    if limits.seconds != np.inf:
+        options["time_limit"] = max(limits.seconds, 0.01)
+    found, ceiling = decided(b.it, b.cost, b.base, (ideal, open_), options, row)
+    return found, b.it.shift + ceiling
+
+
+def _closed(value: float, bound: float) -> bool:
+    """Whether nothing is left to gain."""
+    return bound - value <= CLOSE * (1 + abs(value))
 
 
 def ending(limits: Limits) -> str:
@@ -140,18 +207,20 @@ def _rounded(
     x: Floats,
     prices: Floats,
     rng: np.random.Generator,
-    starts: int,
+    first: list[bool],
     over: Callable[[], bool],
+    *,
+    fours: bool = True,
 ) -> Bools | None:
     """Return the best of some roundings after exchanges."""
     best: Bools | None = None
-    for i in range(starts):
-        if best is not None and over():
+    for one in first:
+        if over() and not one:
             break
-        chosen = _start(b, x, prices, rng, first=i == 0)
+        chosen = _start(b, x, prices, rng, first=one)
         if chosen is None:
             continue
-        improve(b, chosen, prices, over)
+        improve(b, chosen, prices, over, fours=fours)
         if best is None or b.value(chosen) > b.value(best):
             best = chosen
     return best
@@ -171,7 +240,7 @@ def _kicked(
     price = scaled(prices, b.it.lambda_)
     value = b.value(best)
     for _ in range(kicks):
-        if bound - value <= CLOSE * (1 + abs(value)):
+        if _closed(value, bound):
             return "gap"
         if over():
             return ending(limits)

@@ -124,16 +124,31 @@ def _at(table: Floats, entry: Ints, adversary: Ints) -> Floats:
 
 
 def improve(
-    b: Balance, chosen: Bools, prices: Floats, over: Callable[[], bool]
+    b: Balance,
+    chosen: Bools,
+    prices: Floats,
+    over: Callable[[], bool],
+    *,
+    fours: bool = True,
 ) -> None:
-    """Exchange up to three entries at once until that gains nothing; changes ``chosen``."""
+    """Exchange up to four entries at once until that gains nothing; changes ``chosen``.
+
+    Parameters
+    ----------
+    b : Balance
+    chosen : bool array, shape (n, k)
+    prices : float64 array, shape (k,)
+    over : callable
+    fours : bool
+        False: three entries at most, which costs a tenth.
+    """
     price = scaled(prices, b.it.lambda_)
     for _ in range(_ROUNDS):
-        if over() or not _exchange(b, chosen, price):
+        if over() or not _exchange(b, chosen, price, fours=fours):
             return
 
 
-def _exchange(b: Balance, chosen: Bools, price: Floats) -> bool:
+def _exchange(b: Balance, chosen: Bools, price: Floats, *, fours: bool) -> bool:
     """Make the best exchange of the fewest entries, one to four, that gains anything.
 
     No exchange gains more than its moves are paid at the prices and what the loads are
@@ -144,7 +159,7 @@ def _exchange(b: Balance, chosen: Bools, price: Floats) -> bool:
     top = float(means.max())
     slack = float(price @ (top - means)) - _TINY
     quick = (it.parts.nnz + len(chosen)) * len(means) >= FROM
-    pairs, triples, fours = (PAIRS, TRIPLES, FOURS) if quick else SLOW
+    pairs, triples, couples = (PAIRS, TRIPLES, FOURS) if quick else SLOW
     some = moves(b, chosen, price, pairs, -slack)
     if not len(some.entry):
         return False
@@ -153,9 +168,9 @@ def _exchange(b: Balance, chosen: Bools, price: Floats) -> bool:
     out, sizes = np.zeros(3, np.int64), np.array([pairs, triples])
     run = fast()["pick"] if quick else kernel_exchange.pick
     rows = out[: int(run(some.columns, state, numbers, sizes, out))].tolist()
-    if not rows:
+    if not rows and fours:
         run = fast()["four"] if quick else kernel_exchange.four
-        rows = _four(some, state, price, numbers, (run, fours))
+        rows = _four(some, state, price, numbers, (run, couples))
     some.make(chosen, rows)
     return bool(rows)
 
