@@ -29,9 +29,10 @@ from policies.asks import (
 )
 from policies.document.policy import Policy, Scope
 from policies.encounters import PeoplePairs, encounters, spread
+from policies.entries import EntryTable
 from policies.groups import Adversary, adversaries, groups_of, trusted_rules
 from policies.levels import LevelRule, Levels
-from policies.pairings import Apart, Owned, ToldLink, kept_apart
+from policies.pairings import Apart, ToldLink, kept_apart
 from policies.relations import LinkRule
 from policies.rules import Held, Rule, reaches_limit
 from policies.sets import NO_CAP, Measure, SetSystem
@@ -62,51 +63,6 @@ Flags = npt.NDArray[np.bool_]
 
 LATEST: Final = int(np.iinfo(np.int64).max)
 LARGEST_SCALE: Final = 1 << 52  # loads stay exact, also as float64
-
-
-@dataclass(frozen=True)
-class EntryTable:
-    """Entries as columns of equal length n; ids are opaque, no value is here.
-
-    Attributes
-    ----------
-    fields : tuple of str
-        Names that ``field`` points into.
-    record : int64[n]
-    subject : int64[n]
-        The person of the entry's record, -1 if none.
-    field : int32[n]
-        A record has at most one entry of a field.
-    time : int64[n]
-        Microseconds UTC; 0 where no rule slides a window.
-    place : int64[n], optional
-        Number of the entry's place, -1 at none; None: all are at none.
-
-    Raises
-    ------
-    ValueError
-        If the columns differ in length or ``field`` points outside ``fields``.
-    """
-
-    fields: tuple[str, ...]
-    record: Ints
-    subject: Ints
-    field: npt.NDArray[np.int32]
-    time: Ints
-    place: Ints | None = None
-
-    def __post_init__(self) -> None:
-        lengths = [len(c) for c in (self.record, self.subject, self.field, self.time)]
-        lengths += [] if self.place is None else [len(self.place)]
-        if len(set(lengths)) > 1:
-            raise ValueError(f"columns have lengths {lengths}, expected equal ones")
-        if lengths[0] and not 0 <= self.field.min() <= self.field.max() < len(
-            self.fields
-        ):
-            raise ValueError(f"field has indices outside 0..{len(self.fields) - 1}")
-
-    def __len__(self) -> int:
-        return len(self.record)
 
 
 @dataclass(frozen=True)
@@ -181,10 +137,8 @@ def expand(
     for index, link in enumerate(paired, start=len(rules)):
         pairs = (links or {}).get(link.relation)
         if pairs is not None and isinstance(link, ToldLink):
-            owned = Owned(
-                entries.fields, entries.record, entries.subject, entries.field
-            )
-            blocks += [_apart_block(index, a) for a in kept_apart(link, owned, pairs)]
+            apart = kept_apart(link, entries, pairs)
+            blocks += [_apart_block(index, one) for one in apart]
         elif pairs is not None and entries.place is not None:
             blocks.append(_link_block(index, link, entries, entries.place, pairs))
     return _joined((*rules, *paired), blocks, len(entries))
@@ -209,11 +163,7 @@ class _Block:
 def _block(index: int, rule: Rule, alternative: int, table: EntryTable) -> _Block:
     """All sets of one alternative."""
     fields = rule.alternatives[alternative]
-    class_of = np.full(len(table.fields), -1, dtype=np.int64)
-    for number, name in enumerate(fields):
-        if name in table.fields:
-            class_of[table.fields.index(name)] = number
-    rows = np.flatnonzero(class_of[table.field] >= 0)
+    rows, classes = table.of_fields(fields)
     unit = (table.record if rule.scope is Scope.RECORD else table.subject)[rows]
     if rule.scope is Scope.SUBJECT and len(unit) and unit.min() < 0:
         raise ValueError(
@@ -224,7 +174,7 @@ def _block(index: int, rule: Rule, alternative: int, table: EntryTable) -> _Bloc
     )
     order = np.lexsort((time, unit))
     rows, unit, time = rows[order], unit[order], time[order]
-    classes = class_of[table.field[rows]]
+    classes = classes[order]
     first, last = _ranges(unit, time, rule.window)
     held = _classes_present(classes, first, last, len(fields))
     keep = _exists(rule, held, last - first, len(fields))

@@ -66,6 +66,13 @@ def least_past(levels: Levels, tau: Fraction) -> list[frozenset[str]]:
     return [held for held in past if not any(other < held for other in past)]
 
 
+def check_told(levels: Levels, fields: Iterable[str]) -> None:
+    """Raise ValueError unless f of every set of the fields is there."""
+    missing = [held for held in subsets(fields) if held not in levels]
+    if missing:
+        raise ValueError(f"f of {named(missing[0])} is not told")
+
+
 def levels_of_function(
     function: Callable[[frozenset[str]], object],
     fields: Iterable[str],
@@ -204,9 +211,7 @@ class LevelRule(Rule):
     def __init__(self, prop: Property, levels: Levels) -> None:
         step = replace(prop, disclosure=Disclosure(Kind.STEP, at=1))
         super().__init__(step)
-        missing = [h for h in subsets(prop.fields) if h not in levels]
-        if missing:
-            raise ValueError(f"f of {named(missing[0])} is not told")
+        check_told(levels, prop.fields)
         self.need, self._by_entry = None, False
         self._values = sorted(set(levels.values()))
         rank = {value: i for i, value in enumerate(self._values)}

@@ -22,8 +22,9 @@ import numpy.typing as npt
 from policies.document.links import Reached
 from policies.document.policy import MOST_TOLD, Kind, Property
 from policies.encounters import PeoplePairs, matched
+from policies.entries import EntryTable
 from policies.functions import InvalidFunction
-from policies.levels import Levels, least_past, named, subsets
+from policies.levels import Levels, check_told, least_past
 from policies.relations import End, LinkRule
 
 Ints = npt.NDArray[np.int64]
@@ -90,9 +91,7 @@ class ToldLink(LinkRule):
         super().__init__(prop)
         self._levels = levels
         self.single = self.kind is not Kind.PLUGIN
-        missing = [h for h in subsets(both_ends(prop.fields)) if h not in levels]
-        if missing:
-            raise ValueError(f"f of {named(missing[0])} is not told")
+        check_told(levels, both_ends(prop.fields))
         least = [] if prop.tau is None else least_past(levels, prop.tau)
         self.alternatives = tuple(
             sorted((_of_end(held, LEFT), _of_end(held, RIGHT)) for held in least)
@@ -162,17 +161,9 @@ class Apart:
     full: int
 
 
-@dataclass(frozen=True)
-class Owned:
-    """Entries as columns of equal length; see :class:`policies.expand.EntryTable`."""
-
-    fields: tuple[str, ...]
-    record: Ints
-    subject: Ints
-    field: npt.NDArray[np.int32]
-
-
-def kept_apart(rule: ToldLink, table: Owned, pairs: PeoplePairs) -> Iterator[Apart]:
+def kept_apart(
+    rule: ToldLink, table: EntryTable, pairs: PeoplePairs
+) -> Iterator[Apart]:
     """Make all sets of a rule: whoever completes none keeps every link below tau.
 
     ``pairs`` names -1 for an end of whom nothing is loaded.
@@ -183,22 +174,18 @@ def kept_apart(rule: ToldLink, table: Owned, pairs: PeoplePairs) -> Iterator[Apa
         yield _two_records(len(rule.alternatives), rule, table, pairs)
 
 
-def _rows_of(names: Iterable[str], table: Owned) -> tuple[Ints, Ints]:
+def _rows_of(names: Iterable[str], table: EntryTable) -> tuple[Ints, Ints]:
     """Entries of somebody's in these fields, and which field of them each is in."""
-    class_of = np.full(len(table.fields), -1, np.int64)
-    for i, name in enumerate(names):
-        if name in table.fields:
-            class_of[table.fields.index(name)] = i
-    number = class_of[table.field]
-    rows = np.flatnonzero((number >= 0) & (table.subject >= 0))
-    return rows, number[rows]
+    rows, number = table.of_fields(names)
+    owned = table.subject[rows] >= 0
+    return rows[owned], number[owned]
 
 
 def _together(
     alternative: int,
     left: tuple[str, ...],
     right: tuple[str, ...],
-    table: Owned,
+    table: EntryTable,
     pairs: PeoplePairs,
 ) -> Apart:
     """Sets of one alternative: an entry of each field of its end."""
@@ -219,7 +206,7 @@ def _together(
 
 
 def _two_records(
-    alternative: int, rule: ToldLink, table: Owned, pairs: PeoplePairs
+    alternative: int, rule: ToldLink, table: EntryTable, pairs: PeoplePairs
 ) -> Apart:
     """Sets of a linked person's records, of which one alone may be seen."""
     people, first = np.unique(np.r_[pairs.one, pairs.other], return_index=True)
