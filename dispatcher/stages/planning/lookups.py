@@ -6,7 +6,6 @@ comes is told by the rule itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -59,7 +58,10 @@ def _of_units(rule: LevelRule, made: Translation, held: Pairs, bits: Ints) -> Fr
     record = rule.scope is Scope.RECORD
     unit = (made.backlog.record if record else made.backlog.subject)[held.entry]
     _, masks = _masks(held.adversary, unit, bits)
-    scores = (rule.score(dict.fromkeys(n, 1)) for n in _names(rule, np.unique(masks)))
+    scores = (
+        rule.score(dict.fromkeys(_names(rule, mask), 1))
+        for mask in np.unique(masks).tolist()
+    )
     return rule.fraction(max(scores, default=0))
 
 
@@ -104,14 +106,12 @@ def _met(whose: Ints, masks: Ints, mine: Ints, other: Ints) -> Ints:
     return np.column_stack([masks[at], theirs])
 
 
-def _names(rule: LevelRule | ToldLink, masks: Ints) -> Iterator[list[str]]:
-    names = sorted(rule.fields)
-    for mask in masks.tolist():
-        yield [name for bit, name in enumerate(names) if mask >> bit & 1]
+def _names(rule: LevelRule | ToldLink, mask: int) -> list[str]:
+    return [n for bit, n in enumerate(sorted(rule.fields)) if mask >> bit & 1]
 
 
 def _end(rule: ToldLink, mask: int) -> dict[tuple[int, str], int]:
     """What is held of one end, spread over two records if there are several."""
-    (names,) = _names(rule, np.array([mask]))
     several = mask >> len(rule.fields) & 1
+    names = _names(rule, mask)
     return {(record, name): 1 for name in names for record in range(1 + several)}
