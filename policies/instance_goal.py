@@ -32,6 +32,9 @@ MEASURES: Final = {
 RELATIONS: Final = {"cosine": Relation.COSINE, "common": Relation.COMMON}
 ASKED: Final = ("tradeoff", "discbudget", "zero_step", "zero_cosine")
 KEYS: Final = ("kind", "aggregation", "adversaries", "property_weights", "level", "q")
+MOST: Final = 1e9
+"""Largest weight of a property; its inverse is the least above 0."""
+
 ONLY: Final = {"level": Shape.COUNT, "q": Shape.SOFT_MAX}
 """Keys that say something of one aggregation alone."""
 
@@ -160,7 +163,7 @@ def _aggregate(how: Mapping[str, Any], shape: Shape, many: int) -> Aggregate:
                 f"disclosure.{key}",
                 f"Leave it out, or ask for the aggregation {owner}.",
             )
-    across = how.get("adversaries", "max")
+    across = "max" if how.get("adversaries") is None else how["adversaries"]
     summed = choice(across, "disclosure.adversaries", ("max", "sum")) == "sum"
     weights = _weights(how, many)
     over = sum(weights, Fraction(0)) if weights else Fraction(max(1, many))
@@ -186,9 +189,15 @@ def _weights(how: Mapping[str, Any], many: int) -> tuple[Fraction, ...]:
     if how.get("property_weights") is None:
         return ()
     given = listed(how["property_weights"], where, many)
-    weights = tuple(
-        fraction(number(item, f"{where}[{i}]")) for i, item in enumerate(given)
-    )
+    read = [number(item, f"{where}[{i}]", 0.0, MOST) for i, item in enumerate(given)]
+    weights = tuple(fraction(weight) for weight in read)
+    low = next((i for i, weight in enumerate(weights) if 0 < weight < 1 / MOST), None)
+    if low is not None:
+        raise InvalidInstance(
+            f"{read[low]!r} is out of range, expected 0, or {1 / MOST:g} to {MOST:g}",
+            f"{where}[{low}]",
+            "Write 0 for a property that does not count, or multiply all weights.",
+        )
     if given and not any(weights):
         raise InvalidInstance(
             "all weights are 0, expected at least one above",

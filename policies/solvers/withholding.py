@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from policies.judge import judge
 from policies.problem import Goal, Plan, Problem
 from policies.sets import Ints
 from policies.solvers.components import split
@@ -62,9 +63,10 @@ def cheapest(
     -------
     Withholding or None
         None where not even withholding all that may be leaves a plan, or none was found
-        within the limits, or the problem is of a kind that CP-SAT does not take.
+        within the limits, or the problem is of a kind that CP-SAT does not take: what
+        it finds is judged, for it knows nothing of means and aggregates.
     """
-    problem = replace(problem, goal=Goal())  # only limits count
+    problem = replace(problem, goal=Goal(aggregate=problem.aggregate))  # limits alone
     if problem.prices is None or not CpSat().supports(problem):
         return None
     entries: list[int] = []
@@ -83,7 +85,9 @@ def cheapest(
         np.concatenate([nothing, *(entry for entry, _ in pieces)]),
         np.concatenate([nothing, *(adversary for _, adversary in pieces)]),
     )
-    return Withholding(tuple(sorted(entries)), price, bound, plan)
+    found = Withholding(tuple(sorted(entries)), price, bound, plan)
+    kept = judge(without(problem, found.entries), plan).feasible
+    return found if kept else None
 
 
 def without(problem: Problem, entries: tuple[int, ...]) -> Problem:

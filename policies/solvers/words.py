@@ -55,9 +55,10 @@ def reason(problem: Problem, clash: Clash) -> str:
         case Cause.LIMIT:
             told = "no disclosure is below this tau: f is at least 0"
         case Cause.MEAN:
+            whom = "to every adversary" if problem.aggregate is None else "in all"
             told = (
-                f"{properties} with {entries}: no assignment keeps the disclosure to "
-                "every adversary below tau"
+                f"{properties} with {entries}: no assignment keeps the disclosure "
+                f"{whom} below tau"
             )
         case Cause.SEARCH:
             told = (

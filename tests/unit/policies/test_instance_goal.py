@@ -16,6 +16,8 @@ from policies.problem import Average, Goal, Plan
 from policies.sets import InvalidProblem
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.few_hands import needed
+from policies.solvers.withholding import cheapest
+from policies.solvers.words import sentences
 
 SAMPLE = Path(__file__).parents[2] / "data" / "instances" / "linear_average.json"
 
@@ -77,6 +79,7 @@ def test_disclosure_is_told_in_the_terms_of_the_file(asked, together, apart):
     ("asked", "average"),
     [
         (document("worst", adversaries="max"), False),
+        (document("average", adversaries=None), True),
         (document("average", property_weights=[1, 1.0, 1]), True),
         (document("soft-max", q=1), True),
         (document("worst", property_weights=None, level=None, q=None), False),
@@ -105,7 +108,17 @@ def test_what_says_worst_or_average_in_other_words_is_just_that(asked, average):
         (document("soft-max", q=0), "disclosure.q", "expected 1 to 32"),
         (document("soft-max", q=33), "disclosure.q", "33 is out of range"),
         (document(adversaries="all"), "disclosure.adversaries", "one of max, sum"),
-        (document(adversaries=None), "disclosure.adversaries", "found null"),
+        (document(adversaries=["sum"]), "disclosure.adversaries", "a list of 1"),
+        (
+            document(property_weights=[1, 1e10, 1]),
+            "disclosure.property_weights[1]",
+            "expected 0 to 1e+09",
+        ),
+        (
+            document(property_weights=[1, 1, 5e-324]),
+            "disclosure.property_weights[2]",
+            "expected 0, or 1e-09 to 1e+09",
+        ),
         (
             document(property_weights=[1, 1]),
             "disclosure.property_weights",
@@ -181,6 +194,16 @@ def test_a_utility_that_is_no_sum_keeps_a_limit_on_an_aggregate():
     found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
     assert found.verdict is Verdict.SOLVED
     assert judge(problem, found.plan).f_goal < 2
+
+
+def test_where_nothing_is_within_a_limit_the_reason_and_no_wrong_remedy_are_told():
+    """One of three must be shown to 0; to withhold nothing would not help."""
+    asked = document("count", level=0.3, tau=1, problem="discbudget")
+    problem = read_instance(asked | {"withhold": [1, 1]}).problem
+    limits = Limits(work=5, prove=True)
+    found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
+    assert "disclosure in all below tau" in sentences(problem, found.core)[0]
+    assert cheapest(problem, np.random.default_rng(0), limits) is None
 
 
 def test_adversaries_are_left_out_only_where_hands_are_not_added_up():

