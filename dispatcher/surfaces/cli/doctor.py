@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from dispatcher.errors import EXIT_FAILED, DispatcherError
+from dispatcher.surfaces.cli import doctor_files
 from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
     wall_clock,
     write_private,
 )
+from dispatcher.surfaces.cli.findings import Finding, Findings, Part, Word
 
 if TYPE_CHECKING:
     from dispatcher.store import Store
@@ -28,76 +28,6 @@ if TYPE_CHECKING:
 MINUTE: Final = 60_000_000
 LATE: Final = 10  # minutes that a message may wait
 TAIL: Final = 100  # lines of each chain that are hashed again
-FULL: Final = (0.9, 0.97)  # of a disk: from here WARN, from here FAIL
-
-
-class Word(StrEnum):
-    """How bad a finding is."""
-
-    OK = "ok"
-    WARN = "WARN"
-    FAIL = "FAIL"
-
-
-class Part(StrEnum):
-    """What can be looked at alone."""
-
-    STORE = "store"
-    LEDGER = "ledger"
-    QUEUE = "queue"
-    CONNECTORS = "connectors"
-    CLOCK = "clock"
-    PERMISSIONS = "permissions"
-
-
-@dataclass(frozen=True)
-class Repair:
-    """Something that can be set right without a choice, and without a loss.
-
-    Attributes
-    ----------
-    what : str
-        What is done, for the operator.
-    do : callable
-    """
-
-    what: str
-    do: Callable[[], object]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One look: no value and no name is in it, but for ``private``.
-
-    Attributes
-    ----------
-    part : Part
-    word : Word
-    text : str
-        Fit to be sent to somebody else.
-    why, fix : str
-    private : str
-        What only the operator sees beside it: a path, a connector.
-    repair : Repair, optional
-        What ``--fix`` does about it.
-    """
-
-    part: Part
-    word: Word
-    text: str
-    why: str = ""
-    fix: str = ""
-    private: str = ""
-    repair: Repair | None = None
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """What ``--json`` tells."""
-        told = {k: v for k, v in asdict(self).items() if k != "repair"}
-        return told | {"repairs": self.repair.what if self.repair else None}
-
-
-Findings = Iterator[Finding]
 
 
 def doctor(
@@ -157,8 +87,6 @@ def _mended(context: CliContext, found: list[Finding], *, dry_run: bool) -> bool
 
 
 def _all(context: CliContext) -> Findings:
-    from dispatcher.surfaces.cli import doctor_files
-
     yield from doctor_files.permissions(
         context
     )  # first: to open it closes it to others
@@ -375,8 +303,3 @@ def _bundle(found: list[Finding]) -> str:
         ],
     }
     return json.dumps(document, indent=1) + "\n"
-
-
-def mode_of(path: Path) -> int:
-    """Permission bits of a file or directory."""
-    return stat.S_IMODE(path.stat().st_mode)

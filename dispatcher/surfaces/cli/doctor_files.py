@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 import time
 from functools import partial
 from pathlib import Path
@@ -10,18 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from dispatcher.errors import DispatcherError
 from dispatcher.surfaces.cli.context import CliContext
-from dispatcher.surfaces.cli.doctor import (
-    FULL,
-    Finding,
-    Findings,
-    Part,
-    Repair,
-    Word,
-    mode_of,
-)
+from dispatcher.surfaces.cli.findings import Finding, Findings, Part, Repair, Word
 
 if TYPE_CHECKING:
     from dispatcher.store import Store
+
+FULL: Final = (0.9, 0.97)  # of a disk: from here WARN, from here FAIL
 
 SETTLING: Final = 1.0
 """Seconds between two looks at lines that may be on their way."""
@@ -29,12 +24,12 @@ SETTLING: Final = 1.0
 
 def permissions(context: CliContext) -> Findings:
     """Files of the store are for their owner alone."""
-    loose = [path for path in _files(context) if mode_of(path) & 0o077]
+    loose = [path for path in _files(context) if _mode(path) & 0o077]
     for path in loose:
         yield Finding(
             Part.PERMISSIONS,
             Word.FAIL,
-            f"a file is open to others (mode {mode_of(path):04o})",
+            f"a file is open to others (mode {_mode(path):04o})",
             "it holds values of records, or a key to them",
             f"chmod go= {path}",
             private=str(path),
@@ -45,7 +40,7 @@ def permissions(context: CliContext) -> Findings:
 
 
 def _close(path: Path) -> None:
-    path.chmod(mode_of(path) & ~0o077)
+    path.chmod(_mode(path) & ~0o077)
 
 
 def shipped(context: CliContext, store: Store) -> Findings:
@@ -159,3 +154,8 @@ def room(context: CliContext, store: Store) -> Findings:
                 "make room, or move the store to a larger disk",
                 private=str(place),
             )
+
+
+def _mode(path: Path) -> int:
+    """Permission bits of a file or directory."""
+    return stat.S_IMODE(path.stat().st_mode)
