@@ -90,12 +90,14 @@ class Batch:
         self.ask_adversary = place[self.ask_account]
         self.trusted = [trust(tx, force, int(a)) for a in self.adversaries]
         self._granted: dict[int, Granted] = defaultdict(Granted)  # by adversary
-        self.known = _table([], 5)  # rows of the summary about the units asked for
+        self.known = np.empty(
+            (0, 5), np.int64
+        )  # rows of the summary about the units asked for
         self._read_showings()
 
     def _read_entries(self) -> None:
         """Lock the entries; set their facts as columns, their records' names and runs."""
-        table = _table(batches.lock_facts(self.tx, self._id_list), 5)
+        table = batches.lock_facts(self.tx, self._id_list)
         if len(table) < len(self.ids):
             missing = np.setdiff1d(self.ids, table[:, 0])
             raise refusals.unknown("entry", int(missing[0]))
@@ -122,7 +124,7 @@ class Batch:
         for number in np.unique(self.field).tolist():
             standing[number] = numbers.get(number, 0)
         self.limit = standing[self.field]
-        lines = _table(batches.lines_about(self.tx, self._id_list), 3)
+        lines = batches.lines_about(self.tx, self._id_list)
         entry = np.searchsorted(self.ids, lines[:, 0])
         shown = lines[:, 2] == 1
         self.shown = np.bincount(entry[shown], minlength=len(self.ids))
@@ -276,7 +278,7 @@ class Batch:
             (int(self.adversaries[i]), np.unique(asked[1, part]).tolist())
             for i, part in runs(np.argsort(asked[0], kind="stable"), asked[0])
         ]
-        table = _table(holdings.holdings(self.tx, wanted), 5)
+        table = holdings.holdings(self.tx, wanted)
         place = np.searchsorted(self.adversaries, table[:, 0])
         span = max(table[:, 1].max(initial=0), asked[1].max(initial=0)) + 1
         mine = np.isin(place * span + table[:, 1], asked[0] * span + asked[1])
@@ -385,8 +387,3 @@ def runs(order: Ints, keys_of: Ints) -> Iterator[tuple[int, Ints]]:
     cuts = np.flatnonzero(np.diff(values)) + 1
     for part in np.split(order, cuts):
         yield int(keys_of[part[0]]), part
-
-
-def _table(found: Sequence[Ints], width: int) -> Ints:
-    """Tables of ``width`` columns in one."""
-    return np.concatenate([np.empty((0, width), np.int64), *found])

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from dispatcher.store.ledger import parts
 from dispatcher.store.packed import Ints
-from dispatcher.store.transaction import Numbers, Row, Tx
+from dispatcher.store.transaction import Row, Tx
 
 _FACTS = (
     "id",
@@ -21,14 +21,14 @@ _FACTS = (
 )
 
 
-def lock_facts(tx: Tx, ids: Sequence[int]) -> list[Ints]:
+def lock_facts(tx: Tx, ids: Sequence[int]) -> Ints:
     """Lock many entries, and read them: (id, record, field, subject or -1, time or 0).
 
     ``ids`` ascend, and so do the rows: in that order entries are locked everywhere, so
     that their showings are counted one by one.
     """
     source = "FROM entry WHERE id = ANY(?) ORDER BY id FOR NO KEY UPDATE"
-    return tx.numbers([Numbers(_FACTS, source, (part,)) for part in parts(ids)])
+    return tx.numbers(_FACTS, [(source, (part,)) for part in parts(ids)])
 
 
 def records(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
@@ -44,7 +44,7 @@ def records(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
 _LINE = ("entry_id", "chain_id", "COALESCE(showing, -1)")
 
 
-def lines_about(tx: Tx, ids: Sequence[int]) -> list[Ints]:
+def lines_about(tx: Tx, ids: Sequence[int]) -> Ints:
     """Lines about many entries, in no order: (entry, chain, showing).
 
     ``ids`` ascend. ``showing`` is -1 for an ``unburn``.
@@ -53,9 +53,9 @@ def lines_about(tx: Tx, ids: Sequence[int]) -> list[Ints]:
         "SELECT 1 FROM ledger_line WHERE entry_id BETWEEN ? AND ? LIMIT 1",
         (ids[0], ids[-1]),
     ):
-        return []
+        return tx.numbers(_LINE, ())
     source = "FROM ledger_line WHERE entry_id = ANY(?)"
-    return tx.numbers([Numbers(_LINE, source, (part,)) for part in parts(ids)])
+    return tx.numbers(_LINE, [(source, (part,)) for part in parts(ids)])
 
 
 def survivors(tx: Tx) -> dict[int, int]:

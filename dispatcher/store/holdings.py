@@ -8,7 +8,7 @@ from dispatcher.store import relations
 from dispatcher.store.ledger import parts
 from dispatcher.store.packed import Block, Ints
 from dispatcher.store.sql import Value
-from dispatcher.store.transaction import Numbers, Tx
+from dispatcher.store.transaction import Question, Tx
 
 SPAN = 64
 """Units in a range, for each that is wanted, up to which one walk finds them all."""
@@ -17,23 +17,23 @@ SPAN = 64
 _HOLDING = ("adversary_id", "unit_id", "field_id", "time", "entries")
 
 
-def holdings(tx: Tx, wanted: Iterable[tuple[int, Sequence[int]]]) -> list[Ints]:
+def holdings(tx: Tx, wanted: Iterable[tuple[int, Sequence[int]]]) -> Ints:
     """What adversaries hold of many units: (adversary, unit, field, time, entries).
 
     ``wanted`` names units by adversary; they ascend. Where they lie close together,
     units between them come too.
     """
-    asked = []
+    asked: list[Question] = []
     for adversary, units in wanted:
         if not units:
             continue
         if units[-1] - units[0] < SPAN * len(units):
             source = "FROM holding WHERE adversary_id = ? AND unit_id BETWEEN ? AND ?"
-            asked.append(Numbers(_HOLDING, source, (adversary, units[0], units[-1])))
+            asked.append((source, (adversary, units[0], units[-1])))
         elif holds_anything(tx, adversary):
             source = "FROM holding WHERE adversary_id = ? AND unit_id = ANY(?)"
-            asked += [Numbers(_HOLDING, source, (adversary, p)) for p in parts(units)]
-    return tx.numbers(asked)
+            asked += [(source, (adversary, part)) for part in parts(units)]
+    return tx.numbers(_HOLDING, asked)
 
 
 def holds_anything(tx: Tx, adversary_id: int) -> bool:

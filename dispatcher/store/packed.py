@@ -148,3 +148,10 @@ def table(rows: Iterable[Sequence[int]], width: int) -> Ints:
     import numpy as np  # noqa: PLC0415
 
     return np.fromiter(rows, np.dtype((np.int64, width)))
+
+
+def joined(tables: Sequence[Ints], width: int) -> Ints:
+    """Tables of ``width`` columns in one, also where there is none."""
+    import numpy as np  # noqa: PLC0415
+
+    return np.concatenate([np.empty((0, width), np.int64), *tables])

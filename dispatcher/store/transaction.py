@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dispatcher.store import packed
 from dispatcher.store.backend import Backend
@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 Question = tuple[str, Sequence[Value]]
 """A statement and its parameters."""
-
-
-class Numbers(NamedTuple):
-    """A query whose columns are integers, none of them NULL.
-
-    ``source`` is all that follows the columns, from its ``FROM`` on.
-    """
-
-    columns: tuple[str, ...]
-    source: str
-    parameters: Sequence[Value]
 
 
 class Reserver(Protocol):
@@ -146,20 +135,30 @@ class Tx:
                 cursor.execute(*self._backend.statement(statement, parameters))
             return [cursor.fetchall() for cursor in cursors]
 
-    def numbers(self, questions: Sequence[Numbers]) -> list[Ints]:
-        """Rows of queries as arrays, shape (rows, columns), for one journey.
+    def numbers(self, columns: tuple[str, ...], asked: Sequence[Question]) -> Ints:
+        """Rows of queries of the same columns, shape (rows, columns), for one journey.
 
         No object is made of any of their numbers where the database can pack them.
+
+        Parameters
+        ----------
+        columns : tuple of str
+            Integers, none of them NULL.
+        asked : Sequence of (str, Sequence)
+            All that follows the columns, from ``FROM`` on, and its parameters. In
+            their order.
         """
+        width = len(columns)
         if self._backend.one_writer:
-            return [
-                packed.table(self.stream(*_plain(q)), len(q.columns)) for q in questions
-            ]
-        found = self.answers([_packing(q) for q in questions])
-        return [
-            packed.unpacked(rows[0][0], len(q.columns))
-            for q, rows in zip(questions, found, strict=True)
-        ]
+            told = ", ".join(columns)
+            queries = ((f"SELECT {told} {source}", given) for source, given in asked)
+            tables = [packed.table(self.stream(*query), width) for query in queries]
+        else:
+            found = self.answers(
+                [(_packing(columns, source), given) for source, given in asked]
+            )
+            tables = [packed.unpacked(rows[0][0], width) for rows in found]
+        return packed.joined(tables, width)
 
     @contextmanager
     def journey(self) -> Iterator[None]:
@@ -309,18 +308,8 @@ class Tx:
         return self._backend.fault(error) or error
 
 
-def _plain(question: Numbers) -> Question:
-    columns = ", ".join(question.columns)
-    return f"SELECT {columns} {question.source}", question.parameters
-
-
-def _packing(question: Numbers) -> Question:
-    text = _packing_text(question.columns, question.source)
-    return text, question.parameters
-
-
 @lru_cache(maxsize=64)
-def _packing_text(columns: tuple[str, ...], source: str) -> str:
+def _packing(columns: tuple[str, ...], source: str) -> str:
     """Query of PostgreSQL that puts all rows into one string of bytes."""
     named = ", ".join(f"CAST({c} AS BIGINT) AS n{i}" for i, c in enumerate(columns))
     sent = " || ".join(f"int8send(n{i})" for i in range(len(columns)))

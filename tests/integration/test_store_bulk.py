@@ -12,7 +12,6 @@ from dispatcher.errors import Invalid
 from dispatcher.store import Clash, Store, Tx
 from dispatcher.store.bulk import FEW
 from dispatcher.store.packed import GATHERED, Block, rows_of
-from dispatcher.store.transaction import Numbers
 
 SIZES = [0, 1, FEW - 1, FEW, FEW + 1, 5 * FEW]
 """Numbers of rows on both sides of where PostgreSQL changes its way."""
@@ -114,23 +113,18 @@ def test_an_error_of_the_blocks_themselves_is_passed_on(
         assert tx.value("SELECT count(*) FROM ledger_line") == 0
 
 
-def test_numbers_come_as_tables_one_a_question(store: Store) -> None:
+def test_numbers_come_as_one_table(store: Store) -> None:
     edges = [(-(2**63), 1), (-1, 2), (0, 3), (2**63 - 1, 4)]
     with store.write() as tx:
         tx.insert_many("field", ["id", "name"], [(n, f"n{i}") for n, i in edges])
         source = "FROM field WHERE id = ANY(?) ORDER BY id"
         known = [n for n, _ in edges]
         columns = ("id", "CASE WHEN id < 0 THEN -1 ELSE 1 END")
-        one, none, all_ = tx.numbers(
-            [
-                Numbers(("id",), source, ([0, 7],)),
-                Numbers(columns, source, ([],)),
-                Numbers(columns, source, ([*range(10, 500), *known],)),
-            ]
-        )
-    assert one.tolist() == [[0]]
-    assert none.shape == (0, 2)
-    assert all_.tolist() == [[n, -1 if n < 0 else 1] for n in known]
+        asked = [(source, (ids,)) for ids in ([0, 7], [], [*range(9, 500), *known])]
+        found = tx.numbers(columns, asked)
+        none = [tx.numbers(columns, ask) for ask in ([], asked[1:2])]
+    assert [table.shape for table in none] == [(0, 2)] * 2
+    assert found.tolist() == [[0, 1], *([n, -1 if n < 0 else 1] for n in known)]
 
 
 @pytest.mark.parametrize("count", [2, 3 * FEW])
