@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from dispatcher.store import relations
 from dispatcher.store.ledger import EntryRow, parts
+from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Tx
 
 
@@ -26,7 +27,17 @@ _SEEN: Final = (
     " JOIN chain c ON c.id = l.chain_id"
     " JOIN account a ON a.id = l.account_id"
     " JOIN field f ON f.id = e.field_id"
+    " WHERE {where} AND COALESCE(c.survivor_id, c.id) = ? AND l.showing = 1"
+    " ORDER BY l.at, e.id"
 )
+
+
+def _seen(
+    tx: Tx, adversary_id: int, where: str, parameters: Sequence[Value]
+) -> list[SeenRow]:
+    """What an adversary was shown of the entries of a condition."""
+    text = _SEEN.format(where=where)
+    return [SeenRow(*row) for row in tx.rows(text, (*parameters, adversary_id))]
 
 
 def seen_of_links(
@@ -37,15 +48,8 @@ def seen_of_links(
     place, _ = relations.place_of(tx, entry.id)
     if place is None or not people:
         return []
-    return [
-        SeenRow(*row)
-        for row in tx.rows(
-            f"{_SEEN} WHERE e.subject_id = ANY(?) AND e.vector = ?"
-            " AND COALESCE(c.survivor_id, c.id) = ? AND l.showing = 1"
-            " ORDER BY l.at, e.id",
-            (people, place, adversary_id),
-        )
-    ]
+    where = "e.subject_id = ANY(?) AND e.vector = ?"
+    return _seen(tx, adversary_id, where, (people, place))
 
 
 def seen_of_people(
@@ -53,15 +57,11 @@ def seen_of_people(
 ) -> list[SeenRow]:
     """What an adversary was shown of linked people, in some fields."""
     people = relations.friends(tx, relation, entry.subject_id or 0)
+    where, fields = "e.subject_id = ANY(?) AND e.field_id = ANY(?)", list(field_ids)
     return [
-        SeenRow(*row)
+        row
         for part in parts(people)
-        for row in tx.rows(
-            f"{_SEEN} WHERE e.subject_id = ANY(?) AND e.field_id = ANY(?)"
-            " AND COALESCE(c.survivor_id, c.id) = ? AND l.showing = 1"
-            " ORDER BY l.at, e.id",
-            (part, list(field_ids), adversary_id),
-        )
+        for row in _seen(tx, adversary_id, where, (part, fields))
     ]
 
 
@@ -74,15 +74,7 @@ def seen_of_unit(
         ("record_id", entry.record_id),
         ("subject_id", entry.subject_id),
     ):
-        if unit is None:
-            continue
-        found += [
-            SeenRow(*row)
-            for row in tx.rows(
-                f"{_SEEN} WHERE e.{column} = ? AND e.field_id = ANY(?)"
-                " AND COALESCE(c.survivor_id, c.id) = ? AND l.showing = 1"
-                " ORDER BY l.at, e.id",
-                (unit, list(field_ids), adversary_id),
-            )
-        ]
+        if unit is not None:
+            where = f"e.{column} = ? AND e.field_id = ANY(?)"
+            found += _seen(tx, adversary_id, where, (unit, list(field_ids)))
     return list(dict.fromkeys(found))
