@@ -138,6 +138,8 @@ class Annealer:
             Share of the schedule that is run: below 1 it starts colder.
         """
         self.offer(chosen)
+        if not len(chosen):
+            return True
         chosen = chosen.copy()
         rounds = max(1, steps // _STRIDE)
         size = max(abs(self.it.ceiling(self.it.worth)) / max(1, len(chosen)), 1e-300)

@@ -26,6 +26,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Goal, Pairs, Plan, Problem
 from policies.sets import NO_CAP, Measure, SetSystem
@@ -34,6 +35,11 @@ from policies.utility import Weights
 
 SEEDS = range(8)
 WORK = 2.0
+GOALS = (
+    Goal(),
+    Goal(Objective.TRADEOFF, Fraction(1), Fraction(1)),
+    Goal(Objective.TRADEOFF, Fraction(1), Fraction(1), average=True),
+)
 
 
 def drawn(seed: int) -> Problem:
@@ -155,15 +161,30 @@ class SolverContract:
         assert one.plan.entry.tolist() == two.plan.entry.tolist()
         assert one.plan.adversary.tolist() == two.plan.adversary.tolist()
 
-    def test_a_problem_without_entries_is_no_trouble(self, solver: Solver) -> None:
+    @pytest.mark.parametrize("measure", Measure)
+    @pytest.mark.parametrize("goal", GOALS)
+    def test_a_problem_without_entries_is_no_trouble(
+        self, solver: Solver, goal: Goal, measure: Measure
+    ) -> None:
+        empty = np.zeros(1, np.int64)
         nothing = Problem(
-            sets=SetSystem(0),
+            sets=SetSystem(
+                n_entries=0,
+                properties=("empty",),
+                measures=(measure,),
+                owner=empty,
+                start=np.zeros(2, np.int64),
+                cap=empty + NO_CAP,
+                full=empty + 1,
+                classes=empty > 0,
+            ),
             lo=np.empty(0, np.int64),
             hi=np.empty(0, np.int64),
             weights=Weights.scaled(
                 np.empty(0, np.int64), np.empty(0), np.ones((1, 1)), steps=1
             ),
             capacity=np.array([NO_CAP]),
+            goal=goal,
         )
         if solver.supports(nothing):
             found = solver(nothing, np.random.default_rng(0), Limits(work=WORK))

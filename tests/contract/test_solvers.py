@@ -1,6 +1,7 @@
 """The solvers' own contract, kept by built-in ones and by those of other packages."""
 
 from importlib.metadata import EntryPoint, EntryPoints
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,8 +10,9 @@ from dispatcher import plugins, strategies
 from dispatcher.errors import Invalid, Usage
 from policies.judge import judge
 from policies.problem import Plan
+from policies.sets import Measure
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
-from policies.solvers.contract import SolverContract, best, drawn, every_plan
+from policies.solvers.contract import GOALS, SolverContract, best, drawn, every_plan
 from policies.solvers.foreign import Foreign
 from policies.solvers.role import free_bound
 
@@ -71,7 +73,10 @@ class Stranger(Liar):
         return Solution(Verdict.SOLVED, Plan.of([(99, 99)]))
 
 
-@pytest.mark.parametrize("name", ["auto", "cp-sat", "greedy"])
+UNDRAWN = {"exchange", "makespan", "socp-rounding"}  # tradeoffs alone
+
+
+@pytest.mark.parametrize("name", sorted(SOLVERS.keys() - UNDRAWN))
 class TestBuiltIn(SolverContract):
     @pytest.fixture
     def solver(self, name):
@@ -82,6 +87,15 @@ class TestFirst(SolverContract):
     @pytest.fixture
     def solver(self):
         return First()
+
+
+@pytest.mark.parametrize("name", sorted(UNDRAWN))
+def test_those_for_tradeoffs_take_problems_without_entries_too(name):
+    checks = SolverContract()
+    for goal, measure in product(GOALS, Measure):
+        checks.test_a_problem_without_entries_is_no_trouble(
+            SOLVERS[name], goal, measure
+        )
 
 
 @pytest.mark.parametrize("other", [Liar, Denier, Crasher, Stranger])
