@@ -63,6 +63,7 @@ def search(
     utility: bool = True,
     hint: Pairs | None = None,
     done: Callable[[], bool] | None = None,
+    sums: bool = False,
 ) -> Solution:
     """Solve exactly.
 
@@ -76,6 +77,8 @@ def search(
         A plan to start from.
     done : callable, optional
         True once the answer is not wanted any more.
+    sums : bool
+        Whether caps on means and aggregates count, of the whole problem.
     """
     if done is not None:
         asked = limits.stopped
@@ -83,7 +86,7 @@ def search(
     began = limits.clock()
     best = problem.weights.best(problem.hi)
     bound = best * problem.weights.unit
-    built = build(problem)
+    built = build(problem, sums=sums)
     if built is None:
         return refuted(problem, "an entry has fewer possible adversaries than answers")
     if hint is not None:
@@ -114,7 +117,7 @@ def exactly(
 ) -> Solution:
     """CP-SAT, and whether it proved its plan."""
     began = limits.clock()
-    found = search(problem, rng, limits, hint=start, done=done)
+    found = search(problem, rng, limits, hint=start, done=done, sums=True)
     proven = found.verdict is Verdict.SOLVED and found.value == found.bound
     if proven:
         return replace(found, stopped="optimal")

@@ -9,6 +9,7 @@ import numpy as np
 
 from policies.problem import Problem
 from policies.sets import NO_CAP, Bools, Ints
+from policies.solvers.cpsat_sums import Sums
 from policies.tables import able
 
 
@@ -32,12 +33,13 @@ def build(
     guarded: bool = False,
     prices: Ints | None = None,
     may: Bools | None = None,
+    sums: bool = False,
 ) -> CpModel | None:
     """Make the model; None where an entry can not even be given its copies.
 
     With ``prices``, entries that have one may be withheld: given to nobody. ``may``,
     shape (entries, adversaries), tells which pairs there are; None: those that cross no
-    limit by themselves.
+    limit by themselves. ``sums``: whether caps on means and aggregates are rows too.
     """
     from ortools.sat.python import cp_model
 
@@ -62,58 +64,95 @@ def build(
         pairs.extend((d, a) for a in row)
         variables.extend(row.values())
     if problem.capacity is not None:
-        room = problem.room()
-        for a in range(problem.n_adversaries):
-            mine = [row[a] for row in grid if a in row]
-            if len(mine) > int(room[a]):
-                model.add(sum(mine) <= int(room[a]))
+        _capacities(problem, model, grid)
     guards = None
     if guarded:
         guards = [model.new_bool_var("") for _ in range(problem.sets.n_sets)]
-    _limit(problem, model, grid, guards)
+    held = _Held(problem, model, grid)
+    _limit(held, guards)
+    if sums:
+        Sums(problem, model, held.load).add()
     if not withheld:
         _order(problem, model, grid)
     return CpModel(model, pairs, variables, guards or [], withheld)
 
 
-def _limit(
+def _capacities(
     problem: Problem,
     model: Any,  # noqa: ANN401
     grid: list[dict[int, Any]],
-    guards: list[Any] | None = None,
 ) -> None:
-    """One row a set and hand: load, history included, at most the cap.
+    """No adversary gets more than there is room for."""
+    room = problem.room()
+    for a in range(problem.n_adversaries):
+        mine = [row[a] for row in grid if a in row]
+        if len(mine) > int(room[a]):
+            model.add(sum(mine) <= int(room[a]))
 
-    With ``guards``, a set's rows hold only where its guard does.
-    """
-    sets = problem.sets
-    hands = [(a,) for a in range(problem.n_adversaries)] + list(problem.groups)
-    before: list[set[int]] = [set() for _ in hands]
-    past = problem.held(problem.history)
-    for d, hand in zip(past.entry.tolist(), past.adversary.tolist(), strict=True):
-        before[hand].add(d)
-    seen = _Seen(model, grid, hands)
-    judged = problem.judged()
-    for one in range(sets.n_sets):
-        cap = int(sets.cap[one])
-        if cap == NO_CAP:
-            continue
+
+class _Held:
+    """What hands hold: before, as numbers, and by the plan, as variables."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        model: Any,  # noqa: ANN401
+        grid: list[dict[int, Any]],
+    ) -> None:
+        self.problem, self.model = problem, model
+        hands = [(a,) for a in range(problem.n_adversaries)] + list(problem.groups)
+        self.before: list[set[int]] = [set() for _ in hands]
+        past = problem.held(problem.history)
+        for d, hand in zip(past.entry.tolist(), past.adversary.tolist(), strict=True):
+            self.before[hand].add(d)
+        self.seen = _Seen(model, grid, hands)
+
+    def parts(
+        self, one: int, hand: int
+    ) -> tuple[list[tuple[int, int]], list[tuple[Any, int, int]]]:
+        """Members of a set that are held, and those that may be, with their weights."""
+        sets = self.problem.sets
         rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
         members = list(
             zip(sets.entry[rows].tolist(), sets.amount[rows].tolist(), strict=True)
         )
+        held = [(d, w) for d, w in members if d in self.before[hand]]
+        return held, [(v, d, w) for d, w in members for v in self.seen(d, hand)]
+
+    def load(self, one: int, hand: int) -> tuple[Any, int]:
+        """Load of a hand on a set, and what it can come to at most."""
+        held, free = self.parts(one, hand)
+        classed = bool(self.problem.sets.classes[one])
+        base = _load(held, classed=classed)
+        if classed:
+            marks = _touched(self.model, free, {w for _, w in held})
+            return base + sum(marks), base + len(marks)
+        fresh = [(v, w) for v, d, w in free if d not in self.before[hand]]
+        return base + sum(w * v for v, w in fresh), base + sum(w for _, w in fresh)
+
+
+def _limit(what: _Held, guards: list[Any] | None = None) -> None:
+    """One row a set and hand: load, history included, at most the cap.
+
+    With ``guards``, a set's rows hold only where its guard does.
+    """
+    problem, model = what.problem, what.model
+    sets, judged = problem.sets, problem.judged()
+    for one in range(sets.n_sets):
+        cap = int(sets.cap[one])
+        if cap == NO_CAP:
+            continue
         owner = int(sets.owner[one])
-        for hand in range(len(hands)):
+        for hand, before in enumerate(what.before):
             if judged is not None and not judged[owner, hand]:
                 continue
-            held = [(d, w) for d, w in members if d in before[hand]]
-            free = [(v, d, w) for d, w in members for v in seen(d, hand)]
+            held, free = what.parts(one, hand)
             if problem.strict_history and _load(held, classed=sets.classes[one]) > cap:
                 rules = [model.add_bool_or([])]
             elif sets.classes[one]:
                 rules = _classes(model, free, {w for _, w in held}, cap)
             else:
-                fresh = [(v, w) for v, d, w in free if d not in before[hand]]
+                fresh = [(v, w) for v, d, w in free if d not in before]
                 rules = _weighted(model, free, fresh, sum(w for _, w in held), cap)
             if guards is not None:
                 for rule in rules:
@@ -174,12 +213,21 @@ def _classes(
     """Classes touched at most the cap."""
     if len(held) > cap:
         return [model.add(variable == 0) for variable, _, _ in free]
+    if len({w for _, _, w in free} | held) <= cap:
+        return []
+    return [model.add(sum(_touched(model, free, held)) <= cap - len(held))]
+
+
+def _touched(
+    model: Any,  # noqa: ANN401
+    free: list[tuple[Any, int, int]],
+    held: set[int],
+) -> list[Any]:
+    """Whether each class that is not held yet is touched."""
     by_class: dict[int, list[Any]] = {}
     for variable, _, number in free:
         if number not in held:
             by_class.setdefault(number, []).append(variable)
-    if len(by_class) + len(held) <= cap:
-        return []
     touched = []
     for _, variables in sorted(by_class.items()):
         mark = variables[0]
@@ -187,7 +235,7 @@ def _classes(
             mark = model.new_bool_var("")
             model.add_max_equality(mark, variables)
         touched.append(mark)
-    return [model.add(sum(touched) <= cap - len(held))]
+    return touched
 
 
 def _order(problem: Problem, model: Any, grid: list[dict[int, Any]]) -> None:  # noqa: ANN401

@@ -63,8 +63,8 @@ def cheapest(
     -------
     Withholding or None
         None where not even withholding all that may be leaves a plan, or none was found
-        within the limits, or the problem is of a kind that CP-SAT does not take: what
-        it finds is judged, for it knows nothing of means and aggregates.
+        within the limits, or the problem is of a kind that CP-SAT does not take, which
+        the judge sees.
     """
     problem = replace(problem, goal=Goal(aggregate=problem.aggregate))  # limits alone
     if problem.prices is None or not CpSat().supports(problem):
@@ -115,7 +115,7 @@ def _search(
 ) -> Withholding | None:
     """Search one part."""
     assert problem.prices is not None
-    built = build(problem, prices=problem.prices)
+    built = build(problem, prices=problem.prices, sums=True)
     if built is None:
         return None
     prices = problem.prices.tolist()

@@ -16,7 +16,7 @@ from policies.problem import Average, Goal, Plan
 from policies.sets import InvalidProblem
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.few_hands import needed
-from policies.solvers.withholding import cheapest
+from policies.solvers.withholding import cheapest, without
 from policies.solvers.words import sentences
 
 SAMPLE = Path(__file__).parents[2] / "data" / "instances" / "linear_average.json"
@@ -196,14 +196,27 @@ def test_a_utility_that_is_no_sum_keeps_a_limit_on_an_aggregate():
     assert judge(problem, found.plan).f_goal < 2
 
 
-def test_where_nothing_is_within_a_limit_the_reason_and_no_wrong_remedy_are_told():
-    """One of three must be shown to 0; to withhold nothing would not help."""
-    asked = document("count", level=0.3, tau=1, problem="discbudget")
-    problem = read_instance(asked | {"withhold": [1, 1]}).problem
+@pytest.mark.parametrize(
+    ("asked", "why", "entries"),
+    [
+        (document("count", level=0.5, tau=1), "in all", (0,)),  # entry 1 alone: 1/2
+        (document("count", level=0.3, tau=1), "in all", (0, 1)),
+        (document("average", tau=0.4), "to every adversary", (0,)),  # 0 alone: 1/2
+        (document("average", adversaries="sum", tau=0.4), "in all", (0,)),
+    ],
+)
+def test_where_nothing_is_within_a_limit_reason_and_remedy_are_told(
+    asked, why, entries
+):
+    """What must be withheld, at a price of 3 for entry 0 and 4 for 1, by hand."""
+    asked |= {"problem": "discbudget", "withhold": [3, 4]}
+    problem = read_instance(asked).problem
     limits = Limits(work=5, prove=True)
     found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
-    assert "disclosure in all below tau" in sentences(problem, found.core)[0]
-    assert cheapest(problem, np.random.default_rng(0), limits) is None
+    assert f"disclosure {why} below tau" in sentences(problem, found.core)[0]
+    least = cheapest(problem, np.random.default_rng(0), limits)
+    assert (least.entries, least.proven) == (entries, True)
+    assert judge(without(problem, entries), least.plan).feasible
 
 
 def test_adversaries_are_left_out_only_where_hands_are_not_added_up():
