@@ -336,13 +336,15 @@ def test_the_same_seed_gives_the_same_plan(case):
     """A dry run of it, too."""
     planning = ready(case, accounts=tuple(f"x/{i}" for i in range(5)))
     case.load(*((f"r{i}", f"p{i}", None, "abcd") for i in range(20)))
-    planning.draft(seed=5)
+    mark = planning.draft(seed=5).summary["sha256"]
     one = pairs(case, ["draft"])
     with case.store.write() as tx:
         tx.execute("DELETE FROM assignment")
         tx.execute("DELETE FROM plan")
-    planning.draft(seed=5)
+    assert planning.draft(seed=5, dry_run=True).summary["sha256"] == mark
+    assert planning.draft(seed=5).summary["sha256"] == mark
     assert pairs(case, ["draft"]) == one
+    assert planning.draft(seed=6).summary["sha256"] != mark
 
 
 def test_a_draft_that_is_out_of_date_is_not_applied(case):

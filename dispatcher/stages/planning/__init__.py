@@ -21,12 +21,18 @@ import numpy.typing as npt
 
 from dispatcher import meters
 from dispatcher.errors import Conflict, NotFound
-from dispatcher.ledger.standing import InForce, current_policy, no_policy
+from dispatcher.ledger.standing import current_policy, no_policy
 from dispatcher.log import get_logger
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.choosing import check_algorithm
 from dispatcher.stages.planning.costing import costs
-from dispatcher.stages.planning.telling import Summary, refusal, summary, told
+from dispatcher.stages.planning.telling import (
+    Summary,
+    digest,
+    refusal,
+    summary,
+    told,
+)
 from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import ledger as gate_rows
@@ -157,13 +163,24 @@ class Planning:
         if solution.verdict is not Verdict.SOLVED and not partial:
             rng = np.random.default_rng(seed)
             raise refusal(made, solution, rng, chosen)
-        numbers = summary(made, solution) | {"base": base}
-        planned = _assignments(made, solution, np.random.default_rng(seed))
+        planned = list(_assignments(made, solution, np.random.default_rng(seed)))
+        numbers = summary(made, solution) | {"base": base, "sha256": digest(planned)}
         with self._store.read() as tx:
             numbers["costs"] = costs(tx, planned, self._pays, self._clock())
         if dry_run or not (len(solution.plan) or len(solution.held)):
             return Drafted(None, solution.verdict, numbers)
-        plan_id = self._write(force, made, solution, numbers, algorithm, seed, epoch)
+        plan = PlanRow(
+            id=0,  # until it is written
+            policy_version=force.version,
+            state="draft",
+            verdict=solution.verdict.value,
+            algorithm=algorithm,
+            seed=seed,
+            summary=json.dumps(numbers),
+            created_at=self._clock(),
+            applied_at=None,
+        )
+        plan_id = self._write(plan, planned, _held(made, solution), epoch)
         return Drafted(plan_id, solution.verdict, numbers)
 
     def apply(self, plan_id: int, *, epoch: int | None = None) -> int:
@@ -249,32 +266,17 @@ class Planning:
 
     def _write(
         self,
-        force: InForce,
-        made: Translation,
-        solution: Solution,
-        numbers: Summary,
-        algorithm: str,
-        seed: int,
+        plan: PlanRow,
+        planned: Sequence[tuple[int, int, bytes]],
+        held: Iterable[tuple[int, str]],
         epoch: int | None,
     ) -> int:
         with self._store.write() as tx:
             if epoch is not None:
                 lease.check_epoch(tx, lease.SHARD, epoch)
             plan_id = tx.reserve("plan")
-            plan = PlanRow(
-                id=plan_id,
-                policy_version=force.version,
-                state="draft",
-                verdict=solution.verdict.value,
-                algorithm=algorithm,
-                seed=seed,
-                summary=json.dumps(numbers),
-                created_at=self._clock(),
-                applied_at=None,
-            )
-            rng = np.random.default_rng(seed)
-            rows.add_plan(tx, plan, _assignments(made, solution, rng))
-            rows.hold_back(tx, _held(made, solution, plan_id))
+            rows.add_plan(tx, plan._replace(id=plan_id), planned)
+            rows.hold_back(tx, ((entry, plan_id, why) for entry, why in held))
         return plan_id
 
 
@@ -376,15 +378,13 @@ def _split(
             yield account, part
 
 
-def _held(
-    made: Translation, solution: Solution, plan_id: int
-) -> Iterator[tuple[int, int, str]]:
+def _held(made: Translation, solution: Solution) -> Iterator[tuple[int, str]]:
     """Entries that are held back, each with its reason."""
     reasons = [_one_line(told(made, core)) for core in solution.cores]
     otherwise = "; ".join(solution.tried) or "its unit has no plan"
     for d, why in zip(solution.held.tolist(), solution.reason.tolist(), strict=True):
         text = reasons[why] if why >= 0 else otherwise
-        yield int(made.backlog.entry[d]), plan_id, text
+        yield int(made.backlog.entry[d]), text
 
 
 def _one_line(core: Summary) -> str:

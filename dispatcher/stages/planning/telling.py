@@ -6,9 +6,10 @@ Names of rules and fields, counts and ids; never a value.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from hashlib import sha256
 from typing import Any, Final
 
 import numpy as np
@@ -70,6 +71,17 @@ def summary(made: Translation, solution: Solution) -> Summary:
         "certified": {str(p.ground): p.components for p in solution.proofs},
         "tried": list(solution.tried),
     }
+
+
+def digest(planned: Iterable[tuple[int, int, bytes]]) -> str:
+    """SHA-256 of who is to be shown what: the same plan has the same, drafted anew.
+
+    ``planned`` has (account, adversary, packed entries).
+    """
+    made = sha256()
+    for account, _, entries in sorted(planned):
+        made.update(f"{account} {len(entries)} ".encode() + entries)
+    return made.hexdigest()
 
 
 def worst(made: Translation, by_property: Sequence[Fraction]) -> Summary | None:

@@ -170,7 +170,10 @@ def show_plan(ctx: typer.Context, number: Number = None) -> None:
             fix="dispatcher plan list",
         )
     numbers = json.loads(found.summary)
-    head = f"plan {found.id}: {found.state}, {found.verdict}, by {found.algorithm}\n"
+    head = (
+        f"plan {found.id}: {found.state}, {found.verdict}, by {found.algorithm}\n"
+        f"  sha256       {numbers['sha256']}\n"
+    )
     context.show(
         {
             "schema": "dispatcher.plan/1",
