@@ -2,6 +2,8 @@
 
 Each entry's row is rounded by pairs (Gandhi et al. 2006, as the paper cites them): its
 marginals stay, its number of copies is kept with certainty, and entries are independent.
+That certainty, which the paper claims of all constraints, is of copies alone: two entries
+with x = 1/2 each meet at somebody half of the time.
 So an adversary gets all of D_p with probability at most (mean of x over D_p)^|D_p|: with
 x mixed with a uniform row by theta, limits on large sets are kept almost surely
 (guarantees R1), at a loss of theta in utility. Every sample is judged.

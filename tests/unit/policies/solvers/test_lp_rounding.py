@@ -1,10 +1,11 @@
 """Rounding mends degrees; what leaks is not kept."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers import SOLVERS, Limits, Verdict, lp_rounding
 from policies.solvers.lp_rounding import rounded
 from tests.unit.policies.tiny import Tiny, step
 
@@ -45,3 +46,41 @@ def test_the_relaxation_bounds_what_rounding_reaches():
     assert answer.verdict is Verdict.SOLVED
     assert answer.value == 5 <= answer.bound
     assert "of 100 roundings kept every limit" in answer.tried[0]
+
+
+@pytest.mark.parametrize("name", ["lp-rounding", "dependent-rounding"])
+def test_no_rounding_of_halves_seals_a_triangle(name):
+    """Three pairs of three entries, two adversaries: x = 1/2 keeps every row, no plan does.
+
+    Copies are right in every sample, limits in none. Mode safe says that nothing was
+    found; mode paper takes the sample of highest u, and the judge refuses it.
+    """
+    tiny = Tiny(3, 2, [step(0, 1), step(1, 2), step(0, 2)])
+    for paper, told in ((False, "0 of 100 roundings"), (True, "the plan was refused")):
+        limits = Limits(paper=paper)
+        made = SOLVERS[name](tiny.problem(), np.random.default_rng(0), limits)
+        assert made.verdict is Verdict.UNKNOWN
+        assert told in made.tried[-1]
+        assert float(made.bound) == pytest.approx(3)
+    assert "copies" not in made.tried[-1]
+    assert "0 of 100 roundings" in made.tried[0]
+
+
+def test_in_paper_mode_the_sample_of_highest_utility_wins(monkeypatch):
+    """Row S2: a hundred samples, the same for the same seed; safe would be content too."""
+    tiny = Tiny(6, 3, [step(0, 1), step(2, 3)], weights=[[1, 2, 3]] * 6)
+    seen = []
+    real = lp_rounding.rounded
+    monkeypatch.setattr(
+        lp_rounding, "rounded", lambda *a: seen.append(real(*a)) or seen[-1]
+    )
+    made = [
+        SOLVERS["lp-rounding"](
+            tiny.problem(), np.random.default_rng(4), Limits(paper=True)
+        )
+        for _ in range(2)
+    ]
+    assert len(seen) == 2 * lp_rounding.REPEATS == 200
+    weights = np.array([1, 2, 3])
+    assert made[0].value == max((taken @ weights).sum() for taken in seen[:100])
+    assert (np.stack(seen[:100]) == np.stack(seen[100:])).all()
