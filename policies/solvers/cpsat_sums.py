@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import ceil, floor, lcm
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ import numpy as np
 from policies.aggregates import Aggregate, Shape
 from policies.disclosure import cap_at
 from policies.problem import Average, Problem
-from policies.sets import Measure
+from policies.sets import Bools, Measure
 from policies.solvers.terms import counted
 
 MOST: Final = 2**50
@@ -78,15 +79,18 @@ class Sums:
             over = cap.over or counted(self.problem, cap, hand)
             if over:
                 part = Fraction(1, over)
-                found = [self._share(one, hand, part) for one in self._of(hand, inside)]
+                seen = [one for one in inside if self._sees(hand, one)]
+                found = [self._share(one, hand, part) for one in seen]
                 self._row(found, cap.limit, strict=cap.strict)
 
-    def _of(self, hand: int, sets: list[int]) -> Iterator[int]:
-        """Go through those of the sets that are judged for a hand."""
-        judged = self.problem.judged()
-        for one in sets:
-            if judged is None or judged[int(self.problem.sets.owner[one]), hand]:
-                yield one
+    @cached_property
+    def _judged(self) -> Bools | None:
+        return self.problem.judged()
+
+    def _sees(self, hand: int, one: int) -> bool:
+        """Whether the set is judged for the hand."""
+        owner = int(self.problem.sets.owner[one])
+        return self._judged is None or bool(self._judged[owner, hand])
 
     def _aggregated(self, how: Aggregate, cap: Average) -> None:
         power = how.q if how.shape is Shape.SOFT_MAX else 1
@@ -96,7 +100,7 @@ class Sums:
         if how.shared:
             self._row(self._shared(how), limit, strict=cap.strict)
             return
-        hands = [list(self._of_hand(how, hand)) for hand in self._hands]
+        hands = [list(self._of_hand(how, hand, power)) for hand in self._hands]
         if how.shape is Shape.WORST:  # by sets unless it is summed
             hands = [self._highest(parts) for parts in hands]
         if how.summed:
@@ -104,22 +108,23 @@ class Sums:
         for parts in hands:
             self._row(parts, limit, strict=cap.strict)
 
-    def _of_hand(self, how: Aggregate, hand: int) -> Iterator[_Part]:
+    def _of_hand(self, how: Aggregate, hand: int, power: int) -> Iterator[_Part]:
         """What one hand's part is made of."""
-        every = range(self.problem.sets.n_sets)
-        for one in self._of(hand, list(every)):
-            weight = how.weight(int(self.problem.sets.owner[one])) / how.divisor
-            if weight and how.shape is Shape.COUNT:
+        for one, owner in enumerate(self.problem.sets.owner.tolist()):
+            weight = how.weight(owner) / how.divisor
+            if not weight or not self._sees(hand, one):
+                continue
+            if how.shape is Shape.COUNT:
                 yield _Part(weight, self._above(how, one, hand), 1)
-            elif weight:
-                yield self._share(one, hand, weight, how.q)
+            else:
+                yield self._share(one, hand, weight, power)
 
     def _shared(self, how: Aggregate) -> list[_Part]:
         """Sets that somebody sees above the level."""
         found = []
-        for one in range(self.problem.sets.n_sets):
-            weight = how.weight(int(self.problem.sets.owner[one]))
-            hands = [hand for hand in self._hands if [*self._of(hand, [one])]]
+        for one, owner in enumerate(self.problem.sets.owner.tolist()):
+            weight = how.weight(owner)
+            hands = [hand for hand in self._hands if self._sees(hand, one)]
             if weight and hands:
                 mark = self.model.new_bool_var("")
                 for hand in hands:
@@ -142,14 +147,14 @@ class Sums:
         self.model.add(load <= most + (top - most) * mark)
         return mark
 
-    def _share(self, one: int, hand: int, weight: Fraction, q: int = 1) -> _Part:
-        """Return the q-th power of a set's f, with its weight."""
+    def _share(self, one: int, hand: int, weight: Fraction, power: int = 1) -> _Part:
+        """Return f of a set to a power, with its weight."""
         sets = self.problem.sets
         full, measure = int(sets.full[one]), sets.measures[int(sets.owner[one])]
         if measure is Measure.STEP:
             return _Part(weight, self._mark(one, hand, full - 1), 1)
         load, top = self.load(one, hand)
-        power = q * int(measure)
+        power *= int(measure)
         if max(full**power, top) > MOST:
             return _Part(weight, 0, 0)
         if top > full or power > 1:

@@ -1,5 +1,6 @@
 """Aggregates of f: judged, planned and bounded as trying all assignments says."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -7,9 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from policies.aggregates import Aggregate, Shape
 from policies.instance import read_instance, rows_of
 from policies.judge import judge
-from policies.problem import Plan
+from policies.problem import Average, Goal, Plan
 from policies.solvers import SOLVERS, Limits, Verdict, tape
 from policies.solvers.fewest import fewest
 from policies.solvers.front import front
@@ -24,6 +26,7 @@ from tests.unit.policies.aggregate_referee import (
     plans,
     sound,
 )
+from tests.unit.policies.tiny import tinies
 
 CLOSE = Fraction(1, 10**7)
 
@@ -160,6 +163,51 @@ def test_the_best_plan_is_found_where_the_form_is_linear(name, document):
     if top is not None:
         assert abs(found.value - top) < CLOSE
         assert found.bound - top < CLOSE
+
+
+AGGREGATES = st.builds(
+    Aggregate,
+    shape=st.sampled_from(Shape),
+    summed=st.booleans(),
+    level=st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(1, 2)]),
+    q=st.integers(1, 3),
+    over=st.sampled_from([Fraction(1), Fraction(3), Fraction(5, 2)]),
+)
+WEIGHTS = st.lists(
+    st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(2)]), max_size=2
+)
+
+
+@pytest.mark.parametrize("name", ["auto", "milp", "cp-sat", "greedy", "graspl"])
+@given(tiny=tinies(tradeoff=True), how=AGGREGATES, weights=WEIGHTS, data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_classes_trust_and_several_sets_of_a_property_count(
+    name, tiny, how, weights, data
+):
+    """What files can not say; the judge looks at all plans."""
+    if len(weights) == len(tiny.measures):
+        how = replace(how, weights=tuple(weights))
+    goal = replace(tiny.goal, aggregate=how)
+    caps = ()
+    if data.draw(st.booleans()):
+        limit = data.draw(st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(1)]))
+        caps = (Average((), limit, strict=data.draw(st.booleans()), aggregate=how),)
+        goal = Goal()
+    problem = replace(tiny.problem(), goal=goal, averages=caps)
+    told = [judge(problem, Plan.of(plan)) for plan in tiny.plans()]
+    top = max((one.objective for one in told if one.feasible), default=None)
+    if not SOLVERS[name].supports(problem):
+        return
+    limits = Limits(work=5, prove=True)
+    found = SOLVERS[name](problem, np.random.default_rng(1), limits)
+    if found.verdict is Verdict.INFEASIBLE:
+        assert top is None
+    elif top is not None:
+        assert found.bound >= top - CLOSE
+        assert found.verdict is not Verdict.SOLVED or found.value <= top
+    rooted = how.shape is Shape.SOFT_MAX and how.q > 1 and (how.summed or not caps)
+    if name in ("auto", "milp") and not rooted and top is not None:
+        assert abs(found.value - top) < CLOSE
 
 
 def by_auto(problem, limits=None):
