@@ -217,7 +217,8 @@ def swap(z: Ints, r: Floats, order: Ints) -> int:
                 for b in range(z[K]):
                     moves += traded(z, r, d, z[z[UNIT_ENTRY] + j], b)
         for b in range(z[K]):
-            if z[z[GIVEN] + b] >= z[z[ROOM] + b]:
+            full = z[z[GIVEN] + b] >= z[z[ROOM] + b]
+            if full and z[z[DEGREE] + d] > 0 and not z[z[CHOSEN] + d * z[K] + b]:
                 for e in range(z[N]):
                     moves += traded(z, r, d, e, b)
     return moves
