@@ -250,17 +250,16 @@ class Problem:
 
     def _check_aggregate(self) -> None:
         """Raise unless there is one aggregate at most, of all properties or links."""
-        hows = {cap.aggregate for cap in self.averages} | {self.goal.aggregate}
-        if len(hows - {None}) > 1:
+        how, links, goal = self.aggregate, self.links, self.goal
+        if any(cap.aggregate not in (None, how) for cap in self.averages):
             raise InvalidProblem("caps and the goal are on different aggregates")
-        how, links = self.aggregate, self.links
-        capped = links is not None and links.aggregate_tau is not None
-        if capped and self.goal.aggregate is None:
-            raise InvalidProblem(
-                "links have a cap on an aggregate, expected the goal's"
-            )
-        if links is not None and any(cap.aggregate for cap in self.averages):
+        if links is not None and goal.aggregate is not how:
             raise InvalidProblem("a cap is on sets, expected links.aggregate_tau")
+        tradeoff = goal.objective is Objective.TRADEOFF
+        capped = links is not None and links.aggregate_tau is not None
+        wanted = capped or (tradeoff and how is not None)
+        if wanted and goal.aggregate is None:
+            raise InvalidProblem("a cap is on an aggregate, expected the goal's")
         if how is None or not how.weights:
             return
         many = len(self.sets.properties) if links is None else links.n_links

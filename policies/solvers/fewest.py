@@ -61,8 +61,9 @@ class Fewest:
 
 def countable(problem: Problem) -> bool:
     """Whether complete sets are counted by :func:`fewest`: no links, additive utility."""
-    plain = replace(problem, goal=Goal())
-    return problem.links is None and CpSat().supports(plain)
+    if problem.links is not None:
+        return False
+    return CpSat().supports(replace(problem, goal=Goal()))
 
 
 def fewest(

@@ -32,10 +32,7 @@ from policies.solvers.kernels_numba import FROM, compiled
 from policies.solvers.tape import Floats, Tape
 from policies.tables import Tables, grid_of, plan_of, tables
 
-_PARTS: Final[tuple[Any, ...]] = (
-    *(kernels, kernels_folds),
-    *(kernels_search, kernels_global),
-)
+_PARTS: Final = (kernels, kernels_folds, kernels_search, kernels_global)
 
 
 @cache

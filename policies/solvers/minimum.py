@@ -51,7 +51,7 @@ def _plain(problem: Problem) -> Problem:
         problem,
         hi=problem.lo,
         weights=Weights.flat(n, k),
-        goal=Goal(Objective.DISC_BUDGET),
+        goal=Goal(Objective.DISC_BUDGET, aggregate=problem.goal.aggregate),
     )
 
 

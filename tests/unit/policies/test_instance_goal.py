@@ -16,6 +16,7 @@ from policies.problem import Average, Goal, Plan
 from policies.sets import InvalidProblem
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.few_hands import needed
+from policies.solvers.fewest import countable
 from policies.solvers.withholding import cheapest, without
 from policies.solvers.words import sentences
 
@@ -233,11 +234,18 @@ def test_a_problem_has_one_aggregate_that_weighs_all_its_properties():
     count = Aggregate(Shape.COUNT, level=Fraction(1, 2))
     worst = Aggregate(Shape.WORST, weights=(Fraction(1),))
     cap = Average((), Fraction(1), aggregate=count)
+    friends = json.loads((SAMPLE.parent / "cosine_tradeoff.json").read_text())
+    friends["disclosure"] |= {"aggregation": "count", "level": 0.5}
+    linked = read_instance(friends | {"problem": "discbudget", "tau": 2}).problem
     for bad in (
         lambda: replace(problem, goal=Goal(aggregate=worst)),
         lambda: replace(problem, goal=Goal(aggregate=worst), averages=(cap,)),
+        lambda: replace(problem, averages=(cap,)),
+        lambda: replace(linked, goal=Goal()),
+        lambda: replace(linked, averages=(cap,), goal=Goal()),
         lambda: Goal(average=True, aggregate=count),
     ):
         with pytest.raises(InvalidProblem):
             bad()
     assert replace(problem, goal=Goal(), averages=(cap,)).aggregate is count
+    assert not countable(linked)
