@@ -13,7 +13,7 @@ from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Goal, Plan
 from policies.sets import NO_CAP, Measure
-from policies.solvers import SOLVERS, Limits, Verdict, greedy
+from policies.solvers import SOLVERS, Limits, Verdict, greedy, local_search
 from policies.solvers.gains import Gains
 from policies.solvers.grasp import Graspl
 from policies.solvers.greedy import Greedy
@@ -394,6 +394,21 @@ def test_what_is_remembered_of_a_pair_is_what_is_seen_anew(tiny, average, pool):
         for field in (VALUE, WHOLES):
             mine, theirs = gains.tape.read(field), fresh.tape.read(field)
             assert mine[open_] == pytest.approx(theirs[open_], abs=1e-12)
+
+
+def test_a_repair_that_the_clock_cut_is_told_as_time(monkeypatch):
+    """The pair of one adversary can not be split; the repair takes longer than there is."""
+    now = [0.0]
+
+    def slow(problem, plan, rng, limits):
+        now[0] = 9.0
+        return plan
+
+    monkeypatch.setattr(local_search, "repair", slow)
+    problem = Tiny(2, 1, [step(0, 1)]).problem()
+    made = solve("local-search", problem, seconds=1, clock=lambda: now[0])
+    assert made.verdict is Verdict.UNKNOWN
+    assert made.stopped == "time"
 
 
 def test_two_full_adversaries_exchange_what_no_move_can():
