@@ -26,9 +26,14 @@ from policies.sets import Bools, Measure
 from policies.solvers import kernel_anneal
 from policies.solvers.exchange import CLOSE, ending
 from policies.solvers.floors import Ladder
-from policies.solvers.hand_annealing import anneal_hands, annealable
+from policies.solvers.hand_annealing import (
+    HandAnnealer,
+    anneal_hands,
+    annealable,
+    most_steps,
+)
 from policies.solvers.kernels_numba import FROM, compiled
-from policies.solvers.loads import Loads, loads, plain, seated
+from policies.solvers.loads import Loads, loads, plain
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
 from policies.tables import plan_of
 
@@ -193,17 +198,17 @@ class Annealing:
             return anneal_hands(problem, rng, limits)
         over = limits.deadline()
         it = loads(problem)
-        half = replace(limits, seconds=limits.seconds * _SHARE).deadline()
-        annealer = Annealer(it, rng, half)  # the bound wants its share of the time
-        start = seated(it, it.worth)
-        if start is not None:
-            annealer.run(start, steps_of(limits, annealer))
+        half = replace(limits, seconds=limits.seconds * _SHARE)
+        annealer = started(
+            problem, it, rng, half
+        )  # the bound wants its share of the time
         annealer.over = over
         ladder = Ladder(problem, it)
         relaxations = int(min(_RELAXATIONS, 2 + limits.work * 4))
         ladder.climb(annealer.value, annealer.level, relaxations, over, limits)
         bound = ladder.bound
-        if start is None:
+        stopped = annealer.anneal(most_steps(limits), bound, limits)
+        if annealer.best is None:
             proven = Fraction(bound) if np.isfinite(bound) else free_bound(problem)
             return Solution(
                 Verdict.UNKNOWN,
@@ -211,8 +216,6 @@ class Annealing:
                 tried=("no plan within the capacities was found",),
                 stopped="work",
             )
-        stopped = again(annealer, bound, limits)
-        assert annealer.best is not None
         told = (f"annealing, and {ladder.count} relaxations for the bound",)
         return answer(
             problem,
@@ -221,6 +224,23 @@ class Annealing:
             tried=told,
             stopped=stopped,
         )
+
+
+def started(
+    problem: Problem, it: Loads, rng: np.random.Generator, limits: Limits
+) -> HandAnnealer:
+    """Anneal for a start: large loads by their sums, which is faster, all others by hands."""
+    over = limits.deadline()
+    annealer, hands = Annealer(it, rng, over), HandAnnealer(problem, rng, over)
+    if hands.best is None:
+        return hands
+    if annealer.price == 1:
+        annealer.run(hands.best, steps_of(limits, annealer))
+        assert annealer.best is not None
+        hands.offer(annealer.best)
+    else:
+        hands.run(most_steps(limits))
+    return hands
 
 
 def steps_of(limits: Limits, annealer: Annealer) -> int:

@@ -36,16 +36,20 @@ RUN: Final = 300_000
 
 LONG: Final = 3_000_000
 
+_MOST: Final = 25.0  # units of work where there is no limit and no clock
+_ENDLESS: Final = 1e9  # the same under a clock
 _GROWTH: Final = 1.4
 _STRIDE: Final = 4_000  # steps between two looks at the clock
 _LOOK: Final = 100  # steps between two looks at the true objective
-_COOL: Final = (0.3, 4e-3)  # temperatures, of an entry's mean share of utility
+_COOL: Final = ((0.3, 4e-3), (0.1, 1e-3))
+# temperatures, of an entry's mean share of utility; pairs of runs take turns
 _SHARP: Final = (1.0, 12.0)  # beta, times the entries of a set
 _SHARPER: Final = (5.0, 50.0)  # the same along a border, where a mean is looked at
 _RATE: Final = (0.02, 0.002)  # what prices change by, relative, from first to last
 _NEAR: Final = 1e-9  # what a mean is kept away from its limit, relative to it
 _PRICE: Final = 2.0  # of a limit on a set at first, in mean shares of utility
-_OFF: Final = (0, -1, 1, -2, 0, 2)  # levels beside the best plan's, in turn
+_OFF: Final = (0.0, -1.0, -0.3, 0.3, -2.0, 1.0)
+# entries of a mean set above the best plan's level, in turn
 _FREE: Final = 4  # one of so many pairs of runs lets wholes be disclosed
 _AFRESH: Final = 3  # one of so many runs starts from the first plan, not the best
 
@@ -90,6 +94,8 @@ class HandAnnealer:
         The best plan within all limits.
     value : float
         Its objective, up to rounding; -inf without one.
+    level : float
+        Its f; 1 without one.
     spent : int
         Steps that were made.
     """
@@ -100,7 +106,7 @@ class HandAnnealer:
         self.problem, self.rng, self.over = problem, rng, over
         self.board = Board(problem)
         self.best: Bools | None = None
-        self.value, self.spent, self._level, self._runs = -inf, 0, 0.0, 0
+        self.value, self.level, self.spent, self._runs = -inf, 1.0, 0, 0
         goal, t = problem.goal, self.board.tables
         self._tradeoff = goal.objective is Objective.TRADEOFF and goal.lambda_ > 0
         self._price = float(goal.lambda_) if self._tradeoff else 1.0
@@ -111,6 +117,7 @@ class HandAnnealer:
         self._ladder = self._levels() if self._tradeoff and not goal.average else []
         self._steps = np.array([*map(float, self._ladder)])
         self._whole = not t.measure.any()
+        self._root = 0.5 if t.measure.max(initial=0) > 1 else 1.0
         most = -np.sort(-t.worth, axis=1)[:, : int(t.hi.max(initial=0))]
         self._size = max(float(most.sum()) / max(1, len(t.hi)), 1e-300)
         rules = self.board.fixed(None, levelled=False)
@@ -130,15 +137,18 @@ class HandAnnealer:
             return
         value = self._shift + u - (self._price * f if self._tradeoff else 0.0)
         if value > self.value:
-            self.best, self.value, self._level = chosen.copy(), value, f
+            self.best, self.value, self.level = chosen.copy(), value, f
 
-    def anneal(self, steps: int, *, until: float = inf) -> None:
-        """Make runs, so many steps, until a value or the end of time."""
+    def anneal(self, steps: int, bound: float, limits: Limits) -> str:
+        """Make runs, so many steps, or until the bound; return why that ended."""
         end = self.spent + steps
         while self._start is not None and self.spent < end:
-            if self.over() or self.value >= until:
-                return
+            if bound - self.value <= CLOSE * (1 + abs(bound)):
+                return "gap"
+            if self.over():
+                return ending(limits)
             self.run(end - self.spent)
+        return "work"
 
     def run(self, most: int = LONG) -> None:
         """Anneal once, so many steps at most: from the best plan, or now and then afresh.
@@ -183,7 +193,7 @@ class HandAnnealer:
         sharp = _SHARPER if self.problem.averages else _SHARP
         ends = (
             (kernel.BETA, sharp, self.board.width),
-            (kernel.HEAT, _COOL, self._size),
+            (kernel.HEAT, _COOL[self._runs // 2 % len(_COOL)], self._size),
             (kernel.RATE, _RATE, 1.0),
         )
         for place, (one, two), unit in ends:
@@ -201,9 +211,16 @@ class HandAnnealer:
             )
         if self._runs % 2 == 0 or self.best is None:
             return None
-        near = int(np.searchsorted(self._steps, self._level - 1e-12))
-        near = min(max(near + _OFF[turn % len(_OFF)], 0), last)
+        part = self.level**self._root + _OFF[turn % len(_OFF)] / self.board.width
+        level = max(part, 0.0) ** (1 / self._root)
+        near = min(int(np.searchsorted(self._steps, level - 1e-12)), last)
         return capped(self.problem.sets, self._ladder[near])
+
+
+def most_steps(limits: Limits) -> int:
+    """Return the steps of all runs: under a clock as many as there is time for."""
+    most = _MOST if limits.seconds == inf else _ENDLESS
+    return int(min(limits.work, most) * STEPS)
 
 
 def anneal_hands(
@@ -219,11 +236,9 @@ def anneal_hands(
         One that is :func:`annealable`.
     rng, limits
     """
-    over, bound = limits.deadline(), free_bound(problem)
-    annealer = HandAnnealer(problem, rng, over)
-    until = float(bound) - CLOSE * (1 + abs(float(bound)))
-    annealer.anneal(int(min(limits.work, 1e9) * STEPS), until=until)
-    stopped = "gap" if annealer.value >= until else ending(limits) if over() else "work"
+    bound = free_bound(problem)
+    annealer = HandAnnealer(problem, rng, limits.deadline())
+    stopped = annealer.anneal(most_steps(limits), float(bound), limits)
     if annealer.best is None:
         told = ("annealing found no plan within the limits",)
         return Solution(Verdict.UNKNOWN, bound=bound, tried=told, stopped=stopped)

@@ -113,7 +113,7 @@ def test_crowded_adversaries_swap_entries():
     start = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], np.bool_)
     annealer.best = annealer._start = start
     annealer.value = -1.0
-    annealer.anneal(2_000)
+    annealer.run(2_000)
     assert annealer.value == pytest.approx(best(document))
 
 
