@@ -36,7 +36,7 @@ def planned(rows):
 
 
 @given(document=documents((*SETS, *LINKS)).filter(sound), data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_judge_sees_what_the_definition_says(document, data):
     """u, f, objective, and whether the plan is within its limit."""
     problem = read_instance(document).problem
@@ -118,7 +118,7 @@ def answered(name, document):
 
 @pytest.mark.parametrize("name", sorted(SOLVERS))
 @given(document=documents((*SETS, *LINKS)).filter(sound))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_no_bound_is_below_the_best_plan_and_no_plan_past_its_limit(name, document):
     """value <= optimum <= bound; what is called infeasible has no plan."""
     problem, found = answered(name, document)
@@ -140,7 +140,7 @@ def test_no_bound_is_below_the_best_plan_and_no_plan_past_its_limit(name, docume
 
 @pytest.mark.parametrize("name", ["auto", "milp", "cp-sat"])
 @given(document=documents(SETS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_the_best_plan_is_found_where_the_form_is_linear(name, document):
     """All but tradeoffs of power means, and limits on sums of them.
 
@@ -180,7 +180,7 @@ WEIGHTS = st.lists(
 
 @pytest.mark.parametrize("name", ["auto", "milp", "cp-sat", "greedy", "graspl"])
 @given(tiny=tinies(tradeoff=True), how=AGGREGATES, weights=WEIGHTS, data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_classes_trust_and_several_sets_of_a_property_count(
     name, tiny, how, weights, data
 ):
