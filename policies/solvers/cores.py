@@ -18,7 +18,7 @@ from policies.document.policy import Objective
 from policies.judge import judge
 from policies.links import Relation
 from policies.problem import Goal, Plan, Problem
-from policies.sets import NO_CAP, Ints
+from policies.sets import NO_CAP, Ints, Measure
 from policies.solvers.bounds import capacity, clash, needs, singles
 from policies.solvers.cpsat import CpSat, clashing, search
 from policies.solvers.link_limits import outgrown
@@ -67,8 +67,9 @@ def possible(problem: Problem, rng: np.random.Generator, limits: Limits) -> bool
     if problem.links is not None and problem.links.limited:
         return known.get(listed(problem).verdict) if listable(problem) else None
     bare = plain(problem)
-    if not bare.averages and CpSat().supports(bare):
-        found = search(bare, rng, limits, utility=False)
+    steps = all(measure is Measure.STEP for measure in bare.sets.measures)
+    if CpSat().supports(bare) and (steps or not bare.averages):
+        found = search(bare, rng, limits, utility=False, sums=True)
     elif Milp().supports(bare):
         found = solve(bare, limits)
     else:

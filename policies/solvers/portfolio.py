@@ -24,7 +24,7 @@ from policies.solvers.budget_starts import budget_starts
 from policies.solvers.cliques import covered, pairs_only
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
-from policies.solvers.cpsat import exactly
+from policies.solvers.cpsat import CpSat, exactly
 from policies.solvers.few_hands import among, among_all, needed
 from policies.solvers.greedyl import Greedyl
 from policies.solvers.kernels_numba import FROM
@@ -318,6 +318,8 @@ class _Portfolio:
             tasks.append(running(self._fitting(problem)[0], problem, rng))
         elif exact and start is not None:
             tasks.append(around)
+        elif CpSat().supports(problem):
+            tasks.append(cpsat)
         yield from tasks
 
     def _beyond(self, problem: Problem) -> Solution:

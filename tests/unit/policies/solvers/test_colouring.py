@@ -68,3 +68,19 @@ def test_mycielski_graphs_are_those_of_the_collection():
     """myciel3.col and myciel4.col name so many vertices and edges."""
     sizes = [(n, len(edges)) for n, edges in (mycielski(3), mycielski(4))]
     assert sizes == [(11, 20), (23, 71)]
+
+
+def test_a_mean_that_no_plan_keeps_is_refuted_by_cp_sat_where_highs_gives_up():
+    """A mean below 1/71 leaves no pair together: myciel4 in four colours, which is none."""
+    n, edges = mycielski(4)
+    document = colouring(col(n, edges), 4) | {
+        "disclosure": {"kind": "step", "aggregation": "average"},
+        "problem": "discbudget",
+        "tau": 1 / len(edges),
+    }
+    problem = read_instance(document).problem
+    limits, rng = Limits(work=0.1, prove=True), np.random.default_rng(0)
+    assert SOLVERS["milp"](problem, rng, limits).verdict is Verdict.UNKNOWN
+    found = SOLVERS["auto"](problem, rng, limits)
+    assert found.verdict is Verdict.INFEASIBLE
+    assert (found.core.needed, found.core.exact) == (5, True)
