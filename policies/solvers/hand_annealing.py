@@ -169,7 +169,7 @@ class HandAnnealer:
             if self.over():
                 break
             self._pace(numbers, i / steps)
-            draws = self.rng.random((min(steps - i, _STRIDE), 6))
+            draws = self.rng.random((min(steps - i, _STRIDE), kernel.DRAWS))
             fast()["walk"](state, fixed, numbers, draws)
             self.spent += len(draws)
         if self.problem.averages:

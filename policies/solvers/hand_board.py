@@ -107,6 +107,8 @@ class Board:
         start, unit, amount, slot = self._rows
         seen_start, seen = self._seen
         return Fixed(
+            member_start=t.start,
+            member=t.entry,
             start=start,
             unit=unit,
             amount=amount,

@@ -16,7 +16,7 @@ from policies.tables import Floats
 
 NAMES: Final = (
     *("share", "excess", "heated", "shift", "turn", "settle", "warmed", "top", "look"),
-    *("holder", "partner", "change", "swap", "lost", "walk"),
+    *("holder", "partner", "mate", "change", "swap", "lost", "walk"),
 )
 DOORS: Final = ("walk",)
 
@@ -26,6 +26,8 @@ LAMBDA, BETA, HEAT, PRICE, RATE, LIMIT, REF, BEST, LOOK = range(9)
 SIZE: Final = 9
 
 EVEN: Final = 0.5
+DRAWS: Final = 8  # for a step
+SWAPS: Final = 0.5  # of the moves: an entry of the same set comes back for it
 
 SUM, OVER, WORTH = range(3)
 """Places in ``total``: exponentials, excess, u."""
@@ -69,6 +71,8 @@ class Fixed(NamedTuple):
 
     Attributes
     ----------
+    member_start, member
+        Entries of each set (CSR).
     start, unit, amount, slot
         Sets of each entry, what it adds to their loads, and its class or -1 (CSR).
     kind, full : int64 array, shape (m,)
@@ -88,6 +92,8 @@ class Fixed(NamedTuple):
     worth : float64 array, shape (n, k)
     """
 
+    member_start: Ints
+    member: Ints
     start: Ints
     unit: Ints
     amount: Ints
@@ -253,6 +259,18 @@ def partner(s: State, it: Fixed, a: int, b: int, first: int) -> int:
     return -1
 
 
+def mate(s: State, it: Fixed, d: int, a: int, b: int, draws: Floats, i: int) -> int:
+    """Draw an entry that shares a set with d and can go from b to a; -1 if it can not."""
+    rows = it.start[d + 1] - it.start[d]
+    if rows == 0:
+        return -1
+    q = it.unit[it.start[d] + int(draws[i, 5] * rows)]
+    size = it.member_start[q + 1] - it.member_start[q]
+    e = it.member[it.member_start[q] + int(draws[i, 7] * size)]
+    fits = s.chosen[e, b] and not s.chosen[e, a] and it.may[e, a]
+    return int(e) if fits else -1
+
+
 def change(
     s: State, it: Fixed, d: int, b: int, draws: Floats, i: int
 ) -> tuple[int, int, int]:
@@ -263,14 +281,14 @@ def change(
     degree = s.degree[d]
     if s.chosen[d, b]:
         return (b if degree > it.lo[d] else -1), -1, -1
-    if not it.may[d, b]:
-        return -1, -1, -1
     full = s.seats[b] >= it.room[b]
+    if not it.may[d, b] or (full and degree == 0):
+        return -1, -1, -1
     if not full and degree < it.hi[d] and (draws[i, 2] < EVEN or degree == 0):
         return -1, b, -1
     a = holder(s, d, int(draws[i, 3] * degree))
-    if a < 0 or not full:
-        return a, (b if a >= 0 else -1), -1
+    if not full:
+        return a, b, (mate(s, it, d, a, b, draws, i) if draws[i, 6] < SWAPS else -1)
     e = partner(s, it, a, b, int(draws[i, 5] * len(it.lo)))
     if e < 0:
         return -1, -1, -1
@@ -298,7 +316,7 @@ def lost(s: State, it: Fixed, numbers: Floats, before: float, over: float) -> fl
 
 
 def walk(s: State, it: Fixed, numbers: Floats, draws: Floats) -> None:
-    """Make one step for each row of ``draws``, shape (steps, 6)."""
+    """Make one step for each row of ``draws``, shape (steps, ``DRAWS``)."""
     n, k = it.worth.shape
     settle(s, it, numbers)
     every = int(numbers[LOOK])

@@ -54,6 +54,7 @@ from policies.solvers.structure import (
     budgeted,
     building,
     by_hands,
+    by_levels,
     free_plan,
     heavy,
     modelled,
@@ -309,8 +310,8 @@ class _Portfolio:
 
         exact = Milp().supports(problem) and building(problem) < self.left().seconds
         tasks: list[Task] = [milp] if exact else []
-        going_on = start is not None and (problem.averages or by_hands(problem))
-        anew = swift(problem) and not going_on
+        better = problem.averages or by_hands(problem) or by_levels(problem)
+        anew = swift(problem) and not (better and start is not None)
         free = by_hands(problem) and not tight(problem)
         if budgeted(problem) and (start is None or not (exact and free)):
             tasks.insert(0, cpsat)

@@ -87,7 +87,7 @@ def swift(problem: Problem) -> bool:
     Plain Python beside HiGHS only holds it up.
     """
     size = len(problem.sets.entry) * problem.n_adversaries
-    alone = budgeted(problem) or shape(problem) == "links"
+    alone = budgeted(problem) or shape(problem) == "links" or by_levels(problem)
     return size >= FROM or alone or priced(problem) is not None
 
 
@@ -104,6 +104,11 @@ def tight(problem: Problem) -> bool:
 def loose(problem: Problem) -> bool:
     """Whether plans are easy to find: small whole sets, and many places to go."""
     return shape(problem) == "sealed" and small_sets(problem) and not tight(problem)
+
+
+def by_levels(problem: Problem) -> bool:
+    """Whether f of the worst set counts, and annealing may hold it at its levels."""
+    return annealable(problem) and shape(problem) == "worst"
 
 
 def by_hands(problem: Problem) -> bool:
