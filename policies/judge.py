@@ -15,14 +15,17 @@ from fractions import Fraction
 import numpy as np
 
 from policies.aggregates import Parts
-from policies.disclosure import loads, reachable
+from policies.disclosure import loads, reachable, share
 from policies.document.policy import Objective
 from policies.links import above_level, alikeness, below_limit
 from policies.problem import Pairs, Problem
-from policies.sets import InvalidProblem
+from policies.sets import InvalidProblem, Measure, SetSystem
 from policies.tally import SHOWN, Crossing, Tally
 
 __all__ = ["SHOWN", "Crossing", "Judgement", "judge"]
+
+_LISTED = 8  # entries of a set that are named one by one
+_SHORT = 10**4  # denominators up to this are written as they are
 
 
 @dataclass(frozen=True)
@@ -182,13 +185,16 @@ def _alike(
             worst, where = f, (alike.link, alike.hand)
         if links.tau is not None and not below_limit(alike, links.relation, links.tau):
             passed.append(
-                f"link {alike.link}: {_named(problem, alike.hand)} is past tau"
+                f"property {alike.link}: {_number(f)} is disclosed to "
+                f"{_named(problem, alike.hand)}, allowed below {_number(links.tau)}"
             )
     over = problem.goal.over or links.n_links or 1
     mean = max(total.values(), default=Fraction(0)) / over
-    told = list(_told(passed[:SHOWN], len(passed), "links past tau"))
-    if links.mean_tau is not None and mean >= links.mean_tau:
-        told.append(f"a hand sees a mean of {float(mean)} of the links, past tau")
+    told = list(_told(passed[:SHOWN], len(passed), "limits crossed"))
+    if (cap := links.mean_tau) is not None and mean >= cap:
+        means = {hand: whole / over for hand, whole in sorted(total.items())}
+        past = {hand: share for hand, share in means.items() if share >= cap}
+        told += _above(problem, past, f"below {_number(cap)}")
     limit = links.aggregate_tau
     if tally.parts is not None and limit is not None:
         told += _aggregated(tally.parts, limit, strict=True)
@@ -199,14 +205,17 @@ def _aggregated(parts: Parts, limit: Fraction, *, strict: bool) -> Iterator[str]
     """An aggregate that is past its cap."""
     if not parts.kept(limit, strict=strict):
         sign = "below " if strict else ""
-        yield f"the {parts.aggregate.shape} disclosure in all is past {sign}{limit}"
+        yield (
+            f"the {parts.aggregate.shape} disclosure in all is {_number(parts.value)}, "
+            f"allowed {sign}{_number(limit)}"
+        )
 
 
 def _told(lines: list[str], total: int, what: str) -> Iterator[str]:
     """Return the lines, then how many more there are."""
     yield from lines
     if total > len(lines):
-        yield f"{total - len(lines)} more {what}"
+        yield f"and {total - len(lines)} more {what}"
 
 
 def _violations(problem: Problem, plan: Pairs, tally: Tally) -> Iterator[str]:
@@ -228,16 +237,51 @@ def _violations(problem: Problem, plan: Pairs, tally: Tally) -> Iterator[str]:
         for r in rows[:SHOWN].tolist()
     ]
     yield from _told(lines, len(rows), "forbidden pairs")
-    sets = problem.sets
-    lines = [
-        f"{sets.properties[int(sets.owner[c.set])]}: {_named(problem, c.adversary)} has "
-        f"load {c.load} on set {c.set}, allowed {c.cap}"
-        for c in tally.crossed
-    ]
+    lines = [_passed(problem, crossing) for crossing in tally.crossed]
     yield from _told(lines, tally.n_crossed, "limits crossed")
-    if problem.strict_history and tally.past:
-        yield f"{tally.past} limits are passed by history alone"
+    if problem.strict_history:
+        lines = [f"{_passed(problem, c)}, by history alone" for c in tally.inherited]
+        yield from _told(lines, tally.past, "limits crossed by history alone")
     yield from _means(problem, tally)
+
+
+def _passed(problem: Problem, crossing: Crossing) -> str:
+    """A limit that is passed, in words: what is disclosed, and to whom."""
+    sets, one = problem.sets, crossing.set
+    owner, full = int(sets.owner[one]), int(sets.full[one])
+    measure, who = sets.measures[owner], _named(problem, crossing.adversary)
+    if measure is Measure.STEP and crossing.load >= full:
+        return f"{sets.properties[owner]}: {_whole(sets, one)} held by {who}"
+    shown = _number(share(measure, crossing.load, full))
+    allowed = "nothing is low enough"
+    if crossing.cap >= 0:
+        allowed = f"allowed at most {_number(share(measure, crossing.cap, full))}"
+    return f"{_set(sets, one)}: {shown} is disclosed to {who}, {allowed}"
+
+
+def _whole(sets: SetSystem, one: int) -> str:
+    """All of a set in words, with its verb."""
+    entries = sets.entry[sets.start[one] : sets.start[one + 1]].tolist()
+    if sets.classes[one]:
+        return "an entry of every class is"
+    if len(entries) > _LISTED:
+        return f"all {len(entries)} entries are"
+    if len(entries) == 1:
+        return f"entry {entries[0]} is"
+    return f"entries {', '.join(map(str, entries))} are all"
+
+
+def _set(sets: SetSystem, one: int) -> str:
+    """A set by its property, and by its number where the property has others."""
+    name = sets.properties[int(sets.owner[one])]
+    return name if sets.n_sets == len(sets.properties) else f"{name} (set {one})"
+
+
+def _number(value: Fraction) -> str:
+    """A number in few signs: what it is compared by stays exact."""
+    if value.denominator <= _SHORT:
+        return str(value)
+    return f"{float(value):.15g}"
 
 
 def _named(problem: Problem, hand: int) -> str:
@@ -252,11 +296,11 @@ def _degrees(problem: Problem, plan: Pairs) -> Iterator[str]:
     """Entries with too few or too many copies."""
     degree = np.bincount(plan.entry, minlength=problem.n_entries)
     off = np.flatnonzero((degree < problem.lo) | (degree > problem.hi))
-    lines = [
-        f"entry {d} gets {int(degree[d])} copies, "
-        f"expected {int(problem.lo[d])} to {int(problem.hi[d])}"
-        for d in off[:SHOWN].tolist()
-    ]
+    lines = []
+    for d in off[:SHOWN].tolist():
+        least, most = int(problem.lo[d]), int(problem.hi[d])
+        expected = f"expected {least} to {most}" if most else "it is history only"
+        lines.append(f"entry {d} gets {int(degree[d])} copies, {expected}")
     yield from _told(lines, len(off), "entries with a wrong number of copies")
 
 
@@ -273,10 +317,16 @@ def _means(problem: Problem, tally: Tally) -> Iterator[str]:
         means = tally.means(cap.properties, counted, cap.over)
         sign = "below " if cap.strict else ""
         hands = means if cap.kept(Fraction(0)) else range(tally.hands)
-        lines = [
-            f"{_named(problem, a)} has a mean disclosure of {mean}, "
-            f"allowed {sign}{cap.limit}"
-            for a in sorted(hands)
-            if not cap.kept(mean := means.get(a, Fraction(0)))
-        ]
-        yield from _told(lines[:SHOWN], len(lines), "averages past their cap")
+        found = {a: means.get(a, Fraction(0)) for a in sorted(hands)}
+        above = {a: mean for a, mean in found.items() if not cap.kept(mean)}
+        yield from _above(problem, above, f"{sign}{_number(cap.limit)}")
+
+
+def _above(problem: Problem, means: dict[int, Fraction], allowed: str) -> Iterator[str]:
+    """Hands whose mean is past a cap, in words."""
+    lines = [
+        f"the mean disclosure to {_named(problem, a)} is {_number(mean)}, "
+        f"allowed {allowed}"
+        for a, mean in list(means.items())[:SHOWN]
+    ]
+    yield from _told(lines, len(means), "averages past their cap")

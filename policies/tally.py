@@ -35,6 +35,10 @@ class Tally:
     ----------
     parts : Parts or None
         Of the problem's aggregate, where it has one.
+    crossed, inherited : list of Crossing
+        Limits passed by the plan, and by history alone; at most ``SHOWN`` of each.
+    n_crossed, past : int
+        How many of each there are.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -52,6 +56,7 @@ class Tally:
         self.past = 0
         self.n_crossed = 0
         self.crossed: list[Crossing] = []
+        self.inherited: list[Crossing] = []
         self.sums: dict[tuple[int, int], Ints] = defaultdict(
             lambda: np.zeros(self.hands, np.int64)
         )
@@ -79,19 +84,18 @@ class Tally:
         )
         self.whole.update(np.unique(piece.set[every]).tolist())
         over = piece.load > sets.cap[piece.set]
-        self.past += int(np.sum(over & ~piece.fresh))
-        self._cross(piece, over & piece.fresh)
+        self.past += self._note(piece, over & ~piece.fresh, self.inherited)
+        self.n_crossed += self._note(piece, over & piece.fresh, self.crossed)
         self._shares(piece, owner, full)
         if self.parts is not None:
             self._gather(self.parts, piece, owner, full)
 
-    def _cross(self, piece: Loads, over: Bools) -> None:
-        """Note the crossings that the plan adds to."""
+    def _note(self, piece: Loads, over: Bools, noted: list[Crossing]) -> int:
+        """Note the first of these crossings, and return how many there are."""
         rows = np.flatnonzero(over)
-        self.n_crossed += len(rows)
-        for row in rows[: max(0, SHOWN - len(self.crossed))]:
+        for row in rows[: max(0, SHOWN - len(noted))]:
             one = int(piece.set[row])
-            self.crossed.append(
+            noted.append(
                 Crossing(
                     one,
                     int(piece.adversary[row]),
@@ -99,6 +103,7 @@ class Tally:
                     int(self.problem.sets.cap[one]),
                 )
             )
+        return len(rows)
 
     def _shares(self, piece: Loads, owner: Ints, full: Ints) -> None:
         """Worst f and the sums of f, by (property, full)."""

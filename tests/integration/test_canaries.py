@@ -134,6 +134,7 @@ backup prune --keep 1 --yes
 restore bk_none --to other.db
 purge --older-than 90d --dry-run
 solve forms.csv
+judge ragged.csv forms.csv --adversaries 2 --friendships forms.csv
 db status
 db check
 db upgrade

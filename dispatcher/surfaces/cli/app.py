@@ -23,6 +23,7 @@ from dispatcher.surfaces.cli import (
     explain,
     fields,
     init,
+    judging,
     leading,
     ledger,
     payments,
@@ -85,6 +86,7 @@ app.add_typer(subject.app, name="subject", rich_help_panel=MORE)
 app.command("purge", rich_help_panel=MORE)(purge.purge)
 app.add_typer(db.app, name="db", rich_help_panel=MORE)
 app.command("solve", rich_help_panel=MORE)(solve.solve)
+app.command("judge", rich_help_panel=MORE)(judging.judge)
 
 
 def _version(wanted: bool) -> None:

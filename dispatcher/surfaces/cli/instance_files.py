@@ -1,12 +1,35 @@
-"""Files of problems for ``dispatcher solve``: JSON, graphs, hypergraphs, check-ins."""
+"""Files of problems for ``solve`` and ``judge``: JSON, graphs, hypergraphs, check-ins."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from dispatcher.errors import Invalid, Usage
+
+if TYPE_CHECKING:
+    from policies.instance import Instance
+
+InstanceFile = Annotated[
+    Path,
+    typer.Argument(
+        help="sparsi-instance/1 JSON, DIMACS .col, hMETIS .hgr, or CSV of check-ins."
+    ),
+]
+Adversaries = Annotated[
+    int | None, typer.Option(min=1, help="For .col, .hgr and .csv: how many.")
+]
+Copies = Annotated[
+    int, typer.Option(min=1, help="For .col, .hgr and .csv: t of each entry.")
+]
+Friendships = Annotated[
+    Path | None, typer.Option(help="For .csv: pairs of users, with a header.")
+]
 
 
 def read_document(
@@ -25,9 +48,9 @@ def read_document(
     from policies.instance_fields import InvalidInstance
 
     kind = path.suffix.lower()
-    text = _text(path)
     if kind not in (".col", ".hgr", ".csv"):
-        return _json(path, text)
+        return read_json(path)
+    text = _text(path)
     if adversaries is None:
         raise Usage(
             f"{path} does not say how many adversaries there are",
@@ -50,6 +73,39 @@ def read_document(
         raise invalid(str(path), error) from None
 
 
+def read_problem(document: object, where: str) -> Instance:
+    """Read the instance of a parsed file; utilities of packages are loaded.
+
+    Raises
+    ------
+    Invalid
+        With what is wrong, where it is, and how to mend it.
+    """
+    from dispatcher.strategies import load_utility
+    from policies.instance import read_instance
+    from policies.instance_fields import InvalidInstance
+
+    try:
+        return read_instance(document, load_utility)
+    except InvalidInstance as error:
+        raise invalid(where, error) from None
+
+
+@contextmanager
+def functions_named(where: str) -> Iterator[None]:
+    """Say whose fault it is when a user's utility fails."""
+    from policies.functions import InvalidFunction
+
+    try:
+        yield
+    except InvalidFunction as error:
+        raise Invalid(
+            f"{where}: its utility failed while it was planned or judged by",
+            why=str(error),
+            fix="tell the author of the function, or name another utility",
+        ) from None
+
+
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -57,7 +113,7 @@ def _text(path: Path) -> str:
         raise Invalid(
             f"{path} is not text",
             why="it is not UTF-8",
-            fix="name an instance file",
+            fix="name a file of one of the formats of docs/reference/instances.md",
         ) from None
 
 
@@ -74,7 +130,15 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _json(path: Path, text: str) -> Any:  # noqa: ANN401
+def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until it was read
+    """Read a file of JSON.
+
+    Raises
+    ------
+    Invalid
+        With what is wrong, where it is, and how to mend it.
+    """
+    text = _text(path)
     try:
         return json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
@@ -92,8 +156,8 @@ def _json(path: Path, text: str) -> Any:  # noqa: ANN401
     except RecursionError:
         raise Invalid(
             f"{path} is nested too deeply",
-            why="no field of an instance is deeper than three lists",
-            fix="write the fields of sparsi-instance/1",
+            why="nothing in an instance or a plan is deeper than three lists",
+            fix="write it as docs/reference/instances.md says",
         ) from None
     except ValueError:
         raise Invalid(

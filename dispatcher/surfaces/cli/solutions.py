@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from policies.instance import Instance
+    from policies.judge import Judgement
     from policies.solvers import Limits, Solution
 
 
@@ -37,6 +38,15 @@ def withheld(
     }
 
 
+def worth(judged: Judgement | None) -> dict[str, Any]:
+    """Return what a plan is worth beside its objective; nulls without a plan."""
+    return {
+        "utility": float(judged.u) if judged else None,
+        "disclosure": float(judged.f_goal) if judged else None,
+        "complete_sets": judged.disclosed if judged else None,
+    }
+
+
 def report(found: Instance, solution: Solution, algorithm: str) -> dict[str, Any]:
     """Return the document: floats for reading, the verdict from exact numbers."""
     from policies.instance import rows_of
@@ -58,9 +68,7 @@ def report(found: Instance, solution: Solution, algorithm: str) -> dict[str, Any
         "verdict": str(solution.verdict),
         "algorithm": algorithm,
         "objective": value,
-        "utility": float(judged.u) if judged else None,
-        "disclosure": float(judged.f_goal) if judged else None,
-        "complete_sets": judged.disclosed if judged else None,
+        **worth(judged),
         "bound": bound,
         "gap": bound - value if value is not None and bound is not None else None,
         "stopped": solution.stopped or _ended(solution),

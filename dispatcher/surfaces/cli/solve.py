@@ -27,7 +27,15 @@ from dispatcher.errors import (
     Usage,
 )
 from dispatcher.surfaces.cli.context import CliContext, leave
-from dispatcher.surfaces.cli.instance_files import invalid, read_document
+from dispatcher.surfaces.cli.instance_files import (
+    Adversaries,
+    Copies,
+    Friendships,
+    InstanceFile,
+    functions_named,
+    read_document,
+    read_problem,
+)
 from dispatcher.surfaces.cli.plan_files import check_place, write_whole
 from dispatcher.surfaces.cli.solutions import lay_out, report, report_front, withheld
 
@@ -74,12 +82,7 @@ class Aim(StrEnum):
 
 def solve(
     ctx: typer.Context,
-    instance: Annotated[
-        Path,
-        typer.Argument(
-            help="sparsi-instance/1 JSON, DIMACS .col, hMETIS .hgr, or CSV of check-ins."
-        ),
-    ],
+    instance: InstanceFile,
     algorithm: Annotated[str, typer.Option(help="A solver's name.")] = "auto",
     mode: Annotated[
         Mode, typer.Option(help="paper: heuristics as the paper prints them.")
@@ -118,15 +121,9 @@ def solve(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the JSON there.")
     ] = None,
-    adversaries: Annotated[
-        int | None, typer.Option(min=1, help="For .col, .hgr and .csv: how many.")
-    ] = None,
-    copies: Annotated[
-        int, typer.Option(min=1, help="For .col, .hgr and .csv: t of each entry.")
-    ] = 1,
-    friendships: Annotated[
-        Path | None, typer.Option(help="For .csv: pairs of users, with a header.")
-    ] = None,
+    adversaries: Adversaries = None,
+    copies: Copies = 1,
+    friendships: Friendships = None,
 ) -> None:
     """Solve one instance of the paper's problem; the plan is judged before it is shown.
 
@@ -157,7 +154,7 @@ def solve(
             solver = chosen(algorithm, order=order, local=local)
             found = _read(document, solver, algorithm, str(instance))
             search = _Search(found, solver, seed, limits, started)
-            with _functions_named(str(instance)):
+            with functions_named(str(instance)):
                 told = search.told(objective, pareto, algorithm)
         told["seed"] = seed
         told["seconds"] = round(time.perf_counter() - started, 3)
@@ -268,14 +265,7 @@ def _check(algorithm: str, objective: Aim, pareto: int | None) -> None:
 
 def _read(document: object, solver: Solver, algorithm: str, where: str) -> Instance:
     """Read the instance, and see that the solver takes it."""
-    from dispatcher.strategies import load_utility
-    from policies.instance import read_instance
-    from policies.instance_fields import InvalidInstance
-
-    try:
-        found = read_instance(document, load_utility)
-    except InvalidInstance as error:
-        raise invalid(where, error) from None
+    found = read_problem(document, where)
     if not solver.supports(found.problem):
         raise Usage(
             f"{algorithm} does not solve this kind of problem",
@@ -283,21 +273,6 @@ def _read(document: object, solver: Solver, algorithm: str, where: str) -> Insta
             fix="leave --algorithm out: auto picks by structure",
         )
     return found
-
-
-@contextmanager
-def _functions_named(where: str) -> Iterator[None]:
-    """Say whose fault it is when a user's utility fails."""
-    from policies.functions import InvalidFunction
-
-    try:
-        yield
-    except InvalidFunction as error:
-        raise Invalid(
-            f"{where}: its utility failed while it was planned by",
-            why=str(error),
-            fix="tell the author of the function, or name another utility",
-        ) from None
 
 
 @dataclass

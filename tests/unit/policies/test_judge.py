@@ -92,7 +92,7 @@ def test_a_complete_pair_is_named():
     seen = judge(Tiny(2, 2, [step(0, 1)]).problem(), Plan.of([(0, 0), (1, 0)]))
     assert seen.complete == 1
     assert not seen.feasible
-    assert seen.violations == ("p0: adversary 0 has load 2 on set 0, allowed 1",)
+    assert seen.violations == ("p0: entries 0, 1 are all held by adversary 0",)
     assert seen.where == (0, 0)
 
 
@@ -133,7 +133,7 @@ def test_average_cap_tells_the_mean():
     cap = Average((0,), Fraction(1, 4))
     tiny = Tiny(2, 1, sets, measures=(Measure.LINEAR,), lo=[1, 0], averages=(cap,))
     told = judge(tiny.problem(), Plan.of([(0, 0)])).violations
-    assert told == ("adversary 0 has a mean disclosure of 1/2, allowed 1/4",)
+    assert told == ("the mean disclosure to adversary 0 is 1/2, allowed 1/4",)
 
 
 def test_long_lists_of_violations_are_cut_and_counted():
@@ -141,7 +141,7 @@ def test_long_lists_of_violations_are_cut_and_counted():
     seen = judge(Tiny(30, 1).problem(), Plan())
     assert len(seen.violations) == SHOWN + 1
     assert seen.violations[0] == "entry 0 gets 0 copies, expected 1 to 1"
-    assert seen.violations[-1] == "10 more entries with a wrong number of copies"
+    assert seen.violations[-1] == "and 10 more entries with a wrong number of copies"
 
 
 def test_capacity_and_forbidden_pairs_are_told():
