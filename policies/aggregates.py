@@ -9,7 +9,7 @@ and only where it must be shown or added: limits compare powers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Final
@@ -84,6 +84,14 @@ class Aggregate:
         """What a hand's sum is divided by."""
         mean = self.shape in (Shape.AVERAGE, Shape.SOFT_MAX)
         return self.over if mean else Fraction(1)
+
+    def normed(self) -> tuple[Aggregate, Fraction]:
+        """Return it with 1 for the highest weight, and what its values are then times."""
+        top = max(self.weights, default=Fraction(1)) or Fraction(1)
+        weights = tuple(weight / top for weight in self.weights)
+        mean = self.shape in (Shape.AVERAGE, Shape.SOFT_MAX)
+        over = self.over / top if mean else self.over
+        return replace(self, weights=weights, over=over), Fraction(1) if mean else top
 
     def weight(self, number: int) -> Fraction:
         """Return w of a property or link."""

@@ -191,7 +191,7 @@ def _weights(how: Mapping[str, Any], many: int) -> tuple[Fraction, ...]:
     given = listed(how["property_weights"], where, many)
     read = [number(item, f"{where}[{i}]", 0.0, MOST) for i, item in enumerate(given)]
     weights = tuple(fraction(weight) for weight in read)
-    low = next((i for i, weight in enumerate(weights) if 0 < weight < 1 / MOST), None)
+    low = next((i for i, weight in enumerate(read) if 0 < weight < 1 / MOST), None)
     if low is not None:
         raise InvalidInstance(
             f"{read[low]!r} is out of range, expected 0, or {1 / MOST:g} to {MOST:g}",

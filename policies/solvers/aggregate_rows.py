@@ -9,6 +9,7 @@ which is exact again, unless several hands' roots are added.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil, floor, lcm
 from typing import TYPE_CHECKING, Final
@@ -120,13 +121,16 @@ def limit(b: Builder, how: Aggregate, cap: Average) -> None:
     Where a strict limit has no steps of its own that it could be moved by, the first
     model allows the limit itself: what it proves holds, and the judge sees to the rest.
     """
+    how, unit = how.normed()
+    cap = replace(cap, limit=cap.limit / unit)
     if how.shape is Shape.SOFT_MAX and not how.summed:
         _powers(b, how, cap)
         return
-    most = _most(b, how, cap) * float(cap.limit or 1)
+    most, size = _most(b, how, cap), max(1.0, float(cap.limit))
+    most *= float(cap.limit or 1) / size
     for term in terms(b, how):
-        if term.top() > most:
-            b.row(term, high=most)
+        if term.top() > most * size:
+            b.row(term.scaled(1.0 / size), high=most)
 
 
 def _margin(b: Builder, cap: Average) -> float:

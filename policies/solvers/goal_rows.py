@@ -23,12 +23,11 @@ def disclosure(b: Builder) -> int:
     tradeoff = goal.objective is Objective.TRADEOFF and problem.links is None
     if not (tradeoff and goal.lambda_ > 0 and sets.n_sets):
         return -1
-    upper = 1.0 if goal.aggregate is None else np.inf
-    y = b.new(cost=float(goal.lambda_) * b.scale, upper=upper)
-    minus = Term(np.array([y]), np.array([-1.0]))
     if goal.aggregate is not None:
-        _aggregated(b, goal.aggregate, minus)
-    elif goal.average:
+        return _aggregated(b, goal.aggregate)
+    y = b.new(cost=float(goal.lambda_) * b.scale)
+    minus = Term(np.array([y]), np.array([-1.0]))
+    if goal.average:
         for hand in range(b.k + len(problem.groups)):
             over = goal.over or _judged_sets(b, hand)
             if not over:
@@ -44,13 +43,17 @@ def disclosure(b: Builder) -> int:
     return y
 
 
-def _aggregated(b: Builder, how: Aggregate, minus: Term) -> None:
-    """Keep y at or above an aggregate."""
-    before = len(b.cost)
-    for term in aggregate_rows.terms(b, how):
+def _aggregated(b: Builder, how: Aggregate) -> int:
+    """Column at or above an aggregate whose highest weight is 1."""
+    normed, unit = how.normed()
+    cost = float(b.problem.goal.lambda_ * unit) * b.scale
+    y = b.new(cost=cost, upper=np.inf)
+    minus, before = Term(np.array([y]), np.array([-1.0])), len(b.cost)
+    for term in aggregate_rows.terms(b, normed):
         b.row(total([term, minus]).scaled(aggregate_rows.SIZE), high=0.0)
     if how.summed or how.shared:  # each column that is added may be off a little
         b.slack = max(1.0, (len(b.cost) - before + 1) / aggregate_rows.SIZE)
+    return y
 
 
 def _judged_sets(b: Builder, hand: int) -> int:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
+from policies.aggregates import Shape
 from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Problem
@@ -29,11 +30,24 @@ def reached(value: Fraction, bound: Fraction) -> bool:
 
 
 def size(problem: Problem) -> Fraction:
-    """What the objective is made of, at most: the best u, or lambda where f counts.
+    """What the objective is made of, at most: the best u, or lambda f where f counts.
 
     1 where nothing is worth anything.
     """
-    return _most(problem, problem.goal.lambda_)
+    return _most(problem, problem.goal.lambda_ * reach(problem))
+
+
+def reach(problem: Problem) -> Fraction:
+    """What f may come to, about: 1, or what an aggregate adds up."""
+    how, links = problem.goal.aggregate, problem.links
+    if how is None:
+        return Fraction(1)
+    owners = problem.sets.owner.tolist() if links is None else range(links.n_links)
+    weights = [how.weight(owner) for owner in owners]
+    whole = max if how.shape is Shape.WORST else sum
+    most = Fraction(whole(weights)) / how.divisor if weights else Fraction(0)
+    hands = problem.n_adversaries + len(problem.groups)
+    return most * hands if how.summed else most
 
 
 def _most(problem: Problem, price: Fraction) -> Fraction:
@@ -46,7 +60,7 @@ def _most(problem: Problem, price: Fraction) -> Fraction:
 
 def cost_scale(problem: Problem) -> Fraction:
     """Return the factor that brings the best u to 10^6, or lambda to 10^9."""
-    return 10**6 / _most(problem, problem.goal.lambda_ / 1_000)
+    return 10**6 / _most(problem, problem.goal.lambda_ * reach(problem) / 1_000)
 
 
 def near_one(problem: Problem) -> tuple[Problem, Fraction]:

@@ -107,3 +107,27 @@ def test_what_is_proven_at_one_size_only_is_a_gap():
     apart = restored(problem, replace(found, bound=Fraction(1)), unit)
     assert apart.bound == unit
     assert apart.stopped == "gap"
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e-5, 1e5, 1e9])
+@pytest.mark.parametrize("aggregation", ["worst", "count"])
+def test_weights_of_properties_may_have_any_unit(aggregation, size):
+    """lambda times the smaller, f is worth the same: so is the plan."""
+    document = load("linear_average")
+    many = len(document["properties"])
+    how = {"kind": "linear", "aggregation": aggregation, "adversaries": "sum"}
+    if aggregation == "count":
+        how["level"] = 0.3
+    made = {}
+    for unit in (1.0, size):
+        how["property_weights"] = [unit] * many
+        asked = {
+            "disclosure": dict(how),
+            "lambda": 0.5 / unit,
+            "problem": "tradeoff",
+            "tau": 0,
+        }
+        made[unit] = solve(document | asked)
+    one, other = made[1.0], made[size]
+    assert float(other.value) == pytest.approx(float(one.value), abs=1e-9)
+    assert float(other.bound) == pytest.approx(float(one.bound), abs=1e-8)
