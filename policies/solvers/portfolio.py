@@ -48,6 +48,7 @@ from policies.solvers.role import (
 from policies.solvers.scaling import near_one, restored
 from policies.solvers.small_links import listable, listed
 from policies.solvers.small_pairs import searched, small
+from policies.solvers.step_means import by_number, stepped
 from policies.solvers.structure import (
     GREEDY,
     HEURISTICS,
@@ -211,7 +212,7 @@ class _Portfolio:
     ) -> Solution:
         """Start, then prove."""
         pairs = problem.n_entries * problem.n_adversaries
-        if pairs <= _TINY and modelled(problem):
+        if pairs <= _TINY and modelled(problem) and not stepped(problem):
             return self._told([solve(problem, limits, seed=self._seed())])
         began = limits.clock()
 
@@ -241,14 +242,19 @@ class _Portfolio:
 
     def _structured(self, problem: Problem, limits: Limits) -> Iterator[Solution]:
         """What a special structure proves, often all there is to prove."""
-        sole = self.solvers.get("hitting-set")
+        began, sole = limits.clock(), self.solvers.get("hitting-set")
         if sole is not None and sole.supports(problem) and not small_sets(problem):
             yield sole(problem, self.rng, replace(limits, work=few(limits.work)))
         elif whole(problem):
-            yield leakless(
+            sealed = leakless(
                 problem,
                 lambda p: portfolio(self.solvers, p, self.rng, limits),
             )
+            yield sealed
+            if sure(sealed):
+                return
+        if stepped(problem):
+            yield by_number(problem, self.rng, limits.left(began, least=_LEAST))
 
     def _runners(self, problem: Problem) -> list[Task]:
         """The heuristic that fits, once, or twice from different draws at once."""

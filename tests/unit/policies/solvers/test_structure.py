@@ -165,6 +165,7 @@ def test_cosine_under_a_limit_draws_anew_while_there_is_time(monkeypatch):
             return solver(problem, rng, limits)
 
     monkeypatch.setitem(SOLVERS, "graspl", Counted())
+    monkeypatch.setattr("policies.solvers.portfolio.listable", lambda _: False)
     limits = Limits(seconds=60, clock=time.perf_counter, work=0.05, prove=True)
     found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
     assert found.verdict is Verdict.SOLVED
