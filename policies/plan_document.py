@@ -18,7 +18,7 @@ from policies.problem import Plan
 
 KEY: Final = "assignment"
 
-_INDEX: Final = "Adversaries count from 0; was the plan made for another instance?"
+_INDEX: Final = "Adversaries count from 0; name the instance that the plan was made for."
 _SHAPE: Final = (
     "Name the output of: dispatcher solve -o; or a list, one row an entry, of lists of "
     "adversaries."
@@ -79,13 +79,14 @@ def _assignment(document: Mapping[str, Any]) -> object:
 def _row(row: object, where: str, k: int) -> list[int]:
     """Return the adversaries of one entry, each once."""
     found = listed(row, where)
+    seen: set[int] = set()
     for i, a in enumerate(found):
         integer(a, f"{where}[{i}]", 0, k - 1, mend=_INDEX)
-    if len(set(found)) < len(found):
-        twice = next(a for i, a in enumerate(found) if a in found[:i])
-        raise InvalidInstance(
-            f"adversary {twice} stands there twice, expected once",
-            where,
-            "Take one of both out: an entry is shown to an adversary once.",
-        )
+        if a in seen:
+            raise InvalidInstance(
+                f"adversary {a} stands there twice, expected once",
+                f"{where}[{i}]",
+                "Take one of both out: an entry is shown to an adversary once.",
+            )
+        seen.add(a)
     return found

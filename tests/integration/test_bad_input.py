@@ -982,7 +982,31 @@ STORES = [
 ]
 
 
-ROWS = [*FILES, *SCANS, *POLICIES, *WORKERS, *PLANS, *OUTPUTS, *SETTINGS, *STORES]
+EDGE = "p edge 2 1\ne 1 2\n"
+
+
+def judged(desk: Desk, plan: str | bytes, graph: str = EDGE) -> Done:
+    """Judge a plan of a graph for two adversaries."""
+    files = desk.file("edge.col", graph), desk.file("plan.json", plan)
+    return desk.run("judge", *files, "--adversaries", 2)
+
+
+JUDGED = [
+    Row("a plan cut off", lambda d: judged(d, "[[0], [1"), 5, "not JSON"),
+    Row("a plan of random bytes", lambda d: judged(d, b"\xff\x00[["), 5, "not UTF-8"),
+    Row("a plan of words", lambda d: judged(d, '[["Canary"], [1]]'), 5, "a string"),
+    Row("a plan of no number", lambda d: judged(d, "[[NaN], [1]]"), 5, "number nan"),
+    Row("a plan of three rows", lambda d: judged(d, "[[0], [1], []]"), 5, "3 rows"),
+    Row("an adversary of no number", lambda d: judged(d, "[[0], [2]]"), 5, "2 is out"),
+    Row("an adversary twice", lambda d: judged(d, "[[0, 0], [1]]"), 5, "twice"),
+    Row("an answer without a plan", lambda d: judged(d, "{}"), 5, "is no plan"),
+    Row("a plan of a cut graph", lambda d: judged(d, "[]", "p edge"), 5, "edge.col"),
+]
+
+ROWS = [
+    *(*FILES, *SCANS, *POLICIES, *WORKERS, *PLANS),
+    *(*OUTPUTS, *SETTINGS, *STORES, *JUDGED),
+]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.sentence.replace(" ", "-"))
