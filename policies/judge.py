@@ -24,7 +24,7 @@ from policies.tally import SHOWN, Crossing, Tally
 
 __all__ = ["SHOWN", "Crossing", "Judgement", "judge"]
 
-_LISTED = 8  # entries of a set that are named one by one
+_LISTED = 8  # entries of a set, or members of a group, that are named one by one
 _SHORT = 10**4  # denominators up to this are written as they are
 
 
@@ -289,7 +289,9 @@ def _named(problem: Problem, hand: int) -> str:
     k = problem.n_adversaries
     if hand < k:
         return f"adversary {hand}"
-    return f"adversaries {', '.join(map(str, problem.groups[hand - k]))} together"
+    group = problem.groups[hand - k]
+    more = f" and {len(group) - _LISTED} more" if len(group) > _LISTED else ""
+    return f"adversaries {', '.join(map(str, group[:_LISTED]))}{more} together"
 
 
 def _degrees(problem: Problem, plan: Pairs) -> Iterator[str]:

@@ -18,7 +18,9 @@ from policies.problem import Plan
 
 KEY: Final = "assignment"
 
-_INDEX: Final = "Adversaries count from 0; name the instance that the plan was made for."
+_INDEX: Final = (
+    "Adversaries count from 0; name the instance that the plan was made for."
+)
 _SHAPE: Final = (
     "Name the output of: dispatcher solve -o; or a list, one row an entry, of lists of "
     "adversaries."

@@ -218,6 +218,21 @@ def test_every_sort_of_limit_is_told_in_words(change, rows, told):
     assert list(judged(PAIR | SIMPLE | change, rows).violations) == told
 
 
+def test_a_large_coalition_is_counted():
+    """Ten who pool what they hold: eight are named."""
+    many = {
+        "n_entries": 2,
+        "n_adversaries": 10,
+        "weights": [[1] * 10] * 2,
+        "properties": [{"entries": [0, 1]}],
+        "coalition_groups": [list(range(10))],
+    }
+    assert judged(PAIR | SIMPLE | many, [[0], [1]]).violations == (
+        "property 0: entries 0, 1 are all held by adversaries 0, 1, 2, 3, 4, 5, 6, 7 "
+        "and 2 more together",
+    )
+
+
 def test_a_long_set_is_counted_and_a_long_list_is_cut():
     """12 entries of one set; 40 sets of which 20 are told."""
     wide = {
