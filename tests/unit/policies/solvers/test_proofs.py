@@ -132,10 +132,10 @@ def test_what_is_certified_is_made_and_not_searched_for(monkeypatch):
         begun.append(start)
         return real(problem, rng, limits, start, done)
 
-    from policies.solvers import portfolio
+    from policies.solvers import budget_starts
 
-    real = portfolio.exactly
-    monkeypatch.setattr(portfolio, "exactly", search)
+    real = budget_starts.exactly
+    monkeypatch.setattr(budget_starts, "exactly", search)
     best = [[9, 1, 1, 1]] * 73  # the same for all entries
     found = solve(windows(70, 4, weights=best).problem(), **PROVE)
     assert found.verdict is Verdict.SOLVED
@@ -160,11 +160,12 @@ def test_capacities_that_leave_too_little_are_not_searched_for_a_clash(monkeypat
 
 def test_without_a_plan_in_time_it_is_certified(monkeypatch):
     """Nothing was found: the verdict says what is known all the same."""
-    monkeypatch.setattr("policies.solvers.portfolio.made", lambda *_: [])
-    monkeypatch.setattr(
-        "policies.solvers.portfolio.exactly",
-        lambda *_: Solution(Verdict.UNKNOWN, bound=Fraction(99)),
-    )
+    monkeypatch.setattr("policies.solvers.budget_starts.made", lambda *_: [])
+    for name in ("exactly", "anneal_hands"):
+        monkeypatch.setattr(
+            f"policies.solvers.budget_starts.{name}",
+            lambda *_: Solution(Verdict.UNKNOWN, bound=Fraction(99)),
+        )
     monkeypatch.setattr("policies.solvers.portfolio.race", lambda *_: [])
     best = [[9, 1, 1, 1]] * 73
     limits = {"prove": True, "seconds": 9.0}
@@ -184,7 +185,7 @@ def test_greedy_gives_the_start_where_plans_are_easy(monkeypatch):
         begun.append(start)
         return Solution(Verdict.UNKNOWN, bound=Fraction(99), stopped="work")
 
-    monkeypatch.setattr("policies.solvers.portfolio.exactly", search)
+    monkeypatch.setattr("policies.solvers.budget_starts.exactly", search)
     best = [[9, 1, 1, 1]] * 30
     tiny = Tiny(
         30,
@@ -209,7 +210,7 @@ def test_where_the_time_was_used_up_a_plan_is_handed_over(monkeypatch):
     def race(*_):
         raise AssertionError("began what can not end in time")
 
-    monkeypatch.setattr("policies.solvers.portfolio.exactly", search)
+    monkeypatch.setattr("policies.solvers.budget_starts.exactly", search)
     monkeypatch.setattr("policies.solvers.portfolio.race", race)
     best = [[9, 1, 1, 1]] * 73
     problem = windows(70, 4, weights=best).problem()
