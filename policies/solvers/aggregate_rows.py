@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil, floor, lcm
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -20,16 +20,11 @@ from policies.aggregates import Aggregate, Shape
 from policies.disclosure import cap_at, share
 from policies.problem import Average
 from policies.sets import NO_CAP, Measure
+from policies.solvers.builder import SIZE, Builder
 from policies.solvers.terms import SECANTS, Floats, Term, total
-
-if TYPE_CHECKING:
-    from policies.solvers.model import Builder
 
 FINE: Final = 10**6
 """Steps to 1 up to which an aggregate is known to lie on them."""
-
-SIZE: Final = 1e3
-"""Of the factors of a row of a sum: HiGHS's tolerance is the less, the larger they are."""
 
 
 def terms(b: Builder, how: Aggregate) -> Iterator[Term]:

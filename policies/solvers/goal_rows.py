@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from policies.aggregates import Aggregate
 from policies.document.policy import Objective
 from policies.sets import Measure
 from policies.solvers import aggregate_rows
+from policies.solvers.builder import SIZE, Builder
 from policies.solvers.terms import SECANTS, Term, total
-
-if TYPE_CHECKING:
-    from policies.solvers.model import Builder
 
 
 def disclosure(b: Builder) -> int:
@@ -50,9 +46,9 @@ def _aggregated(b: Builder, how: Aggregate) -> int:
     y = b.new(cost=cost, upper=np.inf)
     minus, before = Term(np.array([y]), np.array([-1.0])), len(b.cost)
     for term in aggregate_rows.terms(b, normed):
-        b.row(total([term, minus]).scaled(aggregate_rows.SIZE), high=0.0)
+        b.row(total([term, minus]).scaled(SIZE), high=0.0)
     if how.summed or how.shared:  # each column that is added may be off a little
-        b.slack = max(1.0, (len(b.cost) - before + 1) / aggregate_rows.SIZE)
+        b.slack = max(1.0, (len(b.cost) - before + 1) / SIZE)
     return y
 
 

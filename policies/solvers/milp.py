@@ -14,9 +14,10 @@ from typing import Final
 import numpy as np
 
 from policies.problem import Pairs, Problem
+from policies.solvers.builder import MARGIN
 from policies.solvers.cpsat import refuted
 from policies.solvers.highs import EMPTY, LATE, OPTIMAL, Outcome, run
-from policies.solvers.model import MARGIN, build
+from policies.solvers.model import build
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
 from policies.solvers.scaling import reached
 from policies.solvers.terms import Model
