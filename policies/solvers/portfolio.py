@@ -245,16 +245,17 @@ class _Portfolio:
         began, sole = limits.clock(), self.solvers.get("hitting-set")
         if sole is not None and sole.supports(problem) and not small_sets(problem):
             yield sole(problem, self.rng, replace(limits, work=few(limits.work)))
-        elif whole(problem):
-            sealed = leakless(
-                problem,
-                lambda p: portfolio(self.solvers, p, self.rng, limits),
-            )
-            yield sealed
-            if sure(sealed):
-                return
+            return
         if stepped(problem):
-            yield by_number(problem, self.rng, limits.left(began, least=_LEAST))
+            numbered = by_number(problem, self.rng, limits)
+            yield numbered
+            if sure(numbered):
+                return
+        if whole(problem):
+            rest = limits.left(began, least=_LEAST)
+            yield leakless(
+                problem, lambda p: portfolio(self.solvers, p, self.rng, rest)
+            )
 
     def _runners(self, problem: Problem) -> list[Task]:
         """The heuristic that fits, once, or twice from different draws at once."""
