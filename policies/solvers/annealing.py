@@ -196,18 +196,18 @@ class Annealing:
         measures = (Measure.LINEAR, Measure.QUADRATIC)
         if not plain(problem, measures, average=False):
             return anneal_hands(problem, rng, limits)
-        over = limits.deadline()
+        over, began = limits.deadline(), limits.clock()
         it = loads(problem)
         half = replace(limits, seconds=limits.seconds * _SHARE)
         annealer = started(
             problem, it, rng, half
         )  # the bound wants its share of the time
-        annealer.over = over
+        annealer.within(limits.left(began))
         ladder = Ladder(problem, it)
         relaxations = int(min(_RELAXATIONS, 2 + limits.work * 4))
         ladder.climb(annealer.value, annealer.level, relaxations, over, limits)
         bound = ladder.bound
-        stopped = annealer.anneal(most_steps(limits), bound, limits)
+        stopped = annealer.anneal(most_steps(limits), bound)
         if annealer.best is None:
             proven = Fraction(bound) if np.isfinite(bound) else free_bound(problem)
             return Solution(
@@ -230,8 +230,8 @@ def started(
     problem: Problem, it: Loads, rng: np.random.Generator, limits: Limits
 ) -> HandAnnealer:
     """Anneal for a start: large loads by their sums, which is faster, all others by hands."""
-    over = limits.deadline()
-    annealer, hands = Annealer(it, rng, over), HandAnnealer(problem, rng, over)
+    annealer = Annealer(it, rng, limits.deadline())
+    hands = HandAnnealer(problem, rng, limits)
     if hands.best is None:
         return hands
     if annealer.price == 1:

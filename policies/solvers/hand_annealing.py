@@ -24,21 +24,28 @@ from policies.solvers.exchange import CLOSE, ending
 from policies.solvers.hand_board import Board
 from policies.solvers.kernels_numba import compiled
 from policies.solvers.loads import seated
-from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
+from policies.solvers.role import (
+    Limits,
+    Solution,
+    Verdict,
+    answer,
+    free_bound,
+    never,
+)
 from policies.solvers.tradeoff import capped, levels
 from policies.tables import Floats, plan_of
 
 STEPS: Final = 400_000
 """Steps for each unit of work."""
 
-RUN: Final = 300_000
+RUN: Final = 500_000
 """Steps of the first run; each further one is longer, up to ``LONG``."""
 
-LONG: Final = 3_000_000
+LONG: Final = 6_000_000
 
 _MOST: Final = 25.0  # units of work where there is no limit and no clock
 _ENDLESS: Final = 1e9  # the same under a clock
-_GROWTH: Final = 1.4
+_GROWTH: Final = 2.0
 _STRIDE: Final = 4_000  # steps between two looks at the clock
 _LOOK: Final = 100  # steps between two looks at the true objective
 _COOL: Final = ((0.3, 4e-3), (0.1, 1e-3))
@@ -85,8 +92,10 @@ class HandAnnealer:
     problem : Problem
         One that is :func:`annealable`.
     rng : numpy.random.Generator
-    over : callable
-        True once time is over.
+    limits : Limits
+        A run that has not enough time cools down as much faster.
+    done : callable
+        True once the plan is not wanted any more.
 
     Attributes
     ----------
@@ -101,9 +110,14 @@ class HandAnnealer:
     """
 
     def __init__(
-        self, problem: Problem, rng: np.random.Generator, over: Callable[[], bool]
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        limits: Limits,
+        done: Callable[[], bool] = never,
     ) -> None:
-        self.problem, self.rng, self.over = problem, rng, over
+        self.problem, self.rng, self._done = problem, rng, done
+        self.within(limits)
         self.board = Board(problem)
         self.best: Bools | None = None
         self.value, self.level, self.spent, self._runs = -inf, 1.0, 0, 0
@@ -120,6 +134,7 @@ class HandAnnealer:
         self._root = 0.5 if t.measure.max(initial=0) > 1 else 1.0
         most = -np.sort(-t.worth, axis=1)[:, : int(t.hi.max(initial=0))]
         self._size = max(float(most.sum()) / max(1, len(t.hi)), 1e-300)
+        self._wall = _PRICE * self._size
         rules = self.board.fixed(None, levelled=False)
         self._start = seated(rules, t.worth)
         if self._start is not None:
@@ -139,14 +154,23 @@ class HandAnnealer:
         if value > self.value:
             self.best, self.value, self.level = chosen.copy(), value, f
 
-    def anneal(self, steps: int, bound: float, limits: Limits) -> str:
+    def within(self, limits: Limits) -> None:
+        """Start the clock."""
+        self._limits, self._began = limits, limits.clock()
+        self._over = limits.deadline()
+
+    def over(self) -> bool:
+        """Whether there is no time for more, or no wish."""
+        return self._over() or self._done()
+
+    def anneal(self, steps: int, bound: float) -> str:
         """Make runs, so many steps, or until the bound; return why that ended."""
         end = self.spent + steps
         while self._start is not None and self.spent < end:
             if bound - self.value <= CLOSE * (1 + abs(bound)):
                 return "gap"
             if self.over():
-                return ending(limits)
+                return ending(self._limits)
             self.run(end - self.spent)
         return "work"
 
@@ -164,25 +188,35 @@ class HandAnnealer:
         follows = cap is None and (self._tradeoff or bool(self.problem.averages))
         state = self.board.state(start)
         fixed = self.board.fixed(cap, levelled=follows)
-        numbers = self._numbers()
+        numbers, walk = self._numbers(), fast()["walk"]
+        walk(
+            state, fixed, numbers, np.empty((0, kernel.DRAWS))
+        )  # compiled before time runs
+        began = self._limits.clock()
         for i in range(0, steps, _STRIDE):
             if self.over():
                 break
-            self._pace(numbers, i / steps)
+            self._pace(numbers, max(i / steps, self._late(began)))
             draws = self.rng.random((min(steps - i, _STRIDE), kernel.DRAWS))
-            fast()["walk"](state, fixed, numbers, draws)
+            walk(state, fixed, numbers, draws)
             self.spent += len(draws)
+        self._wall = float(numbers[kernel.PRICE])
         if self.problem.averages:
             self._price = float(numbers[kernel.LAMBDA])
         if numbers[kernel.BEST] > -inf:
             self.offer(state.best)
         self._runs += 1
 
+    def _late(self, began: float) -> float:
+        """Part of a run's time that is over, if it ends with all time there is."""
+        end = self._began + self._limits.seconds
+        return min((self._limits.clock() - began) / max(end - began, 1e-9), 1.0)
+
     def _numbers(self) -> Floats:
         """Return what a run starts with."""
         numbers = np.zeros(kernel.SIZE)
         numbers[kernel.LAMBDA] = self._price
-        numbers[kernel.PRICE] = _PRICE * self._size
+        numbers[kernel.PRICE] = self._wall
         numbers[kernel.LIMIT] = self._limit
         numbers[kernel.BEST] = -inf
         numbers[kernel.LOOK] = _LOOK
@@ -237,8 +271,8 @@ def anneal_hands(
     rng, limits
     """
     bound = free_bound(problem)
-    annealer = HandAnnealer(problem, rng, limits.deadline())
-    stopped = annealer.anneal(most_steps(limits), float(bound), limits)
+    annealer = HandAnnealer(problem, rng, limits)
+    stopped = annealer.anneal(most_steps(limits), float(bound))
     if annealer.best is None:
         told = ("annealing found no plan within the limits",)
         return Solution(Verdict.UNKNOWN, bound=bound, tried=told, stopped=stopped)

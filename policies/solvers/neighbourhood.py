@@ -53,20 +53,22 @@ def improve(
     done : callable
         True once the answer is not wanted any more.
     """
-    ended = limits.deadline()  # the model's making counts
+    ended, start = limits.deadline(), limits.clock()  # the model's making counts
 
     def over() -> bool:
         return ended() or done()
 
     search = _Search(problem, build(problem), rng, plan)
-    annealer = HandAnnealer(problem, rng, over) if annealable(problem) else None
+    annealer = None
+    if annealable(problem):
+        annealer = HandAnnealer(problem, rng, limits.left(start), done)
     rounds, turn = int(min(limits.work, 1e6) / _NODES) + 1, limits
     while rounds > 0 and not over() and (annealer or search.idle < _PATIENCE):
         most = rounds
         if annealer:
             began, timed = limits.clock(), limits.seconds != inf
             search.anneal(annealer, LONG if timed else int(STEPS * _NODES))
-            seconds = max(limits.clock() - began, _TURN)  # as much for the other way
+            seconds = max((limits.clock() - began) / 2, _TURN)
             turn = replace(limits, seconds=seconds) if timed else limits
             most = rounds if timed else min(rounds, _EACH)
         search.steps(most, turn, over)

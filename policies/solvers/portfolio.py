@@ -220,7 +220,10 @@ class _Portfolio:
             left = max(limits.seconds - late - (limits.clock() - began), _LEAST)
             return _part(replace(limits, seconds=left), share)
 
-        found, late = list(self._structured(problem, rest(_SOLE))), 0.0
+        share = (
+            _FIRST if problem.goal.average else _SOLE
+        )  # a mean may pay for some sets
+        found, late = list(self._structured(problem, rest(share))), 0.0
         if not any(sure(one) for one in found):
             if not found and heavy(problem):
                 return self._told(race(self._runners(problem), rest()))
@@ -328,6 +331,9 @@ class _Portfolio:
             tasks.append(around)
         elif CpSat().supports(problem):
             tasks.append(cpsat)
+        if free and (start is None or not exact):
+            again = self._named(problem, ("annealing",))
+            tasks += [running(solver, problem, rng) for solver in again]
         yield from tasks
 
     def _beyond(self, problem: Problem) -> Solution:
