@@ -187,7 +187,9 @@ class Annealing:
 
     def supports(self, problem: Problem) -> bool:
         """All that sets ask, with a limit on no mean but that of all."""
-        return annealable(problem)
+        measures = (Measure.LINEAR, Measure.QUADRATIC)
+        loads_alone = problem.n_adversaries and plain(problem, measures, average=False)
+        return bool(loads_alone) or annealable(problem)
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits

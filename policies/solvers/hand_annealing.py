@@ -46,7 +46,10 @@ LONG: Final = 6_000_000
 _MOST: Final = 25.0  # units of work where there is no limit and no clock
 _ENDLESS: Final = 1e9  # the same under a clock
 _GROWTH: Final = 2.0
-_STRIDE: Final = 4_000  # steps between two looks at the clock
+_STRIDE: Final = 4_000  # steps between two looks at the clock, at most
+_LOADS: Final = 4_000_000  # loads that change between them, about
+_LARGEST: Final = 2**25  # numbers of a table above which a problem is refused
+_POOLS: Final = 2_000  # coalitions above which it is refused
 _LOOK: Final = 100  # steps between two looks at the true objective
 _COOL: Final = ((0.3, 4e-3), (0.1, 1e-3))
 # temperatures, of an entry's mean share of utility; pairs of runs take turns
@@ -73,6 +76,10 @@ def annealable(problem: Problem) -> bool:
     if problem.links is not None or problem.utilities is not None:
         return False
     if goal.aggregate is not None or not (sets.n_sets and problem.n_adversaries):
+        return False
+    pools = len(problem.groups)
+    numbers = (problem.n_entries + sets.n_sets) * (problem.n_adversaries + pools)
+    if pools > _POOLS or numbers > _LARGEST:
         return False
     if not problem.averages:
         return True
@@ -193,11 +200,12 @@ class HandAnnealer:
             state, fixed, numbers, np.empty((0, kernel.DRAWS))
         )  # compiled before time runs
         began = self._limits.clock()
-        for i in range(0, steps, _STRIDE):
+        stride = int(min(max(_LOADS / self.board.cost, 10), _STRIDE))
+        for i in range(0, steps, stride):
             if self.over():
                 break
             self._pace(numbers, max(i / steps, self._late(began)))
-            draws = self.rng.random((min(steps - i, _STRIDE), kernel.DRAWS))
+            draws = self.rng.random((min(steps - i, stride), kernel.DRAWS))
             walk(state, fixed, numbers, draws)
             self.spent += len(draws)
         self._wall = float(numbers[kernel.PRICE])

@@ -23,6 +23,8 @@ class Board:
     tables : Tables
     width : float
         Entries of a set, on average.
+    cost : float
+        Loads that a pair changes, on average, at least 1.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -33,13 +35,15 @@ class Board:
             t.judged,
         )
         alike = problem.strict_history or not len(problem.history)
-        if problem.trusted is None and alike:
+        if problem.groups and problem.trusted is None and alike:
             kept = _widest(hands)
             hands, self._judged = hands[kept], t.judged[:, kept]
         self._members = hands.T.astype(np.int64)
         adversary, hand = np.nonzero(hands.T)
         start = np.searchsorted(adversary, np.arange(problem.n_adversaries + 1))
         self._seen = (start.astype(np.int64), hand.astype(np.int64))
+        near = len(t.entry) / max(1, problem.n_entries)
+        self.cost = max(1.0, near * len(hand) / problem.n_adversaries)
         self.width = max(1.0, len(t.entry) / max(1, len(t.full)))
         mean = problem.averages or (t.tradeoff and t.average)
         over = problem.averages[0].over if problem.averages else t.over

@@ -137,3 +137,27 @@ def test_no_plan_within_the_limits_is_told():
     found = anneal_hands(problem, np.random.default_rng(0), Limits(work=0.01))
     assert found.verdict is Verdict.UNKNOWN
     assert "no plan" in found.tried[0]
+
+
+def test_too_many_coalitions_are_refused_before_they_fill_memory():
+    """Any 4 of 20 are 4,845 hands: exact models and greedy draws are left for those."""
+    document = drawn("sealed", k=20, any_m=4)
+    assert not annealable(read_instance(document).problem)
+    assert annealable(read_instance(document | {"any_m": 2}).problem)
+
+
+def test_a_run_that_is_cut_by_the_clock_ends_cold():
+    """Two million steps do not fit into forty looks at a clock: it cools by the clock."""
+    now = [0.0]
+
+    def clock():
+        now[0] += 0.1
+        return now[0]
+
+    problem = read_instance(drawn("smooth")).problem
+    limits = Limits(seconds=4.0, clock=clock)
+    annealer = HandAnnealer(problem, np.random.default_rng(0), limits)
+    annealer.run()
+    assert annealer.spent < 200_000
+    assert annealer._late(now[0] - 1.0) == 1.0
+    assert annealer.value == pytest.approx(best(drawn("smooth")))
