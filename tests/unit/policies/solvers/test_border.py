@@ -84,7 +84,7 @@ def beside(problem, start):
 
 
 def test_from_a_plan_neighbourhoods_go_on_and_without_one_the_search_for_one():
-    """Means: annealing along the limit. Whole sets that are pooled: CP-SAT."""
+    """Means: annealing along the limit. Whole sets that are pooled: CP-SAT, and anew."""
     mean = read_instance(crossing(100, [24, 27, 30, 33], 0.2, k=3)).problem
     assert beside(mean, Pairs()) == ["milp", "around"]
     assert beside(mean, None) == ["milp", "run"]
@@ -92,4 +92,4 @@ def test_from_a_plan_neighbourhoods_go_on_and_without_one_the_search_for_one():
     whole = {"disclosure": step, "problem": "zero_step", "any_m": 2}
     pooled = read_instance(crossing(30, [5] * 20, 0.0, k=4) | whole).problem
     assert beside(pooled, Pairs()) == ["milp", "around"]
-    assert beside(pooled, None) == ["cpsat", "milp"]
+    assert beside(pooled, None) == ["cpsat", "milp", "run"]
