@@ -5,8 +5,13 @@ import pytest
 
 from policies.instance import read_instance, rows_of
 from policies.judge import judge
-from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.hand_annealing import HandAnnealer, anneal_hands, annealable
+from policies.solvers import SOLVERS, Limits, Verdict, kernel_hands
+from policies.solvers.hand_annealing import (
+    HandAnnealer,
+    anneal_hands,
+    annealable,
+    fast,
+)
 from policies.solvers.hand_board import Board
 from policies.tables import plan_of
 from tests.unit.policies.referee import best, evaluate
@@ -161,3 +166,24 @@ def test_a_run_that_is_cut_by_the_clock_ends_cold():
     assert annealer.spent < 200_000
     assert annealer._late(now[0] - 1.0) == 1.0
     assert annealer.value == pytest.approx(best(drawn("smooth")))
+
+
+@pytest.mark.parametrize("name", ["smooth", "parts", "sealed", "border"])
+def test_compiled_and_plain_kernels_walk_alike(name):
+    """Three hundred steps from one plan by the same draws end in the same plan."""
+    document = drawn(name, coalition_groups=[[0, 1]], capacities=[3, 2, 2])
+    board = Board(read_instance(document).problem)
+    chosen = np.zeros((4, 3), np.bool_)
+    chosen[np.arange(4), [0, 1, 2, 0]] = True
+    draws = np.random.default_rng(1).random((300, kernel_hands.DRAWS))
+    ends = []
+    for walk in (kernel_hands.walk, fast()["walk"]):
+        state = board.state(chosen)
+        numbers = np.array([1.0, 3.0, 0.05, 0.5, 0.02, 0.6, 0.0, -np.inf, 100.0])
+        walk(state, board.fixed(None, levelled=name != "sealed"), numbers, draws)
+        ends.append((state, numbers))
+    (one, told), (two, also) = ends
+    assert (one.chosen == two.chosen).all()
+    assert (one.load == two.load).all()
+    assert told == pytest.approx(also)
+    assert not (one.chosen == chosen).all()
