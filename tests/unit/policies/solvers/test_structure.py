@@ -10,7 +10,7 @@ import pytest
 from benchmarks import families, paper_data
 from policies.instance import read_instance
 from policies.sets import Measure
-from policies.solvers import SOLVERS, Limits, Verdict, model
+from policies.solvers import SOLVERS, Limits, Verdict, builder
 from policies.solvers.structure import LARGE, budgeted, heavy, loose, swift
 from tests.unit.policies.referee import best
 from tests.unit.policies.tiny import Tiny, classes, step
@@ -128,7 +128,7 @@ def test_squares_of_many_uneven_sets_keep_a_bound():
         "tau": 0.0,
     }
     problem = read_instance(document).problem
-    assert problem.sets.n_sets * k > model.MANY
+    assert problem.sets.n_sets * k > builder.MANY
     found = SOLVERS["milp"](problem, np.random.default_rng(0), Limits(prove=True))
     optimum = best(document)
     assert float(found.value) == pytest.approx(optimum, abs=1e-4)
