@@ -302,7 +302,8 @@ def _degrees(problem: Problem, plan: Pairs) -> Iterator[str]:
     for d in off[:SHOWN].tolist():
         least, most = int(problem.lo[d]), int(problem.hi[d])
         expected = f"expected {least} to {most}" if most else "it is history only"
-        lines.append(f"entry {d} gets {int(degree[d])} copies, {expected}")
+        copies = "1 copy" if degree[d] == 1 else f"{int(degree[d])} copies"
+        lines.append(f"entry {d} gets {copies}, {expected}")
     yield from _told(lines, len(off), "entries with a wrong number of copies")
 
 

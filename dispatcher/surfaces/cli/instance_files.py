@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -170,3 +173,22 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until it wa
 def invalid(path: str, error: Any) -> Invalid:  # noqa: ANN401 - a lazy import's class
     """Put an :class:`~policies.instance_fields.InvalidInstance` of a file in our words."""
     return Invalid(f"{path}: {error.where}", why=error.what, fix=error.mend)
+
+
+@contextmanager
+def own_stdout() -> Iterator[None]:
+    """Keep what engines and packages print off our stdout: it goes to stderr."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # one of them is closed: then nothing can be printed either
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).fflush(None)
+        os.dup2(kept, 1)
+        os.close(kept)

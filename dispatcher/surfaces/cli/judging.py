@@ -17,6 +17,7 @@ from dispatcher.surfaces.cli.instance_files import (
     InstanceFile,
     functions_named,
     invalid,
+    own_stdout,
     read_document,
     read_json,
     read_problem,
@@ -50,7 +51,7 @@ def judge(
     document = read_document(instance, adversaries, copies, friendships)
     found = read_problem(document, str(instance))
     made = _read_plan(plan, found)
-    with functions_named(str(instance)):
+    with own_stdout(), functions_named(str(instance)):
         told = _judged(found, made)
     print(json.dumps(told, ensure_ascii=False), flush=True)
     if not context.json:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -33,6 +31,7 @@ from dispatcher.surfaces.cli.instance_files import (
     Friendships,
     InstanceFile,
     functions_named,
+    own_stdout,
     read_document,
     read_problem,
 )
@@ -141,7 +140,7 @@ def solve(
         from dispatcher.strategies import chosen
 
         document = read_document(instance, adversaries, copies, friendships)
-        with _own_stdout():
+        with own_stdout():
             limits: dict[str, Any] = {
                 "seconds": _seconds(time_limit, work),
                 "work": float("inf") if work is None else work,
@@ -225,25 +224,6 @@ def _interruptible() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def _own_stdout() -> Iterator[None]:
-    """Keep what a solver's C++ prints off our stdout: it goes to stderr."""
-    sys.stdout.flush()
-    try:
-        kept = os.dup(1)
-        os.dup2(2, 1)
-    except OSError:  # one of them is closed: then nothing can be printed either
-        yield
-        return
-    try:
-        yield
-    finally:
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).fflush(None)
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 def _check(algorithm: str, objective: Aim, pareto: int | None) -> None:

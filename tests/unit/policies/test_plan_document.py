@@ -113,7 +113,7 @@ def test_what_a_solver_returns_is_judged_feasible_with_the_same_objective(docume
     [
         (0, [], "entry 0 gets 0 copies, expected 1 to 2"),
         (0, [0, 1, 2], "entry 0 gets 3 copies, expected 1 to 2"),
-        (3, [1], "entry 3 gets 1 copies, it is history only"),
+        (3, [1], "entry 3 gets 1 copy, it is history only"),
         (1, [0], "adversary 0 gets 3 new exposures, capacity 2"),
         (1, [0], "property 0: entries 0, 1 are all held by adversary 0"),
         (2, [1], "property 1: entries 1, 2 are all held by adversary 1"),
