@@ -1,6 +1,9 @@
 """``dispatcher judge``: documents, exit statuses, both forms of a plan, and bad files."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -156,3 +159,52 @@ def test_a_users_utility_is_judged_by_and_its_failure_is_told(
     assert (status, out) == (5, "")
     assert "its utility failed while it was planned or judged by" in err
     assert "Canary" not in err
+
+
+LOUD = """
+import ctypes
+from policies.functions import UserUtility
+
+libc = ctypes.CDLL(None)
+
+def u(held):
+    print("Canary of Python")
+    libc.puts(b"Canary of C")
+    return len(held)
+
+LOUD = UserUtility("loud", u)
+"""
+
+
+def test_what_a_package_prints_is_no_part_of_the_document(tmp_path):
+    """While it is sampled and while it is asked, in a buffer of Python's or of C's."""
+    info = tmp_path / "loud-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[sparsi_dispatcher.utilities]\nloud = loud:LOUD\n"
+    )
+    (tmp_path / "loud.py").write_text(LOUD)
+    document = json.loads((SAMPLES / "step_pairs.json").read_text())
+    document |= {"utility": {"kind": "plugin", "name": "loud"}, "utility_norm": 1}
+    instance = tmp_path / "loud.json"
+    instance.write_text(json.dumps(document))
+    plan = damaged(tmp_path, [[0], [1], [2], [1], [1], [2], [0]])
+    around = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    around["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(PAGE.parents[2])])
+    for words, worth in (
+        (["judge", instance, plan], 7.0),
+        (["solve", instance, "--work", "0.1"], 13.0),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "dispatcher", *map(str, words)],
+            env=around,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["utility"] == worth
+        assert "Canary of Python" in done.stderr
+        assert "Canary of C" in done.stderr

@@ -187,7 +187,9 @@ def own_stdout() -> Iterator[None]:
         return
     try:
         yield
-    finally:
+    finally:  # what is still in a buffer was printed here too: Python's, then C's
+        with suppress(OSError):
+            sys.stdout.flush()
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).fflush(None)
         os.dup2(kept, 1)

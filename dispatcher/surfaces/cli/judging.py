@@ -49,10 +49,9 @@ def judge(
     """
     context: CliContext = ctx.obj
     document = read_document(instance, adversaries, copies, friendships)
-    found = read_problem(document, str(instance))
-    made = _read_plan(plan, found)
     with own_stdout(), functions_named(str(instance)):
-        told = _judged(found, made)
+        found = read_problem(document, str(instance))
+        told = _judged(found, _read_plan(plan, found))
     print(json.dumps(told, ensure_ascii=False), flush=True)
     if not context.json:
         context.say(_lay_out(told))
