@@ -1142,6 +1142,15 @@ def test_a_policy_that_shows_text_where_a_crop_is_loaded_is_refused(desk):
     told_well(desk.run("plan"), 0, "planned      3 showings")
 
 
+def test_a_plan_of_before_its_digest_was_kept_is_shown(desk):
+    desk.loaded().with_workers("inhouse/a", "inhouse/b").run("plan")
+    told_well(desk.run("plan", "show"), 0, "sha256")
+    desk.sql("UPDATE plan SET summary = replace(summary, 'sha256', 'older')")
+    done = desk.run("plan", "show")
+    told_well(done, 0, "planned      12 showings")
+    assert "sha256" not in done.out
+
+
 def test_dots_in_a_key_are_no_trouble_to_explain(desk):
     desk.with_workers("inhouse/a").rows("rx.1.zip,p,c,d,e", '"r\n9",p,c,d,e')
     for name in ("rx.1.zip.zip", "rx.1.zip.disease", "r\n9.zip"):

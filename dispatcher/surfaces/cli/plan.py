@@ -170,10 +170,9 @@ def show_plan(ctx: typer.Context, number: Number = None) -> None:
             fix="dispatcher plan list",
         )
     numbers = json.loads(found.summary)
-    head = (
-        f"plan {found.id}: {found.state}, {found.verdict}, by {found.algorithm}\n"
-        f"  sha256       {numbers['sha256']}\n"
-    )
+    head = f"plan {found.id}: {found.state}, {found.verdict}, by {found.algorithm}\n"
+    if "sha256" in numbers:  # not in a plan made before it was kept
+        head += f"  sha256       {numbers['sha256']}\n"
     context.show(
         {
             "schema": "dispatcher.plan/1",
