@@ -7,9 +7,10 @@ for every set of fields (:mod:`policies.levels`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import entry_points
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from dispatcher.errors import Invalid, Usage
 from dispatcher.plugins import load_point, only_point
@@ -89,8 +90,15 @@ def find_solver(name: str) -> Solver:
     return Foreign(load_solver(name), name)
 
 
-def chosen(name: str, *, order: str | None = None, local: str | None = None) -> Solver:
+def solver_with(name: str, options: Mapping[str, tuple[str, str | None]]) -> Solver:
     """Return a solver by name, with the choices of what goes entry by entry.
+
+    Parameters
+    ----------
+    name : str
+    options : Mapping
+        By what the caller calls it: ``order`` or ``local``, and the choice; None: not
+        made.
 
     Raises
     ------
@@ -100,18 +108,19 @@ def chosen(name: str, *, order: str | None = None, local: str | None = None) -> 
         See :func:`load_solver`.
     """
     solver = find_solver(name)
-    told = {"--order": order, "--local": local}
-    options = " and ".join(option for option, one in told.items() if one is not None)
-    if not options:
+    made = {word: pair for word, pair in options.items() if pair[1] is not None}
+    if not made:
         return solver
     if not (isinstance(solver, Greedy) and solver.myopic):
         able = (n for n, s in BUILT_IN.items() if isinstance(s, Greedy) and s.myopic)
+        words = " and ".join(made)
         raise Usage(
-            f"{options}: {name[:40]} has no such choice",
+            f"{words}: {name[:40]} has no such choice",
             why=f"only {' and '.join(able)} go entry by entry, in an order of entries",
-            fix=f"leave {options} out, or take --algorithm graspl",
+            fix=f"leave {words} out, or take the algorithm graspl",
         )
-    return replace(solver, order=order or solver.order, local=local or solver.local)
+    choices: dict[str, Any] = dict(made.values())
+    return replace(solver, **choices)
 
 
 def load_solver(name: str) -> Solver:

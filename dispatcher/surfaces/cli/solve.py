@@ -137,7 +137,7 @@ def solve(
         check_place(output)
     _check(algorithm, objective, pareto)
     with _interruptible() as stop:
-        from dispatcher.strategies import chosen
+        from dispatcher.strategies import solver_with
 
         document = read_document(instance, adversaries, copies, friendships)
         with own_stdout():
@@ -150,7 +150,8 @@ def solve(
                 "prove": True,
                 "paper": mode is Mode.PAPER,
             }
-            solver = chosen(algorithm, order=order, local=local)
+            choices = {"--order": ("order", order), "--local": ("local", local)}
+            solver = solver_with(algorithm, choices)
             found = _read(document, solver, algorithm, str(instance))
             search = _Search(found, solver, seed, limits, started)
             with functions_named(str(instance)):
