@@ -90,9 +90,8 @@ class Batch:
         self.ask_adversary = place[self.ask_account]
         self.trusted = [trust(tx, force, int(a)) for a in self.adversaries]
         self._granted: dict[int, Granted] = defaultdict(Granted)  # by adversary
-        self.known = np.empty(
-            (0, 5), np.int64
-        )  # rows of the summary about the units asked for
+        # rows of the summary about the units asked for
+        self.known = np.empty((0, 5), np.int64)
         self._read_showings()
 
     def _read_entries(self) -> None:
