@@ -284,13 +284,13 @@ def drop_drafts(tx: Tx, but: int) -> None:
     )
 
 
-def mark_applied(tx: Tx, plan_id: int, now: int) -> bool:
-    """Let a draft be applied; False if it is no draft (any more)."""
+def mark_applied(tx: Tx, plan_id: int, summary: str, now: int) -> bool:
+    """Let a draft be applied, with its numbers; False if it is no draft (any more)."""
     return (
         tx.execute(
-            "UPDATE plan SET state = 'applied', applied_at = ?"
+            "UPDATE plan SET state = 'applied', summary = ?, applied_at = ?"
             " WHERE id = ? AND state = 'draft'",
-            [now, plan_id],
+            [summary, now, plan_id],
         )
         == 1
     )

@@ -8,7 +8,9 @@ import pytest
 from dispatcher.errors import Conflict, Infeasible, NotFound, Unfinished
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.stages.planning import Planning
+from dispatcher.stages.planning.telling import digest
 from dispatcher.store import lease, money, probes
+from dispatcher.store import planning as rows
 from dispatcher.store.money import UNIT
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -168,12 +170,19 @@ def test_new_records_are_planned_beside_what_is_planned(case):
     case.load(("r1", "p", None, "ab"))
     first = planning.draft(seed=1)
     planning.apply(first.plan_id)
+    with case.store.read() as tx:
+        told = rows.plan(tx, first.plan_id).summary
+    assert json.loads(told) == first.summary  # nothing came to it, nor to its digest
     before = pairs(case)
     case.load(("r2", "q", None, "ab"))
     second = planning.draft(seed=2)
     assert second.summary["pairs"] == 2
     assert planning.apply(second.plan_id) == 4
     assert pairs(case) > before
+    with case.store.write() as tx:
+        told = json.loads(rows.plan(tx, second.plan_id).summary)["sha256"]
+        given = rows.lock_assignments(tx, [second.plan_id])
+    assert told == digest(tuple(row)[1:] for row in given) != second.summary["sha256"]
     assert case.count("plan", "state = 'applied'") == 1
     assert case.count("plan", "state = 'superseded'") == 1
 

@@ -209,11 +209,12 @@ class Planning:
                 lease.check_epoch(tx, lease.SHARD, epoch)
             version = gate_rows.hold_barrier(tx)
             before = rows.lock_applied(tx)
-            _check_draft(rows.plan(tx, plan_id), plan_id, version, before)
+            numbers = _checked_draft(rows.plan(tx, plan_id), plan_id, version, before)
             merged = _merged(rows.lock_assignments(tx, [*before, plan_id]))
+            numbers["sha256"] = digest(merged)
             rows.replace_assignments(tx, plan_id, before, merged)
             rows.end_plans(tx, before)
-            rows.mark_applied(tx, plan_id, self._clock())
+            rows.mark_applied(tx, plan_id, json.dumps(numbers), self._clock())
             rows.drop_drafts(tx, plan_id)
         pairs = sum(len(packed) // 8 for *_, packed in merged)
         self._log.info("plan-applied", plan=plan_id, pairs=pairs)
@@ -303,10 +304,10 @@ def _last_applied(tx: Tx) -> int:
     return max((p.id for p in rows.plans(tx) if p.state == "applied"), default=0)
 
 
-def _check_draft(
+def _checked_draft(
     plan: PlanRow | None, plan_id: int, version: int, before: list[int]
-) -> None:
-    """Raise unless the plan may be applied now."""
+) -> Summary:
+    """Return the numbers of a plan; raise unless it may be applied now."""
     if plan is None:
         raise NotFound(
             f"there is no plan {plan_id}",
@@ -319,13 +320,14 @@ def _check_draft(
             why="Only a draft can be applied; another plan was applied since.",
             fix="Make a new one with: dispatcher plan",
         )
-    base = json.loads(plan.summary)["base"]
-    if plan.policy_version != version or base != max(before, default=0):
+    numbers: Summary = json.loads(plan.summary)
+    if plan.policy_version != version or numbers["base"] != max(before, default=0):
         raise Conflict(
             f"plan {plan_id} is out of date",
             why="A policy or another plan was applied after it was made.",
             fix="Make a new one with: dispatcher plan",
         )
+    return numbers
 
 
 def _merged(left: Iterable[LeftRow]) -> list[tuple[int, int, bytes]]:
@@ -388,12 +390,9 @@ def _held(made: Translation, solution: Solution) -> Iterator[tuple[int, str]]:
 
 
 def _one_line(core: Summary) -> str:
-    needed = core["needed"]
-    lead = (
-        "no number of workers would do"
-        if needed is None
-        else f"{needed} workers needed"
-    )
+    lead = "no number of workers would do"
+    if core["needed"] is not None:
+        lead = f"{core['needed']} workers needed"
     return f"{lead}: {core['why'][0]}" if core["why"] else lead
 
 

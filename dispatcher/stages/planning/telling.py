@@ -76,7 +76,8 @@ def summary(made: Translation, solution: Solution) -> Summary:
 def digest(planned: Iterable[tuple[int, int, bytes]]) -> str:
     """SHA-256 of who is to be shown what: the same plan has the same, drafted anew.
 
-    ``planned`` has (account, adversary, packed entries).
+    ``planned`` has (account, adversary, packed entries). A draft is counted alone; when
+    it is applied, with what it takes over of the plan before.
     """
     made = sha256()
     for account, _, entries in sorted(planned):
