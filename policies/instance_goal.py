@@ -35,6 +35,9 @@ KEYS: Final = ("kind", "aggregation", "adversaries", "property_weights", "level"
 MOST: Final = 1e9
 """Largest weight of a property; its inverse is the least above 0."""
 
+PRICED: Final = 10**300
+"""Largest lambda (|tau| + f): answers are floats, and some 10^7 hands may be added up."""
+
 ONLY: Final = {"level": Shape.COUNT, "q": Shape.SOFT_MAX}
 """Keys that say something of one aggregation alone."""
 
@@ -136,7 +139,20 @@ def read_ask(root: Mapping[str, Any]) -> tuple[Ask, list[str]]:
         fraction(number(root.get("tau", 0.0), "tau", -1e18)),
         max(1, many),
     )
+    _check_priced(ask, max(1, sum(aggregate.weights), many))
     return ask, unread
+
+
+def _check_priced(ask: Ask, most: Fraction | int) -> None:
+    """Raise where what disclosure costs is no number that could be written."""
+    if ask.asked != "tradeoff" or ask.lambda_ * (abs(ask.tau) + most) <= PRICED:
+        return
+    raise InvalidInstance(
+        f"lambda (tau - f) with lambda = {float(ask.lambda_):g} and tau = "
+        f"{float(ask.tau):g} can be larger than numbers can be written",
+        "lambda",
+        "Write a smaller lambda, or a smaller tau.",
+    )
 
 
 def _check_asked(kind: str, asked: str) -> None:
@@ -166,15 +182,29 @@ def _aggregate(how: Mapping[str, Any], shape: Shape, many: int) -> Aggregate:
     across = "max" if how.get("adversaries") is None else how["adversaries"]
     summed = choice(across, "disclosure.adversaries", ("max", "sum")) == "sum"
     weights = _weights(how, many)
+    if shape in (Shape.AVERAGE, Shape.SOFT_MAX) and len(set(weights)) == 1:
+        weights = ()  # they are divided by their sum
     over = sum(weights, Fraction(0)) if weights else Fraction(max(1, many))
     level, q = Fraction(0), 1
     if shape is Shape.COUNT:
-        level = fraction(number(how.get("level"), "disclosure.level", 0.0, 1.0))
+        level = _level(how)
     if shape is Shape.SOFT_MAX:
         mend = f"Write a whole number from 1 to {LARGEST_Q}: 1 is the average."
         q = integer(how.get("q"), "disclosure.q", 1, LARGEST_Q, mend=mend)
         shape = Shape.AVERAGE if q == 1 else shape
     return Aggregate(shape, weights, summed, level, q, over)
+
+
+def _level(how: Mapping[str, Any]) -> Fraction:
+    """Read the level that f of what is counted is above."""
+    level = number(how.get("level"), "disclosure.level", 0.0)
+    if level >= 1:
+        raise InvalidInstance(
+            f"{level!r} is out of range, expected 0 to below 1: no f is above 1",
+            "disclosure.level",
+            "Write a level below 1; step counts complete sets from 0.",
+        )
+    return fraction(level)
 
 
 def _plain(how: Aggregate) -> bool:

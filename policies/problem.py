@@ -253,7 +253,9 @@ class Problem:
         how, links, goal = self.aggregate, self.links, self.goal
         if any(cap.aggregate not in (None, how) for cap in self.averages):
             raise InvalidProblem("caps and the goal are on different aggregates")
-        if links is not None and goal.aggregate is not how:
+        if links is not None and any(
+            cap.aggregate is not None for cap in self.averages
+        ):
             raise InvalidProblem("a cap is on sets, expected links.aggregate_tau")
         tradeoff = goal.objective is Objective.TRADEOFF
         capped = links is not None and links.aggregate_tau is not None

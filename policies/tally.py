@@ -34,7 +34,7 @@ class Tally:
     Attributes
     ----------
     parts : Parts or None
-        Of the problem's aggregate, where it has one.
+        Of the problem's aggregate, where it has one over sets.
     crossed, inherited : list of Crossing
         Limits passed by the plan, and by history alone; at most ``SHOWN`` of each.
     n_crossed, past : int
@@ -50,7 +50,7 @@ class Tally:
         self.worst = Fraction(0)
         self.where: tuple[int, int] | None = None
         self.by_property = [Fraction(0)] * len(problem.sets.properties)
-        how = problem.aggregate
+        how = problem.aggregate if problem.links is None else None
         self.parts = None if how is None else Parts(how)
         self.complete = 0
         self.past = 0

@@ -82,6 +82,8 @@ def test_disclosure_is_told_in_the_terms_of_the_file(asked, together, apart):
         (document("worst", adversaries="max"), False),
         (document("average", adversaries=None), True),
         (document("average", property_weights=[1, 1.0, 1]), True),
+        (document("average", property_weights=[0.25, 0.25, 0.25]), True),
+        (document("soft-max", q=1, property_weights=[7, 7, 7]), True),
         (document("soft-max", q=1), True),
         (document("worst", property_weights=None, level=None, q=None), False),
     ],
@@ -100,7 +102,8 @@ def test_what_says_worst_or_average_in_other_words_is_just_that(asked, average):
         (document("count", level="low"), "disclosure.level", "found a string"),
         (document("count", level=float("nan")), "disclosure.level", "found NaN"),
         (document("count", level=-0.1), "disclosure.level", "-0.1 is out of range"),
-        (document("count", level=1.5), "disclosure.level", "expected 0 to 1"),
+        (document("count", level=1), "disclosure.level", "no f is above 1"),
+        (document("count", level=1.5), "disclosure.level", "expected 0 to below 1"),
         (document("count", level=0, q=2), "disclosure.q", "q is given for"),
         (document("worst", level=0.5), "disclosure.level", "for the aggregation worst"),
         (document("soft-max"), "disclosure.q", "found null, expected an integer"),
@@ -160,6 +163,36 @@ def test_an_aggregation_that_is_off_is_refused_with_place_and_remedy(
     assert told.value.where == where
     assert what in told.value.what
     assert told.value.mend.endswith(".")
+
+
+def test_weights_that_are_alike_weigh_nothing_in_a_mean():
+    """But a count and a worst set are in their units."""
+    for aggregation, how, weights in (
+        ("soft-max", {"q": 2}, ()),
+        ("average", {"adversaries": "sum"}, ()),
+        ("count", {"level": 0.5}, (5, 5, 5)),
+        ("worst", {}, (5, 5, 5)),
+    ):
+        asked = document(aggregation, property_weights=[5, 5, 5], **how)
+        made = read_instance(asked).problem.aggregate
+        assert made.weights == weights
+        assert made.shape not in ("soft-max", "average") or made.over == 3
+
+
+@pytest.mark.parametrize(
+    ("lambda_", "tau", "weights"),
+    [(1e308, 1e308, None), (1e308, 0, None), (1e292, 0, [1, 1, 1e9]), (1, 1e300, None)],
+)
+def test_what_disclosure_costs_is_a_number_that_can_be_written(lambda_, tau, weights):
+    """A limit alone prices nothing: there both may be any number."""
+    asked = document(tau=tau, property_weights=weights) | {"lambda": lambda_}
+    with pytest.raises(InvalidInstance, match="lambda") as told:
+        read_instance(asked)
+    assert told.value.where == "lambda"
+    asked |= {"problem": "discbudget", "tau": 1e308}
+    assert judge(read_instance(asked).problem, TOGETHER).objective == 2
+    asked |= {"problem": "tradeoff", "tau": 1e99, "lambda": 1e200}
+    assert float(judge(read_instance(asked).problem, APART).objective) == 1e299
 
 
 @pytest.mark.parametrize(
@@ -243,6 +276,7 @@ def test_a_problem_has_one_aggregate_that_weighs_all_its_properties():
         lambda: replace(problem, averages=(cap,)),
         lambda: replace(linked, goal=Goal()),
         lambda: replace(linked, averages=(cap,), goal=Goal()),
+        lambda: replace(linked, averages=(cap,), goal=Goal(aggregate=count)),
         lambda: Goal(average=True, aggregate=count),
     ):
         with pytest.raises(InvalidProblem):
