@@ -9,11 +9,13 @@ and only where it must be shown or added: limits compare powers.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Final
 
+from policies.fraction_sums import FractionSum, highest, total
 from policies.links import ROOT
 from policies.sets import InvalidProblem
 
@@ -110,14 +112,19 @@ class Parts:
     Attributes
     ----------
     aggregate : Aggregate
-    hands : dict of int to Fraction
-        The highest, or the sum, of what each hand sees; not yet divided, no root taken.
+    highest : dict of int to Fraction
+        The highest w f that each hand sees, of a worst.
+    sums : dict of int to FractionSum
+        The sum of what each hand sees, else; not yet divided, no root taken.
     sets : dict of int to Fraction
         Weights of the sets above the level, where they are shared.
     """
 
     aggregate: Aggregate
-    hands: dict[int, Fraction] = field(default_factory=dict)
+    highest: dict[int, Fraction] = field(default_factory=dict)
+    sums: dict[int, FractionSum] = field(
+        default_factory=lambda: defaultdict(FractionSum)
+    )
     sets: dict[int, Fraction] = field(default_factory=dict)
 
     def add(
@@ -141,32 +148,54 @@ class Parts:
             Whether f is above the level, where f itself was rounded.
         """
         how, weight = self.aggregate, self.aggregate.weight(number)
-        before = self.hands.get(hand, Fraction(0))
         match how.shape:
             case Shape.WORST:
-                self.hands[hand] = max(before, weight * f)
+                before = self.highest.get(hand, Fraction(0))
+                self.highest[hand] = max(before, weight * f)
             case Shape.AVERAGE:
-                self.hands[hand] = before + weight * f
+                self.sums[hand].add(weight * f)
             case Shape.SOFT_MAX:
-                self.hands[hand] = before + weight * f**how.q
+                self.sums[hand].add(weight * f**how.q)
             case Shape.COUNT:
                 if not (f > how.level if above is None else above):
                     return
                 if how.shared:
                     self.sets[one] = weight
                 else:
-                    self.hands[hand] = before + weight
+                    self.sums[hand].add(weight)
+
+    @property
+    def bits(self) -> int:
+        """How exactly sums are bounded: far below 10^-18 of any root that is seen."""
+        return 64 * self.aggregate.q
 
     @property
     def value(self) -> Fraction:
         """The aggregate; roots are rounded up to 10^-18."""
         how = self.aggregate
         if how.shared:
-            return sum(self.sets.values(), Fraction(0))
-        each = [part / how.divisor for part in self.hands.values()]
-        if how.shape is Shape.SOFT_MAX:
-            each = [root_above(part, how.q) for part in each]
-        return sum(each, Fraction(0)) if how.summed else max(each, default=Fraction(0))
+            return total(self.sets.values())
+        if how.summed:
+            return total(map(self.seen, self.sums or self.highest))
+        if how.shape is Shape.WORST:
+            return max(self.highest.values(), default=Fraction(0))
+        return self._mean(highest(self.sums.values(), self.bits))
+
+    def seen(self, hand: int) -> Fraction:
+        """Return what one hand sees, where nothing is shared."""
+        if self.aggregate.shape is Shape.WORST:
+            return self.highest.get(hand, Fraction(0))
+        return self._mean(self.sums.get(hand, FractionSum()))
+
+    def _mean(self, whole: FractionSum) -> Fraction:
+        """Return what a hand of this sum sees: it is divided, and its root taken."""
+        how = self.aggregate
+        if how.shape is not Shape.SOFT_MAX:
+            return whole.exact / how.divisor
+        low, high = (
+            root_above(bound / how.over, how.q) for bound in whole.between(self.bits)
+        )
+        return low if low == high else root_above(whole.exact / how.over, how.q)
 
     def kept(self, limit: Fraction, *, strict: bool) -> bool:
         """Whether the aggregate is below the limit, or at most there where not strict.
@@ -174,12 +203,28 @@ class Parts:
         Exact, but for sums of roots and for cosines: those are rounded up, so that
         nothing past the limit is ever kept.
         """
+        if limit < 0 or (strict and not limit):
+            return False
+        if self.aggregate.shared or self.aggregate.summed:
+            return self.value < limit if strict else self.value <= limit
+        return not self.past(limit, strict=strict)
+
+    def past(self, limit: Fraction, *, strict: bool) -> list[int]:
+        """Return the hands that see more than a limit > 0, where each has its own."""
         how = self.aggregate
-        seen = self.value
-        if how.shape is Shape.SOFT_MAX and not how.summed and limit >= 0:
-            seen = max(self.hands.values(), default=Fraction(0)) / how.over
-            limit = limit**how.q
-        return seen < limit if strict else seen <= limit
+        if how.shape is Shape.WORST:
+            return sorted(
+                hand
+                for hand, f in self.highest.items()
+                if f > limit or (strict and f == limit)
+            )
+        power = how.q if how.shape is Shape.SOFT_MAX else 1
+        bound = limit**power * how.divisor
+        return sorted(
+            hand
+            for hand, whole in self.sums.items()
+            if not whole.within(bound, self.bits, strict=strict)
+        )
 
 
 def root_above(value: Fraction, q: int) -> Fraction:

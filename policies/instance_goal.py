@@ -11,6 +11,7 @@ from policies.aggregates import LARGEST_Q, Aggregate, Shape
 from policies.disclosure import cap_below
 from policies.document.policy import Objective
 from policies.exact import fraction
+from policies.fraction_sums import total
 from policies.instance_fields import (
     InvalidInstance,
     choice,
@@ -139,11 +140,11 @@ def read_ask(root: Mapping[str, Any]) -> tuple[Ask, list[str]]:
         fraction(number(root.get("tau", 0.0), "tau", -1e18)),
         max(1, many),
     )
-    _check_priced(ask, max(1, sum(aggregate.weights), many))
+    _check_priced(ask, max(total(aggregate.weights), Fraction(max(1, many))))
     return ask, unread
 
 
-def _check_priced(ask: Ask, most: Fraction | int) -> None:
+def _check_priced(ask: Ask, most: Fraction) -> None:
     """Raise where what disclosure costs is no number that could be written."""
     if ask.asked != "tradeoff" or ask.lambda_ * (abs(ask.tau) + most) <= PRICED:
         return
@@ -184,7 +185,7 @@ def _aggregate(how: Mapping[str, Any], shape: Shape, many: int) -> Aggregate:
     weights = _weights(how, many)
     if shape in (Shape.AVERAGE, Shape.SOFT_MAX) and len(set(weights)) == 1:
         weights = ()  # they are divided by their sum
-    over = sum(weights, Fraction(0)) if weights else Fraction(max(1, many))
+    over = total(weights) if weights else Fraction(max(1, many))
     level, q = Fraction(0), 1
     if shape is Shape.COUNT:
         level = _level(how)

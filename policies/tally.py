@@ -11,6 +11,7 @@ import numpy as np
 
 from policies.aggregates import Parts
 from policies.disclosure import Loads, share
+from policies.fraction_sums import FractionSum
 from policies.problem import Problem
 from policies.sets import Bools, Ints, Measure
 
@@ -158,13 +159,14 @@ class Tally:
         """
         sets, judged = self.problem.sets, self.judged
         wanted = set(properties)
-        total: dict[int, Fraction] = defaultdict(Fraction)
+        parts: dict[int, FractionSum] = defaultdict(FractionSum)
         for (number, whole), sums in self.sums.items():
             if number not in wanted:
                 continue
             scale = whole ** int(sets.measures[number])
             for a in np.flatnonzero(sums).tolist():
-                total[a] += Fraction(int(sums[a]), scale)
+                parts[a].add(Fraction(int(sums[a]), scale))
+        total = {a: part.exact for a, part in parts.items()}
         if over:
             return {a: t / over for a, t in total.items()}
         rows = list(properties)

@@ -1,0 +1,81 @@
+"""Sums of many fractions, in step with how many they are.
+
+Fractions added one after another carry the common denominator of all before them, so that
+n of them with denominators of their own cost n^2. Here those of one denominator are added
+as integers, bounds are read off at a fixed number of bits, and the exact sum is made by
+halves, only where a bound does not decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+__all__ = ["FractionSum", "highest", "total"]
+
+
+class FractionSum:
+    """A sum of fractions, kept by their denominators.
+
+    Examples
+    --------
+    >>> found = FractionSum([Fraction(1, 3), Fraction(1, 6), Fraction(1, 3)])
+    >>> found.exact, found.between(4)
+    (Fraction(5, 6), (Fraction(3, 4), Fraction(7, 8)))
+    """
+
+    def __init__(self, values: Iterable[Fraction] = ()) -> None:
+        self._by: dict[int, int] = {}
+        for value in values:
+            self.add(value)
+
+    def add(self, value: Fraction) -> None:
+        """Add one more."""
+        scale = value.denominator
+        self._by[scale] = self._by.get(scale, 0) + value.numerator
+
+    @property
+    def terms(self) -> frozenset[tuple[int, int]]:
+        """What it is made of: equal terms make equal sums."""
+        return frozenset(self._by.items())
+
+    @property
+    def exact(self) -> Fraction:
+        """The sum itself."""
+        left = [Fraction(part, scale) for scale, part in self._by.items()]
+        while len(left) > 1:
+            odd = left[-1:] if len(left) % 2 else []
+            pairs = zip(left[::2], left[1::2], strict=False)
+            left = [one + other for one, other in pairs] + odd
+        return left[0] if left else Fraction(0)
+
+    def between(self, bits: int) -> tuple[Fraction, Fraction]:
+        """Return bounds, multiples of 2^-bits: equal where both are the sum."""
+        low = high = 0
+        for scale, part in self._by.items():
+            whole, rest = divmod(part << bits, scale)
+            low += whole
+            high += whole + (rest > 0)
+        return Fraction(low, 1 << bits), Fraction(high, 1 << bits)
+
+    def within(self, limit: Fraction, bits: int, *, strict: bool) -> bool:
+        """Whether the sum is below the limit, or at most there where not strict."""
+        low, high = self.between(bits)
+        if high < limit or low > limit:
+            return high < limit
+        return self.exact < limit if strict else self.exact <= limit
+
+
+def total(values: Iterable[Fraction]) -> Fraction:
+    """Return the exact sum; 0 of none."""
+    return FractionSum(values).exact
+
+
+def highest(sums: Iterable[FractionSum], bits: int) -> FractionSum:
+    """Return the largest of some sums; an empty one where there is none."""
+    bounds = [(one, *one.between(bits)) for one in sums]
+    top = max((low for _, low, _ in bounds), default=Fraction(0))
+    near = {one.terms: one for one, _, high in bounds if high >= top}
+    if len(near) > 1:
+        return max(near.values(), key=lambda one: one.exact)
+    return next(iter(near.values()), FractionSum())
