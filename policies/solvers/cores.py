@@ -65,7 +65,7 @@ def possible(problem: Problem, rng: np.random.Generator, limits: Limits) -> bool
         return None
     known = {Verdict.SOLVED: True, Verdict.INFEASIBLE: False}
     if problem.links is not None and problem.links.limited:
-        return known.get(listed(problem).verdict) if listable(problem) else None
+        return known.get(listed(problem, limits).verdict) if listable(problem) else None
     bare = plain(problem)
     steps = all(measure is Measure.STEP for measure in bare.sets.measures)
     if CpSat().supports(bare) and (steps or not bare.averages):
@@ -236,7 +236,8 @@ class _Cut:
         self.wanted = np.flatnonzero(problem.lo)
         self.smallest = True
         self.over, self.limits = limits.deadline(), limits
-        single = problem.links is None or problem.links.tau is not None
+        links = problem.links
+        single = links is None or not links.limited or links.tau is not None
         self.mean = bool(problem.averages) or not single
 
     def _still(self, kept: Ints, wanted: Ints, *, free: bool = False) -> bool:

@@ -216,21 +216,20 @@ class _Portfolio:
             return self._told([solve(problem, limits, seed=self._seed())])
         began = limits.clock()
 
-        def rest(share: float = 1.0, late: float = 0.0) -> Limits:
-            left = max(limits.seconds - late - (limits.clock() - began), _LEAST)
+        def rest(share: float = 1.0, overdue: float = 0.0) -> Limits:
+            left = max(limits.seconds - overdue - (limits.clock() - began), _LEAST)
             return _part(replace(limits, seconds=left), share)
 
-        share = (
-            _FIRST if problem.goal.average else _SOLE
-        )  # a mean may pay for some sets
-        found, late = list(self._structured(problem, rest(share))), 0.0
+        # a mean may pay for some sets
+        share = _FIRST if problem.goal.average else _SOLE
+        found, overdue = list(self._structured(problem, rest(share))), 0.0
         if not any(sure(one) for one in found):
             if not found and heavy(problem):
                 return self._told(race(self._runners(problem), rest()))
             first = rest(_FIRST if swift(problem) else _SHORT)
             due = limits.clock() + first.seconds
             found += self._starts(problem, first, proof)
-            late = max(limits.clock() - due, 0.0)
+            overdue = max(limits.clock() - due, 0.0)
         if any(sure(one) for one in found):
             return self._told(found)
         best = _best(found)
@@ -238,8 +237,8 @@ class _Portfolio:
         tasks = list(self._provers(problem, start))
         if not tasks:
             return self._told(found) if found else self._beyond(problem)
-        last = rest(late=late)  # what came late once comes late again
-        if start is not None and last.seconds <= max(late, _LEAST):
+        last = rest(overdue=overdue)  # what came late once comes late again
+        if start is not None and last.seconds <= max(overdue, _LEAST):
             return merged(found, "time")
         return self._told([*found, *race(tasks, last)])
 
@@ -363,10 +362,11 @@ class _Portfolio:
         problem, links = self.problem, self.problem.links
         assert links is not None
         if listable(problem):
-            best = listed(problem)
+            best = listed(problem, self.left(0.5))
             if best.verdict is Verdict.SOLVED:
                 return merged([best], "gap")
-            return infeasible(problem, self.rng, self.left(0.9), best.tried)
+            if best.verdict is Verdict.INFEASIBLE:
+                return infeasible(problem, self.rng, self.left(0.9), best.tried)
 
         def ask(part: Problem, share: float = 0.3) -> Solution:
             return _Portfolio(self.solvers, part, self.rng, self.left(share)).solve()

@@ -2,12 +2,12 @@
 
 What a hand sees follows from the subset that it holds: 2^n of them, for all hands alike.
 So a plan is a row of subsets, and millions of sums are looked up instead of worked out.
-Floats rank plans of a tradeoff; the judge decides about subsets that are at a limit.
+Floats rank plans of a tradeoff; subsets that are at a limit are counted exactly.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
 from math import comb, prod
@@ -15,14 +15,12 @@ from typing import Final
 
 import numpy as np
 
-from policies.coalitions import Coalitions
 from policies.document.policy import Objective
-from policies.judge import judge
-from policies.links import Relation
-from policies.problem import Pairs, Plan, Problem
-from policies.sets import Ints
+from policies.links import Links, Relation, alikeness, below_limit
+from policies.problem import Plan, Problem
+from policies.sets import Bools, Ints
 from policies.solvers.cpsat import refuted
-from policies.solvers.role import Solution, answer
+from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
 from policies.solvers.terms import Floats
 from policies.tables import able
 
@@ -35,6 +33,7 @@ CELLS: Final = 5_000_000
 """Plans times hands, at most: a table of them takes 40 MB, and there are five."""
 
 _CLOSE: Final = 1e-9  # what floats can not tell
+_BATCH: Final = 256  # subsets that are counted between two looks at the clock
 
 
 def listable(problem: Problem) -> bool:
@@ -53,25 +52,32 @@ def _ways(k: int, low: int, high: int) -> int:
     return sum(comb(k, size) for size in range(low, min(high, k) + 1))
 
 
-def listed(problem: Problem) -> Solution:
-    """Return the optimum, or that there is none.
+def listed(problem: Problem, limits: Limits) -> Solution:
+    """Return the optimum, or that there is none; UNKNOWN where time ended first.
 
     Parameters
     ----------
     problem : Problem
         One that is :func:`listable`.
+    limits : Limits
     """
+    over = limits.deadline()
     masks, u = _every(problem)
-    worst, mean = _seen(problem)
     held, goal = _held(problem, masks), problem.goal
+    seen = _seen(problem, over)
+    past = None if seen is None else _past(problem, held, seen, over)
+    if seen is None or past is None:
+        told = ("time ended before all plans were looked at",)
+        return Solution(Verdict.UNKNOWN, bound=free_bound(problem), tried=told)
+    rows = np.flatnonzero(~past[held].any(axis=1))
+    if not len(rows):
+        return refuted(problem, "all plans were looked at")
     value = u
     if goal.objective is Objective.TRADEOFF:
-        f = (mean if goal.average else worst)[held].max(axis=1)
+        f = seen[int(goal.average)][held].max(axis=1)
         reward = float(goal.lambda_) * (float(goal.tau) - f)
         value = u * float(problem.weights.unit) + reward
-    row = _first(problem, held, np.argsort(-value, kind="stable"), (worst, mean))
-    if row is None:
-        return refuted(problem, "all plans were looked at")
+    row = rows[value[rows].argmax()]
     if goal.objective is Objective.TRADEOFF:
         top = float(value[row])
         bound = Fraction(top + _CLOSE * max(1.0, abs(top)))
@@ -81,40 +87,51 @@ def listed(problem: Problem) -> Solution:
     return answer(problem, plan, bound=bound, tried=("all plans",))
 
 
-def _first(
-    problem: Problem, held: Ints, order: Ints, seen: tuple[Floats, Floats]
-) -> int | None:
-    """Return the first plan in this order that keeps every limit.
+def _past(
+    problem: Problem, held: Ints, seen: tuple[Floats, Floats], over: Callable[[], bool]
+) -> Bools | None:
+    """Whether who holds a subset is past a limit, shape (2^n,); None if time ended.
 
-    What floats can not tell is judged, subset by subset: all hands see alike.
+    What floats can not tell is counted exactly: all hands see alike.
     """
-    links = problem.links
+    links, past = problem.links, np.zeros(len(seen[0]), np.bool_)
     assert links is not None
-    past, close = (np.zeros(len(seen[0]), np.bool_) for _ in range(2))
-    for f, tau in zip(seen, (links.tau, links.mean_tau), strict=True):
-        if tau is not None:
+    close, whole = np.zeros_like(past), (1, problem.goal.over or links.n_links or 1)
+    taus = (links.tau, links.mean_tau)
+    for f, tau, one in zip(seen, taus, whole, strict=True):
+        if tau is None:
+            continue
+        if links.relation is Relation.COMMON:  # numbers of links: compared exactly
+            number, place = np.unique(np.rint(f * one), return_inverse=True)
+            high = [Fraction(int(many), one) >= tau for many in number.tolist()]
+            past |= np.array(high)[place]
+        else:
             past |= f > float(tau) + _CLOSE
             close |= abs(f - float(tau)) <= _CLOSE
-    alone = replace(
-        problem,
-        lo=problem.lo * 0,
-        hi=np.ones_like(problem.hi),
-        capacity=None,
-        forbidden=Pairs(),
-        history=Pairs(),
-        coalitions=Coalitions(),
-    )
-    order = order[~past[held[order]].any(axis=1)]
-    while len(order):
-        open_ = [mask for mask in held[order[0]].tolist() if close[mask]]
-        if not open_:
-            return int(order[0])
-        for mask in open_:
-            close[mask] = False
-            whole = _plan(np.array([mask]), problem.n_entries)
-            past[mask] = not judge(alone, whole).feasible
-        order = order[~past[held[order]].any(axis=1)]
-    return None
+    there = np.zeros_like(past)
+    there[held] = True
+    open_ = np.flatnonzero(there & close & ~past)
+    for at in range(0, len(open_), _BATCH):
+        if over():
+            return None
+        masks = open_[at : at + _BATCH]
+        past[masks] = _exactly_past(links, masks, whole[1])
+    return past
+
+
+def _exactly_past(links: Links, masks: Ints, whole: int) -> Bools:
+    """Whether who holds one of these subsets is past a limit, counted as the judge does."""
+    bits = (masks[:, None] >> np.arange(len(links.place))) & 1
+    hand, entry = np.nonzero(bits)
+    past, total = np.zeros(len(masks), np.bool_), [Fraction(0)] * len(masks)
+    for alike in alikeness(links, entry, hand):
+        if links.tau is not None:
+            past[alike.hand] |= not below_limit(alike, links.relation, links.tau)
+        if links.mean_tau is not None:
+            total[alike.hand] += alike.share(links.relation)
+    if links.mean_tau is not None:
+        past |= np.array([f >= links.mean_tau * whole for f in total])
+    return past
 
 
 def _every(problem: Problem) -> tuple[Ints, Ints]:
@@ -151,8 +168,11 @@ def _held(problem: Problem, masks: Ints) -> Ints:
     return np.column_stack([alone, *pooled])
 
 
-def _seen(problem: Problem) -> tuple[Floats, Floats]:
-    """Worst and mean disclosure of the links to whoever holds a subset, shape (2^n,)."""
+def _seen(problem: Problem, over: Callable[[], bool]) -> tuple[Floats, Floats] | None:
+    """Worst and mean disclosure of the links to whoever holds a subset, shape (2^n,).
+
+    None where time ended first.
+    """
     links, n = problem.links, problem.n_entries
     assert links is not None
     bits = (np.arange(1 << n)[:, None] >> np.arange(n)) & 1
@@ -162,6 +182,8 @@ def _seen(problem: Problem) -> tuple[Floats, Floats]:
     link, left, right = links.conflicts()
     worst, total = np.zeros(1 << n), np.zeros(1 << n)
     for one in np.unique(link).tolist():
+        if over():
+            return None
         rows = link == one
         d, e = left[rows], right[rows]
         dot = (bits[:, d] * bits[:, e]) @ (count[d] * count[e])

@@ -87,3 +87,21 @@ def test_a_mean_that_history_is_past_names_what_was_held(kind):
         (0, 1),
         (0,),
     )
+
+
+@pytest.mark.parametrize("changed", [{}, {"capacities": [5, 5]}])
+def test_links_without_a_limit_of_their_own_are_no_mean(changed):
+    """An odd cycle of friends and two adversaries: sets of two, no tau anywhere."""
+    cycle = [{"left": [i], "right": [(i + 1) % 5]} for i in range(5)]
+    found = core(
+        n_entries=5,
+        weights=[[1.0] * 2] * 5,
+        loc=[0] * 5,
+        cnt=[1] * 5,
+        properties=cycle,
+        disclosure={"kind": "common", "aggregation": "worst"},
+        problem="zero_cosine",
+        **changed,
+    )
+    assert found.clashes[0].cause is Cause.SEARCH
+    assert found.clashes[0].entries == (0, 1, 2, 3, 4)

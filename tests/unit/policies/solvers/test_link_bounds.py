@@ -126,7 +126,7 @@ def pooled(draw):
 def test_where_plans_are_few_all_of_them_are_looked_at(problem):
     """So the optimum is proven, or that there is none; at a limit the judge decides."""
     assert listable(problem)
-    found, best = listed(problem), optimum(problem)
+    found, best = listed(problem, Limits()), optimum(problem)
     if best is None:
         assert found.verdict is Verdict.INFEASIBLE
     else:
@@ -288,3 +288,29 @@ def test_trust_in_a_property_is_no_trust_with_a_link():
     trusted = np.ones((1, 2), np.bool_)
     found = solve(replace(problem, sets=named, trusted=trusted))
     assert (found.value, found.stopped) == (20, "optimal")
+
+
+def five_friends(**rest):
+    """All five meet at one place, any two are friends: two of them clash anywhere."""
+    ties = list(combinations(range(5), 2))
+    visits = [(user, 0, 1) for user in range(5)]
+    return friends(visits, ties, [[1] * 2] * 5, tau=Fraction(1), **rest)
+
+
+def test_listing_ends_with_the_time_and_still_bounds():
+    """A stop while subsets are counted: neither a plan nor a proof that there is none."""
+    problem, asked = five_friends(hi=[2] * 5), iter([False] * 10 + [True])
+    ended = Limits(stopped=lambda: next(asked))
+    found = listed(problem, ended)
+    assert (found.verdict, found.bound) == (Verdict.UNKNOWN, 10)
+    assert next(asked, None) is None
+
+
+def test_what_is_common_needs_no_closer_look():
+    """F is 0 or 1: at tau = 1, or at a mean of 1/10, floats already tell exactly."""
+    problem = five_friends(relation=Relation.COMMON)
+    mean = replace(problem.links, tau=None, mean_tau=Fraction(1, 10))
+    with patch("policies.solvers.small_links.alikeness", side_effect=AssertionError):
+        assert listed(problem, Limits()).verdict is Verdict.INFEASIBLE
+        averaged = listed(replace(problem, links=mean), Limits())
+        assert averaged.verdict is Verdict.INFEASIBLE
