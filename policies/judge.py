@@ -8,7 +8,7 @@ or fractions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -18,6 +18,7 @@ from policies.aggregates import Parts
 from policies.disclosure import loads, reachable, share
 from policies.document.policy import Objective
 from policies.links import above_level, alikeness, below_limit
+from policies.meetings import sharing
 from policies.problem import Pairs, Problem
 from policies.sets import InvalidProblem, Measure, SetSystem
 from policies.tally import SHOWN, Crossing, Tally
@@ -174,7 +175,8 @@ def _alike(
     worst, where = Fraction(0), None
     total: dict[int, Fraction] = defaultdict(Fraction)
     passed = []
-    tally.parts = None if problem.aggregate is None else Parts(problem.aggregate)
+    how, limit = problem.aggregate, links.aggregate_tau
+    tally.parts = None if how is None else Parts(how)
     for alike in alikeness(links, held.entry, held.adversary):
         f = alike.share(links.relation)
         total[alike.hand] += f
@@ -183,10 +185,13 @@ def _alike(
             tally.parts.add(alike.link, alike.link, alike.hand, f, above=above)
         if f > worst:
             worst, where = f, (alike.link, alike.hand)
-        if links.tau is not None and not below_limit(alike, links.relation, links.tau):
+        tau = links.tau
+        if how is not None and how.by_set and limit is not None:
+            tau = how.level_of(alike.link, limit)
+        if tau is not None and not below_limit(alike, links.relation, tau):
             passed.append(
                 f"property {alike.link}: {_number(f)} is disclosed to "
-                f"{_named(problem, alike.hand)}, allowed below {_number(links.tau)}"
+                f"{_named(problem, alike.hand)}, allowed below {_number(tau)}"
             )
     over = problem.goal.over or links.n_links or 1
     mean = max(total.values(), default=Fraction(0)) / over
@@ -195,19 +200,26 @@ def _alike(
         means = {hand: whole / over for hand, whole in sorted(total.items())}
         past = {hand: share for hand, share in means.items() if share >= cap}
         told += _above(problem, past, f"below {_number(cap)}")
-    limit = links.aggregate_tau
-    if tally.parts is not None and limit is not None:
-        told += _aggregated(tally.parts, limit, strict=True)
+    if any(not cap.kept(Fraction(0)) for cap in problem.averages):
+        told = []  # it is told already that nothing is below the limit
+    elif tally.parts is not None and limit is not None and how and not how.by_set:
+        told += _aggregated(problem, tally.parts, limit, strict=True)
     return worst, where, mean, told
 
 
-def _aggregated(parts: Parts, limit: Fraction, *, strict: bool) -> Iterator[str]:
-    """An aggregate that is past its cap."""
-    if not parts.kept(limit, strict=strict):
-        sign = "below " if strict else ""
+def _aggregated(
+    problem: Problem, parts: Parts, limit: Fraction, *, strict: bool
+) -> Iterator[str]:
+    """An aggregate that is past its cap, by hand unless they are added up."""
+    how, allowed = parts.aggregate, f"{'below ' if strict else ''}{_number(limit)}"
+    if not (how.summed or how.shared):
+        hands = parts.past(limit, strict=strict)
+        seen = {hand: parts.seen(hand) for hand in hands[:SHOWN]}
+        yield from _above(problem, seen, allowed, str(how.shape), len(hands))
+    elif not parts.kept(limit, strict=strict):
         yield (
-            f"the {parts.aggregate.shape} disclosure in all is {_number(parts.value)}, "
-            f"allowed {sign}{_number(limit)}"
+            f"the {how.shape} disclosure in all is {_number(parts.value)}, "
+            f"allowed {allowed}"
         )
 
 
@@ -237,21 +249,40 @@ def _violations(problem: Problem, plan: Pairs, tally: Tally) -> Iterator[str]:
         for r in rows[:SHOWN].tolist()
     ]
     yield from _told(lines, len(rows), "forbidden pairs")
-    lines = [_passed(problem, crossing) for crossing in tally.crossed]
+    names = _properties(problem, [*tally.crossed, *tally.inherited])
+    lines = [_passed(problem, c, names[c.set]) for c in tally.crossed]
     yield from _told(lines, tally.n_crossed, "limits crossed")
     if problem.strict_history:
-        lines = [f"{_passed(problem, c)}, by history alone" for c in tally.inherited]
+        lines = [
+            f"{_passed(problem, c, names[c.set])}, by history alone"
+            for c in tally.inherited
+        ]
         yield from _told(lines, tally.past, "limits crossed by history alone")
     yield from _means(problem, tally)
 
 
-def _passed(problem: Problem, crossing: Crossing) -> str:
+def _properties(problem: Problem, crossed: Iterable[Crossing]) -> dict[int, str]:
+    """The properties of sets in words: a pair that meets may be of several links."""
+    sets, links = problem.sets, problem.links
+    names = {c.set: sets.properties[int(sets.owner[c.set])] for c in crossed}
+    if links is None or not names:
+        return names
+    for one, shared in sharing(sets, links, names).items():
+        if len(shared) > 1:
+            rest = len(shared) - _LISTED
+            more = f" and {rest} more" if rest > 0 else ""
+            listed = ", ".join(map(str, shared[:_LISTED]))
+            names[one] = f"properties {listed}{more}"
+    return names
+
+
+def _passed(problem: Problem, crossing: Crossing, name: str) -> str:
     """A limit that is passed, in words: what is disclosed, and to whom."""
     sets, one = problem.sets, crossing.set
     owner, full = int(sets.owner[one]), int(sets.full[one])
     measure, who = sets.measures[owner], _named(problem, crossing.adversary)
     if measure is Measure.STEP and crossing.load >= full:
-        return f"{sets.properties[owner]}: {_whole(sets, one)} held by {who}"
+        return f"{name}: {_whole(sets, one)} held by {who}"
     shown = _number(share(measure, crossing.load, full))
     allowed = "nothing is low enough"
     if crossing.cap >= 0:
@@ -313,23 +344,31 @@ def _means(problem: Problem, tally: Tally) -> Iterator[str]:
         return
     counted = reachable(problem.sets)
     for cap in problem.averages:
+        if not cap.kept(Fraction(0)):
+            sign = "below" if cap.strict else "at most"
+            yield f"no disclosure is {sign} tau = {_number(cap.limit)}"
+            continue
         if cap.aggregate is not None:
             assert tally.parts is not None
-            yield from _aggregated(tally.parts, cap.limit, strict=cap.strict)
+            yield from _aggregated(problem, tally.parts, cap.limit, strict=cap.strict)
             continue
         means = tally.means(cap.properties, counted, cap.over)
         sign = "below " if cap.strict else ""
-        hands = means if cap.kept(Fraction(0)) else range(tally.hands)
-        found = {a: means.get(a, Fraction(0)) for a in sorted(hands)}
-        above = {a: mean for a, mean in found.items() if not cap.kept(mean)}
+        above = {a: mean for a, mean in sorted(means.items()) if not cap.kept(mean)}
         yield from _above(problem, above, f"{sign}{_number(cap.limit)}")
 
 
-def _above(problem: Problem, means: dict[int, Fraction], allowed: str) -> Iterator[str]:
-    """Hands whose mean is past a cap, in words."""
+def _above(
+    problem: Problem,
+    means: dict[int, Fraction],
+    allowed: str,
+    what: str = "mean",
+    many: int | None = None,
+) -> Iterator[str]:
+    """Hands that see more than a cap allows, in words; ``many``: how many there are."""
     lines = [
-        f"the mean disclosure to {_named(problem, a)} is {_number(mean)}, "
+        f"the {what} disclosure to {_named(problem, a)} is {_number(mean)}, "
         f"allowed {allowed}"
         for a, mean in list(means.items())[:SHOWN]
     ]
-    yield from _told(lines, len(means), "averages past their cap")
+    yield from _told(lines, len(means) if many is None else many, "past this cap")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from policies.links import Links
@@ -21,10 +23,9 @@ def meetings(links: Links) -> SetSystem:
     size = np.where(lone, 1, 2)
     kept = np.ones(2 * len(ends), np.bool_)
     kept[1::2] = ~lone
-    names = tuple(f"property {i}" for i in range(links.n_links))
     return SetSystem(
         n_entries=len(links.place),
-        properties=names,
+        properties=_names(links),
         measures=(Measure.STEP,) * links.n_links,
         owner=link[first],
         start=np.concatenate([[0], np.cumsum(size)]),
@@ -34,3 +35,27 @@ def meetings(links: Links) -> SetSystem:
         full=size,
         classes=np.zeros(len(ends), np.bool_),
     )
+
+
+def _names(links: Links) -> tuple[str, ...]:
+    return tuple(f"property {i}" for i in range(links.n_links))
+
+
+def sharing(
+    sets: SetSystem, links: Links, chosen: Iterable[int]
+) -> dict[int, list[int]]:
+    """All links that these sets disclose, by set; none of sets that are no meetings."""
+    if sets.properties != _names(links):
+        return {}
+    link, left, right = links.conflicts()
+    width = len(links.place)
+    key = np.minimum(left, right) * width + np.maximum(left, right)
+    order = np.argsort(key, kind="stable")
+    key, link = key[order], link[order]
+    found = {}
+    for one in chosen:
+        ends = sets.entry[sets.start[one] : sets.start[one + 1]]
+        wanted = int(ends.min()) * width + int(ends.max())
+        first, stop = np.searchsorted(key, [wanted, wanted + 1])
+        found[one] = link[first:stop].tolist()
+    return found

@@ -212,10 +212,89 @@ ALL = [[0], [0], [0], [1]]
             ALL,
             ["the worst disclosure in all is 2, allowed below 3/2"],
         ),
+        (
+            {
+                "properties": [{"entries": [0, 1]}, {"entries": [3]}],
+                "disclosure": {
+                    "kind": "step",
+                    "aggregation": "average",
+                    "property_weights": [2, 1],
+                },
+                "problem": "discbudget",
+                "tau": 0.5,
+            },
+            ALL,
+            ["the average disclosure to adversary 0 is 2/3, allowed below 1/2"],
+        ),
+        (
+            {
+                "properties": [LINKS[0], LINKS[0], LINKS[1]],
+                "disclosure": {
+                    "kind": "common",
+                    "aggregation": "worst",
+                    "property_weights": [2, 3, 0],
+                },
+                "problem": "discbudget",
+                "tau": 0.5,
+            }
+            | PLACES,
+            ALL,
+            [
+                "property 0: 1 is disclosed to adversary 0, allowed below 1/4",
+                "property 1: 1 is disclosed to adversary 0, allowed below 1/6",
+            ],
+        ),
+        (
+            {
+                "properties": [LINKS[0], LINKS[1], LINKS[0], LINKS[0]],
+                "disclosure": {"kind": "cosine", "aggregation": "worst"},
+                "problem": "zero_cosine",
+            }
+            | PLACES,
+            ALL,
+            ["properties 0, 2, 3: entries 0, 1 are all held by adversary 0"],
+        ),
+        (
+            {
+                "properties": [LINKS[0]] * 10,
+                "disclosure": {"kind": "cosine", "aggregation": "worst"},
+                "problem": "zero_cosine",
+            }
+            | PLACES,
+            ALL,
+            [
+                "properties 0, 1, 2, 3, 4, 5, 6, 7 and 2 more: entries 0, 1 are all "
+                "held by adversary 0"
+            ],
+        ),
     ],
 )
 def test_every_sort_of_limit_is_told_in_words(change, rows, told):
     assert list(judged(PAIR | SIMPLE | change, rows).violations) == told
+
+
+@pytest.mark.parametrize("tau", [0, -1])
+@pytest.mark.parametrize("aggregation", ["worst", "average", "count"])
+@pytest.mark.parametrize("kind", ["step", "linear", "common", "cosine"])
+def test_a_limit_that_nothing_is_below_is_told_once(kind, aggregation, tau):
+    """0 is the tau of a file without one: f is at least 0, whoever sees what."""
+    change = {
+        "properties": LINKS if kind in ("common", "cosine") else [{"entries": [0, 1]}],
+        "disclosure": {"kind": kind, "aggregation": aggregation},
+        "problem": "discbudget",
+        "tau": tau,
+    }
+    if kind == "linear":
+        change["properties"][0]["a"] = [0.5, 0.5]
+    if aggregation == "count":
+        change["disclosure"]["level"] = 0.5
+    document = PAIR | SIMPLE | change | (PLACES if kind in ("common", "cosine") else {})
+    for rows in (ALL, [[0], [1], [0], [1]]):
+        told = judged(document, rows).violations
+        assert told == (f"no disclosure is below tau = {tau}",)
+    if tau == 0:
+        document.pop("tau")
+        assert judged(document, ALL).violations == ("no disclosure is below tau = 0",)
 
 
 def test_a_large_coalition_is_counted():
