@@ -149,16 +149,15 @@ def proven(
         found, lost, whole = None, 0.0, False
         if not b.it.capped:
             found, lost, whole = nearest(b, prices, row, top - value, most, over)
-        ceiling = top - lost
-        search = b.it.capped or row is each
-        if not whole and search:
-            other, least = _searched(b, duals, bound - value, row, limits)
-            found = found if other is None else other
-            ceiling = min(ceiling, least)
+        plans, ceiling = [found], top - lost
+        if not whole and (b.it.capped or row is each):
+            other, least = _searched(b, duals, top - value, row, limits)
+            plans, ceiling = [found, other], min(ceiling, least)
         bound = min(bound, max(ceiling, value + 1e-9))
-        if found is not None:
-            improve(b, found, prices, over)
-            best = max(best, found, key=b.value)
+        for plan in plans:
+            if plan is not None:
+                improve(b, plan, prices, over)
+                best = max(best, plan, key=b.value)
         even = even or whole
     return best, bound, even
 
@@ -176,7 +175,10 @@ def _searched(
     row: Ints,
     limits: Limits,
 ) -> tuple[Bools | None, float]:
-    """Branch and bound over the pairs that are open at a gap, unless they are many."""
+    """Branch and bound over the pairs that are open, unless they are many.
+
+    ``gap`` is between what the prices prove, whose regrets are looked at, and a plan.
+    """
     prices, rent = duals
     reduced = b.it.worth - b.cost * scaled(prices, b.it.lambda_)
     ideal, loss = regret(b.it, reduced - (0.0 if rent is None else rent))

@@ -70,7 +70,7 @@ class Half:
 
         None where they are more than ``most``, or time is over.
         """
-        if _at_least(turns, use, amount) > most:
+        if _bits(turns, use, amount) > np.log2(most):
             return None
         rows = turns.shift.shape[1]
         loss, shift = np.zeros(1), np.zeros((1, rows))
@@ -100,12 +100,12 @@ class Half:
         return found
 
 
-def _at_least(turns: Turns, use: Bools, amount: float) -> float:
-    """Return how many sets there are at least: those of turns that lose next to nothing."""
+def _bits(turns: Turns, use: Bools, amount: float) -> float:
+    """Return log2 of how many sets there are at least, of turns that lose next to nothing."""
     entries = len(np.unique(turns.entry[use]))
     little = use & (turns.loss * max(1, entries) <= amount)
     many = np.unique(turns.entry[little], return_counts=True)[1]
-    return float(np.exp2(np.log2(1.0 + many).sum()))
+    return float(np.log2(1.0 + many).sum())
 
 
 @dataclass
