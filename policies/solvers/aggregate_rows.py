@@ -113,33 +113,29 @@ def _mark(b: Builder, how: Aggregate, one: int, hand: int) -> Term:
 def limit(b: Builder, how: Aggregate, cap: Average) -> None:
     """Keep an aggregate within its cap.
 
-    Where a strict limit has no steps of its own that it could be moved by, the first
-    model allows the limit itself: what it proves holds, and the judge sees to the rest.
+    Where a strict limit has no steps of its own that it could be moved by, a model
+    without a margin allows the limit itself: what it proves holds, and the judge sees to
+    the rest.
     """
     how, unit = how.normed()
     cap = replace(cap, limit=cap.limit / unit)
     if how.shape is Shape.SOFT_MAX and not how.summed:
         _powers(b, how, cap)
         return
-    most, size = _most(b, how, cap), max(1.0, float(cap.limit))
-    most *= float(cap.limit or 1) / size
+    size = max(1.0, float(cap.limit))
+    highest = most(b, how, cap) * float(cap.limit or 1) / size
     for term in terms(b, how):
-        if term.top() > most * size:
-            b.row(term.scaled(1.0 / size), high=most)
+        if term.top() > highest * size:
+            b.row(term.scaled(1.0 / size), high=highest)
 
 
-def _margin(b: Builder, cap: Average) -> float:
-    """What a limit is kept away from, relative to it: nothing in the first model."""
-    return b.margin if cap.strict and not b.first else 0.0
-
-
-def _most(b: Builder, how: Aggregate, cap: Average, power: int = 1) -> float:
+def most(b: Builder, how: Aggregate, cap: Average, power: int = 1) -> float:
     """What the aggregate's power may be at most, relative to the limit's (0: absolute)."""
     steps, limit = _steps(b, how, power), cap.limit**power
     if not steps:
-        return 1.0 - _margin(b, cap) if limit else 0.0
+        return 1.0 - b.margin if limit else 0.0
     last = ceil(limit * steps) - 1 if cap.strict else floor(limit * steps)
-    return float((last + Fraction(1, 2)) / steps / (limit or 1))
+    return float((last + Fraction(1, 2)) / steps / (limit or 1)) - b.margin
 
 
 def _steps(b: Builder, how: Aggregate, power: int) -> int:
@@ -158,7 +154,7 @@ def _steps(b: Builder, how: Aggregate, power: int) -> int:
 
 def _powers(b: Builder, how: Aggregate, cap: Average) -> None:
     """Keep every hand's mean of f^q within the limit's: sum of w / over (f / tau)^q <= 1."""
-    most = _most(b, how, cap, how.q)
+    highest = most(b, how, cap, how.q)
     for hand in range(b.k + len(b.problem.groups)):
         found = [
             _power(b, how, cap, one, hand)
@@ -166,8 +162,8 @@ def _powers(b: Builder, how: Aggregate, cap: Average) -> None:
             if how.weight(owner)
         ]
         term = total(found)
-        if term.top() > most:
-            b.row(term, high=most)
+        if term.top() > highest:
+            b.row(term, high=highest)
 
 
 def _power(b: Builder, how: Aggregate, cap: Average, one: int, hand: int) -> Term:
@@ -176,25 +172,25 @@ def _power(b: Builder, how: Aggregate, cap: Average, one: int, hand: int) -> Ter
     full, owner = int(sets.full[one]), int(sets.owner[one])
     measure, spread = sets.measures[owner], how.over / how.weight(owner)
     room = cap.limit**how.q * spread
-    most = _within(measure, full, how.q, room, strict=cap.strict)
+    last = _within(measure, full, how.q, room, strict=cap.strict)
     if measure is Measure.STEP:
         whole = b.share(one, hand)
-        if most >= full:
+        if last >= full:
             return whole.scaled(float(1 / room))
         if whole.top() > 0:
             b.row(whole, high=0.5)
         return total([])
     load = b.load(one, hand)
-    if most < full and load.top() > most:
+    if last < full and load.top() > last:
         size = SIZE / max(SIZE, float(np.abs(load.factors).max(initial=1.0)))
-        b.row(load.scaled(size), high=most * size)
-    if min(most, load.top()) <= 0:
+        b.row(load.scaled(size), high=last * size)
+    if min(last, load.top()) <= 0:
         return total([])
     edge = (float(cap.limit) * float(spread) ** (1 / how.q)) ** (1 / int(measure))
     step = int(
         np.gcd.reduce(sets.amount[int(sets.start[one]) : int(sets.start[one + 1])])
     )
-    part, count = load.scaled(1.0 / full / edge), most // step
+    part, count = load.scaled(1.0 / full / edge), last // step
     value = b.new(upper=np.inf)
     _curve(b, part, value, how.q * int(measure), (step / full / edge, count))
     return Term(np.array([value]), np.ones(1))

@@ -26,7 +26,7 @@ MANY: Final = 20
 """Sets x hands from which they are many."""
 
 MARGIN: Final = 1e-7
-"""What a strict limit on a mean is kept away from."""
+"""What a limit on a mean is kept away from at first, once a plan up to it was refused."""
 
 SIZE: Final = 1e3
 """Of the factors of a row of a sum: HiGHS's tolerance is the less, the larger they are."""
@@ -40,11 +40,12 @@ class Builder:
     ----------
     problem : Problem
     margin : float
-        See ``MARGIN``.
+        What limits on means are kept away from, relative to them. Only a model with 0
+        proves anything: another one leaves plans out.
     """
 
     problem: Problem
-    margin: float = MARGIN
+    margin: float = 0.0
     cost: list[float] = field(default_factory=list)
     whole: list[bool] = field(default_factory=list)
     upper: list[float] = field(default_factory=list)
@@ -73,11 +74,6 @@ class Builder:
         self.judged = problem.judged()
         sums = problem.aggregate is not None  # whose terms are all off a little
         self.sharp = SIZE if sums else 1.0
-
-    @property
-    def first(self) -> bool:
-        """Whether this is the first model: what it leaves out is taken for proven."""
-        return self.margin == MARGIN
 
     # -- columns and rows ----------------------------------------------------------
 

@@ -74,16 +74,16 @@ def solve(
     done : callable, optional
         True once the answer is not wanted any more.
     """
-    over, began, margin = limits.deadline(), limits.clock(), MARGIN
+    over, began, margin = limits.deadline(), limits.clock(), 0.0
     ceiling = free_bound(problem)
     while True:
         model = build(problem, margin)
-        if model.impossible and margin == MARGIN:
+        if model.impossible and not margin:
             return refuted(problem, "an entry, history or a limit leaves no plan")
         found = run(model, limits.left(began), start=start, seed=seed, done=done)
-        if margin == MARGIN:  # wider margins cut plans off: their bounds prove nothing
+        if not margin:  # margins cut plans off: such bounds prove nothing
             ceiling = min(ceiling, bound_of(model, found, ceiling))
-        if found.status == EMPTY and margin == MARGIN:
+        if found.status == EMPTY and not margin:
             return refuted(problem, "all assignments were searched")
         stopped = _stopped(found, limits)
         if found.values is None:
@@ -98,7 +98,7 @@ def solve(
         )
         if made.verdict is Verdict.SOLVED or margin > 1e-3 or over():
             return _proven(made)
-        margin *= 30
+        margin = max(margin * 30, MARGIN)
 
 
 def bound_of(model: Model, found: Outcome, ceiling: Fraction) -> Fraction:

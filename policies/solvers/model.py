@@ -6,18 +6,20 @@ The disclosure of a tradeoff is one column y above every f (worst), every hand's
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
+from policies.aggregates import Aggregate, Shape
 from policies.document.policy import Objective
 from policies.problem import Average, Problem
 from policies.solvers import aggregate_rows, goal_rows
-from policies.solvers.builder import MARGIN, SIZE, Builder
+from policies.solvers.builder import SIZE, Builder
 from policies.solvers.terms import Model, counted
 
 
-def build(problem: Problem, margin: float = MARGIN) -> Model:
+def build(problem: Problem, margin: float = 0.0) -> Model:
     """Make the model of a problem without links that count (see :class:`Builder`)."""
     from scipy.sparse import csr_matrix
 
@@ -66,13 +68,17 @@ def _averages(b: Builder) -> None:
 
 
 def _average(b: Builder, cap: Average) -> None:
+    """A cap on a mean, kept as that of the aggregate which the mean is."""
     sets = b.problem.sets
     chosen = np.flatnonzero(np.isin(sets.owner, np.array(cap.properties, np.int64)))
-    limit = float(cap.limit) - (b.margin if cap.strict else 0.0)
+    counts = (Fraction(one in cap.properties) for one in range(len(sets.properties)))
+    mean = Aggregate(Shape.AVERAGE, tuple(counts))
     for hand in range(b.k + len(b.problem.groups)):
         over = cap.over or counted(b.problem, cap, hand)
         if not over:
             continue
         term = b.mean(chosen, hand, over)
-        if term.top() > limit:
-            b.row(term.scaled(SIZE), high=limit * SIZE)
+        highest = aggregate_rows.most(b, replace(mean, over=Fraction(over)), cap)
+        highest *= float(cap.limit or 1)
+        if term.top() > highest:
+            b.row(term.scaled(SIZE), high=highest * SIZE)

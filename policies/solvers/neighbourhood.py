@@ -17,6 +17,7 @@ import numpy as np
 
 from policies.problem import Pairs, Plan, Problem
 from policies.sets import Bools, Ints
+from policies.solvers.builder import MARGIN
 from policies.solvers.hand_annealing import LONG, STEPS, HandAnnealer, annealable
 from policies.solvers.highs import OPTIMAL, run
 from policies.solvers.model import build
@@ -58,7 +59,7 @@ def improve(
     def over() -> bool:
         return ended() or done()
 
-    search = _Search(problem, build(problem), rng, plan)
+    search = _Search(problem, build(problem, MARGIN), rng, plan)
     annealer = None
     if annealable(problem):
         annealer = HandAnnealer(problem, rng, limits.left(start), done)

@@ -114,6 +114,8 @@ def _at_once(tasks: Sequence[Task], limits: Limits) -> list[Solution]:
 def merged(found: Sequence[Solution], why: str) -> Solution:
     """Make one answer of several: the best plan, the lowest bound.
 
+    A plan was judged: beside one, no proof that there is none can be right.
+
     Parameters
     ----------
     found : sequence of Solution
@@ -121,12 +123,13 @@ def merged(found: Sequence[Solution], why: str) -> Solution:
     why : str
         Why the search ended, if it did before an optimum was proven.
     """
-    for one in found:
-        if one.verdict is Verdict.INFEASIBLE:
-            return one
+    plans = [one for one in found if one.verdict is Verdict.SOLVED]
+    refuted = [one for one in found if one.verdict is Verdict.INFEASIBLE]
+    if refuted and not plans:
+        return refuted[0]
+    found = [one for one in found if one.verdict is not Verdict.INFEASIBLE]
     bound = min(one.bound for one in found)
     tried = tuple(dict.fromkeys(text for one in found for text in one.tried))
-    plans = [one for one in found if one.verdict is Verdict.SOLVED]
     if not plans:
         return Solution(Verdict.UNKNOWN, bound=bound, tried=tried, stopped=why)
     best = max(plans, key=lambda one: one.value)

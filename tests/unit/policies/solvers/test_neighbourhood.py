@@ -42,9 +42,9 @@ def test_making_the_model_takes_of_the_time_too(monkeypatch):
     """5 s for the model where 3 s were given: no small problem is solved after that."""
     now = [0.0]
 
-    def slowly(problem):
+    def slowly(problem, margin):
         now[0] += 5.0
-        return build(problem)
+        return build(problem, margin)
 
     monkeypatch.setattr(neighbourhood, "build", slowly)
     start = Plan.of([(d, d % 3) for d in range(6)])

@@ -78,3 +78,10 @@ def test_infeasible_goes_before_all_and_no_plan_is_unknown():
     proof = Solution(Verdict.INFEASIBLE)
     assert merged([none, proof], "time") is proof
     assert merged([none, none], "work").verdict is Verdict.UNKNOWN
+
+
+def test_a_judged_plan_goes_before_a_claim_that_there_is_none():
+    """The plan was judged, so the claim is wrong; and it is no proof of anything else."""
+    one = merged([solved(3, 5), Solution(Verdict.INFEASIBLE)], "time")
+    assert (one.verdict, one.value, one.bound) == (Verdict.SOLVED, 3, 5)
+    assert one.stopped == "time"

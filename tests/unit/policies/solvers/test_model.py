@@ -1,0 +1,59 @@
+"""The linear model keeps every plan that a strict limit on a mean keeps."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from policies.instance import read_instance
+from policies.solvers import SOLVERS, Limits, Verdict
+
+
+def shared(n, tau, sets=None, first=1):
+    """One copy of each entry to two adversaries, and a limit on mean disclosure."""
+    sets = sets or [list(range(n))]
+    document = {
+        "schema": "sparsi-instance/1",
+        "n_entries": n,
+        "n_adversaries": 2,
+        "t": 1,
+        "weights": [[first, 1]] * n,
+        "properties": [{"entries": m, "a": [1 / len(m)] * len(m)} for m in sets],
+        "disclosure": {"kind": "linear", "aggregation": "average"},
+        "problem": "discbudget",
+        "tau": tau,
+    }
+    return read_instance(document).problem
+
+
+def ask(name, problem):
+    return SOLVERS[name](problem, np.random.default_rng(0), Limits(work=0.1))
+
+
+@pytest.mark.parametrize("name", ["milp", "lp-rounding", "dependent-rounding", "auto"])
+@pytest.mark.parametrize(("n", "tau"), [(2, 0.50000005), (3, 0.6666667)])
+def test_a_plan_hardly_below_a_limit_on_a_mean_is_found(n, tau, name):
+    """Half of two entries and two of three: less than 10^-7 below the limit."""
+    found = ask(name, shared(n, tau))
+    assert (found.verdict, found.value) == (Verdict.SOLVED, 1)
+
+
+def test_a_strict_limit_on_a_mean_that_all_plans_are_at_is_refuted():
+    """Two of three entries are the limit itself."""
+    assert ask("milp", shared(3, 2 / 3)).verdict is Verdict.INFEASIBLE
+
+
+def test_a_plan_at_a_strict_limit_without_even_steps_makes_way_for_one_below():
+    """Sets of 17 to 31 entries, whose mean has too many values to lie between them.
+
+    Whole sets of 31 and 29 and 20 of 23 would be worth most, and are the limit.
+    """
+    starts = np.cumsum([0, 17, 19, 23, 29, 31])
+    sets = [list(range(a, b)) for a, b in pairwise(starts)]
+    problem = shared(int(starts[-1]), 0.5, sets, first=2)
+    cap = replace(problem.averages[0], limit=Fraction(2 * 23 + 20, 5 * 23))
+    found = ask("milp", replace(problem, averages=(cap,)))
+    assert found.verdict is Verdict.SOLVED
+    assert (found.plan.adversary == 0).sum() == 31 + 29 + 20 - 1
