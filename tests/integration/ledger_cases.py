@@ -9,7 +9,8 @@ from dispatcher.ledger.loads import RecordKeys, register_keys
 from dispatcher.ledger.members import add_accounts
 from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.versions import Applied, apply_policy
-from dispatcher.store import Store
+from dispatcher.store import Store, Tx
+from dispatcher.store.ledger import EntryRow
 
 START = 1_800_000_000_000_000
 
@@ -193,9 +194,33 @@ class Case:
                 skip_refused=skip,
             )
 
+    def entry(self, tx: Tx, name: str) -> EntryRow:
+        """What the gate reads of an entry named ``key.field``."""
+        force, key = current_policy(tx), name.partition(".")[0]
+        assert force is not None
+        return EntryRow(
+            id=self.entries[name],
+            record_id=self.records[key],
+            field_id=force.field_ids[name.partition(".")[2]],
+            subject_id=tx.value(
+                "SELECT subject_id FROM record WHERE id = ?", [self.records[key]]
+            ),
+            time=0,
+            record="",
+            run_id=1,
+            waiting=False,
+        )
+
     def count(self, table: str, where: str = "1 = 1") -> int:
         with self.store.read() as tx:
             return tx.value(f"SELECT COUNT(*) FROM {table} WHERE {where}")
+
+
+class Far(list[object]):
+    """What was granted of people who are not linked with the asked one."""
+
+    def __iter__(self):
+        raise AssertionError("looked at")
 
 
 class Plans:

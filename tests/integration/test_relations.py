@@ -14,8 +14,7 @@ from dispatcher.ledger.relations import Granted, around
 from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.summaries import differences
 from dispatcher.store import relations as links
-from dispatcher.store.ledger import EntryRow
-from tests.integration.ledger_cases import Case, Plans, policy
+from tests.integration.ledger_cases import Case, Far, Plans, policy
 
 LINKS = '[relation.friend]\nsource = "friends.csv"\nends = ["one", "two"]\n'
 COMMON = (
@@ -110,33 +109,15 @@ def test_an_ask_reads_the_people_around_it_and_no_more(sqlite_store):
     assert not [one for one in plans.told if one.endswith(whole)]
 
 
-class Far(list):
-    """What was granted of people who are not linked with the asked one."""
-
-    def __iter__(self):
-        pytest.fail("looked at")
-
-
 def test_an_ask_looks_at_nothing_granted_of_others(case):
     """However large the batch: Dan is nobody's friend, and his visits are not read."""
     ready(case, COMMON)
     with case.store.read() as tx:
         force = current_policy(tx)
-        ids = dict(tx.rows("SELECT r.id, r.subject_id FROM record r"))
-        ann, dan = (ids[case.records[key]] for key in ("r1", "r6"))
-        entry = EntryRow(
-            id=case.entries["r1.a"],
-            record_id=case.records["r1"],
-            field_id=force.field_ids["a"],
-            subject_id=ann,
-            time=0,
-            record="",
-            run_id=1,
-            waiting=False,
-        )
+        ann, dan = (case.entry(tx, name) for name in ("r1.a", "r6.a"))
         granted = Granted()
-        granted.visits[dan] = Far([0])
-        (seen,) = around(tx, force, entry, 1, held=False, granted=granted)
+        granted.visits[dan.subject_id] = Far([0])
+        (seen,) = around(tx, force, ann, 1, held=False, granted=granted)
     assert seen.friends == ()
 
 

@@ -15,6 +15,8 @@ from dispatcher.ledger.explain import explain
 from dispatcher.ledger.flight import InFlight
 from dispatcher.ledger.links import Told
 from dispatcher.ledger.members import merge
+from dispatcher.ledger.relations import Granted, around
+from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.summaries import differences
 from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.stages.intake.linking import read_links
@@ -23,7 +25,7 @@ from policies.document import parse
 from policies.functions import FieldFunction
 from policies.levels import closed, subsets
 from policies.pairings import both_ends, either_way
-from tests.integration.ledger_cases import Case, policy
+from tests.integration.ledger_cases import Case, Far, policy
 
 # Two surnames tell whether people are siblings; one of them, or a town, only hints at it.
 TABLE = """left.a,left.b,right.a,right.b,secret,weight
@@ -156,6 +158,22 @@ def test_a_second_record_of_a_linked_person_is_more_than_a_table_tells(case, tmp
 def test_what_is_held_of_one_end_counts_before_the_other_is_loaded(case, tmp_path):
     ready(case, POSTERIOR.replace("tau = 0.9", "tau = 0.3"), tmp_path)
     assert allowed(case, "r6.a", "r5.a") == [False, True]
+
+
+@pytest.mark.parametrize("rules", [POSTERIOR, PLUGIN])
+def test_an_ask_looks_at_nothing_granted_of_others(case, tmp_path, install, rules):
+    """Bob, who is linked with Ann, counts; Cat and Dan are not, and are not read."""
+    ready(case, rules, tmp_path)
+    with case.store.read() as tx:
+        names = ("r1.a", "r3.b", "r4.a", "r5.a")
+        ann, bob, *others = (case.entry(tx, name) for name in names)
+        granted = Granted()
+        granted.entries[bob.subject_id].append(bob)
+        for other in others:
+            granted.entries[other.subject_id] = Far([other])
+        force = current_policy(tx)
+        (seen,) = around(tx, force, ann, 1, held=False, granted=granted)
+    assert seen.friends == ({(bob.record_id, "b"): 1},)
 
 
 def test_a_function_is_asked_for_both_ends_either_way_round(case, tmp_path, install):
