@@ -27,6 +27,7 @@ from policies.solvers import kernel_anneal
 from policies.solvers.exchange import CLOSE, ending
 from policies.solvers.floors import Ladder
 from policies.solvers.hand_annealing import (
+    STEPS,
     HandAnnealer,
     anneal_hands,
     annealable,
@@ -38,9 +39,6 @@ from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
 from policies.tables import plan_of
 
 Floats = npt.NDArray[np.float64]
-
-STEPS: Final = 400_000
-"""Steps of a run, for each unit of work."""
 
 RUN: Final = 1_000_000
 """Steps of the longest run; more work makes more runs."""
@@ -201,13 +199,12 @@ class Annealing:
         over, began = limits.deadline(), limits.clock()
         it = loads(problem)
         half = replace(limits, seconds=limits.seconds * _SHARE)
-        annealer = started(
-            problem, it, rng, half
-        )  # the bound wants its share of the time
-        annealer.within(limits.left(began))
+        annealer = started(problem, it, rng, half)
+        rest = limits.left(began)  # the bound wants its share of the time
+        annealer.within(rest)
         ladder = Ladder(problem, it)
         relaxations = int(min(_RELAXATIONS, 2 + limits.work * 4))
-        ladder.climb(annealer.value, annealer.level, relaxations, over, limits)
+        ladder.climb(annealer.value, annealer.level, relaxations, over, rest)
         bound = ladder.bound
         stopped = annealer.anneal(most_steps(limits), bound)
         if annealer.best is None:

@@ -56,7 +56,8 @@ _COOL: Final = ((0.3, 4e-3), (0.1, 1e-3))
 _SHARP: Final = (1.0, 12.0)  # beta, times the entries of a set
 _SHARPER: Final = (5.0, 50.0)  # the same along a border, where a mean is looked at
 _RATE: Final = (0.02, 0.002)  # what prices change by, relative, from first to last
-_NEAR: Final = 1e-9  # what a mean is kept away from its limit, relative to it
+_NEAR: Final = 1e-9  # what a mean is kept away from a strict limit, relative to it
+_AT: Final = 1e-12  # what a mean may be off a limit that it may reach: rounding
 _PRICE: Final = 2.0  # of a limit on a set at first, in mean shares of utility
 _OFF: Final = (0.0, -1.0, -0.3, 0.3, -2.0, 1.0)
 # entries of a mean set above the best plan's level, in turn
@@ -134,7 +135,8 @@ class HandAnnealer:
         self._shift = self._price * float(goal.tau) if self._tradeoff else 0.0
         self._limit = inf
         if problem.averages:
-            self._limit = float(problem.averages[0].limit) * (1 - _NEAR)
+            cap = problem.averages[0]
+            self._limit = float(cap.limit) * (1 - _NEAR if cap.strict else 1 + _AT)
         self._ladder = self._levels() if self._tradeoff and not goal.average else []
         self._steps = np.array([*map(float, self._ladder)])
         self._whole = not t.measure.any()

@@ -28,6 +28,8 @@ class Board:
     """
 
     def __init__(self, problem: Problem) -> None:
+        from scipy.sparse import csr_array
+
         self.problem = problem
         self.tables = t = tables(problem)
         hands, self._judged = (
@@ -38,7 +40,7 @@ class Board:
         if problem.groups and problem.trusted is None and alike:
             kept = _widest(hands)
             hands, self._judged = hands[kept], t.judged[:, kept]
-        self._members = hands.T.astype(np.int64)
+        self._members = csr_array(hands.T.astype(np.int64))
         adversary, hand = np.nonzero(hands.T)
         start = np.searchsorted(adversary, np.arange(problem.n_adversaries + 1))
         self._seen = (start.astype(np.int64), hand.astype(np.int64))
@@ -50,7 +52,24 @@ class Board:
         self._average = float(over) if mean else 0.0
         self._lay()
         self._held = t.held.astype(np.int64) @ self._members
-        self._base = self._loads(self._held > 0)[0]
+        self._base = np.zeros((len(t.full), 1), np.int64)
+        if len(problem.history):
+            self._base = self._loads(self._held > 0)[0]
+        self._may = t.able & ~self._barred()
+        self._highest = self._caps(t.cap)
+
+    def _barred(self) -> Bools:
+        """Pairs of sets that history is past the limit of, for a hand that sees them."""
+        from scipy.sparse import csr_array
+
+        t = self.tables
+        past = (self._base > t.cap[:, None]) & self._judged
+        if not past.any():
+            return np.zeros_like(t.able)
+        ones = np.ones(len(t.entry), np.int64)
+        inside = csr_array((ones, (t.entry, t.set_of)), shape=(len(t.hi), len(t.full)))
+        seen = np.asarray(inside @ past.astype(np.int64)) > 0
+        return np.asarray(seen.astype(np.int64) @ self._members.T > 0)
 
     def _lay(self) -> None:
         """Lay the sets out by entries, and classes by numbers of their own."""
@@ -86,7 +105,9 @@ class Board:
     def _caps(self, cap: Ints) -> Ints:
         """Highest load of each set and hand; what history is past may stay."""
         caps: Ints = np.where(self._judged, cap[:, None], NO_CAP)
-        return caps if self.problem.strict_history else np.maximum(caps, self._base)
+        if not self.problem.strict_history:
+            np.maximum(caps, self._base, out=caps)
+        return caps
 
     def state(self, chosen: Bools) -> State:
         """Lay a plan out, shape (n, k)."""
@@ -119,13 +140,13 @@ class Board:
             slot=slot,
             kind=t.measure,
             full=t.full,
-            cap=self._caps(t.cap if sets is None else sets.cap),
+            cap=self._highest if sets is None else self._caps(sets.cap),
             judged=self._judged,
             seen_start=seen_start,
             seen=seen,
             average=self._average,
             levelled=levelled,
-            may=t.able,
+            may=self._may,
             lo=t.lo,
             hi=t.hi,
             room=t.room,
@@ -137,13 +158,14 @@ class Board:
         t = self.tables
         copies = self._held + chosen.astype(np.int64) @ self._members
         load, _ = self._loads(copies > 0)
-        part = np.minimum(load / t.full[:, None], 1.0)
-        kind = t.measure[:, None]
-        f = np.where(kind > 1, part * part, np.where(kind == 1, part, part >= 1))
-        f = np.where(self._judged, f, 0.0)
+        f = load / t.full[:, None]  # changed in place: it can be large
+        np.minimum(f, 1.0, out=f)
+        f[t.measure > 1] **= 2
+        f[t.measure < 1] = np.floor(f[t.measure < 1])
+        f *= self._judged
         level = f.sum(axis=0) / self._average if self._average else f
-        past = bool((load > self._caps(t.cap)).any())
-        return float(t.worth[chosen].sum()), float(level.max(initial=0.0)), past
+        past = (load > self._highest).any() or (chosen & ~self._may).any()
+        return float(t.worth[chosen].sum()), float(level.max(initial=0.0)), bool(past)
 
 
 def _widest(hands: Bools) -> Ints:

@@ -59,6 +59,21 @@ def test_short_time_leaves_some_for_the_bound():
     assert found.bound - found.value < Fraction(1, 10**6)
 
 
+def test_the_bound_gets_the_time_that_is_left(monkeypatch):
+    """A clock of 0.1 s a look: half of ten seconds are spent when it begins."""
+    ticks, given = count(), []
+
+    def now():
+        return 0.1 * next(ticks)
+
+    def climb(self, value, level, most, over, limits):
+        given.append(now() + limits.seconds)
+
+    monkeypatch.setattr(Ladder, "climb", climb)
+    solve(thirds(), work=100.0, seconds=10.0, clock=now)
+    assert given == [pytest.approx(10.0, abs=0.5)]
+
+
 def test_same_seed_same_plan():
     """A run can be made again."""
     one, two = solve(thirds(), seed=3), solve(thirds(), seed=3)

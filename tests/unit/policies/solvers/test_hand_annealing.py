@@ -1,8 +1,12 @@
 """Annealing of what hands see keeps all limits, and comes close to the best plan."""
 
+from dataclasses import replace
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
+from policies.coalitions import Coalitions
 from policies.instance import read_instance, rows_of
 from policies.judge import judge
 from policies.solvers import SOLVERS, Limits, Verdict, kernel_hands
@@ -15,6 +19,7 @@ from policies.solvers.hand_annealing import (
 from policies.solvers.hand_board import Board
 from policies.tables import plan_of
 from tests.unit.policies.referee import best, evaluate
+from tests.unit.policies.tiny import Tiny, step
 
 ASKED = {
     "smooth": ("linear", "worst", "tradeoff", 0.3),
@@ -133,6 +138,39 @@ def test_sixty_entries_of_whom_any_three_may_pool_are_planned_well():
     found = SOLVERS["annealing"](problem, np.random.default_rng(0), Limits(work=2))
     assert found.verdict is Verdict.SOLVED
     assert float(found.value) > 0.72
+
+
+@pytest.mark.parametrize("pool", [Coalitions(), Coalitions(groups=((0, 1),))])
+def test_who_history_put_past_a_limit_is_given_nothing_of_that_set(pool):
+    """Worker 0 (or 0 and 1 together) hold both already; only the last one may add.
+
+    Their weights are higher, and no load would rise.
+    """
+    one = replace(step(0, 1), cap=1)
+    before = [(0, 0), (1, 1 if pool else 0)]
+    k = 3 if pool else 2
+    weights = [[5] * (k - 1) + [1], [1] * k]
+    tiny = Tiny(2, k, [one], lo=[1, 0], hi=[1, 0], weights=weights, history=before)
+    problem = replace(tiny.problem(), coalitions=pool)
+    found = anneal_hands(problem, np.random.default_rng(0), Limits(work=0.01))
+    assert (found.verdict, found.value) == (Verdict.SOLVED, 1)
+    board = Board(problem)
+    for a in range(k):
+        chosen = np.zeros((2, k), np.bool_)
+        chosen[0, a] = True
+        past = board.judged(chosen)[2]
+        assert past is not judge(problem, plan_of(chosen)).feasible
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_mean_may_be_at_its_limit_unless_the_limit_is_strict(strict):
+    """Two of three entries go to somebody: 2/3, which is the limit."""
+    document = drawn("border", n=3, k=2, sizes=(3,), t=1)
+    problem = read_instance(document).problem
+    cap = replace(problem.averages[0], limit=Fraction(2, 3), strict=strict)
+    problem = replace(problem, averages=(cap,))
+    found = anneal_hands(problem, np.random.default_rng(0), Limits(work=0.01))
+    assert found.verdict is (Verdict.UNKNOWN if strict else Verdict.SOLVED)
 
 
 def test_no_plan_within_the_limits_is_told():
