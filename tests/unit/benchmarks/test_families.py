@@ -73,3 +73,15 @@ def test_medians_gaps_and_verdicts_stand_in_a_table(tmp_path):
     assert "| 1 %, 1 x no plan exists; 2 s (3 seeds) |" in text
     leaking = [rows[0] | {"complete": "2"}]
     assert "1 x LEAK" in families_table.table(leaking)
+
+
+def test_how_much_sooner_is_a_median_over_seeds_against_the_better_peer():
+    """2, 30 and never: twice as soon; of two peers the one with the lesser gap counts."""
+    peers = [("highs", "1.0", "60"), ("cp-sat", "2.0", "5")]
+    rows = [
+        {"seed": seed, "solver": solver, "gap": gap, "seconds": seconds}
+        for seed, reach in (("0", "30"), ("1", "2"), ("2", "inf"))
+        for solver, gap, seconds in (*peers, ("reach", "1.0", reach))
+    ]
+    assert families_table.sooner(rows) == "; 2 x"
+    assert families_table.sooner([r for r in rows if r["solver"] == "reach"]) == ""
