@@ -50,7 +50,8 @@ _STRIDE: Final = 4_000  # steps between two looks at the clock, at most
 _LOADS: Final = 4_000_000  # loads that change between them, about
 _LARGEST: Final = 2**25  # numbers of a table above which a problem is refused
 _POOLS: Final = 2_000  # coalitions above which it is refused
-_LOOK: Final = 100  # steps between two looks at the true objective
+_LOOK: Final = 100  # steps between two looks at the true objective, at least
+_SWEEP: Final = 100.0  # loads looked through in the time that it takes to change one
 _COOL: Final = ((0.3, 4e-3), (0.1, 1e-3))
 # temperatures, of an entry's mean share of utility; pairs of runs take turns
 _SHARP: Final = (1.0, 12.0)  # beta, times the entries of a set
@@ -127,6 +128,7 @@ class HandAnnealer:
         self.problem, self.rng, self._done = problem, rng, done
         self.within(limits)
         self.board = Board(problem)
+        self._rest = int(self.board.sweep / self.board.cost / _SWEEP)
         self.best: Bools | None = None
         self.value, self.level, self.spent, self._runs = -inf, 1.0, 0, 0
         goal, t = problem.goal, self.board.tables
@@ -197,12 +199,13 @@ class HandAnnealer:
         follows = cap is None and (self._tradeoff or bool(self.problem.averages))
         state = self.board.state(start)
         fixed = self.board.fixed(cap, levelled=follows)
-        numbers, walk = self._numbers(), fast()["walk"]
+        numbers, walk = self._numbers(fixed), fast()["walk"]
         walk(
             state, fixed, numbers, np.empty((0, kernel.DRAWS))
         )  # compiled before time runs
         began = self._limits.clock()
         stride = int(min(max(_LOADS / self.board.cost, 10), _STRIDE))
+        stride = max(stride, self._rest)  # the sweep before it costs as much
         for i in range(0, steps, stride):
             if self.over():
                 break
@@ -222,14 +225,15 @@ class HandAnnealer:
         end = self._began + self._limits.seconds
         return min((self._limits.clock() - began) / max(end - began, 1e-9), 1.0)
 
-    def _numbers(self) -> Floats:
+    def _numbers(self, fixed: kernel.Fixed) -> Floats:
         """Return what a run starts with."""
+        worst = fixed.levelled and not fixed.average  # else looks pass over the loads
         numbers = np.zeros(kernel.SIZE)
         numbers[kernel.LAMBDA] = self._price
         numbers[kernel.PRICE] = self._wall
         numbers[kernel.LIMIT] = self._limit
         numbers[kernel.BEST] = -inf
-        numbers[kernel.LOOK] = _LOOK
+        numbers[kernel.LOOK] = max(_LOOK, self._rest) if worst else _LOOK
         return numbers
 
     def _pace(self, numbers: Floats, part: float) -> None:

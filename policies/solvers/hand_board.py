@@ -25,6 +25,8 @@ class Board:
         Entries of a set, on average.
     cost : float
         Loads that a pair changes, on average, at least 1.
+    sweep : int
+        Loads and pairs, all of which a look at the true objective goes through.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -46,6 +48,7 @@ class Board:
         self._seen = (start.astype(np.int64), hand.astype(np.int64))
         near = len(t.entry) / max(1, problem.n_entries)
         self.cost = max(1.0, near * len(hand) / problem.n_adversaries)
+        self.sweep = len(t.full) * hands.shape[0] + t.able.size
         self.width = max(1.0, len(t.entry) / max(1, len(t.full)))
         mean = problem.averages or (t.tradeoff and t.average)
         over = problem.averages[0].over if problem.averages else t.over

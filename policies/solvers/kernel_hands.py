@@ -176,11 +176,12 @@ def turn(s: State, it: Fixed, numbers: Floats, d: int, a: int, sign: int) -> Non
 def top(s: State, it: Fixed) -> float:
     """Return f of the plan: of the worst set, or the highest mean."""
     highest = 0.0
-    for h in range(s.load.shape[1]):
-        if it.average > 0:
+    if it.average > 0:
+        for h in range(s.load.shape[1]):
             highest = max(highest, s.mean[h])
-            continue
-        for q in range(len(it.full)):
+        return highest
+    for q in range(len(it.full)):
+        for h in range(s.load.shape[1]):
             if it.judged[q, h]:
                 highest = max(highest, share(it, q, s.load[q, h]))
     return highest
@@ -197,25 +198,28 @@ def settle(s: State, it: Fixed, numbers: Floats) -> None:
                 s.total[WORTH] += it.worth[d, a]
     for h in range(s.load.shape[1]):
         s.mean[h] = 0.0
-        for q in range(len(it.full)):
+    for q in range(len(it.full)):  # rows of loads lie together
+        for h in range(s.load.shape[1]):
             s.heat[q, h] = 0.0
             s.total[OVER] += excess(it, q, h, s.load[q, h])
             if it.average > 0 and it.judged[q, h]:
                 s.mean[h] += share(it, q, s.load[q, h]) / it.average
     numbers[REF] = top(s, it)
-    for h in range(s.load.shape[1] if it.levelled else 0):
-        warmed(s, it, numbers, h)
+    if it.levelled:
+        warmed(s, it, numbers)
 
 
-def warmed(s: State, it: Fixed, numbers: Floats, h: int) -> None:
-    """Set all terms of a hand in the sum of exponentials."""
+def warmed(s: State, it: Fixed, numbers: Floats) -> None:
+    """Set all terms of the sum of exponentials."""
     if it.average > 0:
-        heated(s, 0, h, numbers[BETA] * (s.mean[h] - numbers[REF]))
+        for h in range(s.load.shape[1]):
+            heated(s, 0, h, numbers[BETA] * (s.mean[h] - numbers[REF]))
         return
     for q in range(len(it.full)):
-        if it.judged[q, h]:
-            f = share(it, q, s.load[q, h])
-            heated(s, q, h, numbers[BETA] * (f - numbers[REF]))
+        for h in range(s.load.shape[1]):
+            if it.judged[q, h]:
+                f = share(it, q, s.load[q, h])
+                heated(s, q, h, numbers[BETA] * (f - numbers[REF]))
 
 
 def look(s: State, it: Fixed, numbers: Floats) -> None:

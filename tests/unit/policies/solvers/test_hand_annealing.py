@@ -206,6 +206,18 @@ def test_a_run_that_is_cut_by_the_clock_ends_cold():
     assert annealer.value == pytest.approx(best(drawn("smooth")))
 
 
+def test_where_there_is_much_to_look_at_looks_are_rare():
+    """A thousand steps change few of 100,000 loads; a look goes through all of them."""
+    wide = {"n": 300, "k": 300, "sizes": [3] * 300}
+    rests = []
+    for document in (drawn("smooth"), drawn("mean", **wide), drawn("smooth", **wide)):
+        problem = read_instance(document).problem
+        annealer = HandAnnealer(problem, np.random.default_rng(0), Limits())
+        fixed = annealer.board.fixed(None, levelled=True)
+        rests.append(annealer._numbers(fixed)[kernel_hands.LOOK])
+    assert rests == [100, 100, 300 * (300 + 300) / 3 / 100]
+
+
 @pytest.mark.parametrize("name", ["smooth", "parts", "sealed", "border"])
 def test_compiled_and_plain_kernels_walk_alike(name):
     """Three hundred steps from one plan by the same draws end in the same plan."""
