@@ -7,7 +7,7 @@ functions lie above them, whatever the accuracy of the cone solver.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from policies.solvers.loads import Loads
 from policies.solvers.role import Limits
 
 Floats = npt.NDArray[np.float64]
+
+_STEP: Final = 2e-5  # seconds a member and adversary, for the rows and a first step
 
 
 def tangent_bound(it: Loads, x: Floats, prices: Floats) -> float:
@@ -44,11 +46,14 @@ def relaxed(
 ) -> tuple[Floats, Floats] | None:
     """Solve the cone program: x (n, k) and prices of the means (k,), or None.
 
-    With a ``limit`` on the means, they cost nothing below it.
+    With a ``limit`` on the means, they cost nothing below it. None also where the time
+    would not do for one step: nothing ends it there.
     """
     import clarabel
     from scipy.sparse import coo_array, csc_array, vstack
 
+    if _STEP * (it.parts.nnz + it.shape[0]) * it.shape[1] > limits.seconds:
+        return None
     entry, adversary = np.nonzero(it.may)
     rows, right, sizes = _cones(it, entry, adversary)
     width = rows.shape[1]
@@ -112,11 +117,14 @@ def _cones(
     )
     right.append(-it.base[plain_sets].sum(axis=0) / it.over)
     blocks, sizes = [top], list[int]()
-    wide = csc_array(it.parts[it.square])[:, entry].multiply(fresh[None, :])
+    wide = coo_array(csc_array(it.parts[it.square])[:, entry].multiply(fresh[None, :]))
+    whose = adversary[wide.col]
     scale = 2 / np.sqrt(it.over)
     for a in range(k):
-        mine = wide.multiply((adversary == a).astype(np.float64)[None, :]) * -scale
         own = coo_array(([-1.0, -1.0], ([0, 1], [a, a])), shape=(2, k))
+        at = np.flatnonzero(whose == a)
+        place = (wide.row[at], wide.col[at])
+        mine = coo_array((wide.data[at] * -scale, place), shape=wide.shape)
         m = mine.shape[0]
         blocks.append(
             block_array(
@@ -129,8 +137,6 @@ def _cones(
         right += [np.array([1.0, -1.0]), scale * it.base[it.square, a]]
         sizes.append(m + 2)
     linear = signs.shape[0] + k
-    return (
-        csc_array(vstack(blocks)),
-        np.concatenate(right).astype(float),
-        (linear, sizes),
-    )
+    rows = csc_array(vstack(blocks))
+    rows.eliminate_zeros()  # each would be taken for something that couples
+    return rows, np.concatenate(right).astype(float), (linear, sizes)

@@ -30,7 +30,7 @@ from policies.solvers.role import (
     never,
 )
 
-_LARGEST = 200_000  # variables above which no model is built
+_LARGEST = 200_000  # variables above which no model is built: it takes seconds
 _POLL = 0.05  # seconds between two looks at the stop flag
 
 
@@ -38,14 +38,18 @@ class CpSat:
     """Exact for problems whose model stays small."""
 
     def supports(self, problem: Problem) -> bool:
-        """Disc-budget problems of at most 200,000 pairs, without links that count."""
+        """Disc-budget problems of at most 200,000 pairs, without links that count.
+
+        Where sums are limited, of at most so many members of sets, by hands, too.
+        """
         hands = problem.n_adversaries + len(problem.groups)
         links = problem.links
         if problem.utilities is not None:
             return False
         if links is not None and links.limited:
             return False
-        small = problem.n_entries * hands <= _LARGEST
+        members = len(problem.sets.entry) if problem.averages else 0
+        small = max(problem.n_entries, members) * hands <= _LARGEST
         return problem.goal.objective is Objective.DISC_BUDGET and small
 
     def __call__(
@@ -86,9 +90,12 @@ def search(
     began = limits.clock()
     best = problem.weights.best(problem.hi)
     bound = best * problem.weights.unit
-    built = build(problem, sums=sums)
+    over = limits.deadline()
+    built = build(problem, sums=sums, over=over)
     if built is None:
         return refuted(problem, "an entry has fewer possible adversaries than answers")
+    if over():  # what was left out of the model would make its plan a waste
+        return Solution(Verdict.UNKNOWN, bound=bound, tried=("CP-SAT had no time",))
     if hint is not None:
         _start_from(built, hint)
     plan, state, _ = _run(built, rng, limits.left(began))
@@ -240,9 +247,12 @@ def clashing(
     """Sets that leave no plan together, often few of them; None where undecided."""
     from ortools.sat.python import cp_model
 
-    built = build(problem, guarded=True)
+    over = limits.deadline()
+    built = build(problem, guarded=True, over=over)
     if built is None:
         return []
+    if over():
+        return None
     built.model.add_assumptions(built.guards)
     solver = _solver(cp_model, rng, replace(limits, threads=1))
     if _wait(solver, built.model, limits) != cp_model.INFEASIBLE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from policies.problem import Problem
 from policies.sets import NO_CAP, Bools, Ints
 from policies.solvers.cpsat_sums import Sums
+from policies.solvers.role import never
 from policies.tables import able
 
 
@@ -34,12 +36,15 @@ def build(
     prices: Ints | None = None,
     may: Bools | None = None,
     sums: bool = False,
+    over: Callable[[], bool] = never,
 ) -> CpModel | None:
     """Make the model; None where an entry can not even be given its copies.
 
     With ``prices``, entries that have one may be withheld: given to nobody. ``may``,
     shape (entries, adversaries), tells which pairs there are; None: those that cross no
     limit by themselves. ``sums``: whether caps on means and aggregates are rows too.
+    Rows of limits that are not made once time is ``over`` are left out: the model then
+    says too little, never too much.
     """
     from ortools.sat.python import cp_model
 
@@ -69,9 +74,9 @@ def build(
     if guarded:
         guards = [model.new_bool_var("") for _ in range(problem.sets.n_sets)]
     held = _Held(problem, model, grid)
-    _limit(held, guards)
+    _limit(held, guards, over)
     if sums:
-        Sums(problem, model, held.load).add()
+        Sums(problem, model, held.load, over).add()
     if not withheld:
         _order(problem, model, grid)
     return CpModel(model, pairs, variables, guards or [], withheld)
@@ -131,32 +136,36 @@ class _Held:
         return base + sum(w * v for v, w in fresh), base + sum(w for _, w in fresh)
 
 
-def _limit(what: _Held, guards: list[Any] | None = None) -> None:
+def _limit(what: _Held, guards: list[Any] | None, over: Callable[[], bool]) -> None:
     """One row a set and hand: load, history included, at most the cap.
 
     With ``guards``, a set's rows hold only where its guard does.
     """
-    problem, model = what.problem, what.model
+    problem, model, sets = what.problem, what.model, what.problem.sets
+    for one, hand in _capped(problem):
+        if over():
+            return
+        cap, before = int(sets.cap[one]), what.before[hand]
+        held, free = what.parts(one, hand)
+        if problem.strict_history and _load(held, classed=sets.classes[one]) > cap:
+            rules = [model.add_bool_or([])]
+        elif sets.classes[one]:
+            rules = _classes(model, free, {w for _, w in held}, cap)
+        else:
+            fresh = [(v, w) for v, d, w in free if d not in before]
+            rules = _weighted(model, free, fresh, sum(w for _, w in held), cap)
+        if guards is not None:
+            for rule in rules:
+                rule.only_enforce_if(guards[one])
+
+
+def _capped(problem: Problem) -> Iterator[tuple[int, int]]:
+    """Sets with a cap, and the hands that are judged by it."""
     sets, judged = problem.sets, problem.judged()
-    for one in range(sets.n_sets):
-        cap = int(sets.cap[one])
-        if cap == NO_CAP:
-            continue
-        owner = int(sets.owner[one])
-        for hand, before in enumerate(what.before):
-            if judged is not None and not judged[owner, hand]:
-                continue
-            held, free = what.parts(one, hand)
-            if problem.strict_history and _load(held, classed=sets.classes[one]) > cap:
-                rules = [model.add_bool_or([])]
-            elif sets.classes[one]:
-                rules = _classes(model, free, {w for _, w in held}, cap)
-            else:
-                fresh = [(v, w) for v, d, w in free if d not in before]
-                rules = _weighted(model, free, fresh, sum(w for _, w in held), cap)
-            if guards is not None:
-                for rule in rules:
-                    rule.only_enforce_if(guards[one])
+    hands = range(problem.n_adversaries + len(problem.groups))
+    for one in np.flatnonzero(sets.cap < NO_CAP).tolist():
+        mine = None if judged is None else judged[int(sets.owner[one])]
+        yield from ((one, hand) for hand in hands if mine is None or mine[hand])
 
 
 def _load(held: list[tuple[int, int]], *, classed: bool) -> int:

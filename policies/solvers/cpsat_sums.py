@@ -20,6 +20,7 @@ from policies.aggregates import Aggregate, Shape
 from policies.disclosure import cap_at
 from policies.problem import Average, Problem
 from policies.sets import Bools, Measure
+from policies.solvers.role import never
 from policies.solvers.terms import counted
 
 MOST: Final = 2**50
@@ -52,11 +53,14 @@ class Sums:
     problem : Problem
     model : CpModel of ortools
     load : callable
+    over : callable
+        True once time is over: what is not read by then is left out.
     """
 
     problem: Problem
     model: Any
     load: Load
+    over: Callable[[], bool] = never
 
     def add(self) -> None:
         """Add the rows of all caps."""
@@ -79,8 +83,11 @@ class Sums:
             over = cap.over or counted(self.problem, cap, hand)
             if over:
                 part = Fraction(1, over)
-                seen = [one for one in inside if self._sees(hand, one)]
-                found = [self._share(one, hand, part) for one in seen]
+                found = [
+                    self._share(one, hand, part)
+                    for one in inside
+                    if self._sees(hand, one)
+                ]
                 self._row(found, cap.limit, strict=cap.strict)
 
     @cached_property
@@ -88,7 +95,9 @@ class Sums:
         return self.problem.judged()
 
     def _sees(self, hand: int, one: int) -> bool:
-        """Whether the set is judged for the hand."""
+        """Whether the set is judged for the hand, and there is time to say so."""
+        if self.over():
+            return False
         owner = int(self.problem.sets.owner[one])
         return self._judged is None or bool(self._judged[owner, hand])
 

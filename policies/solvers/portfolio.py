@@ -317,7 +317,8 @@ class _Portfolio:
             assert start is not None
             return improve(problem, start, rng, limits, done)
 
-        exact = Milp().supports(problem) and building(problem) < self.left().seconds
+        swiftly = building(problem) < self.left().seconds
+        exact = Milp().supports(problem) and swiftly
         tasks: list[Task] = [milp] if exact else []
         better = problem.averages or by_hands(problem) or by_levels(problem)
         anew = swift(problem) and not (better and start is not None)
@@ -328,7 +329,7 @@ class _Portfolio:
             tasks.append(running(self._fitting(problem)[0], problem, rng))
         elif exact and start is not None:
             tasks.append(around)
-        elif CpSat().supports(problem):
+        elif swiftly and CpSat().supports(problem):
             tasks.append(cpsat)
         if free and (start is None or not exact):
             again = self._named(problem, ("annealing",))
@@ -383,8 +384,7 @@ class _Portfolio:
         if bounds.best is not None:
             rest = replace(self.left(0.5), work=few(self.limits.work))
             found += [bounds.best, improved(problem, bounds.best.plan, self.rng, rest)]
-        timed = self.limits.seconds != float("inf")
-        for _ in range(_AGAIN if timed else 1):
+        for _ in range(_AGAIN if self.limits.seconds != float("inf") else 1):
             found += self._starts(problem, self.left(0.9))
             if self.over():
                 break

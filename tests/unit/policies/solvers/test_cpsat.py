@@ -1,6 +1,7 @@
 """CP-SAT: its two phases keep to one limit of time, and only what is alike is ordered."""
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import count
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.problem import Coalitions
+from policies.problem import Average, Coalitions
+from policies.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict, cpsat
-from tests.unit.policies.tiny import Tiny, step
+from tests.unit.policies.tiny import Made, Tiny, step
 
 
 def test_looking_for_any_plan_and_for_the_best_share_the_time(monkeypatch):
@@ -40,6 +42,41 @@ def test_a_search_that_ends_before_it_began_bounds_nothing():
     limits = Limits(work=1e-12)
     plan, state, bound, _ = cpsat.run_model(built, np.random.default_rng(0), limits)
     assert (plan, state, bound) == (None, "unknown", float("inf"))
+
+
+def averaged():
+    """Two sets of two at most half disclosed on average: one entry of them each."""
+    made = [Made({0: 1, 1: 1}, NO_CAP, 2), Made({1: 1, 2: 1}, NO_CAP, 2)]
+    tiny = Tiny(3, 2, made, measures=(Measure.LINEAR,))
+    return replace(tiny.problem(), averages=(Average((0,), Fraction(1, 2), over=2),))
+
+
+@pytest.mark.parametrize("made", [0, 1, 3])
+def test_a_model_that_is_not_made_in_time_is_not_searched(monkeypatch, made):
+    """What is left out of it may be what leaves no plan: no verdict, and a bound."""
+    monkeypatch.setattr(cpsat, "_run", None)
+    looks = iter([False] * made)
+    limits = Limits(stopped=lambda: next(looks, True))
+    for problem in (averaged(), Tiny(3, 2, [step(0, 1), step(1, 2)]).problem()):
+        rng = np.random.default_rng(0)
+        found = cpsat.search(problem, rng, limits, sums=True)
+        assert (found.verdict, found.bound) == (Verdict.UNKNOWN, 3)
+        assert cpsat.clashing(problem, rng, limits) is None
+
+
+def test_rows_of_means_count_as_size():
+    """Of 200,000 members and adversaries; caps on single sets alone are swift."""
+    problem = averaged()
+    assert cpsat.CpSat().supports(problem)
+    wide = replace(problem, sets=repeated(problem.sets, 30_000))
+    assert not cpsat.CpSat().supports(wide)
+    assert cpsat.CpSat().supports(replace(wide, averages=()))
+
+
+def repeated(sets, times):
+    """The same sets again and again."""
+    members = np.tile(np.arange(sets.n_sets), times)
+    return sets.select(np.arange(3), members)
 
 
 def test_adversaries_of_unequal_groups_are_not_alike():

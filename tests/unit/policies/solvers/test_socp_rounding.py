@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from policies.problem import Goal
 from policies.sets import NO_CAP, Measure
-from policies.solvers import Limits, Verdict
+from policies.solvers import Limits, Verdict, cones
 from policies.solvers.cones import tangent_bound
 from policies.solvers.loads import loads
 from policies.solvers.socp_rounding import SocpRounding
@@ -84,3 +84,24 @@ def test_other_problems_are_left_to_others(changed):
     """Budgets, worst sets, steps, trust and limits."""
     assert SocpRounding().supports(square().problem())
     assert not SocpRounding().supports(replace(square(), **changed).problem())
+
+
+def test_each_cone_is_made_of_one_adversary_alone():
+    """Zeros that are written down would make every step as if all were coupled."""
+    it = loads(square().problem())
+    entry, adversary = np.nonzero(it.may)
+    rows, _, (linear, sizes) = cones._cones(it, entry, adversary)
+    assert rows.data.all()
+    for a, size in enumerate(sizes):
+        start = linear + sum(sizes[:a])
+        columns = rows[start : start + size].tocoo().col
+        pairs = columns[columns < len(entry)]
+        assert len(pairs)
+        assert set(adversary[pairs].tolist()) == {a}
+
+
+def test_a_step_that_takes_longer_than_there_is_time_is_not_begun(monkeypatch):
+    """The cone solver looks at its clock between steps only."""
+    it = loads(square().problem())
+    monkeypatch.setattr(cones, "_cones", None)
+    assert cones.relaxed(it, Limits(seconds=1e-6)) is None
