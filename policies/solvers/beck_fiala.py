@@ -74,11 +74,14 @@ def _kept(it: Loads, d: Ints, a: Ints) -> Floats:
     F / 2 loads have more than twice that; entries with two fractions are at most F / 2.
     So there is always a direction left.
     """
-    part = it.parts[:, d].toarray() * ~it.held[d, a]
-    rows = []
+    part, least, rows = it.parts.tocsc(), slack(it), []
     for one in np.unique(a).tolist():
-        mine = part * (a == one)
-        rows.append(mine[mine.sum(axis=1) > slack(it)])
+        fresh = np.flatnonzero((a == one) & ~it.held[d, a])
+        mine = part[:, d[fresh]]  # sparse: sets are many, few of them have much
+        much = mine[np.flatnonzero(np.asarray(mine.sum(axis=1)).reshape(-1) > least)]
+        wide = np.zeros((much.shape[0], len(d)))
+        wide[:, fresh] = much.toarray()
+        rows.append(wide)
     entries, count = np.unique(d, return_counts=True)
     several = entries[count > 1]
     return np.concatenate([*rows, (several[:, None] == d).astype(np.float64)])

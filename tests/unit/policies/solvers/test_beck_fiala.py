@@ -1,5 +1,6 @@
 """Rounding by Beck and Fiala: u kept, copies kept, loads above by a constant at most."""
 
+import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
 
@@ -112,3 +113,19 @@ def test_lp_rounding_is_within_the_promise_of_its_bound(paper, monkeypatch):
     promised = made.bound - 500 * Fraction(slack(loads(problem)))
     if not paper:
         assert promised <= made.value <= made.bound
+
+
+def test_sets_with_little_that_floats_take_no_room():
+    """20,000 pairs and 400 fractions: a table of them would be of 64 MB."""
+    rng = np.random.default_rng(0)
+    members = [rng.choice(200, 2, replace=False).tolist() for _ in range(20_000)]
+    sets = [Made(dict.fromkeys(pair, 1), NO_CAP, 2) for pair in members]
+    tiny = Tiny(200, 2, sets, measures=(Measure.LINEAR,))
+    it = loads(tiny.problem())
+    d, a = np.nonzero(np.ones((200, 2), np.bool_))
+    tracemalloc.start()
+    kept = beck_fiala._kept(it, d, a)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert kept.shape == (200, 400)  # each entry's copies, and no load
+    assert most < 8_000_000
