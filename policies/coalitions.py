@@ -7,7 +7,7 @@ the next ones are the coalitions. A coalition holds the union of what its member
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb
 from typing import Final
 
@@ -72,9 +72,16 @@ def membership(hands: tuple[tuple[int, ...], ...], k: int) -> Bools:
     """Who is in which hand, shape (k + coalitions, k): the identity comes first."""
     table = np.zeros((k + len(hands), k), np.bool_)
     table[:k] = np.eye(k, dtype=np.bool_)
-    for row, group in enumerate(hands, start=k):
-        table[row, list(group)] = True
+    row, member = _members(hands)
+    table[k + row, member] = True
     return table
+
+
+def _members(hands: tuple[tuple[int, ...], ...]) -> tuple[Ints, Ints]:
+    """Return every coalition's number with each of its members."""
+    sizes = np.array([len(group) for group in hands], np.int64)
+    member = np.fromiter(chain.from_iterable(hands), np.int64, int(sizes.sum()))
+    return np.repeat(np.arange(len(hands)), sizes), member
 
 
 def pooled(
@@ -95,10 +102,11 @@ def pooled(
     entry, hand : int64 array
         May repeat a pair.
     """
-    entries, holders = [entry], [adversary]
-    inside = membership(hands, k)[k:]
-    for row in range(len(hands)):
-        mine = inside[row][adversary]
-        entries.append(entry[mine])
-        holders.append(np.full(int(mine.sum()), k + row, np.int64))
-    return np.concatenate(entries), np.concatenate(holders)
+    row, member = _members(hands)
+    by_hand = np.argsort(adversary, kind="stable")
+    start = np.searchsorted(adversary[by_hand], np.arange(k + 1))
+    times = (start[1:] - start[:-1])[member]
+    offset = np.repeat(start[:-1][member] - np.cumsum(times) + times, times)
+    mine = entry[by_hand[offset + np.arange(len(offset))]]
+    holders = np.repeat(k + row, times)
+    return np.concatenate([entry, mine]), np.concatenate([adversary, holders])
