@@ -67,7 +67,8 @@ class Gains:
     n, k : int
         Entries and adversaries.
     rows : float
-        Mean number of member rows of an entry, and one more: the cost of a gain.
+        Mean number of member rows of an entry, and one more, times the hands that see
+        it: the cost of a gain.
     around : float
         Mean cost of looking again at all who share a set with an entry.
     """
@@ -83,11 +84,12 @@ class Gains:
         self.problem, self.paper = problem, paper
         self.n, self.k = problem.n_entries, problem.n_adversaries
         layout = tables(problem)
-        size = (len(layout.entry) + self.n) * self.k
+        size = (len(layout.entry) + self.n) * len(layout.seen)
+        sights = len(layout.seen) / max(1, self.k) or 1.0  # hands that see one's gain
         self.quick = size >= FROM if quick is None else quick
         self._kernels = fast() if self.quick else PLAIN
         self.tape, incidence = _tape(problem, layout, paper, every, not self.quick)
-        self.rows, self.around = incidence.cost(self.n)
+        self.rows, self.around = (cost * sights for cost in incidence.cost(self.n))
         hands = layout.seen
         for d, a in _listed(problem.history):
             for hand in hands[layout.seen_start[a] : layout.seen_start[a + 1]].tolist():

@@ -213,3 +213,13 @@ def test_a_cached_kernel_goes_stale_with_any_of_its_parts():
 
 
 PLACE = 3
+
+
+def test_all_hands_that_see_a_gain_count_as_its_cost():
+    """Any three of 12 pool: each is seen by itself and 55 coalitions, so it is compiled."""
+    sets = [step(*range(i, i + 5)) for i in range(20)]
+    alone = Tiny(24, 12, sets).problem()
+    one, all_ = Gains(alone), Gains(replace(alone, coalitions=Coalitions(any_m=3)))
+    assert (one.quick, all_.quick) == (False, True)
+    assert all_.rows == 56 * one.rows
+    assert all_.around == 56 * one.around
