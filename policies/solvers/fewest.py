@@ -164,8 +164,9 @@ def _counted(
         return None  # limits of their own: what they leave is the solver's to say
     sets = _entry_by_entry(problem.sets)
     open_ = replace(problem, sets=sets, goal=Goal(), strict_history=True)
-    built = build(open_, guarded=True, may=able(problem))
-    if built is None or not built.guards:
+    over = limits.deadline()
+    built = build(open_, guarded=True, may=able(problem), over=over)
+    if built is None or not built.guards or over():
         return None
     kept = sum(built.guards)
     built.model.maximize(kept)

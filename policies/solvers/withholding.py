@@ -115,14 +115,15 @@ def _search(
 ) -> Withholding | None:
     """Search one part."""
     assert problem.prices is not None
-    built = build(problem, prices=problem.prices, sums=True)
-    if built is None:
+    began, over = limits.clock(), limits.deadline()
+    built = build(problem, prices=problem.prices, sums=True, over=over)
+    if built is None or over():
         return None
     prices = problem.prices.tolist()
     cost = sum(prices[d] * mark for d, mark in built.withheld.items())
     if built.withheld:
         built.model.minimize(cost)
-    plan, _, least, chosen = run_model(built, rng, limits)
+    plan, _, least, chosen = run_model(built, rng, limits.left(began))
     if plan is None:
         return None
     price = sum(prices[d] for d in chosen)

@@ -104,3 +104,12 @@ def test_prices_fit_the_entries():
         triangle([1, 2])
     with pytest.raises(InvalidProblem, match="prices"):
         triangle([1, 2, -1])
+
+
+def test_without_time_for_the_model_nothing_is_told():
+    """Rows that are left out of it would withhold too little."""
+    seed = next(s for s in range(400) if drawn(s).n_entries and not possible(drawn(s)))
+    problem = drawn(seed)
+    free = priced(problem, [1] * problem.n_entries)
+    assert solved(free) is not None
+    assert solved(free, stopped=lambda: True) is None
