@@ -135,10 +135,10 @@ class _Portfolio:
             return self._components()
         proof = self.prover(problem)
         found = self._search(problem, self.left(), proof)
-        if found.verdict is Verdict.INFEASIBLE:
-            return infeasible(problem, self.rng, self.left(0.9), found.tried)
         if free.verdict is Verdict.SOLVED:  # whatever became of the search
             found = merged([found, free], found.stopped)
+        if found.verdict is Verdict.INFEASIBLE:
+            return infeasible(problem, self.rng, self.left(0.9), found.tried)
         return self.prover.certain(found, proof)
 
     # -- components ----------------------------------------------------------------
