@@ -19,17 +19,13 @@ import numpy as np
 from benchmarks.greedy import sparse_problem
 from benchmarks.machine import load_average, verdict
 from policies.sets import Bools, Ints
-from policies.solvers import (
-    annealing,
-    exchange_moves,
-    hitting_set,
-    kernel_anneal,
-    kernel_exchange,
-    kernels_cover,
-    kernels_resample,
-    moser_tardos,
-)
+from policies.solvers import hitting_set, moser_tardos
 from policies.solvers.gains import Gains, fast
+from policies.solvers.kernels import annealing as kernel_anneal
+from policies.solvers.kernels import cover as kernels_cover
+from policies.solvers.kernels import exchange as kernel_exchange
+from policies.solvers.kernels import resampling as kernels_resample
+from policies.solvers.loads import annealing, exchange_moves
 from policies.tables import Floats
 
 LIMIT = 3.0

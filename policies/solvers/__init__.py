@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from policies.solvers.annealing import Annealing
 from policies.solvers.auto import Auto
-from policies.solvers.clique import Clique
 from policies.solvers.continuous_greedy import ContinuousGreedy
-from policies.solvers.cpsat import CpSat
 from policies.solvers.dependent_rounding import DependentRounding
-from policies.solvers.exchange import Exchange
 from policies.solvers.grasp import Grasp, Graspl
 from policies.solvers.greedy import Greedy
 from policies.solvers.hitting_set import HittingSet
+from policies.solvers.links.clique import Clique
+from policies.solvers.loads.annealing import Annealing
+from policies.solvers.loads.exchange import Exchange
+from policies.solvers.loads.makespan import Makespan
+from policies.solvers.loads.socp_rounding import SocpRounding
 from policies.solvers.local_search import LocalSearch
 from policies.solvers.lp_rounding import LpRounding
-from policies.solvers.makespan import Makespan
-from policies.solvers.milp import Milp
+from policies.solvers.models.cpsat import CpSat
+from policies.solvers.models.milp import Milp
 from policies.solvers.moser_tardos import MoserTardos
 from policies.solvers.rand_plus import RandPlus
 from policies.solvers.role import (
@@ -32,7 +33,6 @@ from policies.solvers.role import (
     Solver,
     Verdict,
 )
-from policies.solvers.socp_rounding import SocpRounding
 from policies.solvers.submodular import Submodular
 
 SOLVERS: Final[dict[str, Solver]] = {

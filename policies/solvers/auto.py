@@ -22,11 +22,11 @@ from policies.sets import Bools, Ints
 from policies.solvers.assembly import renumbered
 from policies.solvers.bounds import capacity, needs, singles
 from policies.solvers.components import Components, shapes, split
-from policies.solvers.cpsat import CpSat, search
 from policies.solvers.diminishing import diminishing
 from policies.solvers.greedyl import Ranking, build, improve, soft_ceiling
 from policies.solvers.hands import Hands
 from policies.solvers.minimum import explain, feasible
+from policies.solvers.models.cpsat import CpSat, search
 from policies.solvers.portfolio import portfolio
 from policies.solvers.proofs import Prover, gathered, in_order, numbered, orderly
 from policies.solvers.role import (

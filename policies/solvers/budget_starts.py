@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from policies.problem import Problem
-from policies.solvers.cpsat import exactly
 from policies.solvers.hand_annealing import anneal_hands, annealable
+from policies.solvers.models.cpsat import exactly
 from policies.solvers.proofs import made
 from policies.solvers.race import few
 from policies.solvers.role import Limits, Proof, Solution, Solver, Verdict

@@ -20,10 +20,11 @@ from policies.links import Relation
 from policies.problem import Goal, Plan, Problem
 from policies.sets import NO_CAP, Ints, Measure
 from policies.solvers.bounds import capacity, clash, needs, singles
-from policies.solvers.cpsat import CpSat, clashing, search
-from policies.solvers.link_limits import outgrown
-from policies.solvers.milp import Milp, solve
+from policies.solvers.links.limits import outgrown
+from policies.solvers.links.small import listable, listed
 from policies.solvers.minimum import widened
+from policies.solvers.models.cpsat import CpSat, clashing, search
+from policies.solvers.models.milp import Milp, solve
 from policies.solvers.role import (
     Cause,
     Clash,
@@ -32,7 +33,6 @@ from policies.solvers.role import (
     Solution,
     Verdict,
 )
-from policies.solvers.small_links import listable, listed
 from policies.utility import Weights
 
 MORE: Final = 24

@@ -22,14 +22,14 @@ import numpy as np
 from policies.judge import judge
 from policies.problem import Plan, Problem
 from policies.sets import Bools
-from policies.solvers.cpsat import refuted
 from policies.solvers.gains import Gains
-from policies.solvers.highs import EMPTY, run
+from policies.solvers.kernels.tape import Floats
 from policies.solvers.local_search import Meter, climb, fits, with_end
-from policies.solvers.milp import Milp, bound_of
-from policies.solvers.model import build
+from policies.solvers.models.cpsat import refuted
+from policies.solvers.models.highs import EMPTY, run
+from policies.solvers.models.milp import Milp, bound_of
+from policies.solvers.models.model import build
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
-from policies.solvers.tape import Floats
 from policies.tables import able, plan_of, tables
 
 REPEATS: Final = 100

@@ -24,9 +24,9 @@ from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Goal, Plan, Problem
 from policies.sets import NO_CAP, Bools, Ints, Measure, SetSystem
-from policies.solvers.cpsat import CpSat, maximise, run_model
-from policies.solvers.cpsat_model import build
 from policies.solvers.leakless import whole
+from policies.solvers.models.cpsat import CpSat, maximise, run_model
+from policies.solvers.models.cpsat_model import build
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
 from policies.tables import able
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from policies.aggregates import Aggregate, Shape
 from policies.problem import Problem
-from policies.solvers import tape
+from policies.solvers.kernels import tape
 
 _CLOSE: Final = 1e-12  # what floats can not tell, relative to a limit and to 1
 
@@ -30,7 +30,7 @@ def with_aggregate(
     n_links : int
         Links among the units, after the sets.
     words, reals, fields
-        As :class:`policies.solvers.tape.Tape` takes them; changed.
+        As :class:`policies.solvers.kernels.tape.Tape` takes them; changed.
     """
     how = problem.aggregate
     reals[tape.CEILING] = np.inf

@@ -2,7 +2,7 @@
 
 The gain of a pair costs O(sets of the entry), whatever the function: step, linear,
 quadratic, classes, cosine or common, worst or average, with history, trust, coalitions
-and limits. From :data:`policies.solvers.kernels_numba.FROM` pairs the kernels are
+and limits. From :data:`policies.solvers.kernels.compiling.FROM` pairs the kernels are
 compiled; below it the very same functions run as they are.
 """
 
@@ -20,16 +20,14 @@ from policies.disclosure import reachable
 from policies.links import Links, Relation
 from policies.problem import Average, Pairs, Plan, Problem
 from policies.sets import Bools, Ints
-from policies.solvers import (
-    kernels,
-    kernels_folds,
-    kernels_global,
-    kernels_search,
-    tape,
-)
 from policies.solvers.folds import with_aggregate
-from policies.solvers.kernels_numba import FROM, compiled
-from policies.solvers.tape import Floats, Tape
+from policies.solvers.kernels import changes as kernels
+from policies.solvers.kernels import folds as kernels_folds
+from policies.solvers.kernels import pick_next_best as kernels_global
+from policies.solvers.kernels import search as kernels_search
+from policies.solvers.kernels import tape
+from policies.solvers.kernels.compiling import FROM, compiled
+from policies.solvers.kernels.tape import Floats, Tape
 from policies.tables import Tables, grid_of, plan_of, tables
 
 _PARTS: Final = (kernels, kernels_folds, kernels_search, kernels_global)

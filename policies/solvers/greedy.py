@@ -36,6 +36,7 @@ import numpy as np
 from policies.problem import Plan, Problem
 from policies.sets import Ints
 from policies.solvers.gains import Gains
+from policies.solvers.kernels.tape import ABLE, Floats
 from policies.solvers.local_search import (
     Meter,
     blocks,
@@ -44,7 +45,6 @@ from policies.solvers.local_search import (
     fits,
 )
 from policies.solvers.role import Limits, Solution
-from policies.solvers.tape import ABLE, Floats
 
 _SLOW = 0.005  # seconds of a pick from which it is worth several threads
 _PACE = 60_000  # member rows between two looks at the clock

@@ -19,11 +19,11 @@ import numpy as np
 from policies.document.policy import Objective
 from policies.problem import Problem
 from policies.sets import Bools, SetSystem
-from policies.solvers import kernel_hands as kernel
-from policies.solvers.exchange import CLOSE, ending
 from policies.solvers.hand_board import Board
-from policies.solvers.kernels_numba import compiled
-from policies.solvers.loads import seated
+from policies.solvers.kernels import hand_annealing as kernel
+from policies.solvers.kernels.compiling import compiled
+from policies.solvers.loads.exchange import CLOSE, ending
+from policies.solvers.loads.tables import seated
 from policies.solvers.role import (
     Limits,
     Solution,

@@ -1,4 +1,4 @@
-"""The arrays of :mod:`policies.solvers.kernel_hands`, laid out for a problem and a plan."""
+"""The arrays of :mod:`policies.solvers.kernels.hand_annealing`, laid out for a problem and a plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from policies.coalitions import membership
 from policies.problem import Problem
 from policies.sets import NO_CAP, Bools, Ints, SetSystem
-from policies.solvers.kernel_hands import Fixed, State
+from policies.solvers.kernels.hand_annealing import Fixed, State
 from policies.tables import tables
 
 

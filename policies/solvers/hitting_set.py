@@ -22,11 +22,11 @@ import numpy as np
 from policies.document.policy import Objective
 from policies.problem import Plan, Problem
 from policies.sets import NO_CAP, Bools, Ints
-from policies.solvers import kernels_cover
-from policies.solvers.cpsat import refuted
-from policies.solvers.kernels_cover import BEST, FOUND, OPEN, STATES, Cover
-from policies.solvers.kernels_numba import FROM, compiled
+from policies.solvers.kernels import cover as kernels_cover
+from policies.solvers.kernels.compiling import FROM, compiled
+from policies.solvers.kernels.cover import BEST, FOUND, OPEN, STATES, Cover
 from policies.solvers.local_search import Meter, with_end
+from policies.solvers.models.cpsat import refuted
 from policies.solvers.role import Limits, Solution, answer
 from policies.tables import plan_of
 

@@ -20,8 +20,8 @@ from policies.sets import Ints
 from policies.solvers.gains import Gains
 from policies.solvers.greedyl import Ranking, eject, looked_at
 from policies.solvers.hands import Hands
+from policies.solvers.kernels.tape import DEGREE, WORTH
 from policies.solvers.role import Limits, Solution, Verdict, answer
-from policies.solvers.tape import DEGREE, WORTH
 
 _LOOKS = 2_000_000  # member rows looked at for each unit of work
 _PACE = 60_000  # member rows between two looks at the clock

@@ -5,7 +5,7 @@ gives it; an entry with too few copies gets its likeliest, one with too many los
 least likely. That can leak: in safe mode every sample is judged and only plans that keep
 all limits count; the paper's mode keeps the one of highest objective, whatever it leaks.
 
-For the worst linear set safe mode adds the rounding of :mod:`policies.solvers.beck_fiala`:
+For the worst linear set safe mode adds the rounding of :mod:`policies.solvers.loads.beck_fiala`:
 the paper's promises nothing there (E[max] is not max E), this one a bounded rise of f.
 """
 
@@ -21,12 +21,12 @@ import numpy.typing as npt
 from policies.judge import judge
 from policies.problem import Plan, Problem
 from policies.sets import Bools, Ints, Measure
-from policies.solvers.beck_fiala import additive
-from policies.solvers.cpsat import refuted
-from policies.solvers.highs import EMPTY, run
-from policies.solvers.loads import loads, plain
-from policies.solvers.milp import Milp, bound_of
-from policies.solvers.model import build
+from policies.solvers.loads.beck_fiala import additive
+from policies.solvers.loads.tables import loads, plain
+from policies.solvers.models.cpsat import refuted
+from policies.solvers.models.highs import EMPTY, run
+from policies.solvers.models.milp import Milp, bound_of
+from policies.solvers.models.model import build
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
 from policies.tables import able, plan_of
 

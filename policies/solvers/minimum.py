@@ -17,8 +17,8 @@ from policies.document.policy import Objective
 from policies.problem import Goal, Problem
 from policies.sets import NO_CAP, Ints, Measure
 from policies.solvers.bounds import clash, needs, singles
-from policies.solvers.cpsat import CpSat, search
 from policies.solvers.greedyl import Greedyl
+from policies.solvers.models.cpsat import CpSat, search
 from policies.solvers.role import Cause, Clash, Core, Limits, Solution, Verdict
 from policies.utility import Weights
 

@@ -18,21 +18,19 @@ import numpy as np
 
 from policies.document.policy import Objective
 from policies.problem import Plan, Problem
-from policies.solvers import (
-    kernels,
-    kernels_folds,
-    kernels_resample,
-    kernels_search,
-)
-from policies.solvers.cpsat import refuted
 from policies.solvers.dependent_rounding import mixed, relaxed
 from policies.solvers.gains import Gains
-from policies.solvers.kernels_numba import compiled
-from policies.solvers.kernels_resample import DONE, DRAWN, HEAD, STATES, TAIL
+from policies.solvers.kernels import changes as kernels
+from policies.solvers.kernels import folds as kernels_folds
+from policies.solvers.kernels import resampling as kernels_resample
+from policies.solvers.kernels import search as kernels_search
+from policies.solvers.kernels.compiling import compiled
+from policies.solvers.kernels.resampling import DONE, DRAWN, HEAD, STATES, TAIL
+from policies.solvers.kernels.tape import Floats, Q
 from policies.solvers.local_search import Meter, climb, fits, with_end
+from policies.solvers.models.cpsat import refuted
 from policies.solvers.rand_plus import drawn
 from policies.solvers.role import Limits, Solution, Verdict, answer
-from policies.solvers.tape import Floats, Q
 from policies.tables import able
 
 THETAS: Final = (0.02, 0.1, 0.3, 1.0)

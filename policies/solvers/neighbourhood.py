@@ -17,12 +17,12 @@ import numpy as np
 
 from policies.problem import Pairs, Plan, Problem
 from policies.sets import Bools, Ints
-from policies.solvers.builder import MARGIN
 from policies.solvers.hand_annealing import LONG, STEPS, HandAnnealer, annealable
-from policies.solvers.highs import OPTIMAL, run
-from policies.solvers.model import build
+from policies.solvers.models.builder import MARGIN
+from policies.solvers.models.highs import OPTIMAL, run
+from policies.solvers.models.model import build
+from policies.solvers.models.terms import Model
 from policies.solvers.role import Limits, Solution, Verdict, answer
-from policies.solvers.terms import Model
 from policies.tables import plan_of
 
 _FIRST: Final = 0.2  # share of the entries that is freed at first

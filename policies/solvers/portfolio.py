@@ -21,18 +21,21 @@ import numpy as np
 from policies.problem import Goal, Pairs, Problem
 from policies.solvers.assembly import joined, lifted
 from policies.solvers.budget_starts import budget_starts
-from policies.solvers.cliques import covered, pairs_only
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
-from policies.solvers.cpsat import CpSat, exactly
 from policies.solvers.few_hands import among, among_all, needed
 from policies.solvers.greedyl import Greedyl
-from policies.solvers.kernels_numba import FROM
+from policies.solvers.kernels.compiling import FROM
 from policies.solvers.leakless import leakless, whole
-from policies.solvers.link_bounds import LinkBounds, sealed
-from policies.solvers.link_pairs import LinkPairs
+from policies.solvers.links.bounds import LinkBounds, sealed
+from policies.solvers.links.cliques import covered, pairs_only
+from policies.solvers.links.pairs import LinkPairs
+from policies.solvers.links.small import listable, listed
+from policies.solvers.links.small_pairs import searched, small
 from policies.solvers.local_search import improved
-from policies.solvers.milp import Milp, linear, solve
+from policies.solvers.models.cpsat import CpSat, exactly
+from policies.solvers.models.milp import Milp, linear, solve
+from policies.solvers.models.step_means import by_number, stepped
 from policies.solvers.neighbourhood import improve
 from policies.solvers.proofs import Prover
 from policies.solvers.race import Task, few, late, merged, race, running, sure
@@ -46,9 +49,6 @@ from policies.solvers.role import (
     free_bound,
 )
 from policies.solvers.scaling import near_one, restored
-from policies.solvers.small_links import listable, listed
-from policies.solvers.small_pairs import searched, small
-from policies.solvers.step_means import by_number, stepped
 from policies.solvers.structure import (
     GREEDY,
     HEURISTICS,

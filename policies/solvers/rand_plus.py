@@ -18,9 +18,9 @@ import numpy as np
 from policies.problem import Plan, Problem
 from policies.sets import Ints
 from policies.solvers.gains import Gains
+from policies.solvers.kernels.tape import WORTH, Floats
 from policies.solvers.local_search import Meter, fits, with_end
 from policies.solvers.role import Limits, Solution, answer
-from policies.solvers.tape import WORTH, Floats
 
 DRAWS: Final = 100
 

@@ -10,13 +10,13 @@ from policies.aggregates import Shape
 from policies.document.policy import Objective
 from policies.problem import Plan, Problem
 from policies.sets import Measure
-from policies.solvers.border import priced
-from policies.solvers.cpsat import CpSat
 from policies.solvers.hand_annealing import annealable
-from policies.solvers.kernels_numba import FROM
+from policies.solvers.kernels.compiling import FROM
 from policies.solvers.leakless import whole
-from policies.solvers.loads import plain
-from policies.solvers.milp import linear
+from policies.solvers.loads.border import priced
+from policies.solvers.loads.tables import plain
+from policies.solvers.models.cpsat import CpSat
+from policies.solvers.models.milp import linear
 from policies.tables import able
 
 HEURISTICS: Final = {

@@ -23,9 +23,9 @@ from policies.document.policy import Objective
 from policies.problem import Plan, Problem
 from policies.sets import Ints
 from policies.solvers.cores import plain
-from policies.solvers.cpsat import CpSat, search
 from policies.solvers.hands import Hands
 from policies.solvers.local_search import Meter, repair, with_end
+from policies.solvers.models.cpsat import CpSat, search
 from policies.solvers.oracle import Oracle, ceiling
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
 

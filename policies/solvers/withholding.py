@@ -17,8 +17,8 @@ from policies.judge import judge
 from policies.problem import Goal, Plan, Problem
 from policies.sets import Ints
 from policies.solvers.components import split
-from policies.solvers.cpsat import CpSat, run_model
-from policies.solvers.cpsat_model import build
+from policies.solvers.models.cpsat import CpSat, run_model
+from policies.solvers.models.cpsat_model import build
 from policies.solvers.role import Limits
 
 

@@ -12,10 +12,11 @@ from policies.aggregates import Aggregate, Shape
 from policies.instance import read_instance, rows_of
 from policies.judge import judge
 from policies.problem import Average, Goal, Plan
-from policies.solvers import SOLVERS, Limits, Verdict, tape
+from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.fewest import fewest
 from policies.solvers.front import front
 from policies.solvers.gains import Gains
+from policies.solvers.kernels import tape
 from tests.unit.policies.aggregate_referee import (
     LINKS,
     SETS,

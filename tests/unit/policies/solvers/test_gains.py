@@ -15,9 +15,9 @@ from policies.judge import judge
 from policies.links import Links, Relation
 from policies.problem import Goal, Pairs, Plan, Problem
 from policies.sets import Measure, SetSystem
-from policies.solvers import tape
 from policies.solvers.gains import Gains
-from policies.solvers.kernels_numba import stamp
+from policies.solvers.kernels import tape
+from policies.solvers.kernels.compiling import stamp
 from policies.utility import Weights
 from tests.unit.policies.tiny import Made, Tiny, step, tinies
 

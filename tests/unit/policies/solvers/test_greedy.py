@@ -17,8 +17,7 @@ from policies.solvers import SOLVERS, Limits, Verdict, greedy, local_search
 from policies.solvers.gains import Gains
 from policies.solvers.grasp import Graspl
 from policies.solvers.greedy import Greedy
-from policies.solvers.local_search import Meter, climb, swaps
-from policies.solvers.tape import (
+from policies.solvers.kernels.tape import (
     CHOSEN,
     DEGREE,
     GIVEN,
@@ -28,6 +27,7 @@ from policies.solvers.tape import (
     WHOLES,
     WORTH,
 )
+from policies.solvers.local_search import Meter, climb, swaps
 from tests.unit.policies.tiny import (
     Made,
     Tiny,

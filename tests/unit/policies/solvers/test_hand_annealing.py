@@ -9,7 +9,7 @@ import pytest
 from policies.coalitions import Coalitions
 from policies.instance import read_instance, rows_of
 from policies.judge import judge
-from policies.solvers import SOLVERS, Limits, Verdict, kernel_hands
+from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.hand_annealing import (
     HandAnnealer,
     anneal_hands,
@@ -17,6 +17,7 @@ from policies.solvers.hand_annealing import (
     fast,
 )
 from policies.solvers.hand_board import Board
+from policies.solvers.kernels import hand_annealing as kernel_hands
 from policies.tables import plan_of
 from tests.unit.policies.referee import best, evaluate
 from tests.unit.policies.tiny import Tiny, step

@@ -6,7 +6,7 @@ import numpy as np
 
 from policies.problem import Plan
 from policies.solvers import neighbourhood
-from policies.solvers.model import build
+from policies.solvers.models.model import build
 from policies.solvers.neighbourhood import improve
 from policies.solvers.role import Limits
 from tests.unit.policies.tiny import Tiny, step

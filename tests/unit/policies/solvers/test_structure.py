@@ -10,7 +10,8 @@ import pytest
 from benchmarks import families, paper_data
 from policies.instance import read_instance
 from policies.sets import Measure
-from policies.solvers import SOLVERS, Limits, Verdict, builder
+from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.models import builder
 from policies.solvers.structure import LARGE, budgeted, heavy, loose, swift
 from tests.unit.policies.referee import best
 from tests.unit.policies.tiny import Tiny, classes, step

@@ -1,0 +1,1 @@
+"""Inner loops that are compiled where there is much to do: plain functions over arrays."""
