@@ -6,7 +6,7 @@ never round (paper, section 4; a float appears nowhere).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -72,14 +72,7 @@ def cap_below(measure: Measure, full: int, tau: Fraction) -> int:
         return NO_CAP
     if measure is Measure.STEP or tau == 1:
         return full - 1
-    low, high = 0, full - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if share(measure, middle, full) < tau:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return highest_load(measure, full, (0, full - 1), lambda f: f < tau)
 
 
 def cap_at(measure: Measure, full: int, level: Fraction) -> int:
@@ -92,10 +85,31 @@ def cap_at(measure: Measure, full: int, level: Fraction) -> int:
     """
     if level >= 1:
         return NO_CAP
-    low, high = 0, full - 1
+    return highest_load(measure, full, (0, full - 1), lambda f: f <= level)
+
+
+def highest_load(
+    measure: Measure,
+    full: int,
+    span: tuple[int, int],
+    kept: Callable[[Fraction], bool],
+) -> int:
+    """Highest load of a span whose f is kept; the first of the span is taken for kept.
+
+    Parameters
+    ----------
+    measure : Measure
+    full : int
+        Load from which f is 1.
+    span : (int, int)
+        The lowest and the highest load.
+    kept : callable
+        Of f, which grows with the load: true up to some load, and false above.
+    """
+    low, high = span
     while low < high:
         middle = (low + high + 1) // 2
-        if share(measure, middle, full) <= level:
+        if kept(share(measure, middle, full)):
             low = middle
         else:
             high = middle - 1

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from policies.aggregates import Aggregate, Shape
-from policies.disclosure import cap_at, share
+from policies.disclosure import cap_at, highest_load
 from policies.problem import Average
 from policies.sets import NO_CAP, Measure
 from policies.solvers.models.builder import SIZE, Builder
@@ -200,15 +200,11 @@ def _within(
     measure: Measure, full: int, q: int, room: Fraction, *, strict: bool
 ) -> int:
     """Highest load with f^q below the room, or at it; -1 where not even 0 is."""
-    low, high = -1, full
-    while low < high:
-        middle = (low + high + 1) // 2
-        f = share(measure, middle, full) ** q
-        if f < room or (f == room and not strict):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+
+    def kept(f: Fraction) -> bool:
+        return f**q < room or (f**q == room and not strict)
+
+    return highest_load(measure, full, (-1, full), kept)
 
 
 def _curve(
