@@ -22,8 +22,8 @@ from policies.sets import Bools, SetSystem
 from policies.solvers.hand_board import Board
 from policies.solvers.kernels import hand_annealing as kernel
 from policies.solvers.kernels.compiling import compiled
-from policies.solvers.loads.exchange import CLOSE, ending
-from policies.solvers.loads.tables import seated
+from policies.solvers.loads.exchange import closed, ending
+from policies.solvers.loads.tables import mean_cap, seated
 from policies.solvers.role import (
     Limits,
     Solution,
@@ -83,14 +83,7 @@ def annealable(problem: Problem) -> bool:
     numbers = (problem.n_entries + sets.n_sets) * (problem.n_adversaries + pools)
     if pools > _POOLS or numbers > _LARGEST:
         return False
-    if not problem.averages:
-        return True
-    if goal.objective is not Objective.DISC_BUDGET or len(problem.averages) != 1:
-        return False
-    cap = problem.averages[0]
-    every = set(np.unique(sets.owner).tolist()) <= set(cap.properties)
-    mean = every and cap.over and cap.aggregate is None
-    return bool(mean and cap.limit > 0)
+    return not problem.averages or mean_cap(problem) is not None
 
 
 class HandAnnealer:
@@ -178,7 +171,7 @@ class HandAnnealer:
         """Make runs, so many steps, or until the bound; return why that ended."""
         end = self.spent + steps
         while self._start is not None and self.spent < end:
-            if bound - self.value <= CLOSE * (1 + abs(bound)):
+            if closed(self.value, bound):
                 return "gap"
             if self.over():
                 return ending(self._limits)

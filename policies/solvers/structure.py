@@ -69,11 +69,8 @@ def modelled(problem: Problem) -> bool:
 
 def heavy(problem: Problem) -> bool:
     """Whether this is a tradeoff over loads that is too large for HiGHS to prove."""
-    size, average = (
-        len(problem.sets.entry) * problem.n_adversaries,
-        problem.goal.average,
-    )
-    return size >= LARGE and plain(problem, MEASURES, average=average)
+    size = len(problem.sets.entry) * problem.n_adversaries
+    return size >= LARGE and plain(problem, MEASURES, average=problem.goal.average)
 
 
 def budgeted(problem: Problem) -> bool:

@@ -32,7 +32,7 @@ from policies.solvers.hand_annealing import (
 )
 from policies.solvers.kernels import annealing as kernel_anneal
 from policies.solvers.kernels.compiling import FROM, compiled
-from policies.solvers.loads.exchange import CLOSE, ending
+from policies.solvers.loads.exchange import closed, ending
 from policies.solvers.loads.floors import Ladder
 from policies.solvers.loads.tables import Loads, loads, plain
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
@@ -251,7 +251,7 @@ def again(annealer: Annealer, bound: float, limits: Limits) -> str:
     """Anneal on, warm and cold in turn, while there is work; return why that ended."""
     runs = int(min(_RUNS, limits.work * STEPS // RUN))
     for turn in range(runs):
-        if bound - annealer.value <= CLOSE * (1 + abs(bound)):
+        if closed(annealer.value, bound):
             return "gap"
         assert annealer.best is not None
         warm = 0.6 if turn % 2 else 1.0

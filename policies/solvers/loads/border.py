@@ -20,9 +20,16 @@ from policies.problem import Goal, Problem
 from policies.sets import Bools, Measure
 from policies.solvers.loads.annealing import PLAIN, Annealer, fast
 from policies.solvers.loads.cones import relaxed, tangent_bound
-from policies.solvers.loads.exchange import CLOSE, ending
-from policies.solvers.loads.tables import Loads, loads, plain, seated
-from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
+from policies.solvers.loads.exchange import closed, ending
+from policies.solvers.loads.tables import (
+    Loads,
+    loads,
+    mean_cap,
+    plain,
+    seated,
+    unseated,
+)
+from policies.solvers.role import Limits, Solution, answer, free_bound
 from policies.tables import plan_of
 
 RUNS: Final = 12
@@ -61,15 +68,8 @@ def priced(problem: Problem) -> Problem | None:
     Problem or None
         None where this search is not for the problem. Its price is still 1.
     """
-    if (
-        problem.goal.objective is not Objective.DISC_BUDGET
-        or len(problem.averages) != 1
-    ):
-        return None
-    cap = problem.averages[0]
-    every = set(np.unique(problem.sets.owner).tolist()) <= set(cap.properties)
-    mean = every and cap.over and cap.aggregate is None
-    if not (mean and cap.limit > 0 and problem.n_adversaries):
+    cap = mean_cap(problem)
+    if cap is None or not problem.n_adversaries:
         return None
     goal = Goal(Objective.TRADEOFF, tau=cap.limit, average=True, over=cap.over)
     open_ = replace(problem, goal=goal, averages=())
@@ -154,10 +154,7 @@ def bordering(problem: Problem, rng: np.random.Generator, limits: Limits) -> Sol
         bound = min(bound, tangent_bound(it, x, prices))
     start = seated(it, x - 0.5)
     if start is None:
-        told = ("no rounding fits the capacities",)
-        return Solution(
-            Verdict.UNKNOWN, bound=Fraction(bound), tried=told, stopped="work"
-        )
+        return unseated(bound)
     border = Border(it, limit * (1 - _NEAR), rng, over)
     border.offer(start)
     stopped = _annealed(border, start, price, bound, limits)
@@ -176,7 +173,7 @@ def _annealed(
 ) -> str:
     """Anneal while there is work; return why that ended."""
     for turn in range(int(min(_MOST, max(1.0, limits.work * RUNS)))):
-        if bound - border.value <= CLOSE * (1 + abs(bound)):
+        if closed(border.value, bound):
             return "gap"
         if border.over():
             return ending(limits)

@@ -23,8 +23,8 @@ from policies.solvers.loads.balance import Balance, relaxed, scaled
 from policies.solvers.loads.core_search import decided, regret
 from policies.solvers.loads.exchange_moves import improve, moves
 from policies.solvers.loads.halves import FEW, MANY, nearest
-from policies.solvers.loads.tables import loads, plain, seated
-from policies.solvers.role import Limits, Solution, Verdict, answer
+from policies.solvers.loads.tables import loads, plain, seated, unseated
+from policies.solvers.role import Limits, Solution, answer
 from policies.tables import plan_of
 
 Floats = npt.NDArray[np.float64]
@@ -89,12 +89,7 @@ class Exchange:
             rest = limits.left(began, _SHARE)
             best, bound, _ = proven(b, best, (prices, rent), bound, MANY, rest)
         if best is None:
-            return Solution(
-                Verdict.UNKNOWN,
-                bound=Fraction(bound),
-                tried=("no rounding fits the capacities",),
-                stopped="work",
-            )
+            return unseated(bound)
         kicks = int(min(limits.work, _MOST) * KICKS)
         end = _kicked(b, best, prices, rng, kicks, bound, limits, over)
         told = ("roundings of the relaxation, improved by exchanges",)
@@ -144,7 +139,7 @@ def proven(
     top, even = b.bound(prices, rent), False
     for row in (alike, each)[int(alike.max() == each[-1]) :]:
         value = b.value(best)
-        if _closed(value, bound):
+        if closed(value, bound):
             return best, bound, True
         found, lost, whole = None, 0.0, False
         if not b.it.capped:
@@ -194,9 +189,9 @@ def _searched(
     return found, b.it.shift + ceiling
 
 
-def _closed(value: float, bound: float) -> bool:
+def closed(value: float, bound: float) -> bool:
     """Whether nothing is left to gain."""
-    return bound - value <= CLOSE * (1 + abs(value))
+    return bound - value <= CLOSE * (1 + abs(bound))
 
 
 def ending(limits: Limits) -> str:
@@ -242,7 +237,7 @@ def _kicked(
     price = scaled(prices, b.it.lambda_)
     value = b.value(best)
     for _ in range(kicks):
-        if _closed(value, bound):
+        if closed(value, bound):
             return "gap"
         if over():
             return ending(limits)

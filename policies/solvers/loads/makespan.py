@@ -17,8 +17,8 @@ from policies.problem import Problem
 from policies.sets import Bools, Ints
 from policies.solvers.loads.balance import Balance, relaxed
 from policies.solvers.loads.exchange import Exchange
-from policies.solvers.loads.tables import loads
-from policies.solvers.role import Limits, Solution, Verdict, answer
+from policies.solvers.loads.tables import loads, unseated
+from policies.solvers.role import Limits, Solution, answer
 from policies.tables import plan_of
 
 Floats = npt.NDArray[np.float64]
@@ -44,8 +44,7 @@ class Makespan:
         bound = Fraction(b.bound(prices, rent))
         plans = [p for p in (matched(b, x), longest_first(b)) if p is not None]
         if not plans:
-            told = ("no rounding fits the capacities",)
-            return Solution(Verdict.UNKNOWN, bound=bound, tried=told, stopped="work")
+            return unseated(bound)
         told = ("the relaxation rounded by matching; longest job first",)
         best = max(plans, key=b.value)
         return answer(problem, plan_of(best), bound=bound, tried=told, stopped="work")

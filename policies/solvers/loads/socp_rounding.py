@@ -18,9 +18,9 @@ from policies.sets import Measure
 from policies.solvers.loads.annealing import Annealer, again, steps_of
 from policies.solvers.loads.border import bordering, priced
 from policies.solvers.loads.cones import relaxed, tangent_bound
-from policies.solvers.loads.tables import loads, plain, seated
+from policies.solvers.loads.tables import loads, plain, seated, unseated
 from policies.solvers.lp_rounding import rounded
-from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
+from policies.solvers.role import Limits, Solution, answer, free_bound
 from policies.tables import plan_of
 
 ROUNDINGS: Final = 4
@@ -52,12 +52,7 @@ class SocpRounding:
         annealer = Annealer(it, rng, over, average=True)
         start = seated(it, x - 0.5)
         if start is None:
-            return Solution(
-                Verdict.UNKNOWN,
-                bound=Fraction(bound),
-                tried=("no rounding fits the capacities",),
-                stopped="work",
-            )
+            return unseated(bound)
         annealer.offer(start)
         if found is not None and not it.capped:
             for _ in range(ROUNDINGS):

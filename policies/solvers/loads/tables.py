@@ -9,14 +9,16 @@ any prices >= 0 prove a bound (Lagrange), whoever suggested them; sums are float
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from policies.document.policy import Objective
-from policies.problem import Problem
+from policies.problem import Average, Problem
 from policies.sets import Bools, Ints, Measure
+from policies.solvers.role import Solution, Verdict
 from policies.tables import able, grid_of, tables
 
 Floats = npt.NDArray[np.float64]
@@ -56,6 +58,26 @@ def plain(problem: Problem, measures: tuple[Measure, ...], *, average: bool) -> 
     total = np.bincount(sets.member_set, sets.amount, sets.n_sets)
     uncapped = bool((sets.cap >= total).all()) and bool((total <= sets.full).all())
     return used <= set(measures) and uncapped
+
+
+def mean_cap(problem: Problem) -> Average | None:
+    """Return the cap of a disc-budget on the mean of all sets, if that is its only cap.
+
+    It is above 0, and divides by a number that is told.
+    """
+    budget = problem.goal.objective is Objective.DISC_BUDGET
+    if not budget or len(problem.averages) != 1:
+        return None
+    cap = problem.averages[0]
+    every = set(np.unique(problem.sets.owner).tolist()) <= set(cap.properties)
+    mean = every and cap.over and cap.aggregate is None
+    return cap if mean and cap.limit > 0 else None
+
+
+def unseated(bound: Fraction | float) -> Solution:
+    """Return the answer where :func:`seated`, or a rounding, has no plan."""
+    tried = ("no rounding fits the capacities",)
+    return Solution(Verdict.UNKNOWN, bound=Fraction(bound), tried=tried, stopped="work")
 
 
 @dataclass(frozen=True, eq=False)
