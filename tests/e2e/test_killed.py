@@ -25,11 +25,12 @@ DAMAGES = {
     "DELETE FROM answer WHERE task_id = (SELECT max(task_id) FROM answer)": "lost",
     "UPDATE answer SET raw = X'78' WHERE task_id ="
     " (SELECT min(task_id) FROM answer)": "nobody gave the answer of",
-    "UPDATE task SET account_id = account_id + 1 WHERE id = 9": "another's task",
-    "DELETE FROM ledger_line WHERE chain_id = 3 AND seq ="
-    " (SELECT max(seq) FROM ledger_line WHERE chain_id = 3)": "without one",
-    "UPDATE ledger_line SET at = at + 60000000 WHERE chain_id = 4": "before its",
-    "UPDATE ledger_line SET cause = 'x' WHERE chain_id = 4": "breaks at",
+    "UPDATE task SET account_id = (SELECT max(id) FROM account WHERE id <> account_id)"
+    " WHERE id = (SELECT min(task_id) FROM answer)": "another's task",
+    "DELETE FROM ledger_line WHERE (account_id, entry_id) ="
+    " (SELECT account_id, entry_id FROM answer ORDER BY task_id LIMIT 1)": "without one",
+    "UPDATE ledger_line SET at = at + 60000000 WHERE kind = 'exposure'": "before its",
+    "UPDATE ledger_line SET cause = 'x' WHERE kind = 'exposure'": "breaks at",
     "UPDATE task SET outbox_id = NULL WHERE outbox_id IS NOT NULL": "batch",
 }
 """What a crash could do to a store, and a word of the check that must see it."""

@@ -65,7 +65,7 @@ def server(clock):
 @pytest.fixture
 def house(sqlite_store, clock):
     house = House(sqlite_store, clock)
-    house.plan((house.account(ANN, "mturk"), [house.record(1, name="Ada")["name"]]))
+    house.plan((house.account(ANN, "mturk"), [house.record(1, name="Ada Lovelace")["name"]]))
     return house
 
 
@@ -107,18 +107,18 @@ def test_from_the_frame_to_a_window_and_back_to_hand_in(house, market, server, p
         frame.get_by_role("link", name="Open the task page").click()
     window = opened.value
     window.get_by_role("button", name="Start").click()
-    expect(window.locator("#text")).to_contain_text("Ada")
+    expect(window.locator("#text")).to_contain_text("Ada Lovelace")
     ready(window)
-    window.keyboard.type("Ada")
+    window.keyboard.type("Ada Lovelace")
     window.keyboard.press("Enter")
     expect(window.locator("[data-page=nothing]")).to_be_visible()
-    assert bytes(house.ask("SELECT raw FROM answer")) == b"Ada"
-    assert "Ada" not in page.content()
+    assert bytes(house.ask("SELECT raw FROM answer")) == b"Ada Lovelace"
+    assert "Ada Lovelace" not in page.content()
     with page.expect_response("**/mturk/externalSubmit") as told:
         frame.get_by_role("button", name="I am done").click()
     assert told.value.status == 200
     assert taken.status == "Submitted"
-    assert "Ada" not in taken.answer
+    assert "Ada Lovelace" not in taken.answer
 
 
 def test_a_preview_in_the_frame_leads_nowhere(market, server, page):

@@ -190,13 +190,13 @@ def test_zoom_and_the_list_of_keys(running, house, page):
 
 
 def test_a_reload_shows_nothing_until_continue_and_then_the_draft(running, house, page):
-    fill(house, name="Ada")
+    fill(house, name="Ada Lovelace")
     start(page, running)
     page.keyboard.type("Ad")
     expect(page.locator("#saved")).to_contain_text("Saved")
     page.reload()
     assert kind(page) == "ready"
-    assert "Ada" not in page.content()
+    assert "Ada Lovelace" not in page.content()
     page.get_by_role("button", name="Continue").click()
     expect(page.locator("#answer")).to_have_value("Ad")
     assert house.exposures() == 1

@@ -133,7 +133,7 @@ def test_who_is_not_signed_in_gets_the_sign_in_page_everywhere(app, path):
     assert page_of(response) == "login"
     assert "www-authenticate" in response.headers
     assert response.text.count("<form") == 1
-    assert "ann" not in response.text
+    assert "x/ann" not in response.text
 
 
 def test_a_page_that_asks_for_itself_unsigned_gets_no_page(app):
@@ -197,7 +197,7 @@ def test_another_machine_can_not_sign_in_without_a_proxy(app, case, clock):
 def test_a_foreign_name_that_resolves_to_us_is_not_answered(client, host):
     response = client.get("/", headers={"host": host})
     assert response.status_code == 421
-    assert "ann" not in response.text
+    assert "x/ann" not in response.text
 
 
 @pytest.mark.parametrize("host", ["localhost:8420", "[::1]:8420", "127.0.0.1"])

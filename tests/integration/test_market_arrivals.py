@@ -121,7 +121,7 @@ def test_a_look_at_the_link_opens_nothing(app, house, server, market, clock):
     address = link(server, market, clock)
     looked = TestClient(app, base_url=PAGE).get(address)
     assert page_of(looked) == "bring"
-    assert "Ada" not in looked.text
+    assert "Ada Lovelace" not in looked.text
     assert page_of(TestClient(app, base_url=PAGE).get("/")) == "arrive"
 
 

@@ -108,7 +108,7 @@ def test_a_worker_comes_in_works_and_hands_in(client, server, market):
     assert told.status_code == 200
     (piece,) = market.collect("").submissions
     assert (piece.account, piece.progress.value) == (ANN, "submitted")
-    assert "Ada" not in taken.answer
+    assert "Ada Lovelace" not in taken.answer
 
 
 def test_the_frame_shows_nothing_opens_no_session_and_is_mturks_alone(
@@ -121,7 +121,7 @@ def test_the_frame_shows_nothing_opens_no_session_and_is_mturks_alone(
     assert f"form-action {server.url};" in policy
     assert "x-frame-options" not in notice.headers
     assert "set-cookie" not in notice.headers
-    assert "Ada" not in notice.text
+    assert "Ada Lovelace" not in notice.text
 
 
 def test_a_preview_shows_nothing_and_leads_nowhere(client, server, market):
@@ -144,7 +144,7 @@ def test_who_has_not_accepted_waits_and_comes_in_with_the_same_form(
     taken.status = "Returned"  # as before MTurk's own servers agree
     waiting = client.post("/arrive", data=form_of(client.get(address)))
     assert (waiting.status_code, page_of(waiting)) == (200, "wait")
-    assert "Ada" not in waiting.text
+    assert "Ada Lovelace" not in waiting.text
     taken.status = "Accepted"
     assert page_of(client.post("/arrive", data=form_of(waiting))) == "ready"
 

@@ -71,7 +71,7 @@ def test_a_fault_of_ours_says_nothing_of_its_cause(capsys):
     assert status == 500
     assert headers["cache-control"] == "no-store"
     out = capsys.readouterr()
-    assert "Ada" not in body.decode() + out.out + out.err
+    assert "Ada Lovelace" not in body.decode() + out.out + out.err
     assert "ValueError" in out.out + out.err
 
 
