@@ -3,23 +3,30 @@
 An entry that is withheld goes to nobody; the others keep their copies and limits. Which
 to withhold is a weighted hitting set over all reasons at once, searched by CP-SAT: one
 more 0-1 variable an entry that has a price. Components that nothing couples are searched
-one by one, and only those without a plan.
+one by one, and only those without a plan. CP-SAT takes no limit on what links disclose:
+there, few entries are left out in the order of their price until all plans of the rest
+are not refuted, and of many so many that nobody holds both ends of a link.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 
 import numpy as np
 
+from policies.document.policy import Objective
 from policies.judge import judge
+from policies.meetings import meetings
 from policies.problem import Goal, Plan, Problem
 from policies.sets import Ints
 from policies.solvers.components import split
+from policies.solvers.links.small import listable, listed
 from policies.solvers.models.cpsat import CpSat, run_model
 from policies.solvers.models.cpsat_model import build
-from policies.solvers.role import Limits
+from policies.solvers.role import Limits, Verdict
+from policies.tables import able
 
 
 @dataclass(frozen=True)
@@ -66,8 +73,23 @@ def cheapest(
         within the limits, or the problem is of a kind that CP-SAT does not take, which
         the judge sees.
     """
-    problem = replace(problem, goal=Goal(aggregate=problem.aggregate))  # limits alone
-    if problem.prices is None or not CpSat().supports(problem):
+    if problem.prices is None:
+        return None
+    limit = replace(problem.goal, objective=Objective.DISC_BUDGET)
+    problem = replace(problem, goal=limit, utilities=None)
+    links = problem.links is not None and problem.links.limited
+    found = _linked(problem, rng, limits) if links else _by_parts(problem, rng, limits)
+    if found is None:
+        return None
+    kept = judge(without(problem, found.entries), found.plan).feasible
+    return found if kept else None
+
+
+def _by_parts(
+    problem: Problem, rng: np.random.Generator, limits: Limits
+) -> Withholding | None:
+    """Search each component by CP-SAT."""
+    if not CpSat().supports(problem):
         return None
     entries: list[int] = []
     price = bound = 0
@@ -85,9 +107,7 @@ def cheapest(
         np.concatenate([nothing, *(entry for entry, _ in pieces)]),
         np.concatenate([nothing, *(adversary for _, adversary in pieces)]),
     )
-    found = Withholding(tuple(sorted(entries)), price, bound, plan)
-    kept = judge(without(problem, found.entries), plan).feasible
-    return found if kept else None
+    return Withholding(tuple(sorted(entries)), price, bound, plan)
 
 
 def without(problem: Problem, entries: tuple[int, ...]) -> Problem:
@@ -129,3 +149,75 @@ def _search(
     price = sum(prices[d] for d in chosen)
     bound = max(0, int(np.ceil(least - 1e-6))) if np.isfinite(least) else 0
     return Withholding(chosen, price, min(bound, price), plan)
+
+
+def _linked(
+    problem: Problem, rng: np.random.Generator, limits: Limits
+) -> Withholding | None:
+    """Links under limits: by price where plans can be listed, else nobody meets any."""
+    began, bound = limits.clock(), 0
+    if listable(problem):
+        half = limits.part(0.5)
+        for bound, chosen in _by_price(problem):
+            found = listed(without(problem, chosen), half.left(began))
+            if found.verdict is Verdict.SOLVED:
+                return Withholding(chosen, bound, bound, found.plan)
+            if found.verdict is Verdict.UNKNOWN:
+                break
+        else:
+            return None
+    return _apart(problem, bound, rng, limits.left(began))
+
+
+def _by_price(problem: Problem) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Go through all sets of entries that may be withheld, the cheapest first."""
+    assert problem.prices is not None
+    may = np.flatnonzero(problem.prices)
+    may = may[np.argsort(problem.prices[may], kind="stable")]
+    price = problem.prices[may].tolist()
+    yield 0, ()
+    waiting = [(price[0], (0,))] if price else []
+    while waiting:
+        total, chosen = heappop(waiting)
+        yield total, tuple(sorted(may[list(chosen)].tolist()))
+        last, following = chosen[-1], chosen[-1] + 1
+        if following < len(price):  # one more, or the next instead of the last
+            heappush(waiting, (total + price[following], (*chosen, following)))
+            instead = total - price[last] + price[following]
+            heappush(waiting, (instead, (*chosen[:-1], following)))
+
+
+def _apart(
+    problem: Problem, bound: int, rng: np.random.Generator, limits: Limits
+) -> Withholding | None:
+    """Withhold until nobody holds both ends of a link, then put back what may be."""
+    assert problem.links is not None
+    assert problem.prices is not None
+    if problem.sets.n_sets:
+        return None
+    over = limits.deadline()
+    apart = meetings(problem.links)
+    strict = replace(problem, sets=apart, links=None, averages=(), goal=Goal())
+    found = _by_parts(strict, rng, limits)
+    if found is None:
+        return None
+    left, plan = set(found.entries), found.plan
+    for d in sorted(left, key=lambda d: -int(problem.prices[d])):
+        wider = None if over() else _put_back(problem, plan, left, d)
+        if wider is not None:
+            plan, left = wider, left - {d}
+    price = int(problem.prices[list(left)].sum())
+    return Withholding(tuple(sorted(left)), price, min(bound, price), plan)
+
+
+def _put_back(problem: Problem, plan: Plan, left: set[int], d: int) -> Plan | None:
+    """Give the entry as many copies as it must have, if what is there may stay."""
+    whole = without(problem, tuple(left - {d}))
+    trial = replace(whole, lo=np.where(np.arange(problem.n_entries) == d, 0, whole.lo))
+    for a in np.flatnonzero(able(problem)[d]).tolist():
+        wider = Plan(np.append(plan.entry, d), np.append(plan.adversary, a))
+        if judge(trial, wider).feasible:
+            plan = wider
+            if judge(whole, plan).feasible:
+                return plan
+    return None

@@ -1,6 +1,7 @@
 """The cheapest entries to withhold, against all subsets."""
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -9,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.judge import judge
-from policies.problem import Problem
+from policies.links import Relation
+from policies.problem import Pairs, Problem
 from policies.sets import InvalidProblem
 from policies.solvers import Limits
 from policies.solvers.contract import drawn, every_plan
 from policies.solvers.withholding import cheapest, without
+from tests.unit.policies.solvers.links.test_bounds import friends
 
 
 def priced(problem, prices):
@@ -113,3 +116,79 @@ def test_without_time_for_the_model_nothing_is_told():
     free = priced(problem, [1] * problem.n_entries)
     assert solved(free) is not None
     assert solved(free, stopped=lambda: True) is None
+
+
+# -- limits on what links disclose -----------------------------------------------------
+
+
+@st.composite
+def friends_with_prices(draw):
+    """Few visits of three users, a limit on what their links disclose, and prices."""
+    spots = [(user, place) for user in range(3) for place in range(2)]
+    chosen = draw(st.lists(st.sampled_from(spots), unique=True, min_size=2, max_size=5))
+    visits = [(user, place, draw(st.integers(1, 3))) for user, place in chosen]
+    pairs = st.sampled_from([(0, 1), (1, 2), (0, 2)])
+    ties = draw(st.lists(pairs, unique=True, min_size=1))
+    k, n = draw(st.integers(1, 2)), len(visits)
+    problem = friends(
+        visits,
+        ties,
+        [[1] * k] * n,
+        relation=draw(st.sampled_from(list(Relation))),
+        **{draw(st.sampled_from(["tau", "mean_tau"])): Fraction(draw(st.integers(1, 6)), 6)},
+    )  # fmt: skip
+    return priced(problem, draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=friends_with_prices())
+def test_nothing_cheaper_would_do_where_links_are_limited(problem):
+    found, expected = solved(problem), brute(problem)
+    if expected is None:
+        assert found is None
+        return
+    assert (found.price, found.bound) == (expected, expected)
+    assert judge(without(problem, found.entries), found.plan).feasible
+
+
+def test_leaving_out_a_visit_that_lowers_a_cosine_does_not_help():
+    """(1, 1) and (1) are alike by .707, and without the second place by 1."""
+    visits = [(0, 0, 1), (0, 1, 1), (1, 0, 1)]
+    problem = friends(visits, [(0, 1)], [[1]] * 3, tau=Fraction(7, 10))
+    assert solved(priced(problem, [9, 1, 5])).entries == (2,)
+    assert solved(priced(problem, [0, 1, 0])) is None
+
+
+def chain(users, **rest):
+    """Each user was at one place with the next: two hands do, one does not."""
+    visits = [(user, 0, 1) for user in range(users)]
+    ties = [(user, user + 1) for user in range(users - 1)]
+    return friends(visits, ties, [[1]] * users, **rest)
+
+
+def test_of_many_visits_so_many_are_withheld_that_nobody_holds_a_link():
+    found = solved(priced(chain(21, tau=Fraction(1, 2)), [1] * 21))
+    assert (found.price, found.entries) == (10, tuple(range(1, 21, 2)))
+    assert not found.proven
+
+
+def test_what_a_limit_on_the_mean_leaves_room_for_is_put_back():
+    """Fewer than 4 of 20 links may be seen: not each second visit need be left out."""
+    problem = priced(chain(21, mean_tau=Fraction(4, 20)), [1] * 21)
+    found = solved(problem)
+    assert found.price < 10
+    assert judge(without(problem, found.entries), found.plan).feasible
+
+
+def test_history_of_a_withheld_visit_stays():
+    both = Pairs.of([(0, 0)])
+    problem = friends(
+        [(0, 0, 1), (1, 0, 1)], [(0, 1)], [[1]] * 2, tau=Fraction(1, 2), history=both
+    )
+    assert solved(priced(problem, [1, 5])).entries == (1,)
+
+
+def test_without_time_nothing_is_told_of_links():
+    problem = priced(chain(5, tau=Fraction(1, 2)), [1] * 5)
+    assert solved(problem).price == 2
+    assert solved(problem, stopped=lambda: True) is None
