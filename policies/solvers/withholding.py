@@ -176,7 +176,7 @@ def _by_price(problem: Problem) -> Iterator[tuple[int, tuple[int, ...]]]:
     may = may[np.argsort(problem.prices[may], kind="stable")]
     price = problem.prices[may].tolist()
     yield 0, ()
-    waiting = [(price[0], (0,))] if price else []
+    waiting: list[tuple[int, tuple[int, ...]]] = [(price[0], (0,))] if price else []
     while waiting:
         total, chosen = heappop(waiting)
         yield total, tuple(sorted(may[list(chosen)].tolist()))
@@ -191,22 +191,23 @@ def _apart(
     problem: Problem, bound: int, rng: np.random.Generator, limits: Limits
 ) -> Withholding | None:
     """Withhold until nobody holds both ends of a link, then put back what may be."""
-    assert problem.links is not None
-    assert problem.prices is not None
+    links, prices = problem.links, problem.prices
+    assert links is not None
+    assert prices is not None
     if problem.sets.n_sets:
         return None
     over = limits.deadline()
-    apart = meetings(problem.links)
+    apart = meetings(links)
     strict = replace(problem, sets=apart, links=None, averages=(), goal=Goal())
     found = _by_parts(strict, rng, limits)
     if found is None:
         return None
     left, plan = set(found.entries), found.plan
-    for d in sorted(left, key=lambda d: -int(problem.prices[d])):
+    for d in sorted(left, key=lambda d: -int(prices[d])):
         wider = None if over() else _put_back(problem, plan, left, d)
         if wider is not None:
             plan, left = wider, left - {d}
-    price = int(problem.prices[list(left)].sum())
+    price = int(prices[list(left)].sum())
     return Withholding(tuple(sorted(left)), price, min(bound, price), plan)
 
 
