@@ -63,6 +63,7 @@ Flags = npt.NDArray[np.bool_]
 
 LATEST: Final = int(np.iinfo(np.int64).max)
 LARGEST_SCALE: Final = 1 << 52  # loads stay exact, also as float64
+MOST_SUMMED: Final = 12  # fields whose sums are all looked at
 
 
 @dataclass(frozen=True)
@@ -288,18 +289,35 @@ def _measured(rule: Rule, fields: tuple[str, ...]) -> tuple[Ints, int, int]:
     """Integer amounts by class, the cap, and the load at which f is 1.
 
     Weights of very many digits do not fit: they are brought to a smaller scale, rounded
-    up, and the cap down, so that what is kept there is kept exactly.
+    up. What is past the cap stays past it, and what is kept is kept: by counts where all
+    weights are alike, else by all sums of few fields (of more, the cap is rounded down).
     """
     if rule.need is not None:
         full = len(fields) if rule.complete else rule.need
         return np.ones(len(fields), dtype=np.int64), full - 1, full
     full = rule.unit.denominator
-    weights = [rule.weights[f] * rule.unit.numerator for f in fields]
-    cap = (rule.cap or 0) * rule.unit.numerator
+    exact = [rule.weights[f] * rule.unit.numerator for f in fields]
+    weights, cap = exact, (rule.cap or 0) * rule.unit.numerator
     if full > LARGEST_SCALE:
-        weights = [-(-w * LARGEST_SCALE // full) for w in weights]
-        cap, full = cap * LARGEST_SCALE // full, LARGEST_SCALE
+        weights = [-(-w * LARGEST_SCALE // full) for w in exact]
+        cap = _coarse_cap(rule, exact, weights)
+        full = max(LARGEST_SCALE, cap + 1)
     return np.array(weights, dtype=np.int64), min(cap, full), full
+
+
+def _coarse_cap(rule: Rule, exact: list[int], weights: list[int]) -> int:
+    """The cap on rounded weights: no load that is past the exact one is within it."""
+    cap, unit = rule.cap or 0, rule.unit
+    if rule.by_entry:
+        return cap * weights[0]
+    if len(exact) > MOST_SUMMED:
+        return cap * unit.numerator * LARGEST_SCALE // unit.denominator
+    sums = [(0, 0)]
+    for one, rounded in zip(exact, weights, strict=True):
+        sums += [(most + one, load + rounded) for most, load in sums]
+    kept = cap * unit.numerator
+    past = min((load for most, load in sums if most > kept), default=LATEST)
+    return max(load for most, load in sums if most <= kept and load < past)
 
 
 def _joined(

@@ -212,7 +212,7 @@ class LevelRule(Rule):
         step = replace(prop, disclosure=Disclosure(Kind.STEP, at=1))
         super().__init__(step)
         check_told(levels, prop.fields)
-        self.need, self._by_entry = None, False
+        self.need, self.by_entry = None, False
         self._values = sorted(set(levels.values()))
         rank = {value: i for i, value in enumerate(self._values)}
         self._ranks = {held: rank[value] for held, value in levels.items()}

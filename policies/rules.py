@@ -76,6 +76,8 @@ class Rule:
         Step without ``at``: the score is whether an alternative is complete.
     weights : Mapping[str, int]
         What each field adds to the score (1 each, but for weights by field).
+    by_entry : bool
+        Each entry held adds one to the score, also several of one field.
     unit, power : Fraction, int
         f = min(1, score * unit) ** power; for step with ``at`` see ``need``.
     need : int or None
@@ -85,12 +87,12 @@ class Rule:
     """
 
     __slots__ = (
-        "_by_entry",
         "_fractions",
         "_masks",
         "alternatives",
         "average",
         "bits",
+        "by_entry",
         "cap",
         "complete",
         "fields",
@@ -117,13 +119,13 @@ class Rule:
         self.power = 2 if shape.kind is Kind.QUADRATIC else 1
         self.need = None
         self.weights, self.unit = dict.fromkeys(sorted(self.fields), 1), ONE
-        self._by_entry = not self.complete
+        self.by_entry = not self.complete
         if shape.kind is Kind.STEP:
             self.need = 1 if self.complete else shape.at
         elif shape.per_entry is not None:
             self.unit = shape.per_entry
         else:
-            self._by_entry = False
+            self.by_entry = False
             self._weigh(shape.weights)
         self.cap = self._largest()
         self.bits = {field: 1 << i for i, field in enumerate(self.weights)}
@@ -170,7 +172,7 @@ class Rule:
         """
         if self.complete:
             return self._completes(counts, through)
-        if self._by_entry:
+        if self.by_entry:
             return sum(n for field, n in counts.items() if field in self.fields)
         weights = self.weights
         return sum(weights[f] for f, n in counts.items() if n > 0 and f in weights)

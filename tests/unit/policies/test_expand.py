@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -287,6 +287,50 @@ def test_weights_of_many_digits_are_kept_below_the_exact_limit():
     load = found.sets.amount
     cap = found.sets.cap[0]
     assert load[0] <= cap < load[0] + load[1]  # a + b is exactly tau: refused
+
+
+@pytest.mark.parametrize(
+    ("kind", "tau", "most"),
+    [(Kind.LINEAR, "0.6666666666666666", 1), (Kind.LINEAR, "0.6666666666666667", 2),
+     (Kind.LINEAR, "1", 3), (Kind.QUADRATIC, "0.25", 1), (Kind.QUADRATIC, "0.45", 2)],
+)  # fmt: skip
+def test_as_many_entries_of_a_third_fit_as_the_exact_limit_lets(kind, tau, most):
+    """Three in sixteen digits: one alone, at 1/9, was told to reach a limit of 1/4."""
+    shape = Disclosure(kind, per_entry=Fraction("0.3333333333333333"))
+    prop = rule(scope=Scope.SUBJECT, disclosure=shape, tau=Fraction(tau))
+    found = expand(policy(prop), table(*((r, 0, "a", 0) for r in range(5))))
+    held = np.arange(5)
+    fits = [n for n in range(6) if not sets_over(found, held < n)]
+    assert fits == list(range(most + 1))
+
+
+LONG = st.integers(1, 10**17)
+
+
+@settings(max_examples=100)
+@given(LONG, LONG, LONG, st.integers(1, 6), st.booleans())
+def test_weights_of_many_digits_keep_what_the_exact_limit_keeps(a, b, c, many, below):
+    """The limit is what some fields add up to, or lies just past that.
+
+    Sums that no scale of 52 bits tells apart are refused together.
+    """
+    whole = a + b + c
+    weights = {f: Fraction(n, whole) for f, n in zip(FIELDS, (a, b, c), strict=True)}
+    some = [f for bit, f in enumerate(FIELDS) if many >> bit & 1]
+    tau = sum((weights[f] for f in some), Fraction(not below, whole))
+    shape = Disclosure(Kind.LINEAR, weights=weights)
+    prop = rule(alternatives=(FIELDS,), disclosure=shape, tau=min(tau, Fraction(1)))
+    found = expand(policy(prop), table(*((1, 0, f, 0) for f in FIELDS)))
+    sums = sorted({0, a, b, c, a + b, a + c, b + c, whole})
+    apart = min(y - x for x, y in pairwise(sums)) * 2**50 > whole
+    compiled = Rule(prop)
+    for mask in range(8):
+        held = np.array([mask >> bit & 1 for bit in range(3)], np.bool_)
+        past = compiled.past(
+            {(f, 0): 1 for f, h in zip(FIELDS, held, strict=True) if h}
+        )
+        over = bool(sets_over(found, held))
+        assert past == over if apart else past <= over
 
 
 def test_no_entries_make_no_sets():
