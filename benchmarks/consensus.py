@@ -1,6 +1,6 @@
 """Consensus next to plain majority, on answers of real workers with known truth.
 
-    python benchmarks/consensus.py DATA
+    python -m benchmarks.consensus DATA
 
 DATA holds ``crowd_zheng2017`` and ``crowd_text_crowdwsa``. Closed sets: share of tasks
 with the true label. Text sets: mean similarity (1 - edit distance / length) of the

@@ -58,13 +58,6 @@ KEY = FIELDS[:7]
 PEERS = {"highs": "milp", "cp-sat": "cp-sat"}
 CUT = 60.0
 KS = (2, 3, 5, 10)
-NAMES = (
-    "step",
-    "linear-average",
-    "linear-worst",
-    "quadratic-average",
-    "quadratic-worst",
-)
 MEASURES = {"linear": Measure.LINEAR, "quadratic": Measure.QUADRATIC}
 DUE = {
     "step": (3.0, 3.0),

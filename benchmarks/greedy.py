@@ -20,6 +20,7 @@ from fractions import Fraction
 import numpy as np
 
 from benchmarks.machine import load_average, verdict
+from benchmarks.paper_data import synthetic
 from policies.document.policy import Objective
 from policies.problem import Goal, Problem
 from policies.sets import NO_CAP, Measure, SetSystem
@@ -31,17 +32,6 @@ SAMPLE = 1_000
 FASTER = 1_000  # times, at least
 BYTES = 200  # a candidate pair, at most
 K, T = 5, 2
-
-
-def paper_problem(
-    n: int, m: int, k: int, t: int, *, average: bool, seed: int
-) -> Problem:
-    """The paper's generator (section 6): a_dp = 1 / |D_p|, linear, lambda = 1."""
-    rng = np.random.default_rng(seed)
-    high = rng.random((n, k)) < 0.4
-    worth = np.where(high, rng.uniform(0.8, 1.0, (n, k)), rng.uniform(0, 0.1)) / k
-    rows = [np.flatnonzero(line) for line in rng.random((m, n)) < 0.3]
-    return made_problem(worth, rows, t, average=average)
 
 
 def sparse_problem(n: int, k: int, t: int, *, seed: int) -> Problem:
@@ -65,40 +55,13 @@ def sparse_problem(n: int, k: int, t: int, *, seed: int) -> Problem:
         np.zeros(size, np.bool_),
     )
     flat = Weights(kind, np.ones(n, np.int64), weights)
-    return normed(sets, flat, t, average=False)
-
-
-def made_problem(
-    worth: np.ndarray, rows: list[np.ndarray], t: int, *, average: bool
-) -> Problem:
-    size = np.array([len(r) for r in rows])
-    m = len(rows)
-    sets = SetSystem(
-        len(worth),
-        tuple(f"p{i}" for i in range(m)),
-        (Measure.LINEAR,) * m,
-        np.arange(m),
-        np.cumsum([0, *size]),
-        np.concatenate(rows),
-        np.ones(int(size.sum()), np.int64),
-        np.full(m, NO_CAP),
-        np.maximum(size, 1),
-        np.zeros(m, np.bool_),
-    )
-    return normed(sets, Weights.dense(worth), t, average=average)
-
-
-def normed(sets: SetSystem, weights: Weights, t: int, *, average: bool) -> Problem:
-    """u normalised by the best t copies of every entry."""
-    n = weights.n_entries
     hi = np.full(n, t)
-    top = weights.best(hi) * weights.unit
     return Problem(
         sets=sets,
         lo=np.ones(n, np.int64),
         hi=hi,
-        weights=replace(weights, unit=weights.unit / top),
-        goal=Goal(Objective.TRADEOFF, Fraction(1), Fraction(0), average),
+        weights=replace(flat, unit=Fraction(1, flat.best(hi))),
+        goal=Goal(Objective.TRADEOFF, Fraction(1), Fraction(0)),
     )
 
 
@@ -141,7 +104,7 @@ def compare() -> list[str]:
     """Compare at |D| = 500; return what there is to say of the limit."""
     n, said = 500, []
     for average in (True, False):
-        problem = paper_problem(n, 50, K, T, average=average, seed=1)
+        problem = synthetic(1, n, 50, K, T, Measure.LINEAR, average=average)
         quick, one = greedy_seconds(problem), naive_seconds(problem, 1)
         candidates = sum(K * n - i for i in range(T * n))
         naive, kind = one * candidates, "average" if average else "worst"

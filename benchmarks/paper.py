@@ -1,15 +1,18 @@
 """The paper's experiments (section 6) again: ``make bench-paper``.
 
-    python -m benchmarks.paper [NAMES] [--seeds 3] [--seconds 5] [--checkins DIR] [--draw]
+    python -m benchmarks.paper [NAMES] [--seeds 3] [--seconds 5] [--checkins DIR]
+        [--draw] [--into DIR]
 
 Every line of ``benchmarks/results/paper-NAME.csv`` is one cell: an instance seed, the
 number of adversaries, an algorithm. Cells that are there already are not run again, so a
 run that was cut goes on where it stopped; delete a file to run it afresh. Figures go to
-``docs/figures``, the tables beside the paper's printed values to ``docs/paper.md``.
+``docs/figures``, the tables beside the paper's printed values to ``docs/paper.md``. With
+--into cells, figures and tables go to that directory instead.
 
 Heuristics run as the paper prints them (mode paper), RAND+ and LP ten times each, the
-mean is taken (three times with check-ins). ``ours`` is ``auto``, which never leaks where that is asked for. Check-ins:
-the directory of --checkins or $SPARSI_CHECKINS (see ``paper_data``); else drawn ones.
+mean is taken (three times with check-ins). ``ours`` is ``auto``, which never leaks where
+that is asked for. Check-ins: drawn ones, and those of the directory of --checkins or
+$SPARSI_CHECKINS (see ``paper_data``).
 """
 
 from __future__ import annotations
@@ -244,12 +247,11 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return [row for row in csv.DictReader(file) if row["levels"] is not None]
 
 
-def fill(name: str, cells: Iterator[Cell], seconds: float) -> None:
+def fill(path: Path, cells: Iterator[Cell], seconds: float) -> None:
     """Run the cells that are not in the file yet."""
-    path = RESULTS / f"paper-{name}.csv"
     kept = rows_of(path)
     done = {tuple(row[field] for field in KEY) for row in kept}
-    RESULTS.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")  # a line that was cut is left out, all else stays
     with fresh.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
@@ -264,13 +266,9 @@ def fill(name: str, cells: Iterator[Cell], seconds: float) -> None:
             row = run(cell, seconds)
             writer.writerow(row)
             file.flush()
-            print(
-                name,
-                *cell.name,
-                row.get("u", "-"),
-                row.get("f_average", "-"),
-                row["seconds"],
-            )
+            seen = (row.get(f, "-") for f in ("u", "f_average", "seconds"))
+            print(path.stem, *cell.name, *seen, flush=True)
+    print(f"{path}: {len(done)} cells were there already", flush=True)
 
 
 def main() -> int:
@@ -282,6 +280,7 @@ def main() -> int:
     given = os.environ.get("SPARSI_CHECKINS")
     parser.add_argument("--checkins", type=Path, default=Path(given) if given else None)
     parser.add_argument("--draw", action="store_true", help="figures and tables only")
+    parser.add_argument("--into", type=Path, help="a directory for cells and figures")
     words = parser.parse_args()
     wrong = set(words.names) - set(names)
     if wrong:
@@ -295,11 +294,13 @@ def main() -> int:
         "linear": linear_cells(words.seeds),
         "cosine": cosine_cells(checkins),
     }
+    into = words.into
+    paths = {n: (RESULTS if into is None else into) / f"paper-{n}.csv" for n in names}
     for name in words.names or names:
         if not words.draw:
-            fill(name, cells[name], words.seconds)
-    found = {name: rows_of(RESULTS / f"paper-{name}.csv") for name in names}
-    paper_report.write(found)
+            fill(paths[name], cells[name], words.seconds)
+    found = {name: rows_of(path) for name, path in paths.items()}
+    paper_report.write(found, paper_report.DOCS if into is None else into)
     return 0
 
 

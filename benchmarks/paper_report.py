@@ -10,7 +10,6 @@ import numpy as np
 from benchmarks.charts import Series, chart
 
 DOCS = Path(__file__).parents[1] / "docs"
-FIGURES = DOCS / "figures"
 Row = dict[str, str]
 Found = dict[str, list[Row]]
 
@@ -67,12 +66,15 @@ def lines(
     return out
 
 
-def draw(name: str, title: str, y: str, series: list[Series], x: str = "k") -> str:
-    """Write a figure; return the Markdown that shows it."""
-    FIGURES.mkdir(exist_ok=True)
+def draw(
+    docs: Path, name: str, title: str, y: str, series: list[Series], x: str = "k"
+) -> str:
+    """Write a figure below the directory of the page; return the Markdown of it."""
+    figures = docs / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
     lowest = min((v for s in series for _, v in s.points), default=0.0)
     text = chart(title, x, y, series, zero=lowest < 0.5 and lowest >= 0)
-    (FIGURES / f"{name}.svg").write_text(text, encoding="utf-8")
+    (figures / f"{name}.svg").write_text(text, encoding="utf-8")
     return f"![{title}](figures/{name}.svg)"
 
 
@@ -86,12 +88,18 @@ def shown(value: float | None, digits: int = 4) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def step(rows: list[Row]) -> list[str]:
+def step(rows: list[Row], docs: Path) -> list[str]:
     """Utility by k, and complete sets by |D|."""
     at = [row for row in rows if row["n"] == "500" and row["t"] == "2"]
     clean = [row for row in at if row["disclosed"] in ("0", "")]
     out = [
-        draw("paper-step", "Step: utility, nothing disclosed", "u", lines(clean, "u"))
+        draw(
+            docs,
+            "paper-step",
+            "Step: utility, nothing disclosed",
+            "u",
+            lines(clean, "u"),
+        )
     ]
     sizes = ("100", "200", "300", "500")
     cells = []
@@ -114,7 +122,7 @@ def step(rows: list[Row]) -> list[str]:
     return [*out, "Properties wholly disclosed, printed / ours:", table(heading, cells)]
 
 
-def budget(rows: list[Row]) -> list[str]:
+def budget(rows: list[Row], docs: Path) -> list[str]:
     """DiscBudget against TradeOff."""
 
     def field(row: Row) -> str:
@@ -127,12 +135,14 @@ def budget(rows: list[Row]) -> list[str]:
 
     return [
         draw(
+            docs,
             "paper-budget-u",
             "DiscBudget and TradeOff: utility",
             "u",
             lines(told, "u", name=name),
         ),
         draw(
+            docs,
             "paper-budget-f",
             "DiscBudget and TradeOff: disclosure",
             "f",
@@ -141,17 +151,19 @@ def budget(rows: list[Row]) -> list[str]:
     ]
 
 
-def linear(rows: list[Row]) -> list[str]:
+def linear(rows: list[Row], docs: Path) -> list[str]:
     """Average disclosure at 500/50, and the levels of single properties."""
     out = [
         draw(
+            docs,
             "paper-linear-objective",
             "Linear average: objective",
             "u - f",
             lines(rows, "objective"),
         ),
-        draw("paper-linear-u", "Linear average: utility", "u", lines(rows, "u")),
+        draw(docs, "paper-linear-u", "Linear average: utility", "u", lines(rows, "u")),
         draw(
+            docs,
             "paper-linear-f",
             "Linear average: disclosure",
             "f",
@@ -171,7 +183,9 @@ def linear(rows: list[Row]) -> list[str]:
                 curve = enumerate(grid.mean(axis=0).tolist())
                 series.append(Series(title, tuple((i / 20, v) for i, v in curve), tint))
         title = f"Properties above a disclosure level, k = {k}"
-        out.append(draw(f"paper-levels-{k}", title, "properties", series, "level of f"))
+        out.append(
+            draw(docs, f"paper-levels-{k}", title, "properties", series, "level of f")
+        )
     cells = []
     for k in KS:
         mine = [r for r in rows if r["k"] == str(k) and r["algorithm"] == "ours"]
@@ -196,7 +210,7 @@ def linear(rows: list[Row]) -> list[str]:
     ]
 
 
-def cosine(rows: list[Row]) -> list[str]:
+def cosine(rows: list[Row], docs: Path) -> list[str]:
     """Friendships by cosine."""
     out = []
     for data in dict.fromkeys(row["data"] for row in rows):
@@ -240,6 +254,7 @@ def cosine(rows: list[Row]) -> list[str]:
         out.append(table(heading, cells))
         out.append(
             draw(
+                docs,
                 f"paper-cosine-{data}",
                 f"Cosine ({data}): utility",
                 "u",
@@ -251,19 +266,30 @@ def cosine(rows: list[Row]) -> list[str]:
 
 HEAD = """# The paper's experiments, run again
 
-Written by `make bench-paper` (`python -m benchmarks.paper`); the cells are in
-`benchmarks/results/paper-*.csv`, three instance seeds each. Heuristics run as the paper
-prints them, mistakes included; *ours* is `auto`. Figures are re-run, not matched: the
-paper names neither its seeds nor, for several experiments, t and a_dp (here t = 2 and
-a_dp = 1 / |D_p|)."""
+Written by `make bench-paper` (`python -m benchmarks.paper`) from the cells in
+`benchmarks/results/paper-*.csv`, three instance seeds each (check-ins: one). Heuristics
+run as the paper prints them, mistakes included; *ours* is `auto`. Figures are re-run, not
+matched: the paper names neither its seeds nor, for several experiments, t and a_dp (here
+t = 2 and a_dp = 1 / |D_p|). Values are means over the seeds, gaps medians.
+
+Cells that are there are not run again. To run some of your own, beside these and in a
+minute (cut it whenever you like: the same words go on where it stopped):
+
+    python -m benchmarks.paper budget --seeds 1 --seconds 1 --into build/paper
+
+Check-ins of your own, as the paper's: `--checkins DIR`, with pairs of files
+`NAME_entries.csv` (user, location, count) and `NAME_edges.csv` (user_a, user_b)."""
 
 TEXT = {
     "step": """## Step functions (500 entries, 50 properties)
 
-A missing point is a plan that disclosed something. For k > t everybody reaches u = 1:
-each entry's two best adversaries already leak nothing, so this experiment can not tell
-algorithms apart. At k = t = 2 every entry that goes to one adversary only costs utility,
-and that is where proofs are worth something: ours is optimal there.
+A missing point is a plan that disclosed something (RAND+ at k = 2: everything to both), or
+none (LP there: none of its roundings was clean). For k > t each entry's two best
+adversaries already leak nothing: GREEDY, GRASP, GREEDYL, LP and ours reach u = 1, and
+only those stay below it that draw (RAND+) or return a repetition that is not their best
+(GRASPL). So this experiment can hardly tell algorithms apart. At k = t = 2 every entry
+that goes to one adversary only costs utility, and that is where proofs are worth
+something: ours is optimal there.
 
 **The printed table of disclosed properties does not follow from the text.** With the
 described generator a property has about .3 |D| entries; even one random plan with t = 1
@@ -278,8 +304,9 @@ paper, the worst f falls with k as well; it can not fall below 1 / k.""",
 
 The paper's exact solver did not end above 50 entries. Average linear disclosure is load
 balancing: the relaxation splits fewer than k entries, so LP is close to the optimum and
-the gap of ours is proven. As in the paper LP has the highest utility and the heuristics
-the lowest disclosure. Unlike in the paper RAND+ is not last everywhere: algorithm 1
+the gap of ours is proven. As in the paper LP (and ours beside it) has the highest utility
+from k = 5 on, below that RAND+; GREEDY and GRASP disclose least. Unlike in the paper
+RAND+ is not last everywhere: algorithm 1
 returns its last repetition and not its best, and local search makes one pass. Mended
 (mode safe), GRASP and GRASPL rise from .55 to .63 and from .44 to .60 on one instance of
 k = 5; GREEDY has one repetition and stays.""",
@@ -292,15 +319,15 @@ entries that can not be separated by so few adversaries.
 **The printed zeros were not reproduced.** The paper's objective trades f against u, and
 the heuristics as printed stop at a small mean f with many links above zero. Zero at
 k = 2 needs every component to be bipartite: on drawn check-ins (of the paper's sizes) it
-can be had, on those of 300 users of Brightkite and of 3,266 of Gowalla it can not. A mean of 0.99 for RAND+ is not to be had
-either: f is at most the mean cosine of all check-ins (k = 2, t = 2: everybody gets
-everything), and a standard error of .3 at a mean of .99 is impossible for numbers
-below 1. Zero cosine is not zero inference: other attacks use other traces.""",
+can be had, on those of 300 users of Brightkite and of 3,266 of Gowalla it can not. A mean
+of 0.99 for RAND+ was not to be had either: at k = t = 2 everybody gets everything, so that
+f is the mean cosine of all check-ins, .04 to .10 here. And a standard error of .3 at a
+mean of .99 is impossible for numbers from 0 to 1. Zero cosine is not zero inference: other attacks use other traces.""",
 }
 
 
-def write(found: Found) -> None:
-    """Write ``docs/paper.md`` and its figures from the cells that are there."""
+def write(found: Found, docs: Path = DOCS) -> None:
+    """Write ``paper.md`` and its figures into ``docs`` from the cells that are there."""
     parts = [HEAD]
     for name, make in (
         ("step", step),
@@ -309,5 +336,5 @@ def write(found: Found) -> None:
         ("cosine", cosine),
     ):
         if found[name]:
-            parts += [TEXT[name], *make(found[name])]
-    (DOCS / "paper.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+            parts += [TEXT[name], *make(found[name], docs)]
+    (docs / "paper.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")

@@ -85,3 +85,9 @@ def test_how_much_sooner_is_a_median_over_seeds_against_the_better_peer():
     ]
     assert families_table.sooner(rows) == "; 2 x"
     assert families_table.sooner([r for r in rows if r["solver"] == "reach"]) == ""
+
+
+def test_the_page_is_that_of_the_cells_in_the_tree(tmp_path):
+    page = tmp_path / "page.md"
+    families_table.write(families.rows_of(families.PATH), page)
+    assert page.read_text() == families_table.PATH.read_text()

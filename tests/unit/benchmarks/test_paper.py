@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks import paper, paper_data
+from benchmarks import paper, paper_data, paper_report
 from benchmarks.charts import Series, chart
 from policies.judge import judge
 from policies.problem import Plan
@@ -22,19 +22,21 @@ def cells(*names):
     )
 
 
-def test_a_run_that_was_cut_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
+def test_a_run_that_was_cut_goes_on_where_it_stopped(tmp_path, capsys):
     """The second run makes one cell alone and keeps the first as it was."""
-    monkeypatch.setattr(paper, "RESULTS", tmp_path)
-    paper.fill("x", cells("greedyl"), 60.0)
-    first = (tmp_path / "paper-x.csv").read_text()
-    with (tmp_path / "paper-x.csv").open("a") as file:
+    path = tmp_path / "results" / "paper-x.csv"
+    paper.fill(path, cells("greedyl"), 60.0)
+    first = path.read_text()
+    with path.open("a") as file:
         file.write("0,synthetic,12,2")  # a line that was cut
-    paper.fill("x", cells("greedyl", "ours"), 60.0)
-    assert (tmp_path / "paper-x.csv").read_text().startswith(first)
-    rows = paper.rows_of(tmp_path / "paper-x.csv")
+    paper.fill(path, cells("greedyl", "ours"), 60.0)
+    assert path.read_text().startswith(first)
+    rows = paper.rows_of(path)
     assert [row["algorithm"] for row in rows] == ["greedyl", "ours"]
     assert float(rows[0]["objective"]) <= float(rows[1]["objective"])
-    assert len(capsys.readouterr().out.splitlines()) == 2
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 4
+    assert told[-1].endswith("1 cells were there already")
 
 
 def test_budgets_and_seals_are_limits_of_the_same_entries():
@@ -46,6 +48,16 @@ def test_budgets_and_seals_are_limits_of_the_same_entries():
     step = paper_data.synthetic(0, 12, 3, 2, 1, Measure.STEP)
     assert not judge(paper_data.sealed(step), every).feasible
     assert judge(step, every).disclosed == 3
+
+
+def test_the_page_and_its_figures_are_those_of_the_cells_in_the_tree(tmp_path):
+    names = ("step", "budget", "linear", "cosine")
+    found = {n: paper.rows_of(paper.RESULTS / f"paper-{n}.csv") for n in names}
+    paper_report.write(found, tmp_path)
+    made = [p.relative_to(tmp_path) for p in tmp_path.rglob("*.*")]
+    assert len(made) > 10
+    for name in made:
+        assert (tmp_path / name).read_text() == (paper_report.DOCS / name).read_text()
 
 
 def test_drawn_checkins_have_the_sizes_asked_for():
