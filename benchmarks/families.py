@@ -1,11 +1,12 @@
 """Families of problems, five fresh seeds each, beside plain HiGHS and CP-SAT.
 
-    python -m benchmarks.families [NAMES] [--seeds 5] [--peer-seeds 5] [--only SOLVER] [--table]
+    python -m benchmarks.families [NAMES] [--seeds 5] [--peer-seeds 5] [--only SOLVER]
+        [--k K] [--path CSV] [--table]
 
 Every line of ``benchmarks/results/families.csv`` is one cell: a family, its sizes, a
 seed and a solver. Cells that are there are not run again, so a run that was cut goes on
 where it stopped; delete lines to run them afresh. The medians are printed, and written
-to ``docs/targets.md``.
+to ``docs/targets.md``; with --path, another file of cells is filled and nothing written.
 
 *step* (no property wholly held), *linear* and *quadratic* tradeoffs are the paper's: see
 :mod:`benchmarks.paper_data`. *sparse* are ten families of many random sets of 2
@@ -19,7 +20,6 @@ with the least of some time limits at which its proven gap is the better peer's.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import families_table, paper_data
+from benchmarks.cells import fill, rows_of
 from benchmarks.machine import load_average
 from policies.problem import Problem
 from policies.sets import Measure
@@ -55,6 +56,7 @@ FIELDS = (
     "load",
 )
 KEY = FIELDS[:7]
+SHOWN = ("value", "gap", "seconds", "stopped")
 PEERS = {"highs": "milp", "cp-sat": "cp-sat"}
 CUT = 60.0
 KS = (2, 3, 5, 10)
@@ -240,36 +242,6 @@ def told(found: Solution) -> dict[str, object]:
     }
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    """The cells of the file; a last line that was cut is left out."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return [row for row in csv.DictReader(file) if row["load"] is not None]
-
-
-def fill(wanted: Iterator[Cell], path: Path) -> None:
-    """Run the cells that are not in the file yet."""
-    kept = rows_of(path)
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(kept)
-        file.flush()
-        for cell in wanted:
-            if any(tuple(r[f] for f in KEY) == cell.name for r in kept):
-                continue
-            row = run(cell, kept)
-            if row is None:
-                continue
-            writer.writerow(row)
-            file.flush()
-            kept.append({f: str(row.get(f, "")) for f in FIELDS})
-            seen = (row.get(f, "-") for f in ("value", "gap", "seconds", "stopped"))
-            print(*cell.name, *seen, flush=True)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=", ".join(DUE))
@@ -290,11 +262,14 @@ def main() -> int:
             if (not words.only or cell.key["solver"] in words.only)
             and (not words.k or cell.key["k"] in words.k)
         )
-        fill(chosen, words.path)
+        fill(words.path, FIELDS, chosen, run, SHOWN)
     if words.path == PATH:
         families_table.write(rows_of(PATH))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("cut: the same words go on from here")

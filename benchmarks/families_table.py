@@ -7,6 +7,8 @@ from math import isfinite
 from pathlib import Path
 from statistics import median
 
+from benchmarks.cells import Row
+
 PATH = Path(__file__).parents[1] / "docs" / "targets.md"
 
 HEAD = """# What the solvers reach
@@ -36,8 +38,6 @@ NOTES = {
 SIZES = ("n", "m", "k", "t")
 PEERS = ("highs", "cp-sat")
 SHORT = {"SOLVED": "", "INFEASIBLE": "no plan exists", "UNKNOWN": "UNKNOWN"}
-
-Row = dict[str, str]
 
 
 def write(rows: list[Row], path: Path = PATH) -> None:

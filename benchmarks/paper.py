@@ -18,18 +18,19 @@ $SPARSI_CHECKINS (see ``paper_data``).
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import paper_data, paper_report
+from benchmarks.cells import Row, fill, rows_of
 from policies.judge import Judgement
 from policies.links import alikeness
 from policies.problem import Problem
@@ -62,6 +63,7 @@ FIELDS = (
     "levels",
 )
 KEY = FIELDS[:7]
+SHOWN = ("u", "f_average", "seconds")
 LINKED = 3  # runs of what draws, with check-ins: one takes half a minute
 LEVELS = tuple(i / 20 for i in range(20))
 
@@ -167,7 +169,7 @@ def _cell(
     return Cell(key, make, "auto" if name == "ours" else name, name != "ours")
 
 
-def run(cell: Cell, seconds: float) -> dict[str, object]:
+def run(seconds: float, cell: Cell, _: list[Row]) -> dict[str, object]:
     """Solve a cell, several times where its solver draws."""
     problem = cell.problem()
     seed = int(str(cell.key["seed"]))
@@ -239,38 +241,6 @@ def _error(values: list[float]) -> str:
     return f"{float(np.std(values, ddof=1) / many**0.5):.3g}" if many > 1 else "0"
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    """The cells of a file; a last line that was cut is left out."""
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return [row for row in csv.DictReader(file) if row["levels"] is not None]
-
-
-def fill(path: Path, cells: Iterator[Cell], seconds: float) -> None:
-    """Run the cells that are not in the file yet."""
-    kept = rows_of(path)
-    done = {tuple(row[field] for field in KEY) for row in kept}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")  # a line that was cut is left out, all else stays
-    with fresh.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(kept)
-    fresh.replace(path)
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
-        for cell in cells:
-            if cell.name in done:
-                continue
-            row = run(cell, seconds)
-            writer.writerow(row)
-            file.flush()
-            seen = (row.get(f, "-") for f in ("u", "f_average", "seconds"))
-            print(path.stem, *cell.name, *seen, flush=True)
-    print(f"{path}: {len(done)} cells were there already", flush=True)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     names = ("step", "budget", "linear", "cosine")
@@ -298,11 +268,14 @@ def main() -> int:
     paths = {n: (RESULTS if into is None else into) / f"paper-{n}.csv" for n in names}
     for name in words.names or names:
         if not words.draw:
-            fill(paths[name], cells[name], words.seconds)
+            fill(paths[name], FIELDS, cells[name], partial(run, words.seconds), SHOWN)
     found = {name: rows_of(path) for name, path in paths.items()}
     paper_report.write(found, paper_report.DOCS if into is None else into)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("cut: the same words go on from here")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.cells import Row
 from benchmarks.charts import Series, chart
 
 DOCS = Path(__file__).parents[1] / "docs"
-Row = dict[str, str]
 Found = dict[str, list[Row]]
 
 NAMES = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import families, families_table
+from benchmarks import cells, families, families_table
 from benchmarks.families import Cell
 from policies.solvers import Verdict
 from tests.unit.policies.tiny import Tiny, step
@@ -22,18 +22,29 @@ def cell(solver, seconds=5.0):
 def test_a_run_that_was_cut_goes_on_where_it_stopped(tmp_path, capsys):
     """Ours, a peer, and then the time at which ours has the peer's gap."""
     path = tmp_path / "cells.csv"
-    families.fill(iter([cell("ours"), cell("reach")]), path)
+    wanted = (
+        families.FIELDS,
+        iter([cell("ours"), cell("reach")]),
+        families.run,
+        ("value",),
+    )
+    cells.fill(path, *wanted)
     first = path.read_text()
-    assert [r["solver"] for r in families.rows_of(path)] == ["ours"]  # no peer yet
+    assert [r["solver"] for r in cells.rows_of(path)] == ["ours"]  # no peer yet
     with path.open("a") as file:
-        file.write("step,4,2")  # a line that was cut
-    families.fill(iter([cell("ours"), cell("highs"), cell("reach")]), path)
-    rows = families.rows_of(path)
+        file.write(
+            "step,4,2,2,2,0,cp-sat,SOLVED,4,4,0,0,.1,gap,1"
+        )  # one sign is lacking
+    wanted = [cell("ours"), cell("highs"), cell("reach")]
+    cells.fill(path, families.FIELDS, iter(wanted), families.run, ("value",))
+    rows = cells.rows_of(path)
     assert path.read_text().startswith(first)
     assert [r["solver"] for r in rows] == ["ours", "highs", "reach"]
     assert {r["value"] for r in rows} == {"4.0000000000"}
     assert 0 < float(rows[2]["seconds"]) < 5
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    told = capsys.readouterr().out.splitlines()
+    assert len(told) == 5
+    assert told[-1].endswith("cells.csv: 2 cells were run, 1 were there")
 
 
 @pytest.mark.parametrize("shape", families.SPARSE[:3])
@@ -89,5 +100,5 @@ def test_how_much_sooner_is_a_median_over_seeds_against_the_better_peer():
 
 def test_the_page_is_that_of_the_cells_in_the_tree(tmp_path):
     page = tmp_path / "page.md"
-    families_table.write(families.rows_of(families.PATH), page)
+    families_table.write(cells.rows_of(families.PATH), page)
     assert page.read_text() == families_table.PATH.read_text()

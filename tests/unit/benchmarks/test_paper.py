@@ -1,11 +1,13 @@
 """The paper's experiments: cells are kept, figures are drawn, check-ins are read."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 
 from benchmarks import paper, paper_data, paper_report
+from benchmarks.cells import fill, rows_of
 from benchmarks.charts import Series, chart
 from policies.judge import judge
 from policies.problem import Plan
@@ -24,19 +26,19 @@ def cells(*names):
 
 def test_a_run_that_was_cut_goes_on_where_it_stopped(tmp_path, capsys):
     """The second run makes one cell alone and keeps the first as it was."""
-    path = tmp_path / "results" / "paper-x.csv"
-    paper.fill(path, cells("greedyl"), 60.0)
+    path, run = tmp_path / "results" / "paper-x.csv", partial(paper.run, 60.0)
+    fill(path, paper.FIELDS, cells("greedyl"), run, paper.SHOWN)
     first = path.read_text()
     with path.open("a") as file:
         file.write("0,synthetic,12,2")  # a line that was cut
-    paper.fill(path, cells("greedyl", "ours"), 60.0)
+    fill(path, paper.FIELDS, cells("greedyl", "ours"), run, paper.SHOWN)
     assert path.read_text().startswith(first)
-    rows = paper.rows_of(path)
+    rows = rows_of(path)
     assert [row["algorithm"] for row in rows] == ["greedyl", "ours"]
     assert float(rows[0]["objective"]) <= float(rows[1]["objective"])
     told = capsys.readouterr().out.splitlines()
     assert len(told) == 4
-    assert told[-1].endswith("1 cells were there already")
+    assert told[-1].endswith("1 cells were run, 1 were there")
 
 
 def test_budgets_and_seals_are_limits_of_the_same_entries():
@@ -52,7 +54,7 @@ def test_budgets_and_seals_are_limits_of_the_same_entries():
 
 def test_the_page_and_its_figures_are_those_of_the_cells_in_the_tree(tmp_path):
     names = ("step", "budget", "linear", "cosine")
-    found = {n: paper.rows_of(paper.RESULTS / f"paper-{n}.csv") for n in names}
+    found = {n: rows_of(paper.RESULTS / f"paper-{n}.csv") for n in names}
     paper_report.write(found, tmp_path)
     made = [p.relative_to(tmp_path) for p in tmp_path.rglob("*.*")]
     assert len(made) > 10
