@@ -55,7 +55,7 @@ def sftp_server(place: Path) -> Iterator[Sshd]:
     with (place / "sshd.log").open("wb") as log:
         process = subprocess.Popen(words, stderr=log)
     try:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 120
         while True:
             try:
                 socket.create_connection(("127.0.0.1", port), timeout=1).close()
@@ -73,4 +73,4 @@ def sftp_server(place: Path) -> Iterator[Sshd]:
         )
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(120)

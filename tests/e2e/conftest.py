@@ -4,7 +4,16 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
+
+PATIENCE = 120_000  # milliseconds; what is waited for comes much sooner
+expect.set_options(timeout=PATIENCE)
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 
@@ -29,7 +38,7 @@ def complaints(message: ConsoleMessage) -> list[str]:
 def page(chromium) -> Iterator[Page]:
     """A page that may not have complained of anything when the test is over."""
     context = chromium.new_context()
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE)
     opened = context.new_page()
     faults: list[str] = []
     opened.on("pageerror", lambda error: faults.append(str(error)))

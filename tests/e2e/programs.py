@@ -19,7 +19,7 @@ from dispatcher.surfaces.cli.context import wall_clock
 from dispatcher.surfaces.cli.init import template_text
 from dispatcher.surfaces.demo.ports import free_ports
 
-PATIENCE = 60.0  # seconds: far above what is seen, for a machine that is busy
+PATIENCE = 240.0  # seconds: far above what is seen, for a machine that is busy
 
 SETTINGS = """
 [surfaces]
@@ -111,14 +111,14 @@ class Program:
         """Status of health; 0 while nobody listens."""
         try:
             url = f"http://127.0.0.1:{self.ports[1]}{path}"
-            return httpx2.get(url, timeout=5, trust_env=False).status_code
+            return httpx2.get(url, timeout=PATIENCE, trust_env=False).status_code
         except httpx2.HTTPError:
             return 0
 
     def metric(self, name: str) -> float:
         """Value of a metric without labels."""
         url = f"http://127.0.0.1:{self.ports[1]}/metrics"
-        text = httpx2.get(url, timeout=5, trust_env=False).text
+        text = httpx2.get(url, timeout=PATIENCE, trust_env=False).text
         [line] = [x for x in text.splitlines() if x.startswith(f"{name} ")]
         return float(line.split()[1])
 

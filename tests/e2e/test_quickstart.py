@@ -1,4 +1,4 @@
-"""The quickstart's commands are run in order, and print what it says."""
+"""The commands of pages are run in order, and print what the pages say."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ import pytest
 from dispatcher.surfaces.demo.ports import free_ports
 from tests.e2e.programs import PATIENCE, environment
 
-PAGE = Path(__file__).parents[2] / "docs" / "quickstart.md"
+DOCS = Path(__file__).parents[2] / "docs"
 WORKERS = "8421"
 
 
@@ -119,11 +119,13 @@ def shell(tmp_path):
 
 
 def test_the_quickstart_does_what_it_says(shell):
-    found = steps(PAGE.read_text(encoding="utf-8"))
+    found = steps((DOCS / "quickstart.md").read_text(encoding="utf-8"))
     assert len(found) >= 15
-    works = False  # once the daemon runs, what is shown may take a moment
+    works = False
     for step in found:
-        end = time.monotonic() + (PATIENCE if works else 0)
+        # Once the daemon runs, what these show may take a moment.
+        may_wait = works and step.command in ("dispatcher status", "ls spool/dan")
+        end = time.monotonic() + (PATIENCE if may_wait else 0)
         while True:
             code, output = shell(step.command)
             lacking = missing(step, output)
@@ -133,3 +135,13 @@ def test_the_quickstart_does_what_it_says(shell):
         assert code == step.code, f"{step.command}\n{output}"
         assert lacking is None, f"{step.command}\nlacks: {lacking}\n{output}"
         works = works or step.command.endswith(" &")
+
+
+def test_the_page_of_instances_does_what_it_says(shell):
+    page = (DOCS / "reference" / "instances.md").read_text(encoding="utf-8")
+    found = steps(page)
+    assert len(found) >= 8
+    for step in found:
+        code, output = shell(step.command)
+        assert code == step.code, f"{step.command}\n{output}"
+        assert missing(step, output) is None, f"{step.command}\n{output}"

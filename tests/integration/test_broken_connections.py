@@ -233,7 +233,7 @@ def test_a_daemon_goes_on_when_its_connections_break(proxy, far, postgres_store,
     )
     daemon.lead()
     daemon.start()
-    assert again.wait(20)
+    assert again.wait(240)
     daemon.stop()
     daemon.raise_if_lost()
     assert proxy.cuts == 2
@@ -253,7 +253,7 @@ def test_two_that_stand_in_each_others_way_both_come_through(postgres_store):
             tx.execute("UPDATE pause SET at = at + 1 WHERE scope = ?", [first])
             if len(met) < 2:
                 met.append(1)
-                both.wait(10)
+                both.wait(60)
             tx.execute("UPDATE pause SET at = at + 1 WHERE scope = ?", [second])
 
         try:
@@ -264,7 +264,7 @@ def test_two_that_stand_in_each_others_way_both_come_through(postgres_store):
     with ExitStack() as stack:
         for names in (("one", "two"), ("two", "one")):
             thread = threading.Thread(target=crossing, args=names)
-            stack.callback(thread.join, 30)
+            stack.callback(thread.join, 120)
             thread.start()
     assert not seen
     with postgres_store.read() as tx:

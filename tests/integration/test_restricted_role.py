@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from dispatcher.surfaces.cli.start import main
+from dispatcher.surfaces.demo.ports import free_ports
 from tests.integration.ledger_cases import PAIR, policy
 
 ROLE = "dispatcher_strict"
@@ -61,6 +62,15 @@ purge --older-than 9w --confirm=purge-9w
 console link
 """
 
+SURFACES = """
+[surfaces]
+workers = "127.0.0.1:{}"
+admin = "127.0.0.1:{}"
+operators = "127.0.0.1:{}"
+
+"""
+PATIENCE = 240.0  # seconds; what is waited for comes much sooner
+
 
 def as_documented(database: str) -> str:
     text = HOWTO.read_text().partition("```sql\n")[2].partition("```")[0]
@@ -90,7 +100,9 @@ def test_every_command_and_the_daemon_work_without_the_privilege(
     monkeypatch.setenv("DISPATCHER_ALLOW_ROOT", "1")
     for name in ("DISPATCHER_KEY_FILE", "CREDENTIALS_DIRECTORY"):
         monkeypatch.delenv(name, raising=False)
-    (tmp_path / "dispatcher.toml").write_text('[connectors.folder]\nspool = "spool"\n')
+    (tmp_path / "dispatcher.toml").write_text(
+        SURFACES.format(*free_ports(3)) + '[connectors.folder]\nspool = "spool"\n'
+    )
     (tmp_path / "dispatcher.toml").chmod(0o600)
     (tmp_path / "policy.toml").write_bytes(policy(PAIR))
     (tmp_path / "two.toml").write_bytes(policy(PAIR, name="two"))
@@ -138,12 +150,12 @@ def _daemon(place: Path) -> None:
             stderr=subprocess.STDOUT,
         )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while not list(place.glob("spool/*/*")):
             assert daemon.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.2)
     finally:
         daemon.send_signal(signal.SIGTERM)
-        daemon.wait(30)
+        daemon.wait(PATIENCE)
     assert "E104" not in log.read_text()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -176,7 +177,7 @@ def test_the_next_line_of_a_chain_brings_what_another_process_left_behind(
 def test_many_threads_share_syncs_and_lose_nothing(
     store, folder, tmp_path, clock, monkeypatch
 ):
-    attach(store, folder)
+    shipper = attach(store, folder)
     case = Case(store)
     case.apply(policy(PAIR, budget="t = 50"))
     workers = [f"x/w{n}" for n in range(6)]
@@ -187,7 +188,9 @@ def test_many_threads_share_syncs_and_lose_nothing(
 
     def slow(file):
         syncs.append(file)
-        threading.Event().wait(0.02)
+        end = time.monotonic() + 60
+        while len(syncs) == 1 and len(shipper._queue) < 2 and time.monotonic() < end:
+            time.sleep(0.01)  # two more come meanwhile
         real(file)
 
     monkeypatch.setattr(files.os, "fdatasync", slow)

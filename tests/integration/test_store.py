@@ -217,11 +217,11 @@ def test_the_write_lock_of_another_thread_is_waited_for_only_so_long(
         def hold() -> None:
             with store.write():
                 held.set()
-                done.wait(10)
+                done.wait(60)
 
         thread = threading.Thread(target=hold)
         thread.start()
-        held.wait(10)
+        assert held.wait(60)
         try:
             with pytest.raises(StoreLocked), store.write():
                 pass

@@ -31,7 +31,7 @@ MOMENTS = (
     "assembly/write", "assembly/commit", "serving/write", "leading/commit", "sealing/write",
 )  # fmt: skip
 PATIENCE = 3.0  # seconds for which a moment is waited for
-STALLED = 60.0  # seconds without an answer after which the end will not come
+STALLED = 240.0  # seconds without an answer after which the end will not come
 
 
 @dataclass

@@ -11,9 +11,12 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from dispatcher.leadership import LEASE_SECONDS
+from tests.e2e.programs import PATIENCE, until
 from tests.e2e.torture import raw
 from tests.e2e.torture.checks import Findings, check, check_whole
 from tests.e2e.torture.course import finish
@@ -76,14 +79,12 @@ def some_answers(scene: Scene, more: int) -> None:
     """Wait until so many more answers have come."""
     with raw.opened(scene.directory, scene.store) as store:
         wanted = raw.settled(store)[2] + more
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
+
+    def there() -> bool:
         with raw.opened(scene.directory, scene.store) as store:
-            if raw.settled(store)[2] >= wanted:
-                return
-        time.sleep(0.1)
-    message = "no answers come"
-    raise AssertionError(message)
+            return bool(raw.settled(store)[2] >= wanted)
+
+    until(there, "answers")
 
 
 def freeze(up: Process) -> None:
@@ -110,8 +111,8 @@ def take_over(
     lease has long ended (awake, it renews the lease).
     """
     ended: list[int] = []
-    until, anew = time.monotonic() + 240, time.monotonic() + 3 * LEASE_SECONDS
-    while time.monotonic() < until:
+    end, anew = time.monotonic() + PATIENCE, time.monotonic() + 3 * LEASE_SECONDS
+    while time.monotonic() < end:
         if time.monotonic() > anew:
             thaw(frozen)
             time.sleep(0.05)
@@ -153,7 +154,7 @@ def frozen_past_the_lease(scene: Scene) -> Findings:
             freeze(second)  # so that every change from now on is the first one's
             before = picture(scene)
             thaw(first)
-            assert first.process.wait(30) == 11, "the first did not see its end"
+            assert first.process.wait(PATIENCE) == 11, "the first did not see its end"
             assert picture(scene) == before, "the first wrote behind the gate"
             assert logged(scene, "lease-lost")
         finally:
@@ -164,7 +165,7 @@ def frozen_past_the_lease(scene: Scene) -> Findings:
 
 
 def writes_refused(scene: Scene) -> Findings:
-    """The system refuses every file that grows past 64 KiB, for some seconds."""
+    """The system refuses every file that grows past 64 KiB, until it was met and longer."""
     scene.prepare()
     with living(scene) as (people, up):
         some_answers(scene, 5)
@@ -173,17 +174,19 @@ def writes_refused(scene: Scene) -> Findings:
         resource.prlimit(up.process.pid, limit, (1 << 16, hard))
         for wave in scene.waves[1:]:
             scene.load(wave)
-        time.sleep(4)
+        until(
+            lambda: any("E104" in line for line in logged(scene, "tick-refused")),
+            "it says why",
+        )
+        time.sleep(2)
         assert up.alive(), f"a full disk ended it: {up.process.returncode}"
-        refused = logged(scene, "tick-refused")
-        assert any("E104" in line for line in refused), "it does not say why"
         assert not logged(scene, "tick-failed"), logged(scene, "tick-failed")[:3]
         resource.prlimit(up.process.pid, limit, (hard, hard))
         return come_to_end(scene, people, up)
 
 
 def disk_full(scene: Scene) -> Findings:
-    """The disk of store and spool is full for some seconds (a tmpfs of its own)."""
+    """The disk of store and spool is full until it was met (a tmpfs of its own)."""
     scene.logs = scene.directory.parent.parent  # else nobody could tell what happened
     scene.prepare()
     with living(scene) as (people, up):
@@ -192,17 +195,21 @@ def disk_full(scene: Scene) -> Findings:
             scene.load(wave)
         balloon = scene.directory / "balloon"
         with balloon.open("wb", buffering=0) as file:
-            until = time.monotonic() + 5
-            while time.monotonic() < until:  # what frees up meanwhile is filled too
-                try:
-                    file.write(bytes(4096))
-                except OSError:
-                    time.sleep(0.002)
+            until(partial(met_full, scene, file), "the disk is full for it")
         assert up.alive(), f"a full disk ended it: {up.process.returncode}"
-        met = logged(scene, "E104") + logged(scene, "try-later")
-        assert met, "the disk was never full for it"
         balloon.unlink()
         return come_to_end(scene, people, up)
+
+
+def met_full(scene: Scene, balloon: BinaryIO) -> bool:
+    """Keep a disk full for some seconds; whether the daemon has said that it is."""
+    end = time.monotonic() + 5
+    while time.monotonic() < end:  # what frees up meanwhile is filled too
+        try:
+            balloon.write(bytes(4096))
+        except OSError:
+            time.sleep(0.002)
+    return bool(logged(scene, "E104") or logged(scene, "try-later"))
 
 
 def read_only(scene: Scene) -> Findings:
@@ -219,7 +226,7 @@ def read_only(scene: Scene) -> Findings:
         refused = subprocess.run(
             [*UNPRIVILEGED, *scene.words("up")] if os.geteuid() == 0 else scene.words("up"),
             cwd=scene.directory, env=scene.environment,
-            capture_output=True, text=True, check=False, timeout=60,
+            capture_output=True, text=True, check=False, timeout=PATIENCE,
         )  # fmt: skip
         assert refused.returncode == 1, refused.stderr
         assert "read-only" in refused.stderr, refused.stderr

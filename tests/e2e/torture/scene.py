@@ -19,6 +19,7 @@ from dispatcher.surfaces.demo.forms import Written, invent, write_forms
 from dispatcher.surfaces.demo.ports import free_ports
 from dispatcher.surfaces.demo.show import SETTINGS
 from tests.conftest import Cluster
+from tests.e2e.programs import PATIENCE
 from tests.e2e.torture.cradle import Born, kill_group
 from tests.e2e.torture.flags import PEOPLE, PROGRAM, Flags
 from tests.e2e.torture.victim import VARIABLE
@@ -204,7 +205,7 @@ class Process:
         self.process.wait()
         return self.flags.all_up()
 
-    def end(self, seconds: float = 60) -> int:
+    def end(self, seconds: float = PATIENCE) -> int:
         """SIGTERM, and wait for its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -221,7 +222,7 @@ class Process:
             time.sleep(0.0003)
         return False
 
-    def wait_to_lead(self, seconds: float = 60) -> float:
+    def wait_to_lead(self, seconds: float = PATIENCE) -> float:
         """Wait until it leads; return the seconds since its start."""
         found = self.wait_for("leads", time.monotonic() + seconds)
         assert found, f"it does not lead: exit {self.process.poll()}"

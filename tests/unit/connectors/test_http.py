@@ -110,8 +110,8 @@ def test_nobody_there_is_for_later():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/secret-path"
-    with pytest.raises(TryLater) as caught:
-        Http(private=["127.0.0.1"]).call("GET", url)
+        with pytest.raises(TryLater) as caught:  # nobody else takes it meanwhile
+            Http(private=["127.0.0.1"]).call("GET", url)
     assert "secret-path" not in f"{caught.value.what}{caught.value.why}"
 
 
@@ -145,7 +145,7 @@ def test_an_answer_that_drips_ends_in_time():
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         try:
             with pytest.raises(TooLong):
-                Http(private=["127.0.0.1"], seconds=0.4).call("GET", url)
+                Http(private=["127.0.0.1"], seconds=2).call("GET", url)
         finally:
             ended.set()
             thread.join()

@@ -75,18 +75,25 @@ def test_a_pace_is_earned_back_over_the_minute(clock):
     assert circuits.room("a", 4) == 4
 
 
+def some(turns, names, job):
+    """Take turns until something was done: a quick job may take long by chance."""
+    while not (done := turns.take(names, job)):
+        pass
+    return done
+
+
 def test_a_slow_turn_holds_up_no_other_and_is_not_begun_twice():
     turns, go, begun = Turns(hurry=0.05), threading.Event(), []
 
     def job(name):
         begun.append(name)
         if name == "slow":
-            assert go.wait(20)
+            assert go.wait(240)
         return 1
 
-    assert turns.take(["slow", "quick"], job) == 1
+    assert some(turns, ["slow", "quick"], job) == 1
     assert turns.busy == ["slow"]
-    assert turns.take(["slow", "quick"], job) == 1
+    assert some(turns, ["slow", "quick"], job) == 1
     go.set()
     while turns.busy:
         pass
@@ -99,11 +106,11 @@ def test_what_a_late_turn_raised_is_raised_at_the_next():
 
     def job(name):
         if name == "slow":
-            assert go.wait(20)
+            assert go.wait(240)
             raise KeyError(name)
         return 1
 
-    assert turns.take(["slow", "quick"], job) == 1
+    assert some(turns, ["slow", "quick"], job) == 1
     go.set()
     while turns.busy:
         pass

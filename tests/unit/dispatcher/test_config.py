@@ -104,13 +104,13 @@ def test_a_store_is_a_file_of_the_directory_or_a_url(tmp_path):
 
 def test_a_private_file_is_read_and_a_loose_or_empty_one_is_refused(tmp_path):
     file = tmp_path / "url"
-    file.write_text("postgresql://me:pw@host/name\n")
+    file.write_text("postgresql://me:hunter2@host/name\n")
     file.chmod(0o640)
     with pytest.raises(Invalid, match="others may read it") as caught:
         read_private(file)
-    assert "pw" not in caught.value.what + caught.value.fix
+    assert "hunter2" not in caught.value.what + caught.value.fix
     file.chmod(0o600)
-    assert read_private(file) == "postgresql://me:pw@host/name"
+    assert read_private(file) == "postgresql://me:hunter2@host/name"
     os.truncate(file, 0)
     with pytest.raises(Invalid, match="empty"):
         read_private(file)
