@@ -36,6 +36,7 @@ from policies.pairings import Apart, ToldLink, kept_apart
 from policies.relations import LinkRule
 from policies.rules import Held, Rule, reaches_limit
 from policies.sets import NO_CAP, Measure, SetSystem
+from policies.windows import LATEST, every_window, widest_windows
 
 __all__ = [
     "Adversary",
@@ -61,7 +62,6 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
-LATEST: Final = int(np.iinfo(np.int64).max)
 LARGEST_SCALE: Final = 1 << 52  # loads stay exact, also as float64
 MOST_SUMMED: Final = 12  # fields whose sums are all looked at
 
@@ -72,8 +72,9 @@ class Expansion:
 
     Sets that can not exist yield none: a step set or alternative that lacks a field,
     ``at = k`` where fewer than k entries are there, windows inside a wider window of the
-    same subject. Entries of fields with ``send = false`` are members too (they tell
-    whether a set exists); nobody ever holds them.
+    same subject (but where a mean is capped: there each one counts). Entries of fields
+    with ``send = false`` are members too (they tell whether a set exists); nobody ever
+    holds them.
 
     Attributes
     ----------
@@ -128,8 +129,11 @@ def expand(
         raise ValueError("no plan can judge these rules: " + "; ".join(refused))
     compiled = compile_rules(policy, levels)
     rules = tuple(compiled.all.values())
+    whole = policy.budget.average is not None
     blocks = [
-        _block(index, shape, alternative, entries)
+        _block(
+            index, shape, alternative, entries, every=whole or rule.average is not None
+        )
         for index, rule in enumerate(rules)
         if (shape := _shape(rule)) is not None
         for alternative in range(len(shape.alternatives))
@@ -161,22 +165,18 @@ class _Block:
     amount: Ints
 
 
-def _block(index: int, rule: Rule, alternative: int, table: EntryTable) -> _Block:
-    """All sets of one alternative."""
+def _block(
+    index: int, rule: Rule, alternative: int, table: EntryTable, *, every: bool
+) -> _Block:
+    """All sets of one alternative; ``every`` window, or only the widest."""
     fields = rule.alternatives[alternative]
-    rows, classes = table.of_fields(fields)
-    unit = (table.record if rule.scope is Scope.RECORD else table.subject)[rows]
-    if rule.scope is Scope.SUBJECT and len(unit) and unit.min() < 0:
-        raise ValueError(
-            f"rule {rule.name}: an entry has no subject, expected one each"
-        )
-    time = (
-        table.time[rows] if rule.window is not None else np.zeros(len(rows), np.int64)
-    )
-    order = np.lexsort((time, unit))
-    rows, unit, time = rows[order], unit[order], time[order]
-    classes = classes[order]
-    first, last = _ranges(unit, time, rule.window)
+    rows, unit, time, classes = _members_of(rule, fields, table)
+    if every and rule.window is not None:
+        starts = _members_of(rule, tuple(rule.fields), table)[1:3]
+        first, last, unit, since = every_window(unit, time, rule.window, starts)
+    else:
+        first, last = widest_windows(unit, time, rule.window)
+        unit, since = unit[first], time[first]
     held = _classes_present(classes, first, last, len(fields))
     keep = _exists(rule, held, last - first, len(fields))
     first, last, held = first[keep], last[keep], held[keep]
@@ -190,8 +190,8 @@ def _block(index: int, rule: Rule, alternative: int, table: EntryTable) -> _Bloc
     return _Block(
         owner=index,
         alternative=alternative,
-        unit=unit[first],
-        since=time[first],
+        unit=unit[keep],
+        since=since[keep],
         classes=whole,
         cap=NO_CAP if rule.tau is None else cap,
         full=full,
@@ -199,6 +199,26 @@ def _block(index: int, rule: Rule, alternative: int, table: EntryTable) -> _Bloc
         entry=rows[members],
         amount=amount,
     )
+
+
+def _members_of(
+    rule: Rule, fields: tuple[str, ...], table: EntryTable
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Rows in these fields with their units, times (0 without a window) and fields.
+
+    They are sorted by (unit, time).
+    """
+    rows, classes = table.of_fields(fields)
+    unit = (table.record if rule.scope is Scope.RECORD else table.subject)[rows]
+    if rule.scope is Scope.SUBJECT and len(unit) and unit.min() < 0:
+        raise ValueError(
+            f"rule {rule.name}: an entry has no subject, expected one each"
+        )
+    time = (
+        table.time[rows] if rule.window is not None else np.zeros(len(rows), np.int64)
+    )
+    order = np.lexsort((time, unit))
+    return rows[order], unit[order], time[order], classes[order]
 
 
 def _shape(rule: Rule) -> Rule | None:
@@ -245,29 +265,6 @@ def _apart_block(index: int, apart: Apart) -> _Block:
         entry=apart.entry,
         amount=np.where(in_classes, apart.number, 1),
     )
-
-
-def _ranges(unit: Ints, time: Ints, window: int | None) -> tuple[Ints, Ints]:
-    """First and last + 1 position of every set, over rows sorted by (unit, time).
-
-    With a window: one for each different time x of a unit, from x to x + window, closed;
-    a window that ends where the one before it ends lies inside it and is left out.
-    """
-    if not len(unit):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    fresh = np.flatnonzero(np.r_[True, unit[1:] != unit[:-1]])
-    ends = np.r_[fresh[1:], len(unit)]
-    if window is None:
-        return fresh, ends
-    last = np.empty(len(unit), dtype=np.int64)
-    for begin, end in zip(fresh.tolist(), ends.tolist(), strict=True):
-        times = time[begin:end]
-        reach = np.where(times > LATEST - window, LATEST, times + window)
-        last[begin:end] = begin + np.searchsorted(times, reach, side="right")
-    # Within a unit `last` never falls, so a window is widest where it first reaches.
-    widest = np.r_[True, (last[1:] != last[:-1]) | (unit[1:] != unit[:-1])]
-    first = np.flatnonzero(widest)
-    return first, last[first]
 
 
 def _classes_present(classes: Ints, first: Ints, last: Ints, number: int) -> Ints:

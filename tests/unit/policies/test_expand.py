@@ -34,8 +34,11 @@ from policies.expand import (
     trusted_rules,
     unsupported,
 )
+from policies.judge import judge
+from policies.problem import Pairs, Problem
 from policies.rules import Rule, largest_score
 from policies.sets import NO_CAP
+from policies.utility import Weights
 
 FIELDS = ("a", "b", "c")
 
@@ -414,6 +417,47 @@ def sets_over(expansion, held) -> list[int]:
         if load > sets.cap[one]:
             found.append(one)
     return found
+
+
+@settings(max_examples=100)
+@given(
+    SHAPES,
+    SCOPES,
+    st.none() | st.integers(1, 6),
+    ROWS,
+    st.lists(st.tuples(st.integers(0, 1), TIMES), min_size=4, max_size=4),
+    st.data(),
+)
+def test_means_over_sets_are_those_of_the_units(
+    shape, scope, window, rows, of_record, data
+):
+    """Where means are capped, also windows inside wider ones are sets."""
+    if scope is Scope.RECORD:
+        window = None
+    prop = rule(scope=scope, tau=None, average=Fraction(1, 2), window=window, **shape)
+    facts = [(r, of_record[r][0], f, of_record[r][1]) for r, f in rows]
+    held = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
+    problem = a_problem(expand(policy(prop), table(*facts)).sets)
+    plan = Pairs.of((d, 0) for d, h in enumerate(held) if h)
+    sums, count = Fraction(0), 0
+    for unit in {(r, s)[scope is Scope.SUBJECT] for r, s, _, _ in facts}:
+        mine, known = (
+            Counter(
+                (f, t) for (r, s, f, t), h in zip(facts, held, strict=True)
+                if (h or every) and (r, s)[scope is Scope.SUBJECT] == unit
+            )
+            for every in (False, True)
+        )  # fmt: skip
+        some, many = Rule(prop).total(mine, known)
+        sums, count = sums + some, count + many
+    assert judge(problem, plan).f_average == (sums / count if count else 0)
+
+
+def a_problem(sets) -> Problem:
+    """Everything may be shown to one adversary."""
+    n = sets.n_entries
+    none = np.zeros(n, np.int64)
+    return Problem(sets, none, none + 1, Weights.flat(n, 1))
 
 
 @settings(max_examples=100)
