@@ -148,12 +148,12 @@ class _Run:
             self._refute(int(component), proven=True)
 
     def _alone(self, component: int) -> Problem:
-        """One component as a problem of its own, without capacities."""
+        """One component by itself: without capacities and means, which all share."""
         chosen = np.array([component])
         part = self.problem.select(
             self.parts.entries_of(chosen), self.parts.sets_of(chosen)
         )
-        return replace(part, capacity=None)
+        return replace(part, capacity=None, averages=())
 
     def _refute(self, component: int, *, proven: bool) -> None:
         """Hold the component back; explain its shape once."""
@@ -334,7 +334,7 @@ class _Run:
         whole = not len(held) and self._small()
         coupled = bool(self.unknown) and not (self.cores or self.over())
         if whole or (coupled and CpSat().supports(problem)):
-            answer = search(problem, self.rng, self.limits, hint=plan)
+            answer = search(problem, self.rng, self.limits, hint=plan, sums=True)
             if answer.verdict is Verdict.SOLVED:
                 return answer
             if answer.verdict is Verdict.INFEASIBLE:

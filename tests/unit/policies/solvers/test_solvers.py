@@ -89,6 +89,16 @@ def test_auto_without_exact_search_still_answers_feasibility(tiny):
         assert answer.tried
 
 
+@given(tiny=tinies(averages=True))
+@settings(max_examples=60)
+def test_auto_decides_feasibility_within_caps_on_means(tiny):
+    """Where greedy falls short all is searched, and the means are part of the search."""
+    tiny = replace(tiny, capacity=None, history=[])
+    answer = solve("auto", tiny, exact_size=0)
+    expected = Verdict.INFEASIBLE if tiny.best() is None else Verdict.SOLVED
+    assert answer.verdict is expected
+
+
 @given(tiny=tinies())
 @settings(max_examples=40)
 def test_what_is_planned_beside_a_refuted_component_breaks_nothing(tiny):
