@@ -40,7 +40,7 @@ class Board:
         )
         alike = problem.strict_history or not len(problem.history)
         if problem.groups and problem.trusted is None and alike:
-            kept = _widest(hands)
+            kept = widest(hands)
             hands, self._judged = hands[kept], t.judged[:, kept]
         self._members = csr_array(hands.T.astype(np.int64))
         adversary, hand = np.nonzero(hands.T)
@@ -171,7 +171,7 @@ class Board:
         return float(t.worth[chosen].sum()), float(level.max(initial=0.0)), bool(past)
 
 
-def _widest(hands: Bools) -> Ints:
+def widest(hands: Bools) -> Ints:
     """Hands that are no part of another one, as rows of (h, k)."""
     inside = (hands.astype(np.int64) @ (~hands).T.astype(np.int64)) == 0
     np.fill_diagonal(inside, val=False)

@@ -5,8 +5,7 @@
 3. Without anything that couples them, components of the sets are solved one by one.
 4. Certificates (:mod:`proofs`) tell what has a plan in any case; it is made at once.
 5. What is left is searched: a solver that proves this structure by itself has all the
-   time; else heuristics that fit the disclosure function give a start, then CP-SAT and
-   HiGHS prove, at once where there are threads.
+   time; else heuristics that fit f give a start, then CP-SAT and HiGHS prove, at once.
 6. Where there is no plan, a smallest core is found.
 """
 
@@ -25,6 +24,7 @@ from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
 from policies.solvers.few_hands import among, among_all, needed
 from policies.solvers.greedyl import Greedyl
+from policies.solvers.hand_prices import bounded
 from policies.solvers.kernels.compiling import FROM
 from policies.solvers.leakless import leakless, whole
 from policies.solvers.links.bounds import LinkBounds, sealed
@@ -69,8 +69,8 @@ from policies.solvers.structure import (
 _TINY: Final = 64  # pairs below which HiGHS alone is asked
 _FIRST: Final = 0.3  # of the time, for a start
 _SHORT: Final = 0.1  # the same, for heuristics that are not compiled
-_PAIRWISE: Final = 500  # pairs above which greedy over all of them costs seconds,
-# but for means from where it is compiled: it looks again at few pairs then
+_PRICED: Final = 0.1  # of the time, for prices of what hands see
+_PAIRWISE: Final = 500  # pairs above which greedy, not compiled, costs seconds
 _BY_ENTRY: Final = 3  # heuristics for cosine that go entry by entry: the first ones
 _AGAIN: Final = 5  # times that heuristics for cosine draw anew, while there is time
 _LEAST: Final = 0.02  # seconds that a part gets in any case
@@ -220,8 +220,7 @@ class _Portfolio:
             left = max(limits.seconds - overdue - (limits.clock() - began), _LEAST)
             return _part(replace(limits, seconds=left), share)
 
-        # a mean may pay for some sets
-        share = _FIRST if problem.goal.average else _SOLE
+        share = _FIRST if problem.goal.average else _SOLE  # a mean may pay for sets
         found, overdue = list(self._structured(problem, rest(share))), 0.0
         if not any(sure(one) for one in found):
             if not found and heavy(problem):
@@ -230,6 +229,7 @@ class _Portfolio:
             due = limits.clock() + first.seconds
             found += self._starts(problem, first, proof)
             overdue = max(limits.clock() - due, 0.0)
+            found += bounded(problem, found, rest(_PRICED, overdue))
         if any(sure(one) for one in found):
             return self._told(found)
         best = _best(found)
