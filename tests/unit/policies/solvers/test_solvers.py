@@ -89,16 +89,6 @@ def test_auto_without_exact_search_still_answers_feasibility(tiny):
         assert answer.tried
 
 
-@given(tiny=tinies(averages=True))
-@settings(max_examples=60)
-def test_auto_decides_feasibility_within_caps_on_means(tiny):
-    """Where greedy falls short all is searched, and the means are part of the search."""
-    tiny = replace(tiny, capacity=None, history=[])
-    answer = solve("auto", tiny, exact_size=0)
-    expected = Verdict.INFEASIBLE if tiny.best() is None else Verdict.SOLVED
-    assert answer.verdict is expected
-
-
 @given(tiny=tinies())
 @settings(max_examples=40)
 def test_what_is_planned_beside_a_refuted_component_breaks_nothing(tiny):
@@ -236,6 +226,16 @@ def test_a_cap_on_the_mean_spreads_what_is_seen():
     answer = solve("auto", tiny, exact_size=0)
     assert answer.verdict is Verdict.SOLVED
     assert np.bincount(answer.plan.adversary).tolist() == [4, 4, 4, 4]
+
+
+@pytest.mark.parametrize(("parts", "verdict"), [(10, "SOLVED"), (9, "INFEASIBLE")])
+def test_means_are_searched_where_greedy_falls_short(parts, verdict):
+    """Loads 5 5 4 3 3 of tens on two workers: only 5 + 5 and 4 + 3 + 3 keep 10 each."""
+    sets = [Made({d: w}, cap=10, full=10) for d, w in enumerate((5, 5, 4, 3, 3))]
+    caps = (Average((0,), Fraction(parts, 50)),)
+    tiny = Tiny(5, 2, sets, measures=(Measure.LINEAR,), averages=caps)
+    assert (tiny.best() is None) is (verdict == "INFEASIBLE")
+    assert solve("auto", tiny, exact_size=0).verdict == verdict
 
 
 def test_a_proof_stands_in_for_a_plan_that_was_not_found(monkeypatch):
