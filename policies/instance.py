@@ -23,6 +23,7 @@ from policies.instance_fields import (
     listed,
     mapped,
     named,
+    needed,
     number,
     optional,
     sized,
@@ -46,6 +47,10 @@ KEYS: Final = (
     *("properties", "loc", "cnt", "disclosure", "problem", "lambda", "tau"),
     *("capacities", "prior", "history_only_entries", "coalition_groups", "any_m"),
     "withhold",
+)
+NEEDED: Final = (
+    *("n_entries", "n_adversaries", "t", "weights"),
+    *("properties", "disclosure", "problem"),
 )
 PROPERTY_KEYS: Final = ("entries", "a", "classes", "left", "right")
 
@@ -88,6 +93,7 @@ def read_instance(document: object, load: Loader | None = None) -> Instance:
     root = mapped(document, "the document")
     choice(root.get("schema"), "schema", (SCHEMA,))
     unread = keyed(root, "the document", KEYS)
+    needed(root, "the document", NEEDED)
     n, k, t = _sizes(root)
     ask, unasked = read_ask(root)
     unread += unasked
@@ -210,11 +216,12 @@ def _property(given: object, where: str, n: int, measure: Measure) -> _Row:
     keyed(one, where, PROPERTY_KEYS)  # other keys are the writer's own
     if "classes" in one:
         return _classes(one["classes"], f"{where}.classes", n, measure)
-    entries = indices(one.get("entries"), f"{where}.entries", n)
+    needed(one, where, ("entries",) if measure is Measure.STEP else ("entries", "a"))
+    entries = indices(one["entries"], f"{where}.entries", n)
     if measure is Measure.STEP:
         once = sorted(set(entries))
         return _Row(once, [1] * len(once), max(1, len(once)))
-    a = listed(one.get("a"), f"{where}.a", len(entries))
+    a = listed(one["a"], f"{where}.a", len(entries))
     sums: dict[int, float] = {}
     for j, (d, item) in enumerate(zip(entries, a, strict=True)):
         value = number(item, f"{where}.a[{j}]")
@@ -264,8 +271,9 @@ def _linked(
     for i, p in enumerate(given):
         one = mapped(p, f"properties[{i}]")
         keyed(one, f"properties[{i}]", PROPERTY_KEYS)
+        needed(one, f"properties[{i}]", ("left", "right"))
         for end, word in enumerate(("left", "right")):
-            found = indices(one.get(word), f"properties[{i}].{word}", n)
+            found = indices(one[word], f"properties[{i}].{word}", n)
             link += [i] * len(found)
             entry += found
             side += [end] * len(found)
@@ -290,7 +298,8 @@ def _linked(
 
 def _visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Counts]:
     """Place of each entry, renumbered, and its count as an integer of any size."""
-    where = listed(root.get("loc"), "loc", n)
+    needed(root, "the document", ("loc", "cnt"))
+    where = listed(root["loc"], "loc", n)
     for d, item in enumerate(where):
         if isinstance(item, bool) or not isinstance(item, int | str):
             raise InvalidInstance(
@@ -299,7 +308,7 @@ def _visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Counts]:
                 "Write an integer or a string.",
             )
     number_of = {spot: i for i, spot in enumerate(dict.fromkeys(where))}
-    counts = listed(root.get("cnt"), "cnt", n)
+    counts = listed(root["cnt"], "cnt", n)
     for d, count in enumerate(counts):
         number(count, f"cnt[{d}]")
     place = np.array([number_of[spot] for spot in where], np.int64)

@@ -173,6 +173,17 @@ def keyed(given: Mapping[str, Any], where: str, known: Collection[str]) -> list[
     return unread
 
 
+def needed(given: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> None:
+    """Refuse an object that lacks some of the keys it must have."""
+    missing = [key for key in keys if key not in given]
+    if missing:
+        raise InvalidInstance(
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing",
+            where,
+            "docs/reference/instances.md has a whole example.",
+        )
+
+
 def choice(value: object, where: str, known: tuple[str, ...]) -> str:
     """Return one of the known words."""
     if not isinstance(value, str) or value not in known:

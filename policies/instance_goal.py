@@ -19,6 +19,7 @@ from policies.instance_fields import (
     keyed,
     listed,
     mapped,
+    needed,
     number,
 )
 from policies.links import Relation
@@ -124,6 +125,7 @@ def read_ask(root: Mapping[str, Any]) -> tuple[Ask, list[str]]:
     """
     how = mapped(root.get("disclosure"), "disclosure")
     unread = keyed(how, "disclosure", KEYS)
+    needed(how, "disclosure", ("kind", "aggregation"))
     kind = choice(how.get("kind"), "disclosure.kind", (*MEASURES, *RELATIONS))
     shape = choice(how.get("aggregation"), "disclosure.aggregation", tuple(Shape))
     asked = choice(root.get("problem"), "problem", ASKED)

@@ -82,7 +82,9 @@ class Aim(StrEnum):
 def solve(
     ctx: typer.Context,
     instance: InstanceFile,
-    algorithm: Annotated[str, typer.Option(help="A solver's name.")] = "auto",
+    algorithm: Annotated[
+        str, typer.Option(help="auto, or a solver: docs/reference/instances.md.")
+    ] = "auto",
     mode: Annotated[
         Mode, typer.Option(help="paper: heuristics as the paper prints them.")
     ] = Mode.SAFE,
@@ -108,7 +110,7 @@ def solve(
     work: Annotated[
         float | None,
         typer.Option(
-            min=0.01, help="Stop by work done instead: the same on every machine."
+            min=0.01, help="Stop by work, about seconds: the same on every machine."
         ),
     ] = None,
     seed: Annotated[

@@ -86,6 +86,10 @@ def changed(**changes):
     return load("linear_average") | changes
 
 
+def lacking(*keys, name="linear_average"):
+    return {key: value for key, value in load(name).items() if key not in keys}
+
+
 def nested(depth):
     value = 0
     for _ in range(depth):
@@ -140,6 +144,16 @@ def test_fields_may_be_null_and_a_file_may_say_more_of_itself():
         ([], "the document", "a list of 0, expected an object"),
         (changed(schema="sparsi-instance/9"), "schema", "expected one of"),
         (changed(schema=None), "schema", "found null"),
+        (lacking("n_entries", "t"), "the document", "n_entries, t are missing"),
+        (lacking("problem"), "the document", "problem is missing"),
+        (changed(disclosure={"kind": "step"}), "disclosure", "aggregation is missing"),
+        (changed(properties=[{"entries": [0]}]), "properties[0]", "a is missing"),
+        (lacking("cnt", name="cosine_zero"), "the document", "cnt is missing"),
+        (
+            load("cosine_zero") | {"properties": [{"left": [0]}]},
+            "properties[0]",
+            "right is missing",
+        ),
         (changed(n_entries=-1), "n_entries", "-1 is out of range"),
         (changed(n_entries=True), "n_entries", "found true, expected an integer"),
         (changed(n_adversaries=0), "n_adversaries", "0 is out of range"),
@@ -186,7 +200,11 @@ def test_fields_may_be_null_and_a_file_may_say_more_of_itself():
             "properties[0].classes",
             "other than step",
         ),
-        (changed(disclosure={"kind": "cubic"}), "disclosure.kind", "'cubic'"),
+        (
+            changed(disclosure={"kind": "cubic", "aggregation": "worst"}),
+            "disclosure.kind",
+            "'cubic'",
+        ),
         (changed(problem="maximise"), "problem", "expected one of tradeoff"),
         (changed(problem="zero_step"), "problem", "zero_step is asked of"),
         (changed(tau=float("inf")), "tau", "NaN or infinity"),
