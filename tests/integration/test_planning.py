@@ -7,6 +7,7 @@ import pytest
 
 from dispatcher.errors import Conflict, Infeasible, NotFound, Unfinished
 from dispatcher.ledger.book import Asks, Push, book
+from dispatcher.ledger.members import merge
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.planning.telling import digest
 from dispatcher.store import lease, money, probes
@@ -214,6 +215,23 @@ def test_history_is_respected_whoever_booked_it(case):
     case.book(("x/ann", "r1.a"))
     planning.apply(planning.draft().plan_id)
     assert pairs(case) == {("x/bob", "r1.b")}
+
+
+def test_who_is_past_a_mean_by_an_accepted_join_stops_nobody_else(case):
+    """x/1 and x/2 prove to be one: a mean of 1/2, allowed 2/5. The rest work on."""
+    rules = PAIR + 'average = 0.4\ndisclosure = "linear"\n'
+    planning = ready(case, rules, accounts=("x/1", "x/2", "x/3", "x/4", "x/5"))
+    case.load(*((f"r{i}", "p", None, "abc") for i in range(4)))
+    case.book(("x/1", "r0.a r1.a"), ("x/2", "r2.a r3.a"))
+    with case.store.write() as tx:
+        merge(tx, [["x/1", "x/2"]], because="same", at=case.tick(), accept=1)
+    drafted = planning.draft(seed=1)
+    assert drafted.verdict == "SOLVED"
+    assert drafted.summary["adversaries"] == 3
+    planning.apply(drafted.plan_id)
+    booked = book_all(case)
+    assert {who for who, _ in booked} == {"x/3", "x/4", "x/5"}
+    assert case.book(("x/1", "r0.c"), skip=True).refused
 
 
 def test_a_returned_task_is_planned_for_somebody_else(case):

@@ -16,9 +16,10 @@ from dispatcher.ledger.standing import InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.stages.planning.backlog import Backlog
 from dispatcher.stages.planning.cosines import loosened
-from dispatcher.store import booking, probes
+from dispatcher.stages.planning.workforce import Workforce, workforce
 from dispatcher.store import planning as rows
-from dispatcher.store.accounts import Account, all_accounts
+from dispatcher.store import probes
+from dispatcher.store.accounts import Account
 from dispatcher.store.transaction import Tx
 from policies.disclosure import reachable
 from policies.document.policy import Kind, Policy, UtilityRow
@@ -31,52 +32,8 @@ from policies.utility import Weights
 from policies.utility_functions import ByRecord, Utilities
 
 Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 STEPS = 1_000  # utilities and factors are told apart to a thousandth
-
-
-@dataclass(frozen=True)
-class Workforce:
-    """Adversaries that can be given something now.
-
-    Attributes
-    ----------
-    ids : tuple of int
-        Adversary of each index of the problem.
-    accounts : tuple of tuple of Account
-        Their active accounts.
-    rooms : tuple of tuple of (int or None)
-        How many entries each of those accounts may still be given.
-    trusted : tuple of frozenset of str
-        Rules not judged for them.
-    feeds : frozenset of str
-        Connectors whose accounts get what is published, and nothing that is asked.
-    """
-
-    ids: tuple[int, ...]
-    accounts: tuple[tuple[Account, ...], ...]
-    rooms: tuple[tuple[int | None, ...], ...]
-    trusted: tuple[frozenset[str], ...]
-    feeds: frozenset[str] = frozenset()
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def takes(self, *, published: bool) -> Flags:
-        """Whether each adversary has an account that takes such fields.
-
-        Returns
-        -------
-        bool array, shape (adversaries,)
-        """
-        return np.array(
-            [
-                any((a.connector in self.feeds) == published for a in each)
-                for each in self.accounts
-            ],
-            np.bool_,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,39 +79,6 @@ class Translation:
             for rule in self.expansion.rules
             if isinstance(rule, LinkRule) and rule.kind is Kind.COSINE
         ]
-
-
-def workforce(
-    tx: Tx, force: InForce, backlog: Backlog, now: int, feeds: frozenset[str]
-) -> Workforce:
-    """Return the adversaries with an active account, and what they may still get."""
-    active: dict[int, list[Account]] = defaultdict(list)
-    groups: dict[int, list[str]] = defaultdict(list)
-    for account in all_accounts(tx):
-        if account.adversary_id:
-            groups[account.adversary_id].append(account.groups)
-            if account.state == "active":
-                active[account.adversary_id].append(account)
-    planned: dict[int, int] = defaultdict(int)
-    for row in backlog.left:
-        planned[row.account_id] += len(row.entries) // 8
-    loads = booking.loads(tx, [a.id for each in active.values() for a in each], now)
-
-    def room(account: Account) -> int | None:
-        total = force.policy.capacity(account.text).total
-        if total is None:
-            return None
-        given = loads[account.id].given if account.id in loads else 0
-        return max(0, total - given - planned[account.id])
-
-    ids = tuple(sorted(active))
-    return Workforce(
-        ids=ids,
-        accounts=tuple(tuple(active[i]) for i in ids),
-        rooms=tuple(tuple(room(a) for a in active[i]) for i in ids),
-        trusted=tuple(force.trusted(groups[i]) for i in ids),
-        feeds=feeds,
-    )
 
 
 def translate(
