@@ -8,11 +8,12 @@ import pytest
 from dispatcher.errors import Conflict, Infeasible, NotFound, Unfinished
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.members import merge
-from dispatcher.stages.planning import Planning
+from dispatcher.stages.planning import Planning, choosing
 from dispatcher.stages.planning.telling import digest
 from dispatcher.store import lease, money, probes
 from dispatcher.store import planning as rows
 from dispatcher.store.money import UNIT
+from policies.solvers import Solution, Verdict
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 TWO = "\n".join(f'{f} = {{ ask = "transcribe", answers = 2 }}' for f in "abcd")
@@ -562,6 +563,27 @@ def test_a_cosine_that_can_not_be_kept_low_has_no_proof(case):
     stage = linked(case, "cosine", 1, CAFE[:2])
     with pytest.raises(Unfinished, match="no proof"):
         stage.draft()
+
+
+def test_a_solver_that_finds_no_plan_at_all_leaves_all_that_is_owed(case, monkeypatch):
+    """It names no entries that are held back; without a plan all of them are."""
+
+    class Empty:
+        def supports(self, problem):
+            return True
+
+        def __call__(self, problem, rng, limits):
+            return Solution(Verdict.UNKNOWN, tried=("nothing",))
+
+    monkeypatch.setattr(choosing, "find_solver", lambda name: Empty())
+    case.apply(policy(PAIR))
+    case.add("x/ann")
+    case.load(("r1", "p", None, "ab"))
+    stage = Planning(case.store, case.tick, rest=0.0)
+    with pytest.raises(Unfinished, match="2 fields have no plan yet"):
+        stage.draft(algorithm="empty")
+    drafted = stage.draft(algorithm="empty", partial=True)
+    assert (drafted.summary["pairs"], drafted.summary["held"]) == (0, 2)
 
 
 PUBLISHED = 'a = { ask = "transcribe" }\nb = {}\nc = {}\nd = { answers = 2 }'

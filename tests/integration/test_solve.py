@@ -677,7 +677,7 @@ def test_where_there_is_no_plan_the_cheapest_entries_to_withhold_are_told(
     assert (withheld["entries"], withheld["price"], withheld["bound"]) == ([1], 2, 2)
     assert withheld["assignment"][1] == []
     assert all(withheld["assignment"][d] for d in range(n) if d != 1)
-    assert "withhold 1 entries at a price of 2" in err
+    assert "withhold 1 entry (1) at a price of 2; no choice" in err
     document["withhold"] = [0] * n
     path.write_text(json.dumps(document))
     status, _, err = run(capsys, path)

@@ -24,7 +24,7 @@ from dispatcher.errors import Conflict, NotFound
 from dispatcher.ledger.standing import current_policy, no_policy
 from dispatcher.log import get_logger
 from dispatcher.stages.planning import backlog as backlogs
-from dispatcher.stages.planning.choosing import check_algorithm
+from dispatcher.stages.planning.choosing import check_algorithm, solved
 from dispatcher.stages.planning.costing import costs
 from dispatcher.stages.planning.telling import (
     Summary,
@@ -39,7 +39,6 @@ from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.planning import LeftRow, PlanRow
-from dispatcher.strategies import find_solver
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from policies.solvers.slots import evenly
 
@@ -284,7 +283,7 @@ class Planning:
 def _solve(made: Translation, algorithm: str, seed: int, limits: Limits) -> Solution:
     """Solve; where keeping a cosine at 0 has no plan, look for one below its limit."""
     rng = np.random.default_rng(seed)
-    found = find_solver(algorithm)(made.problem, rng, limits)
+    found = solved(algorithm, made.problem, rng, limits)
     if found.verdict is Verdict.SOLVED or not made.stricter:
         return found
     if made.loose is not None:

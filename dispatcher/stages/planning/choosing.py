@@ -1,10 +1,15 @@
-"""Whether the algorithm that was asked for can plan this backlog at all."""
+"""The algorithm that was asked for: whether it can plan this backlog, and its answer."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from dispatcher.errors import Usage
+from dispatcher.strategies import find_solver
 from policies.problem import Problem
-from policies.solvers import SOLVERS
+from policies.solvers import SOLVERS, Limits, Solution, Verdict
 
 
 def check_algorithm(algorithm: str, problem: Problem) -> None:
@@ -24,3 +29,14 @@ def check_algorithm(algorithm: str, problem: Problem) -> None:
         why="it does not take problems with these rules, limits or objectives",
         fix=f"leave --algorithm out, or take one of: {', '.join(able)}",
     )
+
+
+def solved(
+    algorithm: str, problem: Problem, rng: np.random.Generator, limits: Limits
+) -> Solution:
+    """Solve; a solver that plans all or nothing holds back all that is owed."""
+    found = find_solver(algorithm)(problem, rng, limits)
+    if found.verdict is Verdict.SOLVED or len(found.plan) or len(found.held):
+        return found
+    owed = np.flatnonzero(problem.lo)
+    return replace(found, held=owed, reason=np.full(len(owed), -1))

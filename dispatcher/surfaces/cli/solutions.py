@@ -151,10 +151,11 @@ def lay_out(told: dict[str, Any]) -> str:
     lines += [f"  certified: {proof['why']}" for proof in told["certified"]]
     if told.get("withheld"):
         choice = told["withheld"]
-        named = ", ".join(map(str, choice["entries"][:12]))
+        many = len(choice["entries"])
+        named = ", ".join(map(str, choice["entries"][:12])) + ", ..." * (many > 12)
         lines.append(
-            f"  withhold {len(choice['entries'])} entries at a price of "
-            f"{choice['price']} (at least {choice['bound']}): {named}"
+            f"  withhold {many} {'entry' if many == 1 else 'entries'} ({named}) at a price "
+            f"of {choice['price']}; no choice costs less than {choice['bound']}"
         )
     return "\n".join(lines)
 
