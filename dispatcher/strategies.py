@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar, cast
 from dispatcher.errors import Invalid, Usage
 from dispatcher.plugins import load_point, only_point
 from policies.functions import FieldFunction, UserUtility
+from policies.problem import Problem
 from policies.solvers import SOLVERS as BUILT_IN
 from policies.solvers import Solver
 from policies.solvers.foreign import Foreign
@@ -64,6 +65,11 @@ def _loaded(group: str, what: str, name: str, kind: type[Kind]) -> Kind:
 def solver_names() -> list[str]:
     """Name the solvers that installed packages bring."""
     return sorted({point.name for point in entry_points(group=SOLVERS)})
+
+
+def solvers_for(problem: Problem) -> list[str]:
+    """Name the built-in solvers that take such a problem."""
+    return sorted(name for name, one in BUILT_IN.items() if one.supports(problem))
 
 
 def find_solver(name: str) -> Solver:

@@ -11,6 +11,8 @@ from dispatcher.config import Config
 from dispatcher.surfaces.cli.reference import page
 from policies.document import parse
 from policies.document.schema import json_schema
+from policies.instance import KEYS
+from policies.solvers import SOLVERS
 
 DOCS = Path(__file__).parents[2] / "docs"
 SETTINGS = (DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
@@ -84,6 +86,13 @@ def test_the_policy_on_the_page_passes_every_check():
     text = (DOCS / "reference" / "policy.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     assert parse(example.encode()).diagnostics == ()
+
+
+def test_every_key_of_an_instance_and_every_algorithm_is_on_their_page():
+    text = (DOCS / "reference" / "instances.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)
+    told = {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+    assert {*KEYS, *SOLVERS} - told == {"auto"}  # told before the table
 
 
 @pytest.mark.parametrize("file", sorted(DOCS.rglob("*.md")), ids=lambda p: p.stem)

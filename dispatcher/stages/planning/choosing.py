@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from dispatcher.errors import Usage
-from dispatcher.strategies import find_solver
+from dispatcher.strategies import find_solver, solvers_for
 from policies.problem import Problem
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 
@@ -23,11 +23,10 @@ def check_algorithm(algorithm: str, problem: Problem) -> None:
     solver = SOLVERS.get(algorithm)
     if solver is None or solver.supports(problem):
         return
-    able = sorted(name for name, one in SOLVERS.items() if one.supports(problem))
     raise Usage(
         f"{algorithm} can not plan this backlog",
         why="it does not take problems with these rules, limits or objectives",
-        fix=f"leave --algorithm out, or take one of: {', '.join(able)}",
+        fix=f"leave --algorithm out, or take one of: {', '.join(solvers_for(problem))}",
     )
 
 

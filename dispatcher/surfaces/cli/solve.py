@@ -248,12 +248,15 @@ def _check(algorithm: str, objective: Aim, pareto: int | None) -> None:
 
 def _read(document: object, solver: Solver, algorithm: str, where: str) -> Instance:
     """Read the instance, and see that the solver takes it."""
+    from dispatcher.strategies import solvers_for
+
     found = read_problem(document, where)
     if not solver.supports(found.problem):
         raise Usage(
             f"{algorithm} does not solve this kind of problem",
-            why=f"{found.asked} over {found.kind} is outside what it can do",
-            fix="leave --algorithm out: auto picks by structure",
+            why=f"{found.asked} over {found.kind}, with the utility, copies, limits and "
+            "sizes of this file, is outside what it can do",
+            fix=f"leave --algorithm out, or take one of: {', '.join(solvers_for(found.problem))}",
         )
     return found
 
