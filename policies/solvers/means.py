@@ -51,7 +51,8 @@ class Means:
             if cap.aggregate is not None:
                 continue
             size = [
-                sum(per[p] for p in cap.properties if not self._trusts(p, a))
+                cap.over
+                or sum(per[p] for p in cap.properties if not self._trusts(p, a))
                 for a in range(k)
             ]
             most = [int(cap.limit * n * self.whole) for n in size]

@@ -42,6 +42,7 @@ def mine(held):
 
 
 FUNCTION = FieldFunction("mine", mine)
+QUARTERS = FieldFunction("mine", lambda held: (0, 0.25, Fraction(2, 5), 1)[len(held)])
 VARIETY = UserUtility("variety", lambda held: min(len(held), 2))
 FALLING = FieldFunction("mine", lambda held: int(len(held) == 1))
 NOTHING = FieldFunction("mine", lambda held: 0.5)
@@ -141,6 +142,51 @@ def test_a_plan_keeps_what_tells_too_much_apart_and_the_evidence_names_it(
     assert told["not_checked"] == ["budget.average", "illness", "mine"]
     assert told["worst"] == {}
     assert "illness" in verdict.text
+
+
+def shown_as_planned(case, stage, drafted):
+    """Book all that is planned; return how many pairs that was. None is refused."""
+    stage.apply(drafted.plan_id)
+    names = {number: name for name, number in case.accounts.items()}
+    entries = {number: name for name, number in case.entries.items()}
+    with case.store.read() as tx:
+        rows = tx.rows("SELECT account_id, entries FROM assignment")
+    asks = [
+        (names[account], " ".join(entries[e] for e in memoryview(packed).cast("q")))
+        for account, packed in rows
+    ]
+    return len(case.book(*asks).tasks)
+
+
+FEW = """
+[property.few]
+of = ["a", "b", "c"]
+tau = 0.5
+average = 0.125
+disclosure = "plugin:mine"
+"""
+FAVOURITE = '[[utility]]\nworker = "x/1"\nweight = 9.0'
+
+
+@pytest.mark.parametrize("workers", [4, 8])
+def test_a_cap_on_the_mean_of_a_told_rule_is_planned_for(
+    case, tmp_path, install, workers
+):
+    """One field of a record is 1/4, two 2/5: of four records a worker sees two fields.
+
+    The step sets that keep f below 1/2 know nothing of these quarters.
+    """
+    install("mine", "QUARTERS")
+    source = policy(FEW, groups=FAVOURITE)
+    case.apply(source, functions=beside(case, source, tmp_path).told)
+    case.add(*(f"x/{n}" for n in range(1, workers + 1)))
+    case.load(*((f"r{n}", f"p{n}", 0, "abc") for n in range(4)))
+    stage = Planning(case.store, case.tick, rest=0.0)
+    drafted = stage.draft(partial=True, seed=1)
+    assert drafted.verdict == ("SOLVED" if workers == 8 else "UNKNOWN")
+    planned = shown_as_planned(case, stage, drafted)
+    assert planned == 12 - drafted.summary["held"]
+    assert planned == 12 if workers == 8 else 6 <= planned <= 8
 
 
 def test_a_plan_is_made_by_a_users_utility_and_names_it(case, tmp_path, install):

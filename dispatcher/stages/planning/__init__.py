@@ -13,7 +13,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -24,8 +24,9 @@ from dispatcher.errors import Conflict, NotFound
 from dispatcher.ledger.standing import current_policy, no_policy
 from dispatcher.log import get_logger
 from dispatcher.stages.planning import backlog as backlogs
-from dispatcher.stages.planning.choosing import check_algorithm, solved
+from dispatcher.stages.planning.choosing import check_algorithm
 from dispatcher.stages.planning.costing import costs
+from dispatcher.stages.planning.solving import solve
 from dispatcher.stages.planning.telling import (
     Summary,
     digest,
@@ -39,7 +40,7 @@ from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.planning import LeftRow, PlanRow
-from policies.solvers import SOLVERS, Limits, Solution, Verdict
+from policies.solvers import Limits, Solution, Verdict
 from policies.solvers.slots import evenly
 
 Ids = npt.NDArray[np.int64]
@@ -158,7 +159,7 @@ class Planning:
             made = translate(tx, force, backlog, self._clock(), self._feeds)
         check_algorithm(algorithm, made.problem)
         with meters.PLAN_DURATION.labels(algorithm).time():
-            solution = _solve(made, algorithm, seed, chosen)
+            solution = solve(made, algorithm, seed, chosen)
         if solution.verdict is not Verdict.SOLVED and not partial:
             rng = np.random.default_rng(seed)
             raise refusal(made, solution, rng, chosen)
@@ -278,25 +279,6 @@ class Planning:
             rows.add_plan(tx, plan._replace(id=plan_id), planned)
             rows.hold_back(tx, ((entry, plan_id, why) for entry, why in held))
         return plan_id
-
-
-def _solve(made: Translation, algorithm: str, seed: int, limits: Limits) -> Solution:
-    """Solve; where keeping a cosine at 0 has no plan, look for one below its limit."""
-    rng = np.random.default_rng(seed)
-    found = solved(algorithm, made.problem, rng, limits)
-    if found.verdict is Verdict.SOLVED or not made.stricter:
-        return found
-    if made.loose is not None:
-        below = SOLVERS["auto"](made.loose, rng, limits)
-        if below.verdict is Verdict.SOLVED:
-            return below
-    named = {
-        p for core in found.cores for clash in core.clashes for p in clash.properties
-    }
-    if named.isdisjoint(made.stricter):
-        return found
-    told = "no plan keeps all cosines at 0, and none below the limit was found"
-    return replace(found, verdict=Verdict.UNKNOWN, tried=(*found.tried, told))
 
 
 def _last_applied(tx: Tx) -> int:

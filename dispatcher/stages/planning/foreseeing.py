@@ -14,8 +14,8 @@ import numpy as np
 from dispatcher.ledger.bulk import Batch
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.standing import InForce
-from dispatcher.stages.planning import _solve
 from dispatcher.stages.planning import backlog as backlogs
+from dispatcher.stages.planning.solving import solve
 from dispatcher.stages.planning.telling import summary
 from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store import ledger as gate_rows
@@ -104,7 +104,7 @@ def read_work(
 
 def foresee(work: Work, *, seed: int, limits: Limits) -> Foreseen:
     """Plan the work to come, and tell how that went; no transaction is needed."""
-    solution = _solve(work.made, "auto", seed, limits)
+    solution = solve(work.made, "auto", seed, limits)
     numbers = summary(work.made, solution)
     cores = numbers["cores"]
     needs = [core["needed"] for core in cores]
