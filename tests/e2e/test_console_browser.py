@@ -65,6 +65,7 @@ def running(case, clock) -> Iterator[Running]:
 def sign_in(page: Page, running: Running) -> None:
     page.goto(running.link())
     expect(page.locator("[data-page=overview]")).to_be_visible()
+    page.wait_for_load_state()  # its script has run
 
 
 def test_a_link_signs_in_and_leaves_the_address_bar(running, page):

@@ -40,6 +40,13 @@ d = { ask = "transcribe" }
 """
 
 
+def next_done(stage, epoch: int) -> int:
+    """Tick until something was done: beside what hangs, a turn may end too early."""
+    while not (done := stage.tick(epoch)):
+        pass
+    return done
+
+
 @dataclass
 class Exchange:
     """A case with connectors, a lease and the three stages."""

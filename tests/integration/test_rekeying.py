@@ -94,14 +94,14 @@ def test_of_two_new_keys_at_once_one_is_made_and_the_other_refused(
     def first():
         def wait(done):
             inside.set()
-            assert go_on.wait(30)
+            assert go_on.wait(240)
 
         results.append(rekey_store(clinic.store, key_file, new_key=True, progress=wait))
 
     thread = threading.Thread(target=first)
     thread.start()
     try:
-        assert inside.wait(30)
+        assert inside.wait(240)
         with (
             open_store(store_url, key_file=key_file) as other,
             pytest.raises(Conflict, match="changed by another command"),
