@@ -46,17 +46,19 @@ class Means:
 
     def __init__(self, made: Translation) -> None:
         self._made = made
+        rules = enumerate(made.expansion.rules)
         capped = {p for cap in made.problem.averages for p in cap.properties}
-        self._rules = {
-            number: self._measured(rule)
-            for number, rule in enumerate(made.expansion.rules)
-            if number in capped
-        }
+        self._capped = {number: rule for number, rule in rules if number in capped}
 
     def __bool__(self) -> bool:
         """Whether a capped rule's f is not that of its sets."""
-        rules = (one.rule for one in self._rules.values())
+        rules = self._capped.values()
         return any(isinstance(rule, LevelRule | LinkRule) for rule in rules)
+
+    @cached_property
+    def _rules(self) -> dict[int, _Measured]:
+        """What capped rules look at (grows with the store)."""
+        return {number: self._measured(rule) for number, rule in self._capped.items()}
 
     def counted(self, cap: Average) -> Average:
         """Return a cap over the sets that count, of rules that nobody is trusted with."""
