@@ -209,6 +209,9 @@ def test_a_file_that_is_no_text_is_five(capsys, tmp_path):
         (["step_pairs.json", "--time-limit", "0"], "time-limit"),
         (["cosine_tradeoff.json", "--algorithm", "milp"], "does not solve this kind"),
         (["linear_average.json", "--algorithm", "clique"], "one of: annealing, auto, "),
+        (["linear_average.json", "--adversaries", "3"], "does not take --adversaries"),
+        (["linear_average.json", "--copies", "2"], "does not take --copies"),
+        (["ring.col", "--friendships", "ring.col"], "does not take --friendships"),
         (["step_pairs.json", "--order", "input"], "--order: auto has no such choice"),
         (
             ["step_pairs.json", "--algorithm", "grasp", "--local", "onward"],

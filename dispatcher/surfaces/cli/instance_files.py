@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -34,6 +34,13 @@ Friendships = Annotated[
     Path | None, typer.Option(help="For .csv: pairs of users, with a header.")
 ]
 
+OPTIONS: Final = {
+    ".col": ("--adversaries", "--copies"),
+    ".hgr": ("--adversaries", "--copies"),
+    ".csv": ("--adversaries", "--copies", "--friendships"),
+}
+"""Files that are not JSON, by the ends of their names, and what else is said of them."""
+
 
 def read_document(
     path: Path, adversaries: int | None, copies: int, friendships: Path | None
@@ -43,7 +50,8 @@ def read_document(
     Raises
     ------
     Usage
-        The number of adversaries, or the file of friendships, must be named.
+        The number of adversaries, or the file of friendships, must be named; or one is
+        named that such a file does not take.
     Invalid
         With what is wrong, where it is, and how to mend it.
     """
@@ -51,7 +59,8 @@ def read_document(
     from policies.instance_fields import InvalidInstance
 
     kind = path.suffix.lower()
-    if kind not in (".col", ".hgr", ".csv"):
+    _check_options(path, adversaries, copies, friendships)
+    if kind not in OPTIONS:
         return read_json(path)
     text = _text(path)
     if adversaries is None:
@@ -74,6 +83,27 @@ def read_document(
         return importers.checkins(text, _text(friendships), adversaries, copies)
     except InvalidInstance as error:
         raise invalid(str(path), error) from None
+
+
+def _check_options(
+    path: Path, adversaries: int | None, copies: int, friendships: Path | None
+) -> None:
+    """Raise where an option is given that nothing would read."""
+    given = {
+        "--adversaries": adversaries is not None,
+        "--copies": copies != 1,
+        "--friendships": friendships is not None,
+    }
+    read = OPTIONS.get(path.suffix.lower(), ())
+    unread = [word for word, there in given.items() if there and word not in read]
+    if unread:
+        words = " and ".join(unread)
+        raise Usage(
+            f"{path} does not take {words}",
+            why="by the end of its name a file is a graph (.col), a hypergraph (.hgr), "
+            "check-ins (.csv), or else JSON, which says how many there are itself",
+            fix=f"leave {words} out, or rename the file",
+        )
 
 
 def read_problem(document: object, where: str) -> Instance:
