@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,12 +14,16 @@ from policies.solvers.models.cpsat_sums import Sums
 from policies.solvers.role import never
 from policies.tables import able
 
+_COLOURS: Final = 3  # adversaries up to which rules alone lead from choice to choice
+_SIZE: Final = 12  # members of a set, on average, up to which it is small
+
 
 @dataclass(frozen=True, eq=False)
 class CpModel:
     """The model, its pair variables, and the guards of its sets if it has any.
 
-    ``withheld`` has a variable for each entry that may be withheld.
+    ``withheld`` has a variable for each entry that may be withheld. ``coloured``:
+    what :func:`coloured` says of the problem.
     """
 
     model: Any
@@ -27,6 +31,7 @@ class CpModel:
     variables: list[Any]
     guards: list[Any]
     withheld: dict[int, Any] = field(default_factory=dict)
+    coloured: bool = False
 
 
 def build(
@@ -79,7 +84,17 @@ def build(
         Sums(problem, model, held.load, over).add()
     if not withheld:
         _order(problem, model, grid)
-    return CpModel(model, pairs, variables, guards or [], withheld)
+    return CpModel(model, pairs, variables, guards or [], withheld, coloured(problem))
+
+
+def coloured(problem: Problem) -> bool:
+    """Whether this is a colouring: one copy an entry, few adversaries, small plain sets."""
+    sets = problem.sets
+    one = problem.n_adversaries <= _COLOURS and int(problem.hi.max(initial=0)) <= 1
+    small = len(sets.entry) <= _SIZE * sets.n_sets
+    plain = not sets.classes.any() and bool((sets.amount == 1).all())
+    alone = problem.capacity is None and not problem.coalitions
+    return one and small and plain and alone and not problem.averages
 
 
 def _capacities(

@@ -130,3 +130,19 @@ def test_groups_give_the_optimum_of_trying_all_plans(name, case):
     else:
         assert found.verdict is Verdict.SOLVED
         assert found.value == best <= found.bound
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, True),
+        ({"hi": np.full(4, 2)}, False),  # copies are packed, not coloured
+        ({"capacity": np.array([2, 2])}, False),  # counting refutes, rules do not
+    ],
+)
+def test_one_copy_and_few_adversaries_are_a_colouring(change, expected):
+    sets = [step(0, 1), step(1, 2, 3)]
+    problem = replace(Tiny(4, 2, sets).problem(), **change)
+    built = cpsat.build(problem)
+    assert built is not None
+    assert built.coloured is expected
