@@ -41,7 +41,9 @@ def plan(
         int | None,
         typer.Option(min=0, max=2**63 - 1, help="The same seed gives the same plan."),
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="A solver's name.")] = "auto",
+    algorithm: Annotated[
+        str, typer.Option(help="auto, or a solver: docs/reference/instances.md.")
+    ] = "auto",
     time_limit: Annotated[
         float | None, typer.Option(min=0.1, help="Seconds of search, at most.")
     ] = None,
