@@ -15,6 +15,12 @@ from policies.fraction_sums import FractionSum
 from policies.problem import Problem
 from policies.sets import Bools, Ints, Measure
 
+_TABLE: Final = 2_000_000
+"""Numbers in a table of sums by set and hand; bounds memory."""
+
+_HALF: Final = 2**62 - 1
+"""Sums of 64 bits above this are followed in Python's integers."""
+
 SHOWN: Final = 20
 """Violations of one sort that are told one by one."""
 
@@ -58,9 +64,7 @@ class Tally:
         self.n_crossed = 0
         self.crossed: list[Crossing] = []
         self.inherited: list[Crossing] = []
-        self.sums: dict[tuple[int, int], Ints] = defaultdict(
-            lambda: np.zeros(self.hands, np.int64)
-        )
+        self.sums: dict[tuple[int, int], Ints] = {}
 
     def add(self, piece: Loads) -> None:
         """Count one piece."""
@@ -113,25 +117,47 @@ class Tally:
         owner, full, held = owner[order], full[order], held[order]
         same = (owner[1:] == owner[:-1]) & (full[1:] == full[:-1])
         edges = np.concatenate([[0], np.flatnonzero(~same) + 1, [len(owner)]])
-        for one, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-            if one == stop:
-                continue
-            number, whole = int(owner[one]), int(full[one])
-            measure = self.problem.sets.measures[number]
-            top = share(measure, int(held[stop - 1]), whole)
+        edges = edges[: len(edges) if len(owner) else 0]
+        last = edges[1:] - 1
+        tops = zip(
+            owner[last].tolist(),
+            full[last].tolist(),
+            held[last].tolist(),
+            order[last].tolist(),
+            strict=True,
+        )
+        known: dict[tuple[Measure, int, int], Fraction] = {}
+        for number, whole, highest, row in tops:
+            key = self.problem.sets.measures[number], highest, whole
+            if key not in known:
+                known[key] = share(*key)
+            top = known[key]
             self.by_property[number] = max(self.by_property[number], top)
             if self.where is None or top > self.worst:
-                row = order[stop - 1]
                 self.worst = top
                 self.where = (int(piece.set[row]), int(piece.adversary[row]))
-            value = held[one:stop] if measure else held[one:stop] == whole
-            if measure is Measure.QUADRATIC:
-                value = _squared(value, whole)
-            adversary = piece.adversary[order[one:stop]]
-            sums = self.sums[number, whole]
-            if value.dtype == object and sums.dtype != object:
-                sums = self.sums[number, whole] = sums.astype(object)
-            np.add.at(sums, adversary, value)
+        groups = max(1, _TABLE // max(1, self.hands))
+        for i in range(0, len(last), groups):
+            part = edges[i : i + groups + 1]
+            rows = slice(int(part[0]), int(part[-1]))
+            adversary = piece.adversary[order[rows]]
+            self._sum(owner[rows], full[rows], held[rows], adversary, part - part[0])
+
+    def _sum(
+        self, owner: Ints, full: Ints, held: Ints, adversary: Ints, edges: Ints
+    ) -> None:
+        """Add f of rows in groups of one property and one ``full`` each."""
+        kind = np.array([int(m) for m in self.problem.sets.measures], np.int64)[owner]
+        square = kind == Measure.QUADRATIC
+        value = np.where(kind == Measure.STEP, held == full, held)
+        if square.any():
+            value = np.where(square, _squared(value, int(full.max())), value)
+        group = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+        table = np.zeros((len(edges) - 1, self.hands), value.dtype)
+        np.add.at(table, (group, adversary), value)
+        keys = zip(owner[edges[:-1]].tolist(), full[edges[:-1]].tolist(), strict=True)
+        for key, sums in zip(keys, table, strict=True):
+            self.sums[key] = self.sums[key] + sums if key in self.sums else sums
 
     def _gather(self, parts: Parts, piece: Loads, owner: Ints, full: Ints) -> None:
         """Count one piece for the aggregate."""
@@ -160,10 +186,7 @@ class Tally:
         sets, judged = self.problem.sets, self.judged
         wanted = set(properties)
         parts: dict[int, FractionSum] = defaultdict(FractionSum)
-        for (number, whole), sums in self.sums.items():
-            if number not in wanted:
-                continue
-            scale = whole ** int(sets.measures[number])
+        for scale, sums in self._by_scale(wanted).items():
             for a in np.flatnonzero(sums).tolist():
                 parts[a].add(Fraction(int(sums[a]), scale))
         total = {a: part.exact for a, part in parts.items()}
@@ -176,6 +199,23 @@ class Tally:
             for a in total
         }
         return {a: t / size[a] for a, t in total.items() if size[a]}
+
+    def _by_scale(self, properties: set[int]) -> dict[int, Ints]:
+        """Sums over these properties, by what they are divided by."""
+        found: dict[int, Ints] = {}
+        for (number, whole), sums in self.sums.items():
+            if number not in properties:
+                continue
+            scale = whole ** int(self.problem.sets.measures[number])
+            more = _wide(sums)
+            found[scale] = _wide(found[scale] + more) if scale in found else more
+        return found
+
+
+def _wide(sums: Ints) -> Ints:
+    """Sums to which as much can be added: large ones in Python's integers."""
+    wide = sums.dtype != object and bool((sums > _HALF).any())
+    return sums.astype(object) if wide else sums
 
 
 def _squared(value: Ints, whole: int) -> Ints:

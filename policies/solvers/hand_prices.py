@@ -27,7 +27,7 @@ from policies.sets import Bools, Ints
 from policies.solvers.hand_annealing import annealable
 from policies.solvers.hand_board import widest
 from policies.solvers.loads.tables import ERROR
-from policies.solvers.role import Limits, Solution, Verdict, free_bound
+from policies.solvers.role import Limits, Solution, Verdict, best_of, free_bound
 from policies.solvers.scaling import reached
 from policies.solvers.structure import by_hands
 from policies.solvers.tradeoff import levels, thinned
@@ -108,8 +108,7 @@ def bounded(
     """Return what prices prove beside these answers; nothing where they are not for it."""
     if not (by_hands(problem) and priceable(problem)):
         return []
-    plans = [one for one in found if one.verdict is Verdict.SOLVED]
-    best = max(plans, key=lambda one: one.value, default=None)
+    best = best_of(found)
     bound = price_bound(problem, limits, None if best is None else float(best.value))
     told = "prices of what hands see"
     if best is None:

@@ -46,6 +46,7 @@ from policies.solvers.role import (
     Solver,
     Verdict,
     answer,
+    best_of,
     free_bound,
 )
 from policies.solvers.scaling import near_one, restored
@@ -153,31 +154,37 @@ class _Portfolio:
         loose = np.ones(problem.n_entries, np.bool_)
         loose[parts.entries_of(busy)] = False
         entries = np.flatnonzero(loose)
-        none = np.empty(0, np.int64)
-        rest = problem.select(entries, none)
+        rest = problem.select(entries, np.empty(0, np.int64))
         ready = [(entries, answer(rest, free_plan(rest)))]
         for number, component in enumerate(order):
-            chosen = np.array([component])
+            ending = self.over()  # then all that are left are looked at as one
+            chosen = np.sort(order[number:]) if ending else np.array([component])
             inside = parts.entries_of(chosen)
             part = problem.select(inside, parts.sets_of(chosen))
             many = len(order) - number
             share = 1.0 if many == 1 else max(1.0 / many, 0.3)
-            found = self._component(part, self.left(share))
+            found = self._late(part) if ending else self._component(part, share)
             ready.append((inside, lifted(found, inside, parts.sets_of(chosen))))
+            if ending:
+                break
         return joined(self.problem, ready, self.why([found for _, found in ready]))
 
-    def _component(self, part: Problem, limits: Limits) -> Solution:
-        """Solve one component."""
+    def _late(self, part: Problem) -> Solution:
+        """Tell what is known of components for which there is no time."""
+        found = Solution(Verdict.UNKNOWN, bound=free_bound(part), stopped=self.why())
+        return self.prover.certain(found, self.prover(part))
+
+    def _component(self, part: Problem, share: float) -> Solution:
+        """Solve one component in a share of the time that is left."""
         done = searched(part) if small(part) else None
         if done is not None:
             return done  # judged with all others
-        free = answer(part, free_plan(part))
-        if free.verdict is Verdict.SOLVED and free.value == free.bound:
-            return replace(free, stopped="optimal")
-        proof = self.prover(part)
-        if self.over():
-            found = Solution(Verdict.UNKNOWN, bound=free.bound, stopped=self.why())
-        elif pairs_only(part):
+        if part.sets.n_sets < self.problem.sets.n_sets:  # else that was seen before
+            free = answer(part, free_plan(part))
+            if free.verdict is Verdict.SOLVED and free.value == free.bound:
+                return replace(free, stopped="optimal")
+        proof, limits = self.prover(part), self.left(share)
+        if pairs_only(part):
             found = self._cliques(part, limits, proof)
         else:
             found = self._search(part, limits, proof)
@@ -218,7 +225,7 @@ class _Portfolio:
 
         def rest(share: float = 1.0, overdue: float = 0.0) -> Limits:
             left = max(limits.seconds - overdue - (limits.clock() - began), _LEAST)
-            return _part(replace(limits, seconds=left), share)
+            return replace(limits.part(share), seconds=left * share)
 
         share = _FIRST if problem.goal.average else _SOLE  # a mean may pay for sets
         found, overdue = list(self._structured(problem, rest(share))), 0.0
@@ -232,7 +239,7 @@ class _Portfolio:
             found += bounded(problem, found, rest(_PRICED, overdue))
         if any(sure(one) for one in found):
             return self._told(found)
-        best = _best(found)
+        best = best_of(found)
         start = None if best is None else best.plan
         tasks = list(self._provers(problem, start))
         if not tasks:
@@ -389,12 +396,3 @@ class _Portfolio:
             if self.over():
                 break
         return merged(found, self.why() if self.over() else "gap")
-
-
-def _part(limits: Limits, share: float) -> Limits:
-    return replace(limits.part(share), seconds=limits.seconds * share)
-
-
-def _best(found: Sequence[Solution]) -> Solution | None:
-    plans = [one for one in found if one.verdict is Verdict.SOLVED]
-    return max(plans, key=lambda one: one.value, default=None)

@@ -7,7 +7,7 @@ Solution has a verdict, and an INFEASIBLE one names what clashes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -318,6 +318,12 @@ def answer(
         judged=judged,
         stopped=stopped,
     )
+
+
+def best_of(found: Sequence[Solution]) -> Solution | None:
+    """Return the answer with the best plan, if there is one."""
+    plans = [one for one in found if one.verdict is Verdict.SOLVED]
+    return max(plans, key=lambda one: one.value, default=None)
 
 
 def free_bound(problem: Problem) -> Fraction:

@@ -78,7 +78,7 @@ def relaxed(b: Balance, limits: Limits) -> tuple[Floats, Floats, Floats | None]:
     from scipy.optimize import linprog
     from scipy.sparse import coo_array, vstack
 
-    it = b.it
+    it, began = b.it, limits.clock()
     n, k = it.shape
     entry, adversary = np.nonzero(it.may)
     pairs, column = len(entry), np.arange(len(entry))
@@ -99,7 +99,8 @@ def relaxed(b: Balance, limits: Limits) -> tuple[Floats, Floats, Floats | None]:
     if it.capped:
         blocks.append(coo_array((ones, (adversary, column)), shape=(k, pairs + 1)))
         right.append(it.room)
-    options = {} if limits.seconds == np.inf else {"time_limit": limits.seconds}
+    left = limits.left(began).seconds
+    options = {} if left == np.inf else {"time_limit": left}
     found = linprog(
         np.concatenate([-it.worth[entry, adversary], [it.lambda_]]),
         A_ub=vstack(blocks).tocsr(),

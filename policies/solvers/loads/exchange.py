@@ -78,7 +78,7 @@ class Exchange:
         if best is not None:
             rest = limits.left(began, _SHARE)
             best, bound, even = proven(b, best, (prices, rent), bound, FEW, rest)
-        if not even:
+        if not even and not (best is not None and over()):
             starts = max(1, int(min(STARTS, limits.work * STARTS)))
             first = [i == 0 for i in range(starts)]
             others = _rounded(b, x, prices, rng, first, over)

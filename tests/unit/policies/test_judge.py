@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from policies.document.policy import Objective
 from policies.judge import SHOWN, judge
-from policies.problem import Average, Goal, Pairs, Plan
-from policies.sets import InvalidProblem, Measure
+from policies.problem import Average, Goal, Pairs, Plan, Problem
+from policies.sets import NO_CAP, InvalidProblem, Measure, SetSystem
+from policies.utility import Weights
 from tests.unit.policies.tiny import Made, Tiny, classes, step, tinies
 
 
@@ -164,3 +165,30 @@ def test_nothing_is_judged_feasible():
     """No entries, no properties, no adversaries' hands: f = 0."""
     seen = judge(Tiny(0, 1, [], measures=()).problem(), Plan())
     assert (seen.f, seen.utility, seen.feasible, seen.where) == (0, 0, True, None)
+
+
+def test_means_of_sums_that_64_bits_do_not_hold_are_exact():
+    """Three properties of one entry of weight 2^62: 2^62 + 2^62 + 2^62 is past 2^63."""
+    big, three = 2**62, np.arange(3)
+    system = SetSystem(
+        n_entries=3,
+        properties=("a", "b", "c"),
+        measures=(Measure.LINEAR,) * 3,
+        owner=three,
+        start=np.arange(4),
+        entry=three,
+        amount=np.full(3, big),
+        cap=np.full(3, NO_CAP),
+        full=np.full(3, big),
+        classes=np.zeros(3, np.bool_),
+    )
+    one = np.ones(3, np.int64)
+    problem = Problem(
+        sets=system,
+        lo=one,
+        hi=one,
+        weights=Weights.flat(3, 1),
+        goal=Goal(Objective.TRADEOFF, average=True),
+    )
+    seen = judge(problem, Plan.of([(0, 0), (1, 0), (2, 0)]))
+    assert seen.f_average == seen.f == 1

@@ -119,3 +119,35 @@ def test_a_core_is_smallest(document):
     for left_out in range(len(chosen)):
         rest = chosen[:left_out] + chosen[left_out + 1 :]
         assert best(document | {"properties": rest}) is not None
+
+
+def test_components_for_which_there_is_no_time_are_told_together():
+    """A thousand pairs apart, and a clock that ends it after a few of them."""
+    rng = np.random.default_rng(0)
+    document = {
+        "schema": "sparsi-instance/1",
+        "n_entries": 2_000,
+        "n_adversaries": 3,
+        "t": 1,
+        "weights": [[1.0, float(rng.integers(1, 9)) / 16, 0.1] for _ in range(2_000)],
+        "utility_norm": 2_000.0,
+        "properties": [
+            {"entries": [d, d + 1], "a": [0.5, 0.5]} for d in range(0, 2_000, 2)
+        ],
+        "disclosure": {"kind": "step", "aggregation": "worst"},
+        "problem": "zero_step",
+    }
+    problem = read_instance(document).problem
+    ticks = iter(range(10**6))
+    limits = Limits(seconds=100, clock=lambda: float(next(ticks)), prove=True)
+    answer = SOLVERS["auto"](problem, np.random.default_rng(1), limits)
+    assert answer.verdict is Verdict.CERTIFIED  # each entry has somebody left
+    assert next(ticks) < 400
+    assert 0 < len(answer.plan) < 2_000
+    assert len(answer.plan) + len(answer.held) == 2_000
+    assert not set(answer.held) & set(answer.plan.entry)
+    best_of_each = sum(
+        max(one[0] + two[1], one[1] + two[0])
+        for one, two in zip(*2 * [iter(document["weights"])], strict=True)
+    )
+    assert float(answer.bound) >= best_of_each / 2_000
