@@ -1,13 +1,16 @@
 """Solvers that other packages bring: what they answer is judged before it counts.
 
-A plan is taken only as far as the judge agrees, with the judge's value. A bound can not be
+A plan is taken only as far as the judge agrees, with the judge's value, and the problem
+that it is judged by is not the one that was handed out. A bound can not be
 checked, so it is never told above what needs no proof; and that there is no plan at all is
 told as UNKNOWN: a verdict rests on proofs made here.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +23,8 @@ from policies.solvers.role import (
     answer,
     free_bound,
 )
+
+_CUT: Final = ("work", "time", "interrupt")  # what a search may say of its own end
 
 
 class Foreign:
@@ -42,28 +47,35 @@ class Foreign:
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
-        """Solve, and judge."""
+        """Solve a copy, and judge by the problem itself."""
         try:
-            if not self.solver.supports(problem):
+            shown = deepcopy(problem)
+            if not self.solver.supports(shown):
                 return self._unknown(problem, "does not take problems like this")
-            found: object = self.solver(problem, rng, limits)
-        except Exception as error:  # noqa: BLE001
+            found: object = self.solver(shown, rng, limits)
+            return self._read(problem, found)
+        except (Exception, SystemExit) as error:  # noqa: BLE001
             # somebody else's code: whatever it raises, there is no plan, and no leak
             return self._unknown(problem, f"raised {type(error).__name__}")
+
+    def _read(self, problem: Problem, found: object) -> Solution:
+        """Take from an answer what can be checked."""
         if not isinstance(found, Solution):
             return self._unknown(problem, f"gave a {type(found).__name__}")
+        tried = tuple(map(str, found.tried))
         if found.verdict is Verdict.SOLVED and isinstance(found.plan, Plan):
-            judged = self._judged(problem, found)
-            return replace(judged, stopped=found.stopped)
+            try:
+                plan = Plan(found.plan.entry, found.plan.adversary)
+                judged = answer(problem, plan, tried=(self.name, *tried))
+            except ValueError as error:
+                told = f"gave no plan of this problem: {error}"
+                return self._unknown(problem, told)
+            best = "optimal" if judged.value == judged.bound else ""
+            known = found.stopped in _CUT and str(found.stopped)
+            return replace(judged, stopped=known or best)
         if found.verdict is Verdict.INFEASIBLE:
             return self._unknown(problem, "says that there is no plan, unproven here")
-        return self._unknown(problem, "; ".join(found.tried) or "found no plan")
-
-    def _judged(self, problem: Problem, found: Solution) -> Solution:
-        try:
-            return answer(problem, found.plan, tried=(self.name, *found.tried))
-        except ValueError as error:
-            return self._unknown(problem, f"gave no plan of this problem: {error}")
+        return self._unknown(problem, "; ".join(tried) or "found no plan")
 
     def _unknown(self, problem: Problem, why: str) -> Solution:
         told = (f"{self.name} {why}",)

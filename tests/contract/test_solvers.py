@@ -1,5 +1,6 @@
 """The solvers' own contract, kept by built-in ones and by those of other packages."""
 
+from dataclasses import replace
 from importlib.metadata import EntryPoint, EntryPoints
 from itertools import product
 
@@ -14,7 +15,7 @@ from policies.sets import Measure
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from policies.solvers.contract import GOALS, SolverContract, best, drawn, every_plan
 from policies.solvers.foreign import Foreign
-from policies.solvers.role import free_bound
+from policies.solvers.role import answer, free_bound
 
 
 class First:
@@ -73,6 +74,32 @@ class Stranger(Liar):
         return Solution(Verdict.SOLVED, Plan.of([(99, 99)]))
 
 
+class Widener(Liar):
+    """Lifts the limits of what it was given, and plans all for one."""
+
+    def __call__(self, problem, rng, limits):
+        for array in (problem.sets.cap, problem.hi, problem.lo):
+            array.flags.writeable = True
+            array[:] = 1
+        object.__setattr__(problem, "capacity", None)
+        pairs = ((d, 0) for d in range(problem.n_entries))
+        return answer(problem, Plan.of(pairs))
+
+
+class Leaver(Liar):
+    """Ends the program, well."""
+
+    def __call__(self, problem, rng, limits):
+        raise SystemExit(0)
+
+
+class Mumbler(Liar):
+    """Says what no solution says."""
+
+    def __call__(self, problem, rng, limits):
+        return Solution(Verdict.SOLVED, object.__new__(Plan), tried=(1,), stopped=[])
+
+
 UNDRAWN = {"exchange", "makespan", "socp-rounding"}  # tradeoffs alone
 
 
@@ -98,7 +125,10 @@ def test_those_for_tradeoffs_take_problems_without_entries_too(name):
         )
 
 
-@pytest.mark.parametrize("other", [Liar, Denier, Crasher, Stranger])
+OTHERS = [Liar, Denier, Crasher, Stranger, Widener, Leaver, Mumbler]
+
+
+@pytest.mark.parametrize("other", OTHERS)
 class TestWhateverOthersAnswer(SolverContract):
     """The house keeps the contract for them."""
 
@@ -111,6 +141,24 @@ def test_drawn_problems_are_of_both_kinds():
     tops = [best(seed) for seed in range(12)]
     assert None in tops
     assert sum(top is not None for top in tops) > 4
+
+
+def test_no_plan_is_called_optimal_on_its_makers_word():
+    class Boaster(First):
+        """Stops at the first plan, and says that it is the best."""
+
+        def __call__(self, problem, rng, limits):
+            found = super().__call__(problem, rng, limits)
+            return replace(found, stopped="optimal")
+
+    told = [
+        Foreign(Boaster(), "b")(drawn(seed), np.random.default_rng(1), Limits())
+        for seed in range(12)
+    ]
+    solved = [one for one in told if one.verdict is Verdict.SOLVED]
+    assert any(one.value < one.bound for one in solved)
+    for one in solved:
+        assert one.stopped == ("optimal" if one.value == one.bound else "")
 
 
 def test_what_a_solver_does_not_support_it_is_not_given():
