@@ -155,7 +155,9 @@ def peak(problem: Problem, *, every: bool) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--scale", action="store_true", help="up to 10^6 entries")
     words = parser.parse_args()
     print(f"load average {load_average():.1f}")

@@ -50,7 +50,9 @@ class Line:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("directory", type=Path)
     parser.add_argument("only", nargs="*", help="parts of names")
     parser.add_argument("--algorithm", default="auto", choices=sorted(SOLVERS))

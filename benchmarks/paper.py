@@ -242,13 +242,22 @@ def _error(values: list[float]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     names = ("step", "budget", "linear", "cosine")
     parser.add_argument("names", nargs="*", help=", ".join(names))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seeds", type=int, default=3, help="instances of each kind")
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="of a run; 30 with check-ins"
+    )
     given = os.environ.get("SPARSI_CHECKINS")
-    parser.add_argument("--checkins", type=Path, default=Path(given) if given else None)
+    parser.add_argument(
+        "--checkins",
+        type=Path,
+        default=Path(given) if given else None,
+        help="a directory of check-ins, see benchmarks.paper_data",
+    )
     parser.add_argument("--draw", action="store_true", help="figures and tables only")
     parser.add_argument("--into", type=Path, help="a directory for cells and figures")
     words = parser.parse_args()
@@ -257,7 +266,10 @@ def main() -> int:
         parser.error(f"unknown: {', '.join(sorted(wrong))}")
     checkins = [paper_data.drawn_checkins(0)]
     if words.checkins is not None:
-        checkins += paper_data.read_checkins(words.checkins)
+        brought = paper_data.read_checkins(words.checkins)
+        if not brought:
+            parser.error(f"{words.checkins} holds no file *_entries.csv")
+        checkins += brought
     cells = {
         "step": step_cells(words.seeds),
         "budget": budget_cells(words.seeds),

@@ -285,11 +285,11 @@ TEXT = {
 
 A missing point is a plan that disclosed something (RAND+ at k = 2: everything to both), or
 none (LP there: none of its roundings was clean). For k > t each entry's two best
-adversaries already leak nothing: GREEDY, GRASP, GREEDYL, LP and ours reach u = 1, and
-only those stay below it that draw (RAND+) or return a repetition that is not their best
-(GRASPL). So this experiment can hardly tell algorithms apart. At k = t = 2 every entry
-that goes to one adversary only costs utility, and that is where proofs are worth
-something: ours is optimal there.
+adversaries already leak nothing: GREEDY, GRASP, GREEDYL, LP and ours reach u = 1 and, as
+in the paper, only RAND+, which draws, and GRASPL, which returns a repetition that is not
+its best, stay below. So this experiment can hardly tell algorithms apart. At k = t = 2
+every entry that goes to one adversary only costs utility, and that is where proofs are
+worth something: ours is optimal there.
 
 **The printed table of disclosed properties does not follow from the text.** With the
 described generator a property has about .3 |D| entries; even one random plan with t = 1
