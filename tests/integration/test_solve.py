@@ -665,6 +665,25 @@ def test_paper_mode_is_seeded_and_judged(capsys, name):
     assert told[0]["objective"] == float(seen.objective)
 
 
+@pytest.mark.parametrize(("name", "paper"), [("auto", False), ("greedy", True)])
+def test_the_papers_mistakes_are_those_of_its_own_algorithms(
+    capsys, monkeypatch, name, paper
+):
+    seen = []
+
+    class Spy:
+        supports = strategies.BUILT_IN[name].supports
+
+        def __call__(self, problem, rng, limits):
+            seen.append(limits.paper)
+            return Solution(Verdict.UNKNOWN)
+
+    monkeypatch.setitem(strategies.BUILT_IN, name, Spy())
+    path = SAMPLES / "linear_average.json"
+    assert run(capsys, path, "--mode", "paper", "--algorithm", name)[0] == 8
+    assert seen == [paper]
+
+
 def test_where_there_is_no_plan_the_cheapest_entries_to_withhold_are_told(
     capsys, tmp_path
 ):

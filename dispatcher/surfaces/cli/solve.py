@@ -150,7 +150,7 @@ def solve(
                 "stopped": stop.is_set,
                 "threads": threads or os.cpu_count() or 1,
                 "prove": True,
-                "paper": mode is Mode.PAPER,
+                "paper": mode is Mode.PAPER and algorithm != "auto",
             }
             choices = {"--order": ("order", order), "--local": ("local", local)}
             solver = solver_with(algorithm, choices)
