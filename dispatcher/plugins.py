@@ -127,7 +127,7 @@ def load_point(point: EntryPoint) -> object:
     """
     try:
         return point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # somebody else's import: whatever it raises, the plug-in is unusable
         raise Invalid(
             f"the plug-in {point.name!r} can not be loaded",

@@ -138,7 +138,7 @@ def load_solver(name: str) -> Solver:
         There is none of that name, or two, or what is there is no solver.
     """
     loaded = load_point(only_point(SOLVERS, "solver", name))
-    made = loaded() if isinstance(loaded, type) else loaded
+    made = _made(loaded, name) if isinstance(loaded, type) else loaded
     if not callable(made) or not callable(getattr(made, "supports", None)):
         raise Invalid(
             f"what is installed as solver {name!r} is none",
@@ -146,3 +146,16 @@ def load_solver(name: str) -> Solver:
             fix="tell the author: policies.solvers.contract would have found it",
         )
     return cast("Solver", made)
+
+
+def _made(kind: type, name: str) -> object:
+    """Make one of a class that a package brings."""
+    try:
+        return kind()
+    except (Exception, SystemExit) as error:
+        # somebody else's code: whatever it raises, there is no solver
+        raise Invalid(
+            f"the solver {name!r} can not be made",
+            why=f"{kind.__name__}() raised {type(error).__name__}",
+            fix="tell the author: the class is called without arguments",
+        ) from error

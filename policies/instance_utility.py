@@ -134,7 +134,7 @@ def _plugin(
     def u(held: frozenset[int]) -> float:
         try:
             worth = float(utility.u(held))  # type: ignore[arg-type]  # checked here
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # somebody else's code: whatever it raises, nothing can be planned by it
             raise InvalidFunction(
                 f"it gives no number for {len(held)} entries ({type(error).__name__})"

@@ -41,8 +41,11 @@ class Foreign:
         self.solver, self.name = solver, name
 
     def supports(self, problem: Problem) -> bool:
-        """Whether the solver says so."""
-        return bool(self.solver.supports(problem))
+        """Whether the solver says so; one that fails to say is heard when it is asked."""
+        try:
+            return bool(self.solver.supports(deepcopy(problem)))
+        except (Exception, SystemExit):  # noqa: BLE001
+            return True
 
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits

@@ -89,6 +89,9 @@ class Widener(Liar):
 class Leaver(Liar):
     """Ends the program, well."""
 
+    def supports(self, problem):
+        raise SystemExit(0)
+
     def __call__(self, problem, rng, limits):
         raise SystemExit(0)
 
@@ -98,6 +101,13 @@ class Mumbler(Liar):
 
     def __call__(self, problem, rng, limits):
         return Solution(Verdict.SOLVED, object.__new__(Plan), tried=(1,), stopped=[])
+
+
+class Unmade(Liar):
+    """Wants more than its maker has."""
+
+    def __init__(self, more):
+        self.more = more
 
 
 UNDRAWN = {"exchange", "makespan", "socp-rounding"}  # tradeoffs alone
@@ -200,6 +210,7 @@ def test_a_solver_comes_by_entry_point_and_is_judged(monkeypatch):
         ([], Usage, "no algorithm"),
         ([("first", "install")], Invalid, "is none"),
         ([("first", "nothing")], Invalid, "can not be loaded"),
+        ([("first", "Unmade")], Invalid, "can not be made"),
         ([("first", "First"), ("first", "Liar")], Invalid, "two packages"),
     ],
 )

@@ -301,12 +301,13 @@ DECLARED = UserUtility("declared", lambda held: len(held) ** 2, submodular=False
 FALLING = UserUtility("falling", lambda held: 4 - len(held))
 NAN = UserUtility("nan", lambda held: float("nan") if len(held) > 1 else 1.0)
 RAISING = UserUtility("raising", lambda held: {}[held])
+LEAVING = UserUtility("leaving", lambda held: sys.exit(0))
 
 
 @pytest.fixture
 def installed(monkeypatch):
     """The utilities of this module are those of a package."""
-    names = ("PAIRED", "GROWING", "DECLARED", "FALLING", "NAN", "RAISING")
+    names = ("PAIRED", "GROWING", "DECLARED", "FALLING", "NAN", "RAISING", "LEAVING")
     points = EntryPoints(
         EntryPoint(name.lower(), f"{__name__}:{name}", strategies.UTILITIES)
         for name in names
@@ -357,6 +358,7 @@ def test_a_users_utility_is_sampled_planned_by_and_told(capsys, tmp_path):
         ("falling", "u falls from"),
         ("nan", "it gives nan for"),
         ("raising", "KeyError"),
+        ("leaving", "SystemExit"),
         (7, "expected the name of a utility"),
     ],
 )

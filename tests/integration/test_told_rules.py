@@ -1,6 +1,7 @@
 """Rules told by tables and by packages: planned, gated, named NOT CHECKED in evidence."""
 
 import json
+import sys
 from fractions import Fraction
 from importlib.metadata import EntryPoint, EntryPoints
 
@@ -53,6 +54,7 @@ FICKLE = FieldFunction("mine", lambda held: bool(held) and 1 / (1 + next(COUNTIN
 FALLING_WORTH = UserUtility("variety", lambda held: len(held) % 3)
 GROWING_WORTH = UserUtility("variety", lambda held: len(held) ** 2)
 BROKEN_WORTH = UserUtility("variety", lambda held: {}[held])
+LEAVING = FieldFunction("mine", lambda held: sys.exit(0))
 BROKEN = FieldFunction("mine", lambda held: {}[held])
 
 
@@ -257,6 +259,7 @@ def test_a_changed_table_is_a_new_version_and_judges_the_past(case, tmp_path):
         ("WORDS", "expected a number"),
         ("FICKLE", "differs when asked twice|expected a number"),
         ("BROKEN", "raised KeyError"),
+        ("LEAVING", "raised SystemExit"),
         ("TABLE", "expected policies.functions.FieldFunction"),
         ("nothing", "raised AttributeError"),
     ],

@@ -109,7 +109,7 @@ def _guarded(ask: Callable[[], Levels]) -> Levels:
         return ask()
     except InvalidFunction:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # somebody else's code: whatever it raises, it can not be judged or planned by
         raise InvalidFunction(f"the function raised {type(error).__name__}") from error
 

@@ -94,6 +94,15 @@ def test_what_is_no_plugin_is_refused(monkeypatch, tmp_path, target, match):
         open_one("memory", {}, tmp_path)
 
 
+def test_a_package_that_ends_the_program_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "a_script.py").write_text("raise SystemExit(0)")
+    monkeypatch.syspath_prepend(tmp_path)
+    installed(monkeypatch, "memory", "a_script:PLUGIN")
+    with pytest.raises(Invalid, match="can not be loaded") as refused:
+        open_one("memory", {}, tmp_path)
+    assert "raised SystemExit" in refused.value.why
+
+
 def test_a_plugin_of_another_name_is_refused(monkeypatch, tmp_path):
     installed(monkeypatch, "other", "connectors.hostile:PLUGIN")
     with pytest.raises(Invalid, match="calls itself 'memory'"):
