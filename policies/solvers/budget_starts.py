@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from policies.problem import Problem
+from policies.solvers.crossing import anneal_across, crossable
 from policies.solvers.hand_annealing import anneal_hands, annealable
 from policies.solvers.models.cpsat import exactly
 from policies.solvers.proofs import made
@@ -47,7 +48,7 @@ def budget_starts(
         for known in made(solvers, problem, ground, rng, limits):
             yield known
             start = known.plan
-    able = annealable(problem) and not tight(problem)
+    able = crossable(problem) or (annealable(problem) and not tight(problem))
     left = limits.left(began, least=_LEAST)
     if start is not None and left.seconds <= _LEAST:
         return
@@ -60,5 +61,7 @@ def budget_starts(
         if found.verdict is Verdict.INFEASIBLE or found.stopped == "optimal":
             return
         left = limits.left(began, least=_LEAST)
-    if able:
+    if crossable(problem):
+        yield anneal_across(problem, None, rng, replace(left, work=few(left.work)))
+    elif able:
         yield anneal_hands(problem, rng, replace(left, work=few(left.work)))

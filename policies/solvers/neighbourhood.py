@@ -17,6 +17,7 @@ import numpy as np
 
 from policies.problem import Pairs, Plan, Problem
 from policies.sets import Bools, Ints
+from policies.solvers.crossing import anneal_across, crossable
 from policies.solvers.hand_annealing import LONG, STEPS, HandAnnealer, annealable
 from policies.solvers.models.builder import MARGIN
 from policies.solvers.models.highs import OPTIMAL, run
@@ -32,6 +33,18 @@ _GAP: Final = 1.0  # in cost: a millionth of the objective
 _PATIENCE: Final = 400  # small problems without a better plan that end the search
 _TURN: Final = 0.5  # seconds of small problems at least, before a run of annealing
 _EACH: Final = 4  # small problems of a turn, where no clock tells
+
+
+def onward(
+    problem: Problem,
+    plan: Pairs,
+    rng: np.random.Generator,
+    limits: Limits,
+    done: Callable[[], bool],
+) -> Solution:
+    """Improve a plan by what leads furthest: see :func:`improve` for the parameters."""
+    search = anneal_across if crossable(problem) else improve
+    return search(problem, plan, rng, limits, done)
 
 
 def improve(

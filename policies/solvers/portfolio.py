@@ -20,6 +20,7 @@ import numpy as np
 from policies.problem import Goal, Pairs, Problem
 from policies.solvers.assembly import joined, lifted
 from policies.solvers.budget_starts import budget_starts
+from policies.solvers.colours import colouring
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
 from policies.solvers.few_hands import among, among_all, needed
@@ -36,7 +37,7 @@ from policies.solvers.local_search import improved
 from policies.solvers.models.cpsat import CpSat, exactly
 from policies.solvers.models.milp import Milp, linear, solve
 from policies.solvers.models.step_means import by_number, stepped
-from policies.solvers.neighbourhood import improve
+from policies.solvers.neighbourhood import onward
 from policies.solvers.proofs import Prover
 from policies.solvers.race import Task, few, late, merged, race, running, sure
 from policies.solvers.role import (
@@ -60,11 +61,11 @@ from policies.solvers.structure import (
     free_plan,
     heavy,
     modelled,
+    roomy,
     separable,
     shape,
     small_sets,
     swift,
-    tight,
 )
 
 _TINY: Final = 64  # pairs below which HiGHS alone is asked
@@ -230,8 +231,8 @@ class _Portfolio:
         share = _FIRST if problem.goal.average else _SOLE  # a mean may pay for sets
         found, overdue = list(self._structured(problem, rest(share))), 0.0
         if not any(sure(one) for one in found):
-            if not found and heavy(problem):
-                return self._told(race(self._runners(problem), rest()))
+            if not found and (alone := self._alone(problem)):
+                return self._told(race(alone, rest()))
             first = rest(_FIRST if swift(problem) else _SHORT)
             due = limits.clock() + first.seconds
             found += self._starts(problem, first, proof)
@@ -266,12 +267,13 @@ class _Portfolio:
                 problem, lambda p: portfolio(self.solvers, p, self.rng, rest)
             )
 
-    def _runners(self, problem: Problem) -> list[Task]:
-        """The heuristic that fits, once, or twice from different draws at once."""
+    def _alone(self, problem: Problem) -> list[Task]:
+        """What needs no start; two at once under a clock, as work alone gives one plan."""
+        both = self.limits.threads > 1 and self.limits.seconds != float("inf")
+        if not heavy(problem):
+            return colouring(problem, self.rng) if both else []
         solver = self._fitting(problem)[0]
-        timed = self.limits.seconds != float("inf")  # work alone: any threads, one plan
-        rngs = self.rng.spawn(2 if timed and self.limits.threads > 1 else 1)
-        return [running(solver, problem, rng) for rng in rngs]
+        return [running(solver, problem, rng) for rng in self.rng.spawn(1 + both)]
 
     def _starts(
         self, problem: Problem, limits: Limits, proof: Proof | None = None
@@ -322,14 +324,14 @@ class _Portfolio:
 
         def around(limits: Limits, done: Callable[[], bool]) -> Solution:
             assert start is not None
-            return improve(problem, start, rng, limits, done)
+            return onward(problem, start, rng, limits, done)
 
         swiftly = building(problem) < self.left().seconds
         exact = Milp().supports(problem) and swiftly
         tasks: list[Task] = [milp] if exact else []
         better = problem.averages or by_hands(problem) or by_levels(problem)
         anew = swift(problem) and not (better and start is not None)
-        free = by_hands(problem) and not tight(problem)
+        free = roomy(problem)
         if budgeted(problem) and (start is None or not (exact and free)):
             tasks.insert(0, cpsat)
         elif exact and anew and self._fitting(problem):

@@ -10,6 +10,8 @@ from policies.aggregates import Shape
 from policies.document.policy import Objective
 from policies.problem import Plan, Problem
 from policies.sets import Measure
+from policies.solvers.colours import colourable
+from policies.solvers.crossing import crossable
 from policies.solvers.hand_annealing import annealable
 from policies.solvers.kernels.compiling import FROM
 from policies.solvers.leakless import whole
@@ -113,6 +115,12 @@ def by_hands(problem: Problem) -> bool:
     average = problem.goal.average
     fits = priced(problem) is not None or plain(problem, MEASURES, average=average)
     return annealable(problem) and not fits
+
+
+def roomy(problem: Problem) -> bool:
+    """Whether annealing finds plans as good as CP-SAT's, by hands or across limits."""
+    crossed = crossable(problem) and not colourable(problem)
+    return by_hands(problem) and (crossed or not tight(problem))
 
 
 def building(problem: Problem) -> float:

@@ -1,0 +1,216 @@
+"""Annealing across limits: plans for many small sets that few adversaries may not hold.
+
+Where hardly a plan keeps all limits, a search that keeps to them gets nowhere: each step
+leaves them. So limits are crossed here at a price, the same for all from the first step
+of a run to its last; while the plan cools down, crossings vanish. A price that is too low
+leaves some, one that is too high freezes the plan early: each run mends the price for
+the next one, which is longer. It proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from math import inf
+from typing import Any, Final
+
+import numpy as np
+
+from policies.document.policy import Objective
+from policies.problem import Pairs, Problem
+from policies.sets import Bools
+from policies.solvers.kernels import crossing as kernel
+from policies.solvers.kernels.compiling import compiled
+from policies.solvers.role import (
+    Limits,
+    Solution,
+    Verdict,
+    answer,
+    free_bound,
+    never,
+)
+from policies.tables import grid_of, plan_of, tables
+
+STEPS: Final = 2_000_000
+"""Steps for each unit of work."""
+
+RUN: Final = 8_000_000
+"""Steps of the first run; each further one is longer, up to ``LONG``."""
+
+LONG: Final = 32_000_000
+
+_GROWTH: Final = 1.5
+_STRIDE: Final = 20_000  # steps between two looks at the clock
+_SIZE: Final = 12.0  # members of a set, on average, up to which it is small
+_HOT, _COLD = 0.5, 0.06  # temperatures, of the highest worth of a pair
+_PRICE: Final = 1.5  # the first price, in the same
+_LOWER, _HIGHER = 0.92, 1.25  # prices after a run that kept all limits, or did not
+_LEAST, _MOST = 1.2, 6.0
+_WORK: Final = 25.0  # units where there is no limit and no clock
+
+
+@cache
+def fast() -> Mapping[str, Any]:
+    """Compile the kernel, once."""
+    return compiled((vars(kernel),), kernel.NAMES, kernel.DOORS)
+
+
+def crossable(problem: Problem) -> bool:
+    """Whether there is nothing but small sets with limits, and utility below them."""
+    sets, goal = problem.sets, problem.goal
+    plain = (
+        problem.capacity is None and not problem.averages and not len(problem.history)
+    )
+    alone = problem.links is None and not problem.coalitions
+    return bool(
+        goal.objective is Objective.DISC_BUDGET
+        and goal.aggregate is None
+        and plain
+        and alone
+        and problem.utilities is None
+        and problem.n_adversaries
+        and 0 < len(sets.entry) <= _SIZE * sets.n_sets
+        and not sets.classes.any()
+        and (sets.amount == 1).all()
+    )
+
+
+class Crossing:
+    """Runs, and the best plan of all of them.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that is :func:`crossable`.
+    rng : numpy.random.Generator
+    limits : Limits
+        A run that has not enough time cools down as much faster.
+    done : callable
+        True once the plan is not wanted any more.
+
+    Attributes
+    ----------
+    best : bool array, shape (n, k), or None
+        The best plan within all limits.
+    value : float
+        Its utility, up to rounding; -inf without one.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        limits: Limits,
+        done: Callable[[], bool] = never,
+    ) -> None:
+        self.rng, self._limits = rng, limits
+        self._began, self._over, self._done = limits.clock(), limits.deadline(), done
+        t = tables(problem)
+        m, k = len(t.cap), problem.n_adversaries
+        rows = t.entry_row
+        unit = np.repeat(np.arange(m), np.diff(t.start))[rows]
+        cap = np.repeat(t.cap[:, None], k, axis=1)
+        if problem.trusted is not None:
+            free = problem.trusted[problem.sets.owner]
+            cap = np.where(free, np.iinfo(np.int64).max // 2, cap)
+        self._fixed = kernel.Fixed(
+            t.entry_start, unit, t.amount[rows], cap, t.able, t.lo, t.hi, t.worth
+        )
+        self.size = float(t.worth.max(initial=0.0)) or 1.0
+        self.price, self.runs, self.spent = _PRICE, 0, 0
+        self.best: Bools | None = None
+        self.value = -inf
+        self.possible = bool((t.able.sum(axis=1) >= t.lo).all())
+
+    def over(self) -> bool:
+        """Whether there is no time for more, or no wish."""
+        return self._over() or self._done()
+
+    def offer(self, chosen: Bools) -> None:
+        """Keep a plan within all limits if it is the best so far."""
+        value = float(self._fixed.worth[chosen].sum())
+        if value > self.value:
+            self.best, self.value = chosen.copy(), value
+
+    def anneal(self, steps: int) -> str:
+        """Make runs, so many steps in all; return why that ended."""
+        while self.spent < steps:
+            if self.over():
+                return "interrupt" if self._limits.stopped() else "time"
+            self.run(steps - self.spent)
+        return "work"
+
+    def run(self, most: int = LONG) -> None:
+        """Anneal once from a drawn plan, so many steps at most."""
+        state, numbers = self._state(), np.zeros(kernel.SIZE)
+        walk, fixed = fast()["walk"], self._fixed
+        walk(state, fixed, numbers, np.empty((0, kernel.DRAWS)))  # compiled
+        numbers[kernel.PRICE] = self.price * self.size
+        numbers[kernel.WORTH] = fixed.worth[state.chosen].sum()
+        numbers[kernel.BEST] = -inf
+        steps = max(1, int(min(RUN * _GROWTH ** min(self.runs, 9), LONG, most)))
+        began = self._limits.clock()
+        for done in range(0, steps, _STRIDE):
+            if self.over():
+                break
+            part = max(done / steps, self._late(began))
+            numbers[kernel.HEAT] = self.size * _HOT * (_COLD / _HOT) ** part
+            draws = self.rng.random((min(_STRIDE, steps - done), kernel.DRAWS))
+            walk(state, fixed, numbers, draws)
+            self.spent += len(draws)
+        kept = numbers[kernel.BEST] > -inf
+        if kept:
+            self.offer(state.best)
+        better = self.price * (_LOWER if kept else _HIGHER)
+        self.price = min(max(better, _LEAST), _MOST)
+        self.runs += 1
+
+    def _state(self) -> kernel.State:
+        """Draw a plan: each entry's least copies, or one, to whom they may go."""
+        it = self._fixed
+        draws = np.where(it.may, self.rng.random(it.may.shape), -1.0)
+        rank = np.argsort(np.argsort(-draws, axis=1), axis=1)
+        wanted = np.minimum(np.maximum(it.lo, 1), it.hi)
+        chosen = it.may & (rank < wanted[:, None])
+        load = np.zeros(it.cap.shape, np.int64)
+        entry = np.repeat(np.arange(len(it.lo)), np.diff(it.start))
+        np.add.at(load, it.unit, chosen[entry] * it.part[:, None])
+        over = np.maximum(load - it.cap, 0).sum()
+        degree = chosen.sum(axis=1)
+        return kernel.State(chosen, chosen.copy(), degree, load, np.array([over]))
+
+    def _late(self, began: float) -> float:
+        """Part of a run's time that is over, if it ends with all time there is."""
+        end = self._began + self._limits.seconds
+        return min((self._limits.clock() - began) / max(end - began, 1e-9), 1.0)
+
+
+def anneal_across(
+    problem: Problem,
+    start: Pairs | None,
+    rng: np.random.Generator,
+    limits: Limits,
+    done: Callable[[], bool] = never,
+) -> Solution:
+    """Anneal until work or time ends; the bound is the one that needs no search.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that is :func:`crossable`.
+    start : Pairs or None
+        A plan within all limits: what is told is never worse.
+    rng, limits
+    done : callable
+        True once the plan is not wanted any more.
+    """
+    told, bound = ("annealing across limits",), free_bound(problem)
+    crossing = Crossing(problem, rng, limits, done)
+    if start is not None:
+        crossing.offer(grid_of(problem, start))
+    timed = limits.seconds != inf
+    units = min(limits.work, 1e9 if timed else _WORK)
+    stopped = crossing.anneal(int(units * STEPS)) if crossing.possible else "work"
+    if crossing.best is None:
+        return Solution(Verdict.UNKNOWN, bound=bound, tried=told, stopped=stopped)
+    return answer(problem, plan_of(crossing.best), tried=told, stopped=stopped)
