@@ -7,14 +7,14 @@ import sys
 from urllib.parse import urlsplit
 
 from dispatcher.surfaces.demo.forms import FIELDS
-from tests.e2e.programs import environment, is_free
+from tests.e2e.programs import PATIENCE, environment, is_free
 
 RECORDS, WORKERS = 12, 16  # fewer workers can not keep a patient's history apart
 
 
 def test_a_small_demo_ends_by_itself_verified_and_leaks_nothing(tmp_path):
     directory = tmp_path / "demo"
-    words = ["demo", "--dir", str(directory), "--minutes", "3", "--json"]
+    words = ["demo", "--dir", str(directory), "--minutes", "15", "--json"]
     words += ["--records", str(RECORDS), "--workers", str(WORKERS)]
     done = subprocess.run(
         [sys.executable, "-m", "dispatcher", *words],
@@ -22,7 +22,7 @@ def test_a_small_demo_ends_by_itself_verified_and_leaks_nothing(tmp_path):
         text=True,
         check=False,
         env=environment(),
-        timeout=240,
+        timeout=1200,
     )
     log = (directory / "up.log").read_text()
     assert done.returncode == 0, done.stderr + log
@@ -56,7 +56,7 @@ def test_the_demo_does_not_run_in_a_directory_in_use(tmp_path):
         text=True,
         check=False,
         env=environment(),
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 1
     assert "error[E005]" in done.stderr

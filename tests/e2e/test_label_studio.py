@@ -70,7 +70,8 @@ def answered(program: Program, outside: World) -> bool:
             if not outside.whole(task)["annotations"]:
                 told = chose("yes") if task["data"]["choices"] else wrote("as read")
                 outside.annotate(number, {"result": [told]})
-    return counted(program, "answer WHERE valid = 1") == len(outside.tasks)
+    known = counted(program, LIE_THERE)
+    return counted(program, "answer WHERE valid = 1") == len(outside.tasks) == known
 
 
 SENT = "task WHERE connector = 'label-studio' AND state = 'sent'"

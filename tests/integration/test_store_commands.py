@@ -20,7 +20,7 @@ def run(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=240,
         env=os.environ | environment,
     )
 

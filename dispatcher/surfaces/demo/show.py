@@ -66,7 +66,7 @@ settle_seconds = "0"
 MARK: Final = ".dispatcher-demo"  # marks a directory that a demo may empty
 LEFT: Final = 10  # prescriptions that --keep leaves for whoever signs in
 
-STALLED: Final = 30.0  # seconds without an answer after which nothing more will come
+STALLED: Final = 120.0  # seconds without an answer after which nothing more will come
 
 
 @dataclass(frozen=True)
