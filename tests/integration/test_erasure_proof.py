@@ -4,6 +4,7 @@ import gzip
 import shutil
 import unicodedata
 import zipfile
+from contextlib import suppress
 
 import pytest
 
@@ -71,7 +72,8 @@ def test_the_canary_is_in_no_file_and_all_that_counts_stays_whole(
     needle = canary("quirin", "").encode()
     for path in root.rglob("*"):
         if path.is_file() and path.name != "source.csv":  # the operator's own
-            assert needle not in path.read_bytes(), path
+            with suppress(FileNotFoundError):  # a server takes its files away at will
+                assert needle not in path.read_bytes(), path
     assert (clinic.case.count("ledger_line"), clinic.case.count("holding")) == (
         lines,
         holdings,

@@ -310,7 +310,7 @@ def outcome(folder, asks, merges):
 @settings(
     max_examples=15,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_the_order_of_merges_makes_no_difference(tmp_path_factory, asks, merges, data):
     other = data.draw(st.permutations(merges))

@@ -193,7 +193,10 @@ def total(tx: Tx) -> dict[tuple[int, ...], int]:
     return {tuple(key): entries for *key, entries in found}
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     batches=st.lists(
         st.lists(
