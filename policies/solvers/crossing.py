@@ -1,10 +1,10 @@
 """Annealing across limits: plans for many small sets that few adversaries may not hold.
 
 Where hardly a plan keeps all limits, a search that keeps to them gets nowhere: each step
-leaves them. So limits are crossed here at a price, the same for all from the first step
-of a run to its last; while the plan cools down, crossings vanish. A price that is too low
-leaves some, one that is too high freezes the plan early: each run mends the price for
-the next one, which is longer. It proves nothing.
+leaves them. So limits are crossed here at a price, the same for all; while the plan cools
+down, crossings vanish, and the price that rises steeply in the end drives the last ones
+out. A price that is too low leaves some, one that is too high freezes the plan early:
+each run mends the price for the next one, which is longer. It proves nothing.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ LONG: Final = 32_000_000
 _GROWTH: Final = 1.5
 _STRIDE: Final = 20_000  # steps between two looks at the clock
 _SIZE: Final = 12.0  # members of a set, on average, up to which it is small
-_HOT, _COLD = 0.5, 0.06  # temperatures, of the highest worth of a pair
+_HOT, _COLD = 0.5, 0.1  # temperatures, of the highest worth of a pair
 _PRICE: Final = 1.5  # the first price, in the same
+_RISE, _STEEP = 3.0, 4  # what is added to the price by the end, and how late
 _LOWER, _HIGHER = 0.92, 1.25  # prices after a run that kept all limits, or did not
 _LEAST, _MOST = 1.2, 6.0
 _WORK: Final = 25.0  # units where there is no limit and no clock
@@ -145,7 +146,6 @@ class Crossing:
         state, numbers = self._state(), np.zeros(kernel.SIZE)
         walk, fixed = fast()["walk"], self._fixed
         walk(state, fixed, numbers, np.empty((0, kernel.DRAWS)))  # compiled
-        numbers[kernel.PRICE] = self.price * self.size
         numbers[kernel.WORTH] = fixed.worth[state.chosen].sum()
         numbers[kernel.BEST] = -inf
         steps = max(1, int(min(RUN * _GROWTH ** min(self.runs, 9), LONG, most)))
@@ -154,6 +154,8 @@ class Crossing:
             if self.over():
                 break
             part = max(done / steps, self._late(began))
+            price = self.price * (1 + _RISE * part**_STEEP)
+            numbers[kernel.PRICE] = self.size * price
             numbers[kernel.HEAT] = self.size * _HOT * (_COLD / _HOT) ** part
             draws = self.rng.random((min(_STRIDE, steps - done), kernel.DRAWS))
             walk(state, fixed, numbers, draws)

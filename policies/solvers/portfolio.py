@@ -20,7 +20,6 @@ import numpy as np
 from policies.problem import Goal, Pairs, Problem
 from policies.solvers.assembly import joined, lifted
 from policies.solvers.budget_starts import budget_starts
-from policies.solvers.colours import colouring
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
 from policies.solvers.few_hands import among, among_all, needed
@@ -231,8 +230,8 @@ class _Portfolio:
         share = _FIRST if problem.goal.average else _SOLE  # a mean may pay for sets
         found, overdue = list(self._structured(problem, rest(share))), 0.0
         if not any(sure(one) for one in found):
-            if not found and (alone := self._alone(problem)):
-                return self._told(race(alone, rest()))
+            if not found and heavy(problem):
+                return self._told(race(self._runners(problem), rest()))
             first = rest(_FIRST if swift(problem) else _SHORT)
             due = limits.clock() + first.seconds
             found += self._starts(problem, first, proof)
@@ -267,13 +266,12 @@ class _Portfolio:
                 problem, lambda p: portfolio(self.solvers, p, self.rng, rest)
             )
 
-    def _alone(self, problem: Problem) -> list[Task]:
-        """What needs no start; two at once under a clock, as work alone gives one plan."""
-        both = self.limits.threads > 1 and self.limits.seconds != float("inf")
-        if not heavy(problem):
-            return colouring(problem, self.rng) if both else []
+    def _runners(self, problem: Problem) -> list[Task]:
+        """The heuristic that fits, once, or twice from different draws at once."""
         solver = self._fitting(problem)[0]
-        return [running(solver, problem, rng) for rng in self.rng.spawn(1 + both)]
+        timed = self.limits.seconds != float("inf")  # work alone: any threads, one plan
+        rngs = self.rng.spawn(2 if timed and self.limits.threads > 1 else 1)
+        return [running(solver, problem, rng) for rng in rngs]
 
     def _starts(
         self, problem: Problem, limits: Limits, proof: Proof | None = None

@@ -10,7 +10,6 @@ from policies.aggregates import Shape
 from policies.document.policy import Objective
 from policies.problem import Plan, Problem
 from policies.sets import Measure
-from policies.solvers.colours import colourable
 from policies.solvers.crossing import crossable
 from policies.solvers.hand_annealing import annealable
 from policies.solvers.kernels.compiling import FROM
@@ -44,6 +43,8 @@ MEASURES: Final = (Measure.LINEAR, Measure.QUADRATIC)
 """Of the sets whose tradeoffs have heuristics with bounds of their own."""
 
 _BUILT: Final = 1e-5  # seconds for a member and hand
+
+_COLOURED: Final = 300  # entries up to which CP-SAT may prove the best colouring
 
 SMALL: Final = 12
 """Entries of a set, on average, up to which few entries decide about it."""
@@ -118,9 +119,9 @@ def by_hands(problem: Problem) -> bool:
 
 
 def roomy(problem: Problem) -> bool:
-    """Whether annealing finds plans as good as CP-SAT's, by hands or across limits."""
-    crossed = crossable(problem) and not colourable(problem)
-    return by_hands(problem) and (crossed or not tight(problem))
+    """Whether annealing is all that fits beside HiGHS: CP-SAT would prove nothing."""
+    many = crossable(problem) and problem.n_entries > _COLOURED
+    return by_hands(problem) and (many or not tight(problem))
 
 
 def building(problem: Problem) -> float:

@@ -12,7 +12,7 @@ from policies.instance import read_instance
 from policies.sets import Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.models import builder
-from policies.solvers.structure import LARGE, budgeted, heavy, loose, swift
+from policies.solvers.structure import LARGE, budgeted, heavy, loose, roomy, swift
 from tests.unit.policies.referee import best
 from tests.unit.policies.tiny import Tiny, classes, step
 
@@ -192,3 +192,28 @@ def test_small_sets_for_all_adversaries_are_not_left_to_hitting_sets():
     assert found.verdict is Verdict.SOLVED
     assert found.judged.disclosed == 0
     assert "cheapest hitting sets" not in found.tried
+
+
+def drawn(n, m, k, seed=0):
+    """Random sets of three entries; whole weights of 1 to 9."""
+    rng = np.random.default_rng(seed)
+    sets = [step(*rng.choice(n, 3, replace=False).tolist()) for _ in range(m)]
+    weights = rng.integers(1, 10, (n, k)).tolist()
+    return Tiny(n, k, sets, weights=weights).problem()
+
+
+def test_a_small_colouring_is_proven_as_by_highs():
+    limits = Limits(seconds=20.0, clock=time.perf_counter, threads=2, prove=True)
+    problem = drawn(40, 60, 2)
+    expected, found = (
+        SOLVERS[name](problem, np.random.default_rng(0), limits)
+        for name in ("milp", "auto")
+    )
+    assert expected.stopped == found.stopped == "optimal"
+    assert found.value == found.bound == expected.value
+
+
+@pytest.mark.parametrize(("n", "expected"), [(300, False), (301, True)])
+def test_many_entries_are_annealed_rather_than_coloured(n, expected):
+    """Two adversaries, one copy: up to 300 entries CP-SAT may prove by itself."""
+    assert roomy(drawn(n, 10, 2)) is expected
