@@ -6,13 +6,13 @@ without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from policies.document.policy import Objective
 from policies.problem import Goal, Problem
+from policies.solvers.level_cuts import Question, climb, cut_levels
 from policies.solvers.role import (
     Limits,
     Solution,
@@ -21,8 +21,6 @@ from policies.solvers.role import (
     answer,
     free_bound,
 )
-
-Question = Callable[[Problem, np.random.Generator, Limits], Solution]
 
 NAMES = ("submodular", "continuous-greedy")
 
@@ -42,7 +40,7 @@ def diminishing(
     feasible : callable
         Decides the same question with weights in place of utilities.
     problem : Problem
-        With utilities. A tradeoff is planned for u alone and judged as what it is.
+        With utilities. A tradeoff is planned for u alone, then below levels of f.
     rng, limits
     """
     asked = problem
@@ -50,6 +48,7 @@ def diminishing(
         asked = replace(problem, goal=Goal(Objective.DISC_BUDGET))
     best = Solution(Verdict.UNKNOWN, bound=free_bound(problem))
     bound = best.bound
+    began = limits.clock()
     half = replace(limits, seconds=limits.seconds * 0.4, work=limits.work * 0.4)
     for name in NAMES:
         if not solvers[name].supports(asked):
@@ -65,6 +64,10 @@ def diminishing(
             best = found
         if best.value >= bound:
             break
+    if best.verdict is Verdict.SOLVED and asked is not problem:
+        rest = limits.left(began).part(0.4)
+        best = cut_levels(solvers[NAMES[0]], feasible, problem, best, rng, rest)
+        bound = best.bound
     if best.verdict is Verdict.SOLVED:
         bound = max(bound, best.value)
         ended = "optimal" if best.value >= bound else best.stopped
@@ -78,5 +81,6 @@ def _otherwise(
     """Return any plan, or why there is none."""
     found = feasible(replace(problem, utilities=None), rng, limits)
     if found.verdict is Verdict.SOLVED:
-        return answer(problem, found.plan, tried=found.tried, stopped="gap")
+        made = answer(problem, found.plan, tried=found.tried, stopped="gap")
+        return climb(problem, made, rng, limits)
     return replace(found, bound=free_bound(problem))

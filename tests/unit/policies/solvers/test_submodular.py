@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from policies.document.policy import Objective
 from policies.judge import judge
 from policies.problem import Goal, Plan, Problem
-from policies.sets import InvalidProblem
+from policies.sets import NO_CAP, InvalidProblem, Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.continuous_greedy import theta
 from policies.utility_functions import (
@@ -23,7 +23,7 @@ from policies.utility_functions import (
     FacilityLocation,
     Utilities,
 )
-from tests.unit.policies.tiny import Tiny, pairs_of, step
+from tests.unit.policies.tiny import Made, Tiny, pairs_of, step
 
 NAMES = ("submodular", "continuous-greedy", "auto")
 EACH = pytest.mark.parametrize("name", NAMES)
@@ -62,6 +62,11 @@ def best_of(tiny: Tiny, utilities: Utilities) -> Fraction | None:
         if tiny.feasible(pairs)
     ]
     return max(found, default=None)
+
+
+def linear(members: dict[int, int], owner: int = 0) -> Made:
+    """A set without a limit of its own, disclosed by shares."""
+    return Made(members, NO_CAP, sum(members.values()), owner)
 
 
 def solved(name: str, problem: Problem, seed: int = 0):
@@ -129,14 +134,48 @@ def test_additive_functions_are_the_same_problem_as_weights(name, seed):
     assert min(by_weights.bound, by_functions.bound) >= by_weights.value
 
 
-def test_a_tradeoff_is_planned_for_u_and_judged_as_what_it_is():
-    """lambda = 1: f counts, and the bound is the one without disclosure."""
-    tiny = Tiny(2, 2, [step(0, 1)], goal=Goal(Objective.TRADEOFF, Fraction(1)))
-    utilities = functions(np.random.default_rng(3), "root", 2, 2)
-    problem = replace(tiny.problem(), utilities=utilities)
-    found = solved("auto", problem)
+@given(
+    kind=st.sampled_from(KINDS),
+    seed=st.integers(0, 10**6),
+    average=st.booleans(),
+    held=st.booleans(),
+)
+@settings(max_examples=15, deadline=None)
+def test_a_tradeoff_is_no_worse_than_any_plan_one_step_away(kind, seed, average, held):
+    """Brute force over 4 entries and 2 workers: the bound is never below the best."""
+    rng = np.random.default_rng(seed)
+    sets = [linear(dict.fromkeys(rng.permutation(4)[:3].tolist(), 1)) for _ in range(3)]
+    goal = Goal(Objective.TRADEOFF, Fraction(3), average=average)
+    history = [(0, 1)] if held else []
+    shares = (Measure.LINEAR,)
+    tiny = Tiny(4, 2, sets, shares, hi=[2] * 4, goal=goal, history=history)
+    problem = replace(tiny.problem(), utilities=functions(rng, kind, 4, 2))
+    values = {
+        frozenset(pairs): judge(problem, Plan.of(pairs)).objective
+        for pairs in tiny.plans()
+    }
+    found = solved("auto", problem, seed)
     assert found.verdict is Verdict.SOLVED
-    assert found.value == judge(problem, found.plan).objective <= found.bound
+    assert float(found.bound) >= float(max(values.values())) - 1e-9
+    mine = frozenset(pairs_of(found.plan))
+    assert found.value == values[mine]
+    beside = [v for pairs, v in values.items() if len({d for d, _ in pairs ^ mine}) < 2]
+    assert found.value == max(beside)
+
+
+def test_a_tradeoff_gives_up_u_where_f_costs_more():
+    """The most u is .917 at f = .8; less disclosure is worth more: .817 at .55."""
+    sets = [linear({0: 5, 1: 5}), linear({0: 6, 2: 2, 3: 2}, owner=1)]
+    goal = Goal(Objective.TRADEOFF, Fraction(1), average=True)
+    serves = (1.0, 0.0, 0.0, 0.5), (0.0, 1.0, 1.0, 0.0)
+    one = FacilityLocation(serves)
+    two = Utilities((one, one), (Fraction(1, 3), Fraction(1, 6)))
+    tiny = Tiny(4, 2, sets, (Measure.LINEAR,) * 2, goal=goal)
+    problem = replace(tiny.problem(), utilities=two)
+    found = solved("auto", problem)
+    every = [Plan.of(enumerate(row)) for row in product(range(2), repeat=4)]
+    assert found.value == max(judge(problem, plan).objective for plan in every)
+    assert found.bound < found.value + Fraction(1, 2)
 
 
 def test_large_sets_are_sealed_with_the_promised_share_of_u():
