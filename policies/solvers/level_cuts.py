@@ -109,7 +109,7 @@ def cut_levels(
             found = replace(found, bound=beyond.u)
         spans = list(_split(spans, wide, level, found))
         if found.verdict is Verdict.SOLVED:
-            made = answer(problem, found.plan, tried=found.tried, stopped="gap")
+            made = answer(problem, found.plan, tried=found.tried)
             if made.verdict is Verdict.SOLVED and made.value > best.value:
                 best = made
     best = climb(problem, best, rng, limits.left(began))
@@ -136,14 +136,14 @@ def climb(
         for d in rng.permutation(problem.n_entries).tolist():
             for other in _others(problem, d, hands[d]):
                 if not meter.spend(cost):
-                    return best
+                    return replace(best, stopped=meter.ended)
                 tried = [*hands[:d], other, *hands[d + 1 :]]
                 plan = Plan.of((e, a) for e, row in enumerate(tried) for a in row)
-                made = answer(problem, plan, tried=best.tried, stopped="gap")
+                made = answer(problem, plan, tried=best.tried)
                 if made.verdict is Verdict.SOLVED and made.value > best.value:
                     best, hands, rises = made, tried, True
                     break
-    return best
+    return replace(best, stopped="gap")
 
 
 def _others(

@@ -176,6 +176,10 @@ def test_a_tradeoff_gives_up_u_where_f_costs_more():
     every = [Plan.of(enumerate(row)) for row in product(range(2), repeat=4)]
     assert found.value == max(judge(problem, plan).objective for plan in every)
     assert found.bound < found.value + Fraction(1, 2)
+    assert found.stopped == "gap"
+    limits = Limits(work=2.0, stopped=lambda: True)
+    cut = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
+    assert (cut.verdict, cut.stopped) == (Verdict.SOLVED, "interrupt")
 
 
 def test_large_sets_are_sealed_with_the_promised_share_of_u():
