@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from dispatcher.leadership import LEASE_SECONDS
 from tests.e2e.programs import PATIENCE, until
 from tests.e2e.torture import raw
 from tests.e2e.torture.checks import Findings, check, check_whole
@@ -87,37 +86,36 @@ def some_answers(scene: Scene, more: int) -> None:
     until(there, "answers")
 
 
-def freeze(up: Process) -> None:
-    """SIGSTOP, between two write transactions: see :func:`take_over`."""
+def freeze(scene: Scene, up: Process) -> None:
+    """SIGSTOP, between two write transactions: else nobody can lead after it."""
     while True:
         os.killpg(up.process.pid, signal.SIGSTOP)
-        if not any("/write" in name for name in up.flags.all_up()):
+        until(partial(stands, up.process.pid), "all of its threads stand")
+        writes = any("/write" in name for name in up.flags.all_up())
+        if not writes and raw.is_free(scene.directory, scene.store):
             return
         thaw(up)
         time.sleep(0.003)
+
+
+def stands(pid: int) -> bool:
+    """Whether every thread of a process is stopped: the signal takes its time."""
+    try:
+        told = [one.read_text() for one in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:  # a thread has just ended
+        return False
+    return all(text.rpartition(")")[2].split()[0] == "T" for text in told)
 
 
 def thaw(process: Process) -> None:
     os.killpg(process.process.pid, signal.SIGCONT)
 
 
-def take_over(
-    scene: Scene, settings: Path, frozen: Process
-) -> tuple[Process, list[int]]:
-    """Start a second daemon until one leads; also return how the others ended.
-
-    The first may have been frozen with the store's lock in its hands, however careful
-    the moment was chosen: nobody can lead then, so it is frozen anew, but only when its
-    lease has long ended (awake, it renews the lease).
-    """
+def take_over(scene: Scene, settings: Path) -> tuple[Process, list[int]]:
+    """Start a second daemon until one leads; also return how the others ended."""
     ended: list[int] = []
-    end, anew = time.monotonic() + PATIENCE, time.monotonic() + 3 * LEASE_SECONDS
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        if time.monotonic() > anew:
-            thaw(frozen)
-            time.sleep(0.05)
-            freeze(frozen)
-            anew = time.monotonic() + 3 * LEASE_SECONDS
         second = start_up(scene, "--config", str(settings), name="second")
         while second.alive() and not second.flags.is_up("leads"):
             time.sleep(0.01)
@@ -141,8 +139,8 @@ def frozen_past_the_lease(scene: Scene) -> Findings:
     scene.prepare()
     with living(scene) as (people, first):
         some_answers(scene, 10)
-        freeze(first)
-        second, ended = take_over(scene, scene.write_settings("second.toml"), first)
+        freeze(scene, first)
+        second, ended = take_over(scene, scene.write_settings("second.toml"))
         try:
             assert set(ended) <= {11}, (
                 f"while the lease held, others ended with {ended}"
@@ -151,7 +149,7 @@ def frozen_past_the_lease(scene: Scene) -> Findings:
                 scene.load(wave)  # the second plans, books and sends it
             time.sleep(2)
             os.killpg(people.process.pid, signal.SIGSTOP)
-            freeze(second)  # so that every change from now on is the first one's
+            freeze(scene, second)  # so that every change from now on is the first one's
             before = picture(scene)
             thaw(first)
             assert first.process.wait(PATIENCE) == 11, "the first did not see its end"

@@ -42,6 +42,29 @@ def opened(directory: Path, store: str | None) -> Iterator[Raw]:
         lite.close()
 
 
+def is_free(directory: Path, store: str | None) -> bool:
+    """Whether nobody is in the midst of a write that would keep a leader waiting."""
+    if store is not None:
+        with psycopg.connect(store) as connection:
+            try:
+                connection.execute("SELECT 1 FROM lease FOR UPDATE NOWAIT")
+            except psycopg.errors.LockNotAvailable:
+                return False
+            finally:
+                connection.rollback()
+        return True
+    path = directory / "dispatcher.db"
+    lite = sqlite3.connect(path, timeout=0, isolation_level=None)
+    try:
+        lite.execute("BEGIN IMMEDIATE")
+        lite.execute("ROLLBACK")
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        lite.close()
+    return True
+
+
 def settled(raw: Raw) -> tuple[int, int, int]:
     """Fields settled, fields, answers."""
     done = "SELECT count(*) FROM result WHERE state IN ('answered', 'conflict')"
