@@ -88,7 +88,8 @@ def cut_levels(
     assert first.judged is not None
     best, goal, top = first, problem.goal, first.judged.f_goal
     beyond = Span(top, top, _most(problem))
-    spans = [Span(Fraction(0), top, beyond.u)] if top else []
+    apart = problem.links is None  # levels hold what sets disclose
+    spans = [Span(Fraction(0), top, beyond.u, apart)] if top else []
     began = limits.clock()
     most = limits.left(began, 0.6)
     for _ in range(CUTS):
