@@ -15,7 +15,9 @@ from dispatcher.store import planning as rows
 from dispatcher.store.money import UNIT
 from policies.solvers import Solution, Verdict
 from tests.integration.ledger_cases import PAIR, Case, policy
+from tests.integration.test_relations import COMMON
 
+SEEN = (("ann", "cafe"), ("bob", "cafe"), ("ann", "gym"))
 TWO = "\n".join(f'{f} = {{ ask = "transcribe", answers = 2 }}' for f in "abcd")
 PERSON = """
 [property.person]
@@ -233,6 +235,46 @@ def test_who_is_past_a_mean_by_an_accepted_join_stops_nobody_else(case):
     booked = book_all(case)
     assert {who for who, _ in booked} == {"x/3", "x/4", "x/5"}
     assert case.book(("x/1", "r0.c"), skip=True).refused
+
+
+FAVOURITE = '[[utility]]\nworker = "x/1"\nweight = 9.0'
+
+
+@pytest.mark.parametrize(
+    ("rules", "records", "shown"),
+    [
+        (
+            '[property.either]\nany_of = [["a", "b"], ["c", "d"]]',
+            [("r", "p", 0, "abcd")],
+            ("r.a", "r.b"),
+        ),
+        (
+            COMMON,
+            [(f"r{i}", who, 0, "a", place, 1) for i, (who, place) in enumerate(SEEN)],
+            ("r0.a", "r1.a"),
+        ),
+    ],
+)
+def test_who_is_past_a_limit_is_planned_nothing_more_of_that_unit(
+    case, rules, records, shown
+):
+    """x/1 and x/2 prove to be one, and to know a set: all is asked of others.
+
+    The gate gives them nothing else of the record, or link, in the rule's fields. What
+    they held unanswered is recalled.
+    """
+    case.apply(policy(rules, groups=FAVOURITE), friend=[("ann", "bob")])
+    case.add("x/1", "x/2", "x/3", "x/4")
+    planning = Planning(case.store, case.tick, rest=0.0)
+    case.load(*records)
+    for who, entry in zip(("x/1", "x/2"), shown, strict=True):
+        case.book((who, entry))
+    with case.store.write() as tx:
+        merge(tx, [["x/1", "x/2"]], because="same", at=case.tick(), accept=1)
+    planning.apply(planning.draft(seed=1).plan_id)
+    booked = book_all(case)
+    assert {entry for _, entry in booked} == set(case.entries)
+    assert {who for who, _ in booked} <= {"x/3", "x/4"}
 
 
 def test_a_returned_task_is_planned_for_somebody_else(case):

@@ -16,6 +16,7 @@ from dispatcher.ledger.standing import InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.stages.planning.backlog import Backlog
 from dispatcher.stages.planning.cosines import loosened
+from dispatcher.stages.planning.passed import closed
 from dispatcher.stages.planning.workforce import Workforce, workforce
 from dispatcher.store import planning as rows
 from dispatcher.store import probes
@@ -120,11 +121,13 @@ def translate(
         goal=_goal(force.policy),
         averages=tuple(_averages(force.policy, expansion)),
     )
+    names = np.array(fields)[kind] if len(kind) else np.empty(0, np.str_)
+    never = closed(problem, expansion, backlog, names)
+    problem = replace(problem, forbidden=problem.forbidden.union(never))
     if force.worth is not None:
         worth = by_record(force.worth, fields, backlog.record, kind)
         problem = _valued(problem, worth, force.policy, people)
     made = Translation(problem, expansion, backlog, people, fields, kind)
-    names = np.array(fields)[kind] if len(kind) else np.empty(0, np.str_)
     return replace(
         made,
         loose=loosened(problem, expansion, made.cosines, backlog, names),
