@@ -114,6 +114,7 @@ class Cluster:
         """SIGKILL the server and all its processes, as a crash would."""
         first = (self.socket / "data" / "postmaster.pid").read_text().split()[0]
         pids = [int(first)]
+        os.kill(pids[0], signal.SIGSTOP)  # it brings no more of them forth
         for stat in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):
                 facts = stat.read_text().rpartition(")")[2].split()
@@ -171,7 +172,7 @@ def _as_server_user(user: str) -> list[str]:
 
 def _run(command: list[str]) -> None:
     done = subprocess.run(
-        command, check=False, capture_output=True, text=True, cwd="/", timeout=120
+        command, check=False, capture_output=True, text=True, cwd="/", timeout=600
     )
     if done.returncode:
         pytest.fail(
@@ -208,7 +209,7 @@ def private_cluster(*, durable: bool = False) -> Iterator[Cluster]:
             + ("" if durable else " -c fsync=off -c full_page_writes=off")
         )
         starter = (
-            *prefix, str(binaries / "pg_ctl"), "-D", str(data), "-w", "-s",
+            *prefix, str(binaries / "pg_ctl"), "-D", str(data), "-w", "-t", "240", "-s",
             "-l", str(place / "log"), "-o", options, "start",
         )  # fmt: skip
         cluster = Cluster(place, user, starter)

@@ -232,6 +232,7 @@ def test_the_write_lock_of_another_thread_is_waited_for_only_so_long(
             add_pause(tx, "all")
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_child_process_does_not_touch_its_parents_connections(store: Store) -> None:
     with store.write() as tx:
         add_pause(tx, "run:parent")
