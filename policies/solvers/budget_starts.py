@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 
 from policies.problem import Problem
-from policies.solvers.crossing import anneal_across, crossable
+from policies.solvers.crossing import anneal_across
 from policies.solvers.hand_annealing import anneal_hands, annealable
 from policies.solvers.models.cpsat import exactly
 from policies.solvers.proofs import made
 from policies.solvers.race import few
 from policies.solvers.role import Limits, Proof, Solution, Solver, Verdict
-from policies.solvers.structure import loose, tight
+from policies.solvers.structure import crossed, loose, tight
 
 _SHARE: Final = 0.6  # of the time, for CP-SAT where annealing is good too
 _LEAST: Final = 0.02  # seconds below which no further start is looked for
@@ -31,7 +31,7 @@ def budget_starts(
     """Find plans one way after another; CP-SAT may prove more.
 
     Where adversaries pool, CP-SAT's rows are many, and annealing comes first. It comes
-    last elsewhere, and never where hardly a plan keeps all limits: there CP-SAT excels.
+    last elsewhere, and never for small colourings: there CP-SAT excels.
 
     Parameters
     ----------
@@ -48,7 +48,8 @@ def budget_starts(
         for known in made(solvers, problem, ground, rng, limits):
             yield known
             start = known.plan
-    able = crossable(problem) or (annealable(problem) and not tight(problem))
+    across = crossed(problem)
+    able = across or (annealable(problem) and not tight(problem))
     left = limits.left(began, least=_LEAST)
     if start is not None and left.seconds <= _LEAST:
         return
@@ -61,7 +62,7 @@ def budget_starts(
         if found.verdict is Verdict.INFEASIBLE or found.stopped == "optimal":
             return
         left = limits.left(began, least=_LEAST)
-    if crossable(problem):
+    if across:
         yield anneal_across(problem, None, rng, replace(left, work=few(left.work)))
     elif able:
         yield anneal_hands(problem, rng, replace(left, work=few(left.work)))

@@ -118,10 +118,15 @@ def by_hands(problem: Problem) -> bool:
     return annealable(problem) and not fits
 
 
+def crossed(problem: Problem) -> bool:
+    """Whether plans come from crossing limits: of small colourings CP-SAT has better."""
+    small = tight(problem) and problem.n_entries <= _COLOURED
+    return crossable(problem) and not small
+
+
 def roomy(problem: Problem) -> bool:
     """Whether annealing is all that fits beside HiGHS: CP-SAT would prove nothing."""
-    many = crossable(problem) and problem.n_entries > _COLOURED
-    return by_hands(problem) and (many or not tight(problem))
+    return by_hands(problem) and (crossed(problem) or not tight(problem))
 
 
 def building(problem: Problem) -> float:

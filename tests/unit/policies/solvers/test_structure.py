@@ -12,7 +12,15 @@ from policies.instance import read_instance
 from policies.sets import Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.models import builder
-from policies.solvers.structure import LARGE, budgeted, heavy, loose, roomy, swift
+from policies.solvers.structure import (
+    LARGE,
+    budgeted,
+    crossed,
+    heavy,
+    loose,
+    roomy,
+    swift,
+)
 from tests.unit.policies.referee import best
 from tests.unit.policies.tiny import Tiny, classes, step
 
@@ -216,4 +224,5 @@ def test_a_small_colouring_is_proven_as_by_highs():
 @pytest.mark.parametrize(("n", "expected"), [(300, False), (301, True)])
 def test_many_entries_are_annealed_rather_than_coloured(n, expected):
     """Two adversaries, one copy: up to 300 entries CP-SAT may prove by itself."""
-    assert roomy(drawn(n, 10, 2)) is expected
+    problem = drawn(n, 10, 2)
+    assert crossed(problem) is roomy(problem) is expected
