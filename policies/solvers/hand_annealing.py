@@ -60,8 +60,12 @@ _RATE: Final = (0.02, 0.002)  # what prices change by, relative, from first to l
 _NEAR: Final = 1e-9  # what a mean is kept away from a strict limit, relative to it
 _AT: Final = 1e-12  # what a mean may be off a limit that it may reach: rounding
 _PRICE: Final = 2.0  # of a limit on a set at first, in mean shares of utility
-_OFF: Final = (0.0, -1.0, -0.3, 0.3, -2.0, 1.0)
+_LOW: Final = 0.05  # the lowest that it may be, so that it is soon up again
+_HIGH: Final = 6.0  # the highest, where no pair is worth much more than others:
+_SURE: Final = 1.0  # else so many of the dearest
+_OFF: Final = (0.0, -0.3, 0.3, -1.0, 0.0, 1.0)
 # entries of a mean set above the best plan's level, in turn
+_TRIAL: Final = 4  # a run at a level below it is so many times shorter
 _FREE: Final = 4  # one of so many pairs of runs lets wholes be disclosed
 _AFRESH: Final = 3  # one of so many runs starts from the first plan, not the best
 
@@ -124,6 +128,7 @@ class HandAnnealer:
         self._rest = int(self.board.sweep / self.board.cost / _SWEEP)
         self.best: Bools | None = None
         self.value, self.level, self.spent, self._runs = -inf, 1.0, 0, 0
+        self._at = self._failed = -1  # levels of this run, and the highest in vain
         goal, t = problem.goal, self.board.tables
         self._tradeoff = goal.objective is Objective.TRADEOFF and goal.lambda_ > 0
         self._price = float(goal.lambda_) if self._tradeoff else 1.0
@@ -139,6 +144,8 @@ class HandAnnealer:
         most = -np.sort(-t.worth, axis=1)[:, : int(t.hi.max(initial=0))]
         self._size = max(float(most.sum()) / max(1, len(t.hi)), 1e-300)
         self._wall = _PRICE * self._size
+        highest = max(_HIGH * self._size, _SURE * float(t.worth.max(initial=0.0)))
+        self._walls = (_LOW * self._size, highest)
         rules = self.board.fixed(None, levelled=False)
         self._start = seated(rules, t.worth)
         if self._start is not None:
@@ -187,8 +194,10 @@ class HandAnnealer:
         start = self._start if start is None else start
         if start is None:
             return
-        steps = max(1, int(min(RUN * _GROWTH**self._runs, LONG, most)))
         cap = self._cap()
+        steps = max(1, int(min(RUN * _GROWTH**self._runs, LONG, most)))
+        if self._at >= 0 and self._steps[self._at] < self.level - _NEAR:
+            steps = -(-steps // _TRIAL)
         follows = cap is None and (self._tradeoff or bool(self.problem.averages))
         state = self.board.state(start)
         fixed = self.board.fixed(cap, levelled=follows)
@@ -197,12 +206,13 @@ class HandAnnealer:
             state, fixed, numbers, np.empty((0, kernel.DRAWS))
         )  # compiled before time runs
         began = self._limits.clock()
+        slow = (RUN / max(steps, RUN)) ** 0.5  # long runs look more often
         stride = int(min(max(_LOADS / self.board.cost, 10), _STRIDE))
         stride = max(stride, self._rest)  # the sweep before it costs as much
         for i in range(0, steps, stride):
             if self.over():
                 break
-            self._pace(numbers, max(i / steps, self._late(began)))
+            self._pace(numbers, max(i / steps, self._late(began)), slow)
             draws = self.rng.random((min(steps - i, stride), kernel.DRAWS))
             walk(state, fixed, numbers, draws)
             self.spent += len(draws)
@@ -211,6 +221,8 @@ class HandAnnealer:
             self._price = float(numbers[kernel.LAMBDA])
         if numbers[kernel.BEST] > -inf:
             self.offer(state.best)
+        elif self._at >= 0 and not self.over():
+            self._failed = max(self._failed, self._at)
         self._runs += 1
 
     def _late(self, began: float) -> float:
@@ -224,24 +236,29 @@ class HandAnnealer:
         numbers = np.zeros(kernel.SIZE)
         numbers[kernel.LAMBDA] = self._price
         numbers[kernel.PRICE] = self._wall
+        numbers[[kernel.LOW, kernel.HIGH]] = self._walls
         numbers[kernel.LIMIT] = self._limit
         numbers[kernel.BEST] = -inf
         numbers[kernel.LOOK] = max(_LOOK, self._rest) if worst else _LOOK
         return numbers
 
-    def _pace(self, numbers: Floats, part: float) -> None:
+    def _pace(self, numbers: Floats, part: float, slow: float) -> None:
         """Set beta, the temperature and the step of prices at a part of a run."""
         sharp = _SHARPER if self.problem.averages else _SHARP
         ends = (
             (kernel.BETA, sharp, self.board.width),
             (kernel.HEAT, _COOL[self._runs // 2 % len(_COOL)], self._size),
-            (kernel.RATE, _RATE, 1.0),
+            (kernel.RATE, _RATE, slow),
         )
         for place, (one, two), unit in ends:
             numbers[place] = unit * one * (two / one) ** part
 
     def _cap(self) -> SetSystem | None:
-        """Limits on single sets that stand for f in a run; None where f itself counts."""
+        """Limits on single sets that stand for f in a run; None where f itself counts.
+
+        Levels at or below one that no plan was found for are not tried again.
+        """
+        self._at = -1
         if not self._ladder:
             return None
         last, turn = len(self._ladder) - 1, self._runs // 2
@@ -254,8 +271,11 @@ class HandAnnealer:
             return None
         part = self.level**self._root + _OFF[turn % len(_OFF)] / self.board.width
         level = max(part, 0.0) ** (1 / self._root)
-        near = min(int(np.searchsorted(self._steps, level - 1e-12)), last)
-        return capped(self.problem.sets, self._ladder[near])
+        near = int(np.searchsorted(self._steps, level - 1e-12))
+        if near <= self._failed:
+            near = int(np.searchsorted(self._steps, self.level - 1e-12))
+        self._at = min(near, last)
+        return capped(self.problem.sets, self._ladder[self._at])
 
 
 def most_steps(limits: Limits) -> int:

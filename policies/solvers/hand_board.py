@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from policies.coalitions import membership
@@ -9,6 +11,9 @@ from policies.problem import Problem
 from policies.sets import NO_CAP, Bools, Ints, SetSystem
 from policies.solvers.kernels.hand_annealing import Fixed, State
 from policies.tables import tables
+
+_LISTED: Final = 20_000
+"""Loads whose exponentials are listed, of all sets: few beside the steps of a stride."""
 
 
 class Board:
@@ -127,7 +132,13 @@ class Board:
             mean=np.zeros(load.shape[1]),
             heat=np.zeros(load.shape),
             total=np.zeros(3),
+            known=np.zeros((len(load), self._width())),
         )
+
+    def _width(self) -> int:
+        """Loads of which exponentials are listed; 0 where they would be too many."""
+        width = int(self.tables.full.max(initial=0)) + 1
+        return width if len(self.tables.full) * width <= _LISTED else 0
 
     def fixed(self, sets: SetSystem | None, *, levelled: bool) -> Fixed:
         """Lay the problem out, with the limits of these sets instead of its own."""

@@ -15,15 +15,16 @@ from policies.sets import Bools, Ints
 from policies.tables import Floats
 
 NAMES: Final = (
-    *("share", "excess", "heated", "shift", "turn", "settle", "warmed", "top", "look"),
+    *("share", "excess", "heated", "reheated", "fresh", "shift", "turn", "settle"),
+    *("warmed", "top", "look"),
     *("holder", "partner", "mate", "change", "swap", "lost", "walk"),
 )
 DOORS: Final = ("walk",)
 
-LAMBDA, BETA, HEAT, PRICE, RATE, LIMIT, REF, BEST, LOOK = range(9)
-"""Places in the numbers of a walk."""
+LAMBDA, BETA, HEAT, PRICE, LOW, HIGH, RATE, LIMIT, REF, BEST, LOOK = range(11)
+"""Places in the numbers of a walk; the price of limits stays from low to high."""
 
-SIZE: Final = 9
+SIZE: Final = 11
 
 EVEN: Final = 0.5
 DRAWS: Final = 8  # for a step
@@ -52,6 +53,9 @@ class State(NamedTuple):
         Exponentials of f of each set; those of the means are in the first row.
     total : float64 array, shape (3,)
         Their sum, what the plan is past its limits by, and u.
+    known : float64 array, shape (m, loads)
+        Those exponentials by load, up to that of f = 1; without columns where these are
+        too many.
     """
 
     chosen: Bools
@@ -64,6 +68,7 @@ class State(NamedTuple):
     mean: Floats
     heat: Floats
     total: Floats
+    known: Floats
 
 
 class Fixed(NamedTuple):
@@ -130,11 +135,24 @@ def excess(it: Fixed, q: int, h: int, load: int) -> float:
     return 1.0 + float(load - it.cap[q, h]) / float(max(it.full[q], 1))
 
 
-def heated(s: State, q: int, h: int, power: float) -> None:
+def heated(s: State, q: int, h: int, heat: float) -> None:
     """Set a term of the sum of exponentials."""
-    fresh = exp(min(power, 300.0))
-    s.total[SUM] += fresh - s.heat[q, h]
-    s.heat[q, h] = fresh
+    s.total[SUM] += heat - s.heat[q, h]
+    s.heat[q, h] = heat
+
+
+def reheated(s: State, numbers: Floats, h: int) -> None:
+    """Set the term of a mean."""
+    power = numbers[BETA] * (s.mean[h] - numbers[REF])
+    heated(s, 0, h, exp(min(power, 300.0)))
+
+
+def fresh(s: State, it: Fixed, numbers: Floats, q: int, load: int) -> float:
+    """Return the term of a set at a load."""
+    if s.known.shape[1] > 0:
+        return float(s.known[q, min(load, it.full[q])])
+    power = numbers[BETA] * (share(it, q, load) - numbers[REF])
+    return exp(min(power, 300.0))
 
 
 def shift(s: State, it: Fixed, numbers: Floats, q: int, h: int, by: int) -> None:
@@ -148,7 +166,7 @@ def shift(s: State, it: Fixed, numbers: Floats, q: int, h: int, by: int) -> None
     if it.average > 0:
         s.mean[h] += (share(it, q, new) - share(it, q, old)) / it.average
     else:
-        heated(s, q, h, numbers[BETA] * (share(it, q, new) - numbers[REF]))
+        heated(s, q, h, fresh(s, it, numbers, q, new))
 
 
 def turn(s: State, it: Fixed, numbers: Floats, d: int, a: int, sign: int) -> None:
@@ -170,7 +188,7 @@ def turn(s: State, it: Fixed, numbers: Floats, d: int, a: int, sign: int) -> Non
                     continue
             shift(s, it, numbers, it.unit[r], h, sign * it.amount[r])
         if it.average > 0 and it.levelled:
-            heated(s, 0, h, numbers[BETA] * (s.mean[h] - numbers[REF]))
+            reheated(s, numbers, h)
 
 
 def top(s: State, it: Fixed) -> float:
@@ -213,13 +231,16 @@ def warmed(s: State, it: Fixed, numbers: Floats) -> None:
     """Set all terms of the sum of exponentials."""
     if it.average > 0:
         for h in range(s.load.shape[1]):
-            heated(s, 0, h, numbers[BETA] * (s.mean[h] - numbers[REF]))
+            reheated(s, numbers, h)
         return
+    for q in range(s.known.shape[0]):
+        for load in range(min(s.known.shape[1], it.full[q] + 1)):
+            power = numbers[BETA] * (share(it, q, load) - numbers[REF])
+            s.known[q, load] = exp(min(power, 300.0))
     for q in range(len(it.full)):
         for h in range(s.load.shape[1]):
             if it.judged[q, h]:
-                f = share(it, q, s.load[q, h])
-                heated(s, q, h, numbers[BETA] * (f - numbers[REF]))
+                heated(s, q, h, fresh(s, it, numbers, q, s.load[q, h]))
 
 
 def look(s: State, it: Fixed, numbers: Floats) -> None:
@@ -231,7 +252,8 @@ def look(s: State, it: Fixed, numbers: Floats) -> None:
         numbers[LAMBDA] = min(max(numbers[LAMBDA] * exp(step), 1e-200), 1e200)
     wide = s.total[OVER] > EVEN
     step = numbers[RATE] if wide else -numbers[RATE]
-    numbers[PRICE] = min(max(numbers[PRICE] * exp(step), 1e-200), 1e200)
+    price = numbers[PRICE] * exp(step)
+    numbers[PRICE] = min(max(price, numbers[LOW]), numbers[HIGH])
     value = s.total[WORTH]
     if numbers[LIMIT] >= 1.0:
         value -= numbers[LAMBDA] * highest

@@ -230,7 +230,7 @@ def test_compiled_and_plain_kernels_walk_alike(name):
     ends = []
     for walk in (kernel_hands.walk, fast()["walk"]):
         state = board.state(chosen)
-        numbers = np.array([1.0, 3.0, 0.05, 0.5, 0.02, 0.6, 0.0, -np.inf, 100.0])
+        numbers = np.array([1, 3, 0.05, 0.5, 0.1, 9, 0.02, 0.6, 0, -np.inf, 100.0])
         walk(state, board.fixed(None, levelled=name != "sealed"), numbers, draws)
         ends.append((state, numbers))
     (one, told), (two, also) = ends
@@ -238,3 +238,52 @@ def test_compiled_and_plain_kernels_walk_alike(name):
     assert (one.load == two.load).all()
     assert told == pytest.approx(also)
     assert not (one.chosen == chosen).all()
+
+
+def test_loads_too_many_to_list_are_annealed_by_the_same_terms():
+    """The exponentials of a walk, listed by load or taken one by one, are the same."""
+    board = Board(read_instance(drawn("square", any_m=2)).problem)
+    chosen = np.zeros((4, 3), np.bool_)
+    chosen[np.arange(4), [0, 1, 2, 0]] = True
+    draws = np.random.default_rng(1).random((300, kernel_hands.DRAWS))
+    ends = []
+    for listed in (True, False):
+        state = board.state(chosen)
+        if not listed:
+            state = state._replace(known=np.zeros((len(state.load), 0)))
+        numbers = np.array([1, 3, 0.05, 0.5, 0.1, 9, 0.02, 1, 0, -np.inf, 100.0])
+        fast()["walk"](state, board.fixed(None, levelled=True), numbers, draws)
+        ends.append(state)
+    assert board.state(chosen).known.size
+    assert (ends[0].chosen == ends[1].chosen).all()
+    assert ends[0].total == pytest.approx(ends[1].total)
+
+
+@pytest.mark.parametrize("name", ["below", "smooth"])
+def test_the_price_of_limits_stays_near_what_pairs_are_worth(name):
+    """A limit that no plan keeps, and none at all: the next run starts in reach of both."""
+    document = drawn(name, n=12, k=4, sizes=[5, 6, 7], any_m=2)
+    document["tau"] = 0.1 if name == "below" else 0.0
+    annealer = HandAnnealer(
+        read_instance(document).problem, np.random.default_rng(0), Limits()
+    )
+    annealer.run(100_000)
+    low, high = annealer._walls
+    assert low <= annealer._wall <= high
+    assert high < 100 * max(annealer._size, float(annealer.board.tables.worth.max()))
+
+
+def test_a_level_in_vain_is_not_tried_again():
+    """Seven entries among five, of whom two pool: f is 4/7 at least."""
+    document = drawn("smooth", n=7, k=5, sizes=[7], any_m=2, t=1)
+    annealer = HandAnnealer(
+        read_instance(document).problem, np.random.default_rng(0), Limits()
+    )
+    levels = []
+    for _ in range(12):
+        annealer.run(4_000)
+        if annealer._at >= 0:
+            levels.append(annealer._steps[annealer._at])
+    assert annealer.level == pytest.approx(4 / 7)
+    assert min(levels) == pytest.approx(3 / 7)
+    assert levels.count(min(levels)) == 1
