@@ -19,10 +19,11 @@ import numpy as np
 from benchmarks.greedy import sparse_problem
 from benchmarks.machine import load_average, verdict
 from policies.sets import Bools, Ints
-from policies.solvers import hitting_set, moser_tardos
+from policies.solvers import crossing, hitting_set, moser_tardos
 from policies.solvers.gains import Gains, fast
 from policies.solvers.kernels import annealing as kernel_anneal
 from policies.solvers.kernels import cover as kernels_cover
+from policies.solvers.kernels import crossing as kernel_crossing
 from policies.solvers.kernels import exchange as kernel_exchange
 from policies.solvers.kernels import resampling as kernels_resample
 from policies.solvers.loads import annealing, exchange_moves
@@ -112,6 +113,15 @@ def on_arrays() -> Iterator[Kernel]:
         "walk",
         "annealing socp-rounding",
         lambda: walk(state, fixed, real(3), real(0, 5)),
+    )
+    crossed = kernel_crossing.State(pairs, pairs, two, whole(1, 2), whole(1))
+    limits = whole(3), whole(0), whole(0), whole(1, 2), pairs, two, two, real(2, 2)
+    numbers, draws = real(kernel_crossing.SIZE), real(0, kernel_crossing.DRAWS)
+    across = crossing.fast()["walk"]
+    yield (
+        "walk (limits)",
+        "auto, small sets",
+        lambda: across(crossed, kernel_crossing.Fixed(*limits), numbers, draws),
     )
 
 

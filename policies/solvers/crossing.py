@@ -41,6 +41,7 @@ LONG: Final = 32_000_000
 
 _GROWTH: Final = 1.5
 _STRIDE: Final = 20_000  # steps between two looks at the clock
+_LARGEST: Final = 50_000  # pairs above which a run looks too seldom at each of them
 _SIZE: Final = 12.0  # members of a set, on average, up to which it is small
 _HOT, _COLD = 0.5, 0.1  # temperatures, of the highest worth of a pair
 _PRICE: Final = 1.5  # the first price, in the same
@@ -69,7 +70,7 @@ def crossable(problem: Problem) -> bool:
         and plain
         and alone
         and problem.utilities is None
-        and problem.n_adversaries
+        and 0 < problem.n_entries * problem.n_adversaries <= _LARGEST
         and 0 < len(sets.entry) <= _SIZE * sets.n_sets
         and not sets.classes.any()
         and (sets.amount == 1).all()

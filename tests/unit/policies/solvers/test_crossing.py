@@ -158,9 +158,13 @@ def test_what_it_does_not_look_at_is_refused(change):
 
 
 @pytest.mark.parametrize(
-    "one",
-    [Made({0: 2, 1: 1}, 2, 3), Made(dict.fromkeys(range(13), 1), 12, 13)],
-    ids=["amounts", "large"],
+    "tiny",
+    [
+        Tiny(13, 2, [Made({0: 2, 1: 1}, 2, 3)]),
+        Tiny(13, 2, [Made(dict.fromkeys(range(13), 1), 12, 13)]),
+        Tiny(25_001, 2, [step(0, 1)]),
+    ],
+    ids=["amounts", "large sets", "many pairs"],
 )
-def test_sets_that_are_not_small_and_plain_are_refused(one):
-    assert not crossable(Tiny(13, 2, [one]).problem())
+def test_what_is_not_small_and_plain_is_refused(tiny):
+    assert not crossable(tiny.problem())
