@@ -628,6 +628,17 @@ def test_a_solver_that_finds_no_plan_at_all_leaves_all_that_is_owed(case, monkey
     assert (drafted.summary["pairs"], drafted.summary["held"]) == (0, 2)
 
 
+def test_the_utility_of_a_tradeoff_is_told_without_what_disclosure_costs(case):
+    """Every answer is worth as much from everybody: no plan has less than all."""
+    linear = '[property.both]\nof = ["a", "b"]\ndisclosure = "linear"\n'
+    case.apply(policy(linear, budget='objective = "tradeoff"'))
+    case.add("x/ann", "x/bob")
+    case.load(("r1", "p", None, "ab"))
+    told = Planning(case.store, case.tick, rest=0.0).draft().summary
+    assert told["worst"]["f"] == "1/2"
+    assert (told["utility"], told["best"]) == ("2", "2")
+
+
 PUBLISHED = 'a = { ask = "transcribe" }\nb = {}\nc = {}\nd = { answers = 2 }'
 
 

@@ -19,10 +19,11 @@ from dispatcher.stages.planning.cosines import worst_cosines
 from dispatcher.stages.planning.lookups import worst_lookups
 from dispatcher.stages.planning.translation import Translation
 from policies.certificates import safe_number
-from policies.document.policy import Scope
+from policies.document.policy import Objective, Scope
 from policies.problem import Problem
 from policies.solvers import Cause, Clash, Core, Limits, Solution, Verdict
 from policies.solvers.minimum import Remedy, remedies
+from policies.solvers.role import free_bound
 from policies.solvers.withholding import cheapest
 
 TOLD: Final = 4  # clashes that one message tells
@@ -49,6 +50,7 @@ def summary(made: Translation, solution: Solution) -> Summary:
     backlog, judged = made.backlog, solution.judged
     open_ = backlog.missing > 0
     spare = np.maximum(backlog.room - backlog.missing, 0)
+    utility, best = _utility(made.problem, solution)
     return {
         "records": len(np.unique(backlog.record[open_])),
         "fields": int(open_.sum()),
@@ -61,9 +63,9 @@ def summary(made: Translation, solution: Solution) -> Summary:
         "burnt": len(backlog.burnt),
         "spare": int(spare[open_].sum()),
         "no_spare": int((spare[open_] == 0).sum()),
-        "utility": str(solution.value),
+        "utility": str(utility),
         "utility_by": made.utility and f"plugin:{made.utility}",
-        "best": str(solution.bound),
+        "best": str(best),
         "worst": worst(made, _reached(made, solution)) if judged else None,
         "complete": judged.complete if judged else 0,
         "past": judged.past if judged else 0,
@@ -71,6 +73,14 @@ def summary(made: Translation, solution: Solution) -> Summary:
         "certified": {str(p.ground): p.components for p in solution.proofs},
         "tried": list(solution.tried),
     }
+
+
+def _utility(problem: Problem, solution: Solution) -> tuple[Fraction, Fraction]:
+    """Utility of the plan and the best; of a tradeoff without what f costs."""
+    goal, judged = problem.goal, solution.judged
+    if goal.objective is not Objective.TRADEOFF or judged is None:
+        return solution.value, solution.bound
+    return judged.u, free_bound(problem) - goal.lambda_ * goal.tau
 
 
 def digest(planned: Iterable[tuple[int, int, bytes]]) -> str:
