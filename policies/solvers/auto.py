@@ -106,6 +106,7 @@ class _Run:
     refuted: list[int] = field(default_factory=list)
     unknown: list[int] = field(default_factory=list)
     sure: Bools = field(init=False)  # components that have a plan of their own
+    shared: bool = field(init=False)  # capacities or means: of one part no proof
     proofs: list[Proof] = field(default_factory=list)  # of the unknown ones
     tried: list[str] = field(default_factory=list)
 
@@ -120,6 +121,7 @@ class _Run:
         self.short = capacity(self.problem)
         self.sure = orderly(replace(self.problem, capacity=None), self.parts)
         self.prover = Prover(self.limits)
+        self.shared = bool(self.problem.averages) or self.problem.capacity is not None
         if self.short is not None:
             self.cores[_CAPACITY] = Core(
                 entries=tuple(np.flatnonzero(self.problem.lo)[:_NAMED].tolist()),
@@ -130,8 +132,8 @@ class _Run:
             )
 
     def proven(self) -> tuple[Proof, ...]:
-        """Name what was certain; with capacities, only if that is the whole."""
-        sure = self.sure
+        """Name what was certain: without means; with capacities, if that is the whole."""
+        sure = self.sure & (not self.problem.averages)
         if self.problem.capacity is not None:
             sure = sure & orderly(self.problem, self.parts).all()
         return gathered([*in_order(self.problem, self.parts, sure), *self.proofs])
@@ -183,9 +185,7 @@ class _Run:
         for pairs in (problem.history, problem.forbidden):
             fits[parts.label[pairs.entry]] = False
         fits[parts.label[problem.hi > problem.lo]] = False
-        copies = np.bincount(
-            parts.label, weights=problem.lo, minlength=parts.count
-        ).astype(np.int64)
+        copies = np.bincount(parts.label, problem.lo, parts.count).astype(np.int64)
         chosen = np.flatnonzero(fits & (copies > 0))
         order = chosen[np.argsort(self.shape[chosen], kind="stable")]
         edge = np.flatnonzero(np.diff(self.shape[order], prepend=-1, append=-1))
@@ -296,7 +296,7 @@ class _Run:
         """Hold the component back without a verdict."""
         self.open[component] = False
         self.unknown.append(component)
-        if self.problem.capacity is None and not self.sure[component]:
+        if not self.shared and not self.sure[component]:
             proof = self.prover(self._alone(component))
             entries = self.parts.entries_of(np.array([component]))
             self.proofs += numbered([proof] if proof else [], entries)
@@ -362,7 +362,7 @@ class _Run:
         verdict = Verdict.SOLVED
         if self.unknown:
             sure = int(self.sure[self.unknown].sum()) + len(self.proofs)
-            proven = self.problem.capacity is None and sure == len(self.unknown)
+            proven = not self.shared and sure == len(self.unknown)
             verdict = Verdict.CERTIFIED if proven else Verdict.UNKNOWN
         if self.refuted or self.short is not None:
             verdict = Verdict.INFEASIBLE
