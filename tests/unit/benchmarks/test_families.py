@@ -41,7 +41,7 @@ def test_a_run_that_was_cut_goes_on_where_it_stopped(tmp_path, capsys):
     assert path.read_text().startswith(first)
     assert [r["solver"] for r in rows] == ["ours", "highs", "reach"]
     assert {r["value"] for r in rows} == {"4.0000000000"}
-    assert 0 < float(rows[2]["seconds"]) < 5
+    assert 0 < float(rows[2]["seconds"]) < 60
     told = capsys.readouterr().out.splitlines()
     assert len(told) == 5
     assert told[-1].endswith("cells.csv: 2 cells were run, 1 were there")
