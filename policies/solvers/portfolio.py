@@ -71,6 +71,7 @@ _TINY: Final = 64  # pairs below which HiGHS alone is asked
 _FIRST: Final = 0.3  # of the time, for a start
 _SHORT: Final = 0.1  # the same, for heuristics that are not compiled
 _PRICED: Final = 0.1  # of the time, for prices of what hands see
+_QUICK: Final = 0.2  # seconds to build a model below which nothing comes late twice
 _PAIRWISE: Final = 500  # pairs above which greedy, not compiled, costs seconds
 _BY_ENTRY: Final = 3  # heuristics for cosine that go entry by entry: the first ones
 _AGAIN: Final = 5  # times that heuristics for cosine draw anew, while there is time
@@ -235,7 +236,8 @@ class _Portfolio:
             first = rest(_FIRST if swift(problem) else _SHORT)
             due = limits.clock() + first.seconds
             found += self._starts(problem, first, proof)
-            overdue = max(limits.clock() - due, 0.0)
+            if building(problem) > _QUICK:  # else kernels were compiled: that is done
+                overdue = max(limits.clock() - due, 0.0)
             found += bounded(problem, found, rest(_PRICED, overdue))
         if any(sure(one) for one in found):
             return self._told(found)

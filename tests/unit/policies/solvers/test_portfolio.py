@@ -1,12 +1,17 @@
 """Laws of the exact solvers over random instances, against trying all assignments."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.instance import read_instance, rows_of
+from policies.problem import Plan
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
+from policies.solvers.portfolio import portfolio
+from policies.solvers.role import answer
 from policies.solvers.words import sentences
 from tests.unit.policies.referee import best, evaluate
 
@@ -151,3 +156,46 @@ def test_components_for_which_there_is_no_time_are_told_together():
         for one, two in zip(*2 * [iter(document["weights"])], strict=True)
     )
     assert float(answer.bound) >= best_of_each / 2_000
+
+
+def test_a_start_that_came_late_once_is_not_all_there_is():
+    """A kernel compiles for two of four seconds: what is left is still used."""
+    rng, skew = np.random.default_rng(0), [0.0]
+    document = {
+        "schema": "sparsi-instance/1",
+        "n_entries": 24,
+        "n_adversaries": 5,
+        "t": 1,
+        "weights": rng.uniform(0.1, 1.0, (24, 5)).round(3).tolist(),
+        "utility_norm": 24.0,
+        "properties": [
+            {"entries": list(range(i, i + 6)), "a": [1 / 6] * 6}
+            for i in range(0, 19, 3)
+        ],
+        "disclosure": {"kind": "linear", "aggregation": "worst"},
+        "problem": "tradeoff",
+        "lambda": 1.0,
+        "tau": 0.0,
+        "any_m": 2,
+    }
+    problem = read_instance(document).problem
+    first = answer(problem, Plan.of((d, d % 5) for d in range(24)))
+
+    class Late:
+        def supports(self, problem):
+            return True
+
+        def __call__(self, problem, rng, limits):
+            skew[0] += 2.2
+            return first
+
+    limits = Limits(
+        work=float("inf"),
+        seconds=4,
+        clock=lambda: time.perf_counter() + skew[0],
+        prove=True,
+    )
+    found = portfolio({"annealing": Late()}, problem, rng, limits)
+    assert skew[0] > 0
+    assert "HiGHS" in " ".join(found.tried)
+    assert found.value >= first.value
