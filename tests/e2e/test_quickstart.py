@@ -109,7 +109,7 @@ def shell(tmp_path):
                     f'admin = "127.0.0.1:{ports[1]}"\n'
                     f'operators = "127.0.0.1:{ports[2]}"\n'
                 )
-        return done.returncode, done.stdout.replace(str(ports[0]), WORKERS)
+        return done.returncode, done.stdout.replace(f":{ports[0]}", f":{WORKERS}")
 
     yield run
     for process in running:
