@@ -41,6 +41,7 @@ LONG: Final = 32_000_000
 
 _GROWTH: Final = 1.5
 _STRIDE: Final = 20_000  # steps between two looks at the clock
+_FEW: Final = 3  # adversaries; with more, plans within limits are near each other
 _LARGEST: Final = 50_000  # pairs above which a run looks too seldom at each of them
 _SIZE: Final = 12.0  # members of a set, on average, up to which it is small
 _HOT, _COLD = 0.5, 0.1  # temperatures, of the highest worth of a pair
@@ -58,7 +59,7 @@ def fast() -> Mapping[str, Any]:
 
 
 def crossable(problem: Problem) -> bool:
-    """Whether there is nothing but small sets with limits, and utility below them."""
+    """Whether there is nothing but small sets with limits for few, and utility."""
     sets, goal = problem.sets, problem.goal
     plain = (
         problem.capacity is None and not problem.averages and not len(problem.history)
@@ -70,6 +71,7 @@ def crossable(problem: Problem) -> bool:
         and plain
         and alone
         and problem.utilities is None
+        and 0 < problem.n_adversaries <= _FEW
         and 0 < problem.n_entries * problem.n_adversaries <= _LARGEST
         and 0 < len(sets.entry) <= _SIZE * sets.n_sets
         and not sets.classes.any()

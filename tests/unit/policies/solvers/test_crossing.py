@@ -163,8 +163,9 @@ def test_what_it_does_not_look_at_is_refused(change):
         Tiny(13, 2, [Made({0: 2, 1: 1}, 2, 3)]),
         Tiny(13, 2, [Made(dict.fromkeys(range(13), 1), 12, 13)]),
         Tiny(25_001, 2, [step(0, 1)]),
+        ring(5, 4),
     ],
-    ids=["amounts", "large sets", "many pairs"],
+    ids=["amounts", "large sets", "many pairs", "many adversaries"],
 )
 def test_what_is_not_small_and_plain_is_refused(tiny):
     assert not crossable(tiny.problem())
