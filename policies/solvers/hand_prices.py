@@ -14,30 +14,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
 from math import comb, inf
 from typing import Any, Final
 
 import numpy as np
 
-from policies.coalitions import membership
 from policies.document.policy import Objective
 from policies.problem import Problem
-from policies.sets import Bools, Ints
+from policies.sets import Ints
 from policies.solvers.hand_annealing import annealable
-from policies.solvers.hand_board import widest
 from policies.solvers.loads.tables import ERROR
+from policies.solvers.pools import SUBSETS, PoolLoads, pools
 from policies.solvers.role import Limits, Solution, Verdict, best_of, free_bound
 from policies.solvers.scaling import reached
 from policies.solvers.structure import by_hands
 from policies.solvers.tradeoff import levels, thinned
-from policies.tables import Floats, Tables, tables
+from policies.tables import Floats, tables
 
 _STEPS: Final = 2_000  # for each unit of work
 _MOST: Final = 20_000
 _CHOICES: Final = 2**20  # entries x sets of adversaries, above which nothing is proven
 _ROWS: Final = 2**20  # sets x hands, the same
-_SUBSETS: Final = 256  # hands that are added, at most, to those there are
 _LEVELS: Final = 400
 _FINEST: Final = 1_000  # numbers of a load up to which levels() has all levels
 _IDLE: Final = 25  # steps without a better bound before they become shorter
@@ -48,26 +45,6 @@ _KEEP: Final = 0.6  # of the last direction, in the next one
 _LOOSE: Final = 1e-9  # a cap may be a little too high, never too low
 
 
-@dataclass(frozen=True, eq=False)
-class _Hands:
-    """Who sees together; h hands, and s sets of adversaries that an entry may go to.
-
-    Attributes
-    ----------
-    members : bool array, shape (h, k)
-    beyond : int64 array, shape (h,)
-        Members beyond m of a hand that only adds up what any m see; else 0.
-    hit : float64 array, shape (h, s)
-        1 where a hand sees what such a set gets.
-    choice : bool array, shape (s, k)
-    """
-
-    members: Bools
-    beyond: Ints
-    hit: Floats
-    choice: Bools
-
-
 def priceable(problem: Problem) -> bool:
     """Whether prices are for the problem: few choices, and nobody is trusted."""
     if not annealable(problem) or problem.trusted is not None:
@@ -76,7 +53,7 @@ def priceable(problem: Problem) -> bool:
         return False
     k, copies = problem.n_adversaries, int(problem.hi.max(initial=0))
     choices = sum(comb(k, size) for size in range(copies + 1))
-    hands = k + len(problem.groups) + _SUBSETS
+    hands = k + len(problem.groups) + SUBSETS
     small = problem.n_entries * choices <= _CHOICES
     return small and problem.sets.n_sets * hands <= _ROWS
 
@@ -116,85 +93,6 @@ def bounded(
     bound = max(bound, best.value)
     stopped = "optimal" if reached(best.value, bound) else ""
     return [replace(best, bound=bound, tried=(*best.tried, told), stopped=stopped)]
-
-
-def _hands(problem: Problem, *, summed: bool) -> _Hands:
-    """Lay out the hands that count; and with ``summed`` those of more than any m."""
-    k, m = problem.n_adversaries, problem.coalitions.any_m
-    every = membership(problem.groups, k)
-    rows = [every[widest(every)]]
-    beyond = [np.zeros(len(rows[0]), np.int64)]
-    for size in range(k, m, -1) if summed and m > 1 else ():
-        if comb(k, size) > _SUBSETS - sum(map(len, rows[1:])):
-            break
-        rows.append(_subsets(k, size))
-        beyond.append(np.full(len(rows[-1]), size - m))
-    copies = range(int(problem.hi.max(initial=0)) + 1)
-    choice = np.concatenate([_subsets(k, size) for size in copies])
-    members = np.concatenate(rows)
-    hit = (members.astype(np.int64) @ choice.T.astype(np.int64)) > 0
-    return _Hands(members, np.concatenate(beyond), hit.astype(float), choice)
-
-
-def _subsets(k: int, size: int) -> Bools:
-    """All sets of so many of k adversaries, shape (sets, k)."""
-    table = np.zeros((comb(k, size), k), np.bool_)
-    if size:
-        chosen = np.array(list(combinations(range(k), size)))
-        table[np.arange(len(chosen))[:, None], chosen] = True
-    return table
-
-
-class _Loads:
-    """Loads of hands as parts of f = 1; n entries, m sets, h hands.
-
-    Attributes
-    ----------
-    parts : sparse matrix, shape (n, m)
-        What an entry adds to a load. A class is touched once: its entries share that.
-    base : float64 array, shape (m, h)
-        Loads that are there in any case.
-    gcd, most, full : int64 array, shape (m,)
-        What loads are multiples of before they are parts, the highest, and that of f = 1.
-    pool : int
-        Any so many adversaries see together.
-    """
-
-    def __init__(self, t: Tables, problem: Problem, hands: _Hands) -> None:
-        from scipy.sparse import csr_array
-
-        n, m = problem.n_entries, len(t.full)
-        amount, inside = t.amount.astype(float), t.classes[t.set_of]
-        pairs = np.stack([t.set_of, t.amount])[:, inside]
-        _, where, size = np.unique(
-            pairs, axis=1, return_inverse=True, return_counts=True
-        )
-        amount[inside] = 1 / size[where.reshape(-1)]
-        full = t.full.astype(float)
-        part = amount / full[t.set_of]
-        self.parts = csr_array((part, (t.entry, t.set_of)), shape=(n, m))
-        self.back = csr_array(self.parts.T)
-        seen = t.held.astype(np.int64) @ hands.members.T.astype(np.int64) > 0
-        self.past = np.flatnonzero(seen.any(axis=1))
-        self.seen = seen[self.past].astype(float)
-        self.own = self.parts[self.past]
-        self.base = np.asarray(self.own.T @ self.seen)
-        self.full, self.pool = t.full, max(1, problem.coalitions.any_m)
-        whole = np.bincount(t.set_of, t.amount, m).astype(np.int64)
-        self.gcd = np.ones(m, np.int64)
-        filled = np.flatnonzero(np.diff(t.start) > 0)
-        if len(filled):
-            self.gcd[filled] = np.gcd.reduceat(t.amount, t.start[filled])
-        self.gcd = np.where(t.classes, 1, np.maximum(self.gcd, 1))
-        self.most = np.where(t.classes, t.full, whole)
-
-    def caps(self, cap: Ints, beyond: Ints) -> Floats:
-        """Highest loads where each hand of any m may see ``cap`` (m,), shape (m, h)."""
-        each, m = self.gcd, self.pool
-        cap = np.minimum(cap, self.most) // each * each
-        share = cap // (m * each) * each
-        high = np.minimum(cap[:, None] + share[:, None] * beyond, self.most[:, None])
-        return np.asarray(high / self.full[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,8 +147,8 @@ class _Search:
         self.price = float(goal.lambda_) if tradeoff else 0.0
         self.shift = float(goal.lambda_ * goal.tau) if tradeoff else 0.0
         self.means = bool(problem.averages) or (tradeoff and goal.average)
-        self.hands = _hands(problem, summed=not self.means)
-        self.loads = _Loads(self.t, problem, self.hands)
+        self.hands = pools(problem, summed=not self.means)
+        self.loads = PoolLoads(self.t, problem, self.hands)
         self.limit, self.number = inf, float(self.t.over)
         if problem.averages:
             cap = problem.averages[0]
@@ -400,7 +298,7 @@ class _Search:
         for load in self._candidates(prices, top):
             part = np.minimum(load, 1.0)
             kind = self.t.measure[:, None]
-            whole = (load >= 1 - _LOOSE).astype(float)
+            whole = (load >= 1).astype(float)  # not to be said too soon
             f = np.where(kind > 1, part * part, np.where(kind > 0, part, whole))
             pays = prices.load * load - prices.mean * f / self.number
             if best is None:

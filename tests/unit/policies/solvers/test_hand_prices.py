@@ -5,11 +5,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from policies.coalitions import Coalitions
+from policies.document.policy import Objective
 from policies.instance import read_instance
+from policies.judge import judge
+from policies.problem import Goal, Plan, Problem
+from policies.sets import NO_CAP, Measure, SetSystem
 from policies.solvers import Limits, Verdict
 from policies.solvers.greedyl import Greedyl
 from policies.solvers.hand_prices import bounded, price_bound, priceable
 from policies.solvers.role import answer, free_bound
+from policies.utility import Weights
 from tests.unit.policies.referee import best
 from tests.unit.policies.solvers.test_hand_annealing import AROUND, ASKED, drawn
 
@@ -116,6 +122,34 @@ def test_limits_that_no_plan_keeps_are_left_for_others_to_refute():
     (told,) = bounded(problem, [], WORK)
     assert told.verdict is Verdict.UNKNOWN
     assert told.bound <= free_bound(problem)
+
+
+def test_a_load_just_below_a_huge_whole_is_not_complete():
+    """Of a thousand millions and a bit, all but one unit discloses nothing."""
+    full = 2 * 10**9
+    sets = SetSystem(
+        n_entries=2,
+        properties=("p",),
+        measures=(Measure.STEP,),
+        owner=np.zeros(1, np.int64),
+        start=np.array([0, 2]),
+        entry=np.arange(2),
+        amount=np.array([full - 1, 1]),
+        cap=np.array([NO_CAP]),
+        full=np.array([full]),
+        classes=np.zeros(1, np.bool_),
+    )
+    problem = Problem(
+        sets=sets,
+        lo=np.array([1, 0]),
+        hi=np.ones(2, np.int64),
+        weights=Weights.flat(2, 2),
+        coalitions=Coalitions(any_m=2),
+        goal=Goal(Objective.TRADEOFF, average=True),
+    )
+    plans = [Plan.of([(0, 0)]), Plan.of([(0, 0), (1, 1)])]
+    values = [judge(problem, plan).objective for plan in plans]
+    assert price_bound(problem, WORK, float(min(values))) >= max(values)
 
 
 def test_too_many_sets_of_adversaries_to_choose_from_are_not_for_it():
