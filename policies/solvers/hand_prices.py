@@ -34,7 +34,7 @@ from policies.tables import Floats, tables
 _STEPS: Final = 2_000  # for each unit of work
 _MOST: Final = 20_000
 _CHOICES: Final = 2**20  # entries x sets of adversaries, above which nothing is proven
-_ROWS: Final = 2**20  # sets x hands, the same
+_ROWS: Final = 2**21  # members of sets x hands, the same: a step takes milliseconds
 _LEVELS: Final = 400
 _FINEST: Final = 1_000  # numbers of a load up to which levels() has all levels
 _IDLE: Final = 25  # steps without a better bound before they become shorter
@@ -54,8 +54,8 @@ def priceable(problem: Problem) -> bool:
     k, copies = problem.n_adversaries, int(problem.hi.max(initial=0))
     choices = sum(comb(k, size) for size in range(copies + 1))
     hands = k + len(problem.groups) + SUBSETS
-    small = problem.n_entries * choices <= _CHOICES
-    return small and problem.sets.n_sets * hands <= _ROWS
+    rows = max(problem.sets.n_sets, len(problem.sets.entry)) * hands
+    return problem.n_entries * choices <= _CHOICES and rows <= _ROWS
 
 
 def price_bound(

@@ -44,7 +44,7 @@ def levels(sets: SetSystem) -> list[Fraction]:
         each = max(each, top // 1_000)  # noqa: PLW2901
         for load in [*range(each, top, each), top]:
             found.add(share(Measure(number), load, full))
-    return sorted(found)
+    return sorted(found, key=lambda v: (float(v), v))  # floats compare sooner
 
 
 def thinned(values: list[Fraction], most: int) -> list[Fraction]:
