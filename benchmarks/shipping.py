@@ -1,6 +1,7 @@
 """What a booking costs whose lines are shipped, against the bare writes under it.
 
-    python -m benchmarks.shipping [--singles N] [--batch N] [--store URL]
+    python -m benchmarks.shipping [--singles N] [--batch N] [--records N] [--store URL]
+        [--place DIRECTORY]
 
 Single: one decision with its booking, durable in the store and in the shipped ledger,
 against a transaction of three plain inserts (line, task, holding) plus one append with

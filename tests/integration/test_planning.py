@@ -603,8 +603,9 @@ def test_several_cosines_are_planned_below_the_lowest_of_their_limits(case):
 
 def test_a_cosine_that_can_not_be_kept_low_has_no_proof(case):
     stage = linked(case, "cosine", 1, CAFE[:2])
-    with pytest.raises(Unfinished, match="no proof"):
+    with pytest.raises(Unfinished, match="no proof") as error:
         stage.draft()
+    assert error.value.fix.endswith("or plan the rest with --partial.")
 
 
 def test_a_solver_that_finds_no_plan_at_all_leaves_all_that_is_owed(case, monkeypatch):
@@ -622,8 +623,9 @@ def test_a_solver_that_finds_no_plan_at_all_leaves_all_that_is_owed(case, monkey
     case.add("x/ann")
     case.load(("r1", "p", None, "ab"))
     stage = Planning(case.store, case.tick, rest=0.0)
-    with pytest.raises(Unfinished, match="2 fields have no plan yet"):
+    with pytest.raises(Unfinished, match="2 fields have no plan yet") as error:
         stage.draft(algorithm="empty")
+    assert "--partial" not in error.value.fix  # there is no rest
     drafted = stage.draft(algorithm="empty", partial=True)
     assert (drafted.summary["pairs"], drafted.summary["held"]) == (0, 2)
 

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from dispatcher.stages.planning.translation import Translation
-from policies.document.policy import Scope
+from policies.document.policy import Kind, Scope
 from policies.levels import LevelRule
 from policies.pairings import ToldLink
 from policies.problem import Average, Pairs
@@ -60,12 +60,52 @@ class Means:
         """What capped rules look at (grows with the store)."""
         return {number: self._measured(rule) for number, rule in self._capped.items()}
 
-    def counted(self, cap: Average) -> Average:
-        """Return a cap over the sets that count, of rules that nobody is trusted with."""
-        trusted = frozenset().union(*self._made.workforce.trusted)
+    def caps(self, *, lenient: bool = False) -> tuple[Average, ...]:
+        """Return the caps over as many sets as count, for all adversaries alike.
+
+        Who is trusted with a rule is judged by fewer sets. A plan that keeps the caps
+        keeps the means of the sets; ``lenient`` ones are kept by all plans that keep the
+        means of the rules: over the most sets, of rules whose sets tell no more than they.
+        """
+        averages = self._made.problem.averages
+        if not self:
+            return averages
+        found = []
+        for cap in averages:
+            counts = self._counts(cap)
+            told = [p for p in cap.properties if not lenient or self.sure(p)]
+            if counts and told:
+                over = max(counts) if lenient else min(counts)
+                found.append(replace(cap, properties=tuple(told), over=over))
+        return tuple(found)
+
+    def _counts(self, cap: Average) -> set[int]:
+        """Sets that a cap's mean is taken over, for each way of being trusted."""
         mine = [self._rules[r] for r in cap.properties]
-        sets = sum(one.sets for one in mine if one.rule.name not in trusted)
-        return replace(cap, over=sets)
+        found = {
+            sum(one.sets for one in mine if one.rule.name not in trusted)
+            for trusted in set(self._made.workforce.trusted)
+        }
+        return found - {0}  # nothing is judged
+
+    def sure(self, number: int) -> bool:
+        """Whether the sets of a rule, one for each unit, tell no more than the rule.
+
+        Below a limit they tell nothing; past it, by what was shown, f may be below 1.
+        """
+        rule = self._capped.get(number)
+        if not isinstance(rule, LevelRule | LinkRule):
+            return True
+        if rule.tau is not None:
+            return not len(self._made.problem.history)
+        return not isinstance(rule, LinkRule) or rule.kind is not Kind.COSINE
+
+    def shared(self, number: int) -> bool:
+        """Whether a capped rule's sets have no limit, and a link may have several."""
+        rule = self._capped.get(number)
+        if not self or not isinstance(rule, LinkRule):
+            return False
+        return rule.kind is Kind.COMMON and rule.tau is None
 
     def excess(self, plan: Pairs) -> list[tuple[int, int]]:
         """Planned pairs (entry, adversary) without which every mean is kept."""

@@ -7,40 +7,70 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from dispatcher.stages.planning.choosing import solved
+from dispatcher.stages.planning.leniency import TOO_MUCH, Lenient, lenient
 from dispatcher.stages.planning.means import Means
 from dispatcher.stages.planning.translation import Translation
 from policies.judge import judge
 from policies.problem import Pairs, Plan, Problem
 from policies.solvers import Limits, Solution, Verdict
+from policies.solvers.assembly import renumbered
+
+Ints = npt.NDArray[np.int64]
 
 ROUNDS: Final = 8
 """Plans that are asked for, each without what was too much in those before."""
 
-TOO_MUCH: Final = "no plan was found that keeps the caps on means"
+FIRST: Final = 0.6
+"""Of the time that is left, what is spent on a problem that asks beyond the policy."""
 
 
 def solve(made: Translation, algorithm: str, seed: int, limits: Limits) -> Solution:
-    """Solve; where keeping a cosine at 0 has no plan, look for one below its limit."""
-    rng = np.random.default_rng(seed)
+    """Solve; where more is asked than the policy does, that there is no plan proves nothing.
+
+    Then a plan is looked for with less asked, and what is told as INFEASIBLE has no plan
+    of a problem that asks for nothing beyond the policy.
+    """
+    rng, began = np.random.default_rng(seed), limits.clock()
     means = Means(made)
-    found = _within(
-        means, made.problem, lambda one: solved(algorithm, one, rng, limits)
+    looser = lenient(made, means)
+    share = 1.0 if looser is None else FIRST
+
+    def ask(problem: Problem, by: str = "auto", share: float = FIRST) -> Solution:
+        return solved(by, problem, rng, limits.left(began, share))
+
+    asked = replace(made.problem, averages=means.caps())
+    found = _within(means, asked, lambda one: ask(one, algorithm, share))
+    if found.verdict is Verdict.SOLVED or looser is None:
+        return found
+    loose = made.loose and replace(made.loose, averages=means.caps())
+    for problem in (loose, looser.means):
+        if problem is not None:
+            below = _within(means, problem, ask)
+            if below.verdict is Verdict.SOLVED:
+                return below
+    if found.verdict is Verdict.CERTIFIED:
+        return found
+    return _as_proven(found, ask(looser.problem, share=1.0), looser)
+
+
+def _as_proven(found: Solution, proof: Solution, looser: Lenient) -> Solution:
+    """Tell as INFEASIBLE what has no plan with nothing asked beyond the policy, and only that."""
+    if proof.verdict is not Verdict.INFEASIBLE:
+        return replace(
+            found,
+            verdict=Verdict.UNKNOWN,
+            reason=np.full(len(found.held), -1),
+            cores=(),
+            tried=tuple(dict.fromkeys((*found.tried, *looser.beyond))),
+        )
+    every = np.arange(looser.problem.n_entries)
+    cores = tuple(renumbered(core, every, looser.kept) for core in proof.cores)
+    return replace(
+        found, verdict=proof.verdict, reason=_reasons(proof, found), cores=cores
     )
-    if found.verdict is Verdict.SOLVED or not made.stricter:
-        return found
-    if made.loose is not None:
-        below = _within(means, made.loose, lambda one: solved("auto", one, rng, limits))
-        if below.verdict is Verdict.SOLVED:
-            return below
-    named = {
-        p for core in found.cores for clash in core.clashes for p in clash.properties
-    }
-    if named.isdisjoint(made.stricter):
-        return found
-    told = "no plan keeps all cosines at 0, and none below the limit was found"
-    return replace(found, verdict=Verdict.UNKNOWN, tried=(*found.tried, told))
 
 
 def _within(
@@ -53,8 +83,6 @@ def _within(
     """
     if not means:
         return ask(problem)
-    caps = tuple(map(means.counted, problem.averages))
-    problem = replace(problem, averages=caps)
     first = found = ask(problem)
     for _ in range(ROUNDS):
         excess = means.excess(found.plan)
@@ -91,13 +119,18 @@ def _without(problem: Problem, found: Solution, entries: list[int]) -> Solution:
 
 def _unproven(first: Solution, found: Solution) -> Solution:
     """What was refuted without the pairs that are too much is no proof: only the first."""
-    reasons = dict(zip(first.held.tolist(), first.reason.tolist(), strict=True))
     sure = first.verdict is Verdict.INFEASIBLE
     return replace(
         found,
         verdict=first.verdict if sure else Verdict.UNKNOWN,
-        reason=np.array([reasons.get(d, -1) for d in found.held.tolist()], np.int64),
+        reason=_reasons(first, found),
         cores=first.cores,
         tried=(*found.tried, TOO_MUCH),
         proofs=(),
     )
+
+
+def _reasons(proof: Solution, found: Solution) -> Ints:
+    """For what is held back: the place of its core in a proof, or -1."""
+    known = dict(zip(proof.held.tolist(), proof.reason.tolist(), strict=True))
+    return np.array([known.get(d, -1) for d in found.held.tolist()], np.int64)

@@ -216,7 +216,7 @@ def refusal(
         return Unfinished(
             f"{_count(held, 'field has', 'fields have')} no plan yet, {rest}",
             why="; ".join(solution.tried) or "the search ended early",
-            fix="Give more time (--time-limit), or plan the rest with --partial.",
+            fix=f"Give more time (--time-limit){_rest(solution)}.",
             facts={"held": held, "adversaries": k},
         )
     why = "\n".join(told(made, core)["why"])
@@ -225,7 +225,7 @@ def refusal(
         return Infeasible(
             f"no plan meets the policy: {_count(held, 'field')} can not be shown",
             why=why,
-            fix=_mend(core, _withholding(made, core, rng, limits)),
+            fix=_mend(core, _withholding(made, core, rng, limits), _rest(solution)),
             facts=facts,
         )
     amount = f"{core.needed} are needed" if core.exact else f"{core.needed} would do"
@@ -233,18 +233,23 @@ def refusal(
         f"no plan meets the policy with {_count(k, 'adversary', 'adversaries')}; "
         f"{amount}",
         why=why,
-        fix=", or ".join(_fixes(made, core, rng, limits)) + ".",
+        fix=", or ".join(_fixes(made, core, rng, limits)) + f"{_rest(solution)}.",
         facts=facts,
     )
 
 
-def _mend(core: Core, leaving: str) -> str:
+def _rest(solution: Solution) -> str:
+    """Advise to plan the rest, if there is one."""
+    return ", or plan the rest with --partial" if len(solution.plan) else ""
+
+
+def _mend(core: Core, leaving: str, rest: str) -> str:
     """Return the fix where no number of workers would do."""
     if core.clashes[0].cause is Cause.CAPACITY:
-        return "Register more workers, raise [capacity] total, or use --partial."
+        return f"Register more workers, or raise [capacity] total{rest}."
     return (
-        "Set send = false on the field, split it into smaller crops, trust a group with "
-        f"the rule, {leaving}or plan the rest with --partial."
+        "Set send = false on the field, split it into smaller crops, or trust a group "
+        f"with the rule{leaving}{rest}."
     )
 
 
@@ -259,8 +264,7 @@ def _fixes(
         yield _remedy(made, remedy)
     leaving = _withholding(made, core, rng, limits)
     if leaving:
-        yield leaving.removesuffix(", ")
-    yield "plan the rest with --partial"
+        yield leaving.removeprefix(", or ")
 
 
 def _withholding(
@@ -277,7 +281,7 @@ def _withholding(
     names = " and ".join(f"{n} x {f}" if n > 1 else f for f, n in counted.items())
     each = " in each" if core.repeats > 1 else ""
     sure = "the cheapest" if least.proven else "the cheapest found"
-    return f"withhold {names}{each} ({sure}), "
+    return f", or withhold {names}{each} ({sure})"
 
 
 def _priced(made: Translation, core: Core) -> Problem:

@@ -22,7 +22,6 @@ from dispatcher.store import planning as rows
 from dispatcher.store import probes
 from dispatcher.store.accounts import Account
 from dispatcher.store.transaction import Tx
-from policies.disclosure import reachable
 from policies.document.policy import Kind, Policy, UtilityRow
 from policies.expand import EntryTable, Expansion, expand
 from policies.field_utility import by_record
@@ -216,19 +215,11 @@ def _goal(policy: Policy) -> Goal:
 
 
 def _averages(policy: Policy, expansion: Expansion) -> Iterator[Average]:
-    rules, sets = expansion.rules, expansion.sets
-    linked = [i for i, rule in enumerate(rules) if isinstance(rule, LinkRule)]
-    # One link may have many sets, of which one is enough: the means are of links.
-    count = {i: len(np.unique(expansion.unit[sets.owner == i])) for i in linked}
     if policy.budget.average is not None:
-        trusting = {name for g in policy.groups.values() for name in g.trusted}
-        units = ~np.isin(sets.owner, linked) & reachable(sets)
-        units &= np.array([r.name not in trusting for r in rules], np.bool_)[sets.owner]
-        over = int(units.sum()) + sum(count.values()) if linked else 0
-        yield Average(tuple(range(len(rules))), policy.budget.average, over=over)
-    for number, rule in enumerate(rules):
+        yield Average(tuple(range(len(expansion.rules))), policy.budget.average)
+    for number, rule in enumerate(expansion.rules):
         if rule.average is not None:
-            yield Average((number,), rule.average, over=count.get(number, 0))
+            yield Average((number,), rule.average)
 
 
 # -- weights -------------------------------------------------------------------

@@ -1,0 +1,137 @@
+"""What a problem asks beyond the policy, and the same without that.
+
+A plan of the problem keeps the policy; that it has none proves nothing where it asks for
+more: cosines of 0, weights that were rounded up, means over sets of which a link has
+several. Every plan within the policy is one of the lenient problem: what has none there
+has none at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dispatcher.stages.planning.means import Means
+from dispatcher.stages.planning.translation import Translation
+from policies.expand import LARGEST_SCALE
+from policies.levels import LevelRule
+from policies.problem import Average, Goal, Problem
+from policies.relations import LinkRule
+from policies.rules import Rule
+from policies.sets import NO_CAP, SetSystem
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+COSINES: Final = "no plan keeps all cosines at 0, and none below the limit was found"
+ROUNDED: Final = "no plan keeps a limit on weights of so many digits, rounded up"
+TOO_MUCH: Final = "no plan was found that keeps the caps on means"
+
+_POWERS: Final = 3
+"""F of rounded weights is higher by less than so much for each, in the smallest unit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lenient:
+    """A problem without what was asked beyond the policy.
+
+    Attributes
+    ----------
+    problem : Problem
+    kept : int64 array, shape (sets,)
+        Its sets, in the numbers of the strict problem.
+    beyond : tuple of str
+        What to say where only the strict problem has no plan.
+    means : Problem or None
+        Lenient in caps on means alone: its plans keep all limits. None where those are
+        asked as they are.
+    """
+
+    problem: Problem
+    kept: Ints
+    beyond: tuple[str, ...]
+    means: Problem | None
+
+
+def lenient(made: Translation, means: Means) -> Lenient | None:
+    """Ask for no more than the policy; None where nothing more was asked."""
+    problem, sets = made.problem, made.problem.sets
+    cosine = np.isin(sets.owner, sorted(made.stricter))
+    again = _again(made, means)
+    rough = [i for i, rule in enumerate(made.expansion.rules) if _rounded(rule)]
+    caps = means.caps(lenient=True)
+    counted = caps != means.caps() or bool(again.any())
+    asked = (cosine.any(), np.isin(sets.owner, rough).any(), counted)
+    if not any(asked):
+        return None
+    kept = np.flatnonzero(~(cosine | again))
+    looser = replace(
+        problem,
+        sets=_raised(sets.select(np.arange(problem.n_entries), kept), made),
+        averages=tuple(_eased(cap, sets, rough) for cap in caps),
+        utilities=None,
+        goal=Goal(),
+    )
+    told = zip((COSINES, ROUNDED, TOO_MUCH), asked, strict=True)
+    return Lenient(
+        looser,
+        kept,
+        tuple(text for text, more in told if more),
+        _by_means(made, caps, cosine, again) if counted else None,
+    )
+
+
+def _by_means(
+    made: Translation, caps: tuple[Average, ...], cosine: Flags, again: Flags
+) -> Problem:
+    """Put lenient caps alone in place of strict ones."""
+    base = made.problem if made.loose is None else made.loose
+    gone = again if made.loose is None else again | cosine
+    kept = np.flatnonzero(~gone)
+    sets = made.problem.sets.select(np.arange(base.n_entries), kept)
+    return replace(base, sets=sets, averages=caps)
+
+
+def _again(made: Translation, means: Means) -> Flags:
+    """Sets of a link that has one already, of rules of which one is all there is."""
+    owner, unit = made.problem.sets.owner, made.expansion.unit
+    found = np.zeros(len(owner), np.bool_)
+    for number in range(len(made.expansion.rules)):
+        if means.shared(number):
+            rows = np.flatnonzero(owner == number)
+            _, first = np.unique(unit[rows], return_index=True)
+            found[np.delete(rows, first)] = True
+    return found
+
+
+def _rounded(rule: Rule | LinkRule) -> bool:
+    """Whether a rule's weights do not fit its sets."""
+    if isinstance(rule, LinkRule | LevelRule) or rule.need is not None:
+        return False
+    return rule.unit.denominator > LARGEST_SCALE
+
+
+def _raised(sets: SetSystem, made: Translation) -> SetSystem:
+    """Let rounded weights reach what they may be with all that was rounded up."""
+    cap, size = sets.cap.copy(), np.diff(sets.start)
+    for number, rule in enumerate(made.expansion.rules):
+        if isinstance(rule, LinkRule) or not _rounded(rule) or rule.by_entry:
+            continue  # by entry all weights are alike, and the cap is so many of them
+        if rule.cap is not None:
+            mine = sets.owner == number
+            exact = int(rule.cap * rule.unit * LARGEST_SCALE)
+            cap[mine] = np.minimum(exact + size[mine], NO_CAP)
+    return replace(sets, cap=cap)
+
+
+def _eased(cap: Average, sets: SetSystem, rough: Sequence[int]) -> Average:
+    """Raise a cap on a mean by what rounded weights may add to it."""
+    mine = np.isin(sets.owner, np.intersect1d(cap.properties, rough))
+    most = int(np.diff(sets.start)[mine].max(initial=0))
+    slack = Fraction(_POWERS * most, LARGEST_SCALE)
+    return replace(cap, limit=cap.limit + slack)
