@@ -136,7 +136,7 @@ def _refused(arrive: Arrive, visit: Visit, now: datetime, what: str) -> Tried:
         return Tried(Wall.IDENTITY, held=True, told=what)
     except ConnectorError:
         raise
-    except Exception as error:  # noqa: BLE001 (somebody else's code, given bad input)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (code given bad input)
         told = f"{what} makes it fail: {type(error).__name__}"
         return Tried(Wall.IDENTITY, held=False, told=told)
     if arrival.preview:

@@ -253,7 +253,7 @@ class Daemon:
             self._log.warning(
                 "tick-refused", tick=tick.name, code=error.code, what=error.what
             )
-        except Exception as error:  # noqa: BLE001 - one stage's fault stops no other
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - stops no other
             self._log.error("tick-failed", tick=tick.name, error=error)
         else:
             if done:

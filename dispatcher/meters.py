@@ -110,7 +110,7 @@ def calling(connector: str) -> Iterator[None]:
     try:
         with CALL_DURATION.labels(connector).time():
             yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         names = (kind.__name__ for kind in type(error).__mro__)
         code = next((_CODES[name] for name in names if name in _CODES), "failed")
         raise

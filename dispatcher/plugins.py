@@ -216,11 +216,18 @@ def open_connector(
         secret = _read_secret(name, directory / values["secret_file"])
     try:
         opened = plugin.open(Settings(own, secret=secret, directory=directory))
+        manifest = plugin.declared(own)
     except ConnectorError as error:
         raise Invalid(
             f"connector {name!r}: {error.what}", why=error.why, fix=error.fix
         ) from error
-    manifest = plugin.declared(own)
+    except (Exception, SystemExit) as error:
+        # somebody else's code: whatever it raises, there is no connector
+        raise Invalid(
+            f"the connector {name!r} can not be opened",
+            why=f"the plug-in {plugin.name!r} raised {type(error).__name__}",
+            fix="tell its author, or name another one",
+        ) from error
     verbs = (*_VERBS[manifest.role], *(_PAYS if manifest.pays else ()))
     lacking = [verb for verb in verbs if not callable(_attribute(opened, verb))]
     if lacking:

@@ -162,7 +162,7 @@ class Collecting:
             try:
                 with meters.calling(name):
                     found = market.collect(cursor)
-            except Exception as error:  # noqa: BLE001 - one market stops no other
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - as in _turn
                 self._failed(name, error)
                 return kept
             self._circuits.worked(name)
@@ -173,7 +173,7 @@ class Collecting:
                 break
         return kept
 
-    def _failed(self, name: str, error: Exception) -> None:
+    def _failed(self, name: str, error: BaseException) -> None:
         """Let a market rest, as long as its error asks for."""
         why = "failed"
         if isinstance(error, Misconfigured):

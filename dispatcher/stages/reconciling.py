@@ -190,7 +190,7 @@ class Reconciling:
             drift = self.reconcile(name, Mending(mend=True, epoch=epoch))
         except StaleLease:
             raise
-        except Exception as error:  # noqa: BLE001 - one market stops no other
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - stops no other
             self._log.warning("not-reconciled", connector=name, error=error)
             return 0
         if drift.differs:

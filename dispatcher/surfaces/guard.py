@@ -150,7 +150,9 @@ class Guard:
         except _TooLong:
             if not started:
                 await _plain(answer, 413, "Too much at once.")
-        except Exception as error:  # noqa: BLE001 - a traceback could hold a value
+        # a market's code that calls sys.exit would end the server; a traceback could
+        # hold a value
+        except (Exception, SystemExit) as error:  # noqa: BLE001
             _tell(self._name, error)
             if not started:
                 await _plain(answer, 500, "Something went wrong here. Try again later.")

@@ -235,7 +235,8 @@ def test_what_is_no_answer_is_set_aside_once_however_often_it_comes(exchange, se
 
 
 @pytest.mark.parametrize(
-    "error", [TryLater("busy", after=30), Misconfigured("no"), OSError("broken")]
+    "error",
+    [TryLater("busy", after=30), Misconfigured("no"), OSError("x"), SystemExit(0)],
 )
 def test_a_market_that_fails_rests_and_the_others_are_asked(
     exchange, sent, clock, error

@@ -179,6 +179,14 @@ def test_an_interrupt_exits_130(house, monkeypatch):
     assert house("status").code == 130
 
 
+def test_the_shells_completion_is_no_failure(run, monkeypatch):
+    monkeypatch.setenv("_DISPATCHER_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "dispatcher sta")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    done = run()
+    assert (done.code, done.out, done.err) == (0, "status\n", "")
+
+
 def test_a_reader_that_has_enough_is_no_failure(tmp_path):
     reader, writer = os.pipe()
     os.close(reader)

@@ -21,6 +21,8 @@ class Lax(Memory):
     def probe(self, account, other, link):
         if account == "zoe":
             raise KeyError("Secret")
+        if account == "eve":
+            raise SystemExit(0)
         told = f"{other.account} opens what is {account}'s"
         yield Tried(Wall.BINDING, held=other.secret != "sesame", told=told)
 
@@ -66,11 +68,35 @@ def test_a_market_that_lets_others_in_fails_loudly(house):
     assert told["walls"] == {"identity": False, "binding": False}
 
 
-def test_a_plugin_that_fails_is_told_by_its_fault_alone(house):
-    done = house("test", "lax", "--as", "bob", "--worker", "zoe")
+@pytest.mark.parametrize(
+    ("worker", "fault"), [("zoe", "KeyError"), ("eve", "SystemExit")]
+)
+def test_a_plugin_that_fails_is_told_by_its_fault_alone(house, worker, fault):
+    done = house("test", "lax", "--as", "bob", "--worker", worker)
     assert done.code == 1
-    assert "KeyError" in done.err
+    assert fault in done.err
     assert done.out == ""
+
+
+def leaving(*_):
+    raise SystemExit(0)
+
+
+def test_a_plugin_that_ends_the_program_when_it_is_asked_does_not_work(
+    house, monkeypatch
+):
+    monkeypatch.setattr(Lax, "find", leaving)
+    done = house("test", "lax")
+    assert done.code == 1
+    assert "FAIL  the connector failed: SystemExit" in done.out
+    assert house("enable", "lax").code == 1
+
+
+def test_whatever_of_a_package_ends_the_program_is_an_error(house, monkeypatch):
+    monkeypatch.setattr(Lax, "listing", leaving)
+    done = house("reconcile", "lax")
+    assert (done.code, done.out) == (1, "")
+    assert f"the module {__name__} raised SystemExit" in done.err
 
 
 def test_who_has_left_is_offered_nothing(house, run):

@@ -159,11 +159,13 @@ def test_a_failing_tick_stops_no_other_and_tells_no_value(store, clock, logs):
         counts["bad"] += 1
         if counts["bad"] == 1:
             raise ValueError("Canary Secretson")
+        if counts["bad"] == 2:
+            raise SystemExit("Canary Secretson")
         raise Conflict("refused", why="Canary Secretson")
 
     def good(_epoch):
         counts["good"] += 1
-        if counts["good"] > 2 and counts["bad"] > 2:
+        if counts["good"] > 2 and counts["bad"] > 3:
             enough.set()
         return 0
 
@@ -177,6 +179,7 @@ def test_a_failing_tick_stops_no_other_and_tells_no_value(store, clock, logs):
     text = logs.getvalue()
     assert "tick-failed" in text
     assert "ValueError" in text
+    assert "SystemExit" in text
     assert "tick-refused" in text
     assert "Canary" not in text
 

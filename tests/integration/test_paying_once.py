@@ -34,7 +34,9 @@ def both(market: PayingMarket) -> list[Decimal]:
     return market.paid_to("ann")
 
 
-@pytest.mark.parametrize("fault", [TimeoutError("x"), TryLater("full", after=1)])
+@pytest.mark.parametrize(
+    "fault", [TimeoutError("x"), TryLater("full", after=1), SystemExit(0)]
+)
 def test_a_lost_answer_is_asked_after_and_paid_once(house, clock, fault):
     market = submitted(house)
     for _ in range(2):  # once for the reward, once for the bonus

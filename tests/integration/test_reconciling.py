@@ -229,10 +229,11 @@ def test_a_daemon_that_lost_the_lease_mends_nothing(exchange, sent, clock):
     assert exchange.market.withdrawn == set()
 
 
-def test_a_market_that_can_not_be_asked_stops_no_other(exchange, sent, logs):
+@pytest.mark.parametrize("fault", [Misconfigured("shut"), SystemExit(0)])
+def test_a_market_that_can_not_be_asked_stops_no_other(exchange, sent, logs, fault):
     class Shut(Memory):
         def listing(self, cursor):
-            raise Misconfigured("shut")
+            raise fault
 
     exchange.connectors["shut"] = Shut()
     del exchange.market.offers[exchange.key(sent[0])]

@@ -46,7 +46,7 @@ class Failing(Memory):
 
     def __init__(self) -> None:
         super().__init__()
-        self.before: list[Exception] = []
+        self.before: list[BaseException] = []
         self.after: list[Exception] = []
         self.calls = 0
 
@@ -276,12 +276,13 @@ def test_what_a_lost_store_may_have_sent_is_not_repeated_where_nobody_can_tell(
     assert exchange.states() == ["dead"]
 
 
-def test_one_connector_that_fails_holds_up_no_other(exchange):
+@pytest.mark.parametrize("fault", [RuntimeError("x"), SystemExit(0)])
+def test_one_connector_that_fails_holds_up_no_other(exchange, fault):
     exchange.connectors["second"] = Memory()
     exchange.case.add("second/eve")
     exchange.case.book(("second/eve", "r1.c"))
     exchange.book(("ann", "r1.a"))
-    exchange.market.before = [RuntimeError("x")] * 9
+    exchange.market.before = [fault] * 9
     assert exchange.sending().tick(exchange.epoch) == 1
     assert len(exchange.connectors["second"].offers) == 1
 

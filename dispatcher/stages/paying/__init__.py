@@ -202,7 +202,7 @@ class PayingStage:
             outcome = _Outcome(due, "", again, error.what, error.certain)
         except ConnectorError as error:
             outcome = _Outcome(due, "held", why=error.what)
-        except Exception as error:  # noqa: BLE001 - unknown: it is asked after first
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - it is asked after
             self._circuits.failed(name, after=FAULTS)
             outcome = _Outcome(due, again=now + _wait(due), why=type(error).__name__)
         else:

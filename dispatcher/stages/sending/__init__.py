@@ -270,7 +270,7 @@ class Sending:
             handle = self._own(parcel, handle or self._hand_over(name, parcel))
         except ConnectorError as error:
             return self._failed(name, parcel, error)
-        except Exception as error:  # noqa: BLE001 - the outcome is unknown: ask later
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - unknown: ask later
             self._log.warning(
                 "send-unknown", connector=name, outbox=message.id, error=error
             )

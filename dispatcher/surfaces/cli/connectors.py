@@ -193,7 +193,7 @@ def _probe(opened: Market | Feed) -> tuple[str, str]:
         return "LATER", error.what
     except ConnectorError as error:
         return "FAIL", f"{error.what}: {error.fix}" if error.fix else error.what
-    except Exception as error:  # noqa: BLE001 - a plugin's fault is told by its type
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - told by its type
         return "FAIL", f"the connector failed: {type(error).__name__}"
     finally:
         close = getattr(opened, "close", None)

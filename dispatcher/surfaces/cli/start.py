@@ -17,6 +17,7 @@ from typing import Any, Final
 from dispatcher.errors import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
+    Conflict,
     DispatcherError,
     Invalid,
     Usage,
@@ -104,12 +105,31 @@ def _run(words: list[str]) -> int:
     except SystemExit as error:
         if type(sys.stdout).__name__ == "PacifyFlushWrapper":
             return _reader_went()  # Typer's own way out of a broken pipe
-        return error.code if isinstance(error.code, int) else EXIT_FAILED
+        return _left_by(error)
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
         return _misused(error)
     return done if isinstance(done, int) else 0
+
+
+def _left_by(error: SystemExit) -> int:
+    """Tell the end of a shell's completion, which is Typer's, from a package's.
+
+    Raises
+    ------
+    Conflict
+        Somebody else's code called ``sys.exit``: nobody knows what was done.
+    """
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    module = str(frame.f_globals.get("__name__", "unknown"))
+    if module.partition(".")[0] != "typer":
+        raise Conflict(
+            "a package ended the command before it was done",
+            why=f"the module {module} raised SystemExit",
+            fix="tell its author, or take it out of the settings",
+        ) from error
+    return error.code if isinstance(error.code, int) else EXIT_FAILED
 
 
 def _misused(error: Any) -> int:  # noqa: ANN401 - Typer names no public class for it

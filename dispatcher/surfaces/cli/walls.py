@@ -57,7 +57,7 @@ def try_walls(
             ) from error
         except DispatcherError:
             raise
-        except Exception as error:  # a plugin's fault is told by its type
+        except (Exception, SystemExit) as error:  # a plugin's fault is told by its type
             raise Conflict(
                 f"connector {name!r} failed while it was tried",
                 why=type(error).__name__,

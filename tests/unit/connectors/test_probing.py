@@ -68,6 +68,14 @@ def test_links_that_nobody_checks_are_told():
     assert "opening a link that was made up makes it fail: IndexError" in told
 
 
+def test_a_market_that_would_end_the_program_is_told():
+    def arrive(visit, now):
+        raise SystemExit(0)
+
+    told = broken(try_claims(arrive, "bob", NOW))
+    assert "arriving with no proof makes it fail: SystemExit" in told
+
+
 def test_a_page_to_which_nobody_can_come_is_told_too():
     def arrive(visit, now):
         raise Rejected("closed")

@@ -48,6 +48,14 @@ def test_a_call_that_fails_is_timed_too_and_its_error_goes_on():
     assert changed(meters.CALL_DURATION, before)[name, "m"] == 1
 
 
+def test_a_call_that_would_end_the_program_is_counted_as_failed():
+    before = samples(meters.CALL_COUNT)
+    with pytest.raises(SystemExit), meters.calling("m"):
+        raise SystemExit(0)
+    name = "dispatcher_connector_requests_total"
+    assert changed(meters.CALL_COUNT, before) == {(name, "m", "failed"): 1}
+
+
 def test_every_meter_is_shown_and_each_once():
     kinds = meters.Counter | meters.Histogram
     made = [one for one in vars(meters).values() if isinstance(one, kinds)]

@@ -139,6 +139,31 @@ def test_a_wrong_setting_says_which_connector_it_is_of(tmp_path):
         open_one("north", {"kind": "folder"}, tmp_path)
 
 
+def leaving(_):
+    raise SystemExit(0)
+
+
+def breaking(_):
+    raise KeyError("a-token")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "told"),
+    [
+        (Plugin(MEMORY, leaving), "SystemExit"),
+        (Plugin(MEMORY, breaking), "KeyError"),
+        (Plugin(MEMORY, lambda _: Memory(), leaving), "SystemExit"),
+    ],
+)
+def test_one_that_fails_while_it_is_opened_is_told_by_its_fault_alone(
+    monkeypatch, tmp_path, plugin, told
+):
+    monkeypatch.setattr(plugins, "load_plugin", lambda kind: plugin)
+    with pytest.raises(Invalid, match="'north' can not be opened") as caught:
+        open_one("north", {"kind": "memory"}, tmp_path)
+    assert caught.value.why == f"the plug-in 'memory' raised {told}"
+
+
 def test_a_secret_comes_by_file_and_never_by_value(monkeypatch, tmp_path):
     seen = []
 
