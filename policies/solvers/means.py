@@ -7,7 +7,7 @@ common denominator, so that no comparison is ever rounded.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import lcm
+from math import ceil, floor, lcm
 
 import numpy as np
 
@@ -55,7 +55,8 @@ class Means:
                 or sum(per[p] for p in cap.properties if not self._trusts(p, a))
                 for a in range(k)
             ]
-            most = [int(cap.limit * n * self.whole) for n in size]
+            sums = [cap.limit * n * self.whole for n in size]
+            most = [ceil(s) - 1 if cap.strict else floor(s) for s in sums]
             budget = _Budget(frozenset(cap.properties), most, [0] * k)
             self._budgets.append(budget)
 
