@@ -73,7 +73,8 @@ class Foreign:
             except ValueError as error:
                 told = f"gave no plan of this problem: {error}"
                 return self._unknown(problem, told)
-            best = "optimal" if judged.value == judged.bound else ""
+            kept = judged.verdict is Verdict.SOLVED
+            best = "optimal" if kept and judged.value == judged.bound else ""
             known = found.stopped in _CUT and str(found.stopped)
             return replace(judged, stopped=known or best)
         if found.verdict is Verdict.INFEASIBLE:

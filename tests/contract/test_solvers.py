@@ -16,6 +16,7 @@ from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from policies.solvers.contract import GOALS, SolverContract, best, drawn, every_plan
 from policies.solvers.foreign import Foreign
 from policies.solvers.role import answer, free_bound
+from tests.unit.policies.tiny import Tiny, step
 
 
 class First:
@@ -169,6 +170,19 @@ def test_no_plan_is_called_optimal_on_its_makers_word():
     assert any(one.value < one.bound for one in solved)
     for one in solved:
         assert one.stopped == ("optimal" if one.value == one.bound else "")
+
+
+def test_a_plan_that_is_refused_is_not_called_optimal():
+    """Nothing is worth anything, so that no plan at all is worth as much as the bound."""
+    past = Tiny(1, 1, [step(0)], lo=[0], hi=[1], weights=[[0]]).problem()
+
+    class Blind(First):
+        def __call__(self, problem, rng, limits):
+            return Solution(Verdict.SOLVED, Plan.of([(0, 0)]), stopped="optimal")
+
+    told = Foreign(Blind(), "blind")(past, np.random.default_rng(1), Limits())
+    assert (told.verdict, told.value, told.bound) == (Verdict.UNKNOWN, 0, 0)
+    assert told.stopped == ""
 
 
 def test_what_a_solver_does_not_support_it_is_not_given():
