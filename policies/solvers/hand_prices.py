@@ -323,5 +323,5 @@ class _Search:
             even &= not len(self.loads.past)
             whole = np.minimum(np.round(turn / each) * each, top)
             inner = np.where(kind > 1, np.where(even, whole, turn), inner)
-        below = np.maximum(1 - each, base)
+        below = np.maximum(self.loads.below, base)
         yield np.where(kind == 0, np.minimum(below, top), inner)

@@ -77,6 +77,8 @@ class PoolLoads:
         Loads that are there in any case.
     gcd, most, full : int64 array, shape (m,)
         What loads are multiples of before they are parts, the highest, and that of f = 1.
+    below : float64 array, shape (m, 1)
+        The highest load below f = 1, without what history holds.
     pool : int
         Any so many adversaries see together.
     """
@@ -108,6 +110,7 @@ class PoolLoads:
             self.gcd[filled] = np.gcd.reduceat(t.amount, t.start[filled])
         self.gcd = np.where(t.classes, 1, np.maximum(self.gcd, 1))
         self.most = np.where(t.classes, t.full, whole)
+        self.below = ((t.full - 1) // self.gcd * self.gcd / t.full)[:, None]
 
     def caps(self, cap: Ints, beyond: Ints) -> Floats:
         """Highest loads where each hand of any m may see ``cap`` (m,), shape (m, h)."""

@@ -38,9 +38,11 @@ def test_no_plan_of_four_entries_is_above_the_bound(name, around):
 
 @pytest.mark.parametrize("name", ASKED)
 def test_weights_and_pools_of_two_and_three_keep_the_bound_above_every_plan(name):
-    for seed in range(2):
-        document = drawn(name, seed=seed, n=5, k=4, sizes=(3, 4, 5), any_m=2 + seed % 2)
-        document["t"] = 1 + seed // 2
+    for seed in range(4):
+        copies = 1 + seed // 2
+        n, sizes = (5, (3, 4, 5)) if copies == 1 else (3, (2, 3, 3))
+        document = drawn(name, seed=seed, n=n, k=4, sizes=sizes, any_m=2 + seed % 2)
+        document["t"] = copies
         for one in document["properties"]:
             size = len(one["entries"])
             if document["disclosure"]["kind"] != "step":
@@ -150,6 +152,32 @@ def test_a_load_just_below_a_huge_whole_is_not_complete():
     plans = [Plan.of([(0, 0)]), Plan.of([(0, 0), (1, 1)])]
     values = [judge(problem, plan).objective for plan in plans]
     assert price_bound(problem, WORK, float(min(values))) >= max(values)
+
+
+def test_units_that_do_not_make_up_a_whole_leave_a_load_below_it():
+    """Two of three entries of 2 are below 5; 5 less 2 is not the highest load there."""
+    sets = SetSystem(
+        n_entries=3,
+        properties=("p",),
+        measures=(Measure.STEP,),
+        owner=np.zeros(1, np.int64),
+        start=np.array([0, 3]),
+        entry=np.arange(3),
+        amount=np.full(3, 2),
+        cap=np.array([NO_CAP]),
+        full=np.array([5]),
+        classes=np.zeros(1, np.bool_),
+    )
+    problem = Problem(
+        sets=sets,
+        lo=np.array([1, 1, 0]),
+        hi=np.ones(3, np.int64),
+        weights=Weights.flat(3, 1),
+        goal=Goal(Objective.TRADEOFF, Fraction(3), average=True),
+    )
+    optimum = judge(problem, Plan.of([(0, 0), (1, 0)])).objective
+    assert optimum == 5
+    assert price_bound(problem, Limits(work=0.05), 3.0) >= optimum - ROUNDING
 
 
 def test_too_many_sets_of_adversaries_to_choose_from_are_not_for_it():
