@@ -2,10 +2,11 @@
 
 import socket
 import threading
-import time
 
 import uvicorn
 from playwright.sync_api import Page, expect
+
+from tests.patience import until
 
 
 class Served:
@@ -20,8 +21,7 @@ class Served:
             target=self.server.run, args=([self.listener],), daemon=True
         )
         self.thread.start()
-        while not self.server.started:
-            time.sleep(0.01)
+        until(lambda: self.server.started, "the server has started", pause=0.01)
 
     def stop(self) -> None:
         self.server.should_exit = True

@@ -6,8 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,8 +17,7 @@ from dispatcher.store import open_store
 from dispatcher.surfaces.cli.context import wall_clock
 from dispatcher.surfaces.cli.init import template_text
 from dispatcher.surfaces.demo.ports import free_ports
-
-PATIENCE = 240.0  # seconds: far above what is seen, for a machine that is busy
+from tests.patience import PATIENCE, until
 
 SETTINGS = """
 [surfaces]
@@ -38,14 +36,6 @@ def environment() -> dict[str, str]:
     """The environment without settings of a store; root may run the daemon."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("DISPATCHER_")}
     return kept | {"DISPATCHER_ALLOW_ROOT": "1"}
-
-
-def until(what: Callable[[], object], told: str) -> None:
-    """Wait until something holds; fail with what was waited for."""
-    end = time.monotonic() + PATIENCE
-    while not what():
-        assert time.monotonic() < end, f"waited in vain: {told}"
-        time.sleep(0.05)
 
 
 class Program:

@@ -18,6 +18,7 @@ from dispatcher.stages.collecting import Collecting
 from dispatcher.stages.sending import Sending, Terms
 from dispatcher.store import lease
 from tests.integration.ledger_cases import Case, policy
+from tests.patience import until
 
 
 @pytest.fixture
@@ -42,9 +43,7 @@ d = { ask = "transcribe" }
 
 def next_done(stage, epoch: int) -> int:
     """Tick until something was done: beside what hangs, a turn may end too early."""
-    while not (done := stage.tick(epoch)):
-        pass
-    return done
+    return until(lambda: stage.tick(epoch), "a tick does something")
 
 
 @dataclass

@@ -23,6 +23,7 @@ from tests.integration.cutting import AFTER, BEFORE, LATE, cutter
 from tests.integration.exchange_house import Exchange
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.integration.serving_house import House
+from tests.patience import until
 
 COMMIT = b"COMMIT\0"  # the statement alone, as a simple query
 
@@ -175,13 +176,17 @@ def test_a_sending_cut_off_at_any_of_its_messages_hands_over_once(
     exchange.workers("ann")
     exchange.case.load(*((f"r{i}", None, None, "ab") for i in range(PLACES)))
     sending = Sending(far, exchange.connectors, clock)
+
+    def sent():
+        with suppress(StoreUnreachable):
+            sending.tick(exchange.epoch)
+        clock.advance(seconds=4000)
+        return exchange.states()[-1] == "sent"
+
     for number in range(PLACES):
         exchange.book(("ann", f"r{number}.a"))
         proxy.cut(how, number + 1)
-        while exchange.states()[-1] != "sent":
-            with suppress(StoreUnreachable):
-                sending.tick(exchange.epoch)
-            clock.advance(seconds=4000)
+        until(sent, "it is sent")
     assert proxy.cuts > 5
     assert list(market.calls.values()) == [1] * PLACES
     assert len(market.offers) == exchange.case.count("outbox") == PLACES
@@ -197,12 +202,15 @@ def test_a_showing_cut_off_at_any_of_its_messages_is_booked_once_and_before(
     house.plan((ann, entries))
     house.store = far
     serving = house.serving()
+
+    def shown():
+        with suppress(StoreUnreachable):
+            return serving.start(ann)
+        return None
+
     for number in range(PLACES):
         proxy.cut(how, number + 1)
-        showing = None
-        while showing is None:
-            with suppress(StoreUnreachable):
-                showing = serving.start(ann)
+        showing = until(shown, "a field is shown")
         with postgres_store.read() as tx:
             booked = tx.value(
                 "SELECT count(*) FROM ledger_line WHERE kind = 'exposure'"

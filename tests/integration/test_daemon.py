@@ -22,10 +22,9 @@ from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.store import lease
 from tests.integration.exchange_house import logs
 from tests.integration.ledger_cases import PAIR, Case, policy
+from tests.patience import PATIENCE
 
 __all__ = ["logs"]
-
-PATIENCE = 240.0  # seconds; what is waited for comes much sooner
 
 
 def make(store, clock, ticks=(), lost=lambda: None):

@@ -1,7 +1,6 @@
 """Two at the same time: what one alone may not do, two together may not do either."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,6 +10,7 @@ from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences
 from tests.integration.ledger_cases import PAIR, Case, policy
+from tests.patience import until
 
 GROUP = '[workers.groups.g]\nmembers = ["x/g*"]'
 
@@ -116,8 +116,11 @@ def test_a_new_version_judges_the_booking_that_it_waited_for(postgres_store):
         with postgres_store.write() as tx:
             book(tx, wanted, delivery=Push(), at=case.tick(), cause="test")
             job = pool.submit(together, lambda: case.apply(stricter))
-            while not job.done() and not _somebody_waits(postgres_store):
-                time.sleep(0.01)
+            until(
+                lambda: job.done() or _somebody_waits(postgres_store),
+                "the version waits for the booking",
+                pause=0.01,
+            )
         (said,) = job.result(timeout=60)
     assert isinstance(said, PastLimit)
 

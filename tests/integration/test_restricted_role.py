@@ -15,6 +15,7 @@ import pytest
 from dispatcher.surfaces.cli.start import main
 from dispatcher.surfaces.demo.ports import free_ports
 from tests.integration.ledger_cases import PAIR, policy
+from tests.patience import PATIENCE
 
 ROLE = "dispatcher_strict"
 HOWTO = Path(__file__).parents[2] / "docs" / "howto" / "operators" / "ledger.md"
@@ -69,7 +70,6 @@ admin = "127.0.0.1:{}"
 operators = "127.0.0.1:{}"
 
 """
-PATIENCE = 240.0  # seconds; what is waited for comes much sooner
 
 
 def as_documented(database: str) -> str:

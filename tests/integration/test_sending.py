@@ -32,6 +32,7 @@ from dispatcher.store.dumping import make_ready
 from tests.contract.memory_feed import FEED, MemoryFeed
 from tests.integration.exchange_house import FIELDS, Exchange, logs, next_done
 from tests.integration.ledger_cases import Case, policy
+from tests.patience import until
 
 __all__ = ["logs"]
 
@@ -439,8 +440,12 @@ def test_a_dead_market_degrades_only_itself(store, clock, monkeypatch):
     assert sending.tick(exchange.epoch) == 0  # what hangs is not taken from it
     assert sorted(exchange.states()) == ["leased", "sent"]
     go.set()
-    while "leased" in exchange.states():
+
+    def settled():
         sending.tick(exchange.epoch)
+        return "leased" not in exchange.states()
+
+    until(settled, "what hung is settled")
     assert sorted(exchange.states()) == ["ready", "sent"]
     assert list(sending.resting) == ["memory"]
 

@@ -117,13 +117,17 @@ def take_over(scene: Scene, settings: Path) -> tuple[Process, list[int]]:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         second = start_up(scene, "--config", str(settings), name="second")
-        while second.alive() and not second.flags.is_up("leads"):
-            time.sleep(0.01)
+        until(partial(decided, second), "the second daemon leads or ends", pause=0.01)
         if second.alive():
             return second, ended
         ended.append(second.process.wait())
     message = f"no second daemon leads: {ended}"
     raise AssertionError(message)
+
+
+def decided(process: Process) -> bool:
+    """Whether a daemon leads, or has ended."""
+    return process.flags.is_up("leads") or not process.alive()
 
 
 def picture(scene: Scene) -> dict[str, list[raw.Row]]:

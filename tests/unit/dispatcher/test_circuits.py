@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from dispatcher.circuits import LONGEST, Circuits, Turns
+from tests.patience import until
 
 MINUTE = 60_000_000
 
@@ -77,9 +78,7 @@ def test_a_pace_is_earned_back_over_the_minute(clock):
 
 def some(turns, names, job):
     """Take turns until something was done: a quick job may take long by chance."""
-    while not (done := turns.take(names, job)):
-        pass
-    return done
+    return until(lambda: turns.take(names, job), "a turn does something")
 
 
 def test_a_slow_turn_holds_up_no_other_and_is_not_begun_twice():
@@ -95,8 +94,7 @@ def test_a_slow_turn_holds_up_no_other_and_is_not_begun_twice():
     assert turns.busy == ["slow"]
     assert some(turns, ["slow", "quick"], job) == 1
     go.set()
-    while turns.busy:
-        pass
+    until(lambda: not turns.busy, "no turn is under way")
     assert turns.take([], job) == 1
     assert sorted(begun) == ["quick", "quick", "slow"]
 
@@ -112,7 +110,6 @@ def test_what_a_late_turn_raised_is_raised_at_the_next():
 
     assert some(turns, ["slow", "quick"], job) == 1
     go.set()
-    while turns.busy:
-        pass
+    until(lambda: not turns.busy, "no turn is under way")
     with pytest.raises(KeyError):
         turns.take(["quick"], job)

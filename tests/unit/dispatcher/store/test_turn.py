@@ -1,9 +1,9 @@
 """The turn to write goes round: nobody takes it twice while another waits."""
 
 import threading
-import time
 
 from dispatcher.store.turn import Turn
+from tests.patience import until
 
 
 def test_it_is_given_in_the_order_of_asking() -> None:
@@ -19,8 +19,7 @@ def test_it_is_given_in_the_order_of_asking() -> None:
     for name in range(5):
         threads.append(threading.Thread(target=take, args=(name,)))
         threads[-1].start()
-        while len(turn._waiting) <= name:
-            time.sleep(0.001)
+        until(lambda n=name: len(turn._waiting) > n, "it waits", pause=0.001)
     turn.release()
     for thread in threads:
         thread.join(10)
@@ -32,8 +31,7 @@ def test_whoever_gives_it_back_does_not_get_it_before_one_who_waits() -> None:
     assert turn.acquire(1)
     other = threading.Thread(target=lambda: said.append(turn.acquire(10)))
     other.start()
-    while not turn._waiting:
-        time.sleep(0.001)
+    until(lambda: turn._waiting, "the other waits", pause=0.001)
     turn.release()
     assert not turn.acquire(0)
     other.join(10)
