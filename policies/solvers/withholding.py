@@ -10,9 +10,10 @@ are not refuted, and of many so many that nobody holds both ends of a link.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from typing import Final
 
 import numpy as np
 
@@ -22,11 +23,14 @@ from policies.meetings import meetings
 from policies.problem import Goal, Plan, Problem
 from policies.sets import Ints
 from policies.solvers.components import split
-from policies.solvers.links.small import listable, listed
+from policies.solvers.links.small import listable, listed, looks
 from policies.solvers.models.cpsat import CpSat, run_model
 from policies.solvers.models.cpsat_model import build
 from policies.solvers.role import Limits, Verdict
 from policies.tables import able
+
+_LOOKS: Final = 2e7  # at numbers of listings, for each unit of work
+_SHARE: Final = 0.3  # of the time that is left, what a part gets at least
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,10 @@ def _by_parts(
     price = bound = 0
     pieces: list[tuple[Ints, Ints]] = []
     parts = list(_parts(problem))
-    for inside, part in parts:
-        found = _search(part, rng, limits.part(1 / len(parts)))
+    began, over, each = limits.clock(), limits.deadline(), limits.part(1 / len(parts))
+    for number, (inside, part) in enumerate(parts):
+        share = max(1 / (len(parts) - number), _SHARE)
+        found = None if over() else _search(part, rng, each.left(began, share))
         if found is None:
             return None
         entries += inside[list(found.entries)].tolist()
@@ -156,17 +162,22 @@ def _linked(
 ) -> Withholding | None:
     """Links under limits: by price where plans can be listed, else nobody meets any."""
     began, bound = limits.clock(), 0
+    half = replace(limits.part(0.5), seconds=limits.seconds / 2)
     if listable(problem):
-        half = limits.part(0.5)
+        over, work = half.deadline(), half.work * _LOOKS
         for bound, chosen in _by_price(problem):
-            found = listed(without(problem, chosen), half.left(began))
+            rest = without(problem, chosen)
+            work -= looks(rest)
+            if over() or work < 0:
+                break
+            found = listed(rest, half.left(began))
             if found.verdict is Verdict.SOLVED:
                 return Withholding(chosen, bound, bound, found.plan)
             if found.verdict is Verdict.UNKNOWN:
                 break
         else:
             return None
-    return _apart(problem, bound, rng, limits.left(began))
+    return _apart(problem, bound, rng, limits.left(began).part(0.5))
 
 
 def _by_price(problem: Problem) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -204,18 +215,24 @@ def _apart(
         return None
     left, plan = set(found.entries), found.plan
     for d in sorted(left, key=lambda d: -int(prices[d])):
-        wider = None if over() else _put_back(problem, plan, left, d)
+        wider = _put_back(problem, plan, left, d, over)
         if wider is not None:
             plan, left = wider, left - {d}
     price = int(prices[list(left)].sum())
     return Withholding(tuple(sorted(left)), price, min(bound, price), plan)
 
 
-def _put_back(problem: Problem, plan: Plan, left: set[int], d: int) -> Plan | None:
+def _put_back(
+    problem: Problem, plan: Plan, left: set[int], d: int, over: Callable[[], bool]
+) -> Plan | None:
     """Give the entry as many copies as it must have, if what is there may stay."""
+    if over():
+        return None
     whole = without(problem, tuple(left - {d}))
     trial = replace(whole, lo=np.where(np.arange(problem.n_entries) == d, 0, whole.lo))
     for a in np.flatnonzero(able(problem)[d]).tolist():
+        if over():
+            return None
         wider = Plan(np.append(plan.entry, d), np.append(plan.adversary, a))
         if judge(trial, wider).feasible:
             plan = wider

@@ -32,6 +32,7 @@ PLANS: Final = 200_000
 CELLS: Final = 5_000_000
 """Plans times hands, at most: a table of them takes 40 MB, and there are five."""
 
+_CALL: Final = 500  # numbers that could be looked at while arrays of a link are made
 _CLOSE: Final = 1e-9  # what floats can not tell
 _BATCH: Final = 256  # subsets that are counted between two looks at the clock
 
@@ -43,9 +44,22 @@ def listable(problem: Problem) -> bool:
     plain = plain and problem.aggregate is None
     if not plain or problem.utilities is not None or n > ENTRIES or not k:
         return False
-    ways = zip(problem.lo.tolist(), problem.hi.tolist(), strict=True)
-    plans = prod(_ways(k, low, high) for low, high in ways)
+    plans = _plans(problem)
     return 0 < plans <= PLANS and plans * (k + len(problem.groups)) <= CELLS
+
+
+def looks(problem: Problem) -> int:
+    """Return about how many numbers :func:`listed` looks at."""
+    links = 0 if problem.links is None else problem.links.n_links
+    hands = problem.n_adversaries + len(problem.groups)
+    subsets = (1 << problem.n_entries) + _CALL
+    return _plans(problem) * hands + subsets * (1 + links)
+
+
+def _plans(problem: Problem) -> int:
+    """How many plans there are but for capacities and pairs that are barred."""
+    ways = zip(problem.lo.tolist(), problem.hi.tolist(), strict=True)
+    return prod(_ways(problem.n_adversaries, low, high) for low, high in ways)
 
 
 def _ways(k: int, low: int, high: int) -> int:

@@ -13,9 +13,10 @@ from policies.judge import judge
 from policies.links import Relation
 from policies.problem import Pairs, Problem
 from policies.sets import InvalidProblem
-from policies.solvers import Limits
+from policies.solvers import Limits, withholding
 from policies.solvers.contract import drawn, every_plan
 from policies.solvers.withholding import cheapest, without
+from policies.utility import Weights
 from tests.unit.policies.solvers.links.test_bounds import friends
 
 
@@ -192,3 +193,67 @@ def test_without_time_nothing_is_told_of_links():
     problem = priced(chain(5, tau=Fraction(1, 2)), [1] * 5)
     assert solved(problem).price == 2
     assert solved(problem, stopped=lambda: True) is None
+
+
+@pytest.fixture
+def listings(monkeypatch):
+    """Ten seconds of a clock are over with each listing."""
+    seen, listed = [], withholding.listed
+
+    def counted(problem, limits):
+        seen.append(10.0)
+        return listed(problem, limits)
+
+    monkeypatch.setattr(withholding, "listed", counted)
+    return seen
+
+
+def crowd(users):
+    """All meet all at one place, and there is one hand: it may hold one visit."""
+    visits, ties = [(u, 0, 1) for u in range(users)], combinations(range(users), 2)
+    problem = friends(visits, [*ties], [[1]] * users, tau=Fraction(1, 2))
+    return priced(problem, [1] * users)
+
+
+def test_half_of_the_time_is_for_listings_and_half_for_keeping_all_apart(listings):
+    found = solved(crowd(10), seconds=100, clock=lambda: sum(listings))
+    assert len(listings) == 6  # the last of them began at 50 s
+    assert (found.price, found.bound) == (9, 1)  # none, and five of the ten by one
+
+
+def test_listings_count_as_work(listings):
+    found = solved(crowd(10), work=0.03)
+    assert 0 < len(listings) < 10
+    assert found.price == 9
+    assert not found.proven
+
+
+def test_parts_share_the_time(monkeypatch):
+    """Each of five triangles is given less than was left by those before it."""
+    one, now, given = triangle([5, 2, 3]), [0.0], []
+    ends = [one.sets.entry + 3 * i for i in range(5)]
+    sets = replace(
+        one.sets,
+        n_entries=15,
+        owner=np.zeros(15, np.int64),
+        start=np.arange(0, 31, 2),
+        entry=np.concatenate(ends),
+        amount=np.ones(30, np.int64),
+        cap=np.ones(15, np.int64),
+        full=np.full(15, 2),
+        classes=np.zeros(15, np.bool_),
+    )
+    weights = Weights.flat(15, 2)
+    lo, prices = np.ones(15, np.int64), np.tile(one.prices, 5)
+    five = replace(one, sets=sets, weights=weights, lo=lo, hi=lo, prices=prices)
+    search = withholding._search
+
+    def slow(part, rng, limits):
+        given.append(limits.seconds)
+        now[0] += limits.seconds
+        return search(part, rng, replace(limits, clock=lambda: 0.0))
+
+    monkeypatch.setattr(withholding, "_search", slow)
+    assert solved(five, seconds=100, clock=lambda: now[0]).price == 10
+    assert len(given) == 5
+    assert now[0] <= 100
