@@ -64,6 +64,8 @@ Flags = npt.NDArray[np.bool_]
 
 LARGEST_SCALE: Final = 1 << 52  # loads stay exact, also as float64
 MOST_SUMMED: Final = 12  # fields whose sums are all looked at
+MOST_WINDOWS: Final = 8  # an entry lies in, on average, where every window is a set
+MOST_MEMBERS: Final = 10**5  # of a rule's windows, that are always sets
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,9 @@ class Expansion:
 
     Sets that can not exist yield none: a step set or alternative that lacks a field,
     ``at = k`` where fewer than k entries are there, windows inside a wider window of the
-    same subject (but where a mean is capped: there each one counts). Entries of fields
-    with ``send = false`` are members too (they tell whether a set exists); nobody ever
-    holds them.
+    same subject (but where a mean is capped: there each one counts, see ``widest``).
+    Entries of fields with ``send = false`` are members too (they tell whether a set
+    exists); nobody ever holds them.
 
     Attributes
     ----------
@@ -89,6 +91,9 @@ class Expansion:
         Index into the rule's ``alternatives``.
     since : int64[S]
         First time of the set's window; 0 without a window.
+    widest : frozenset of int
+        Rules whose mean is capped and that have too many windows in each other to make
+        sets of all: only the widest are there, which add up to no more than all.
     """
 
     rules: tuple[Rule | LinkRule, ...]
@@ -96,6 +101,7 @@ class Expansion:
     unit: Ints
     alternative: Ints
     since: Ints
+    widest: frozenset[int] = frozenset()
 
 
 def expand(
@@ -163,6 +169,7 @@ class _Block:
     sizes: Ints
     entry: Ints
     amount: Ints
+    widest: bool = False
 
 
 def _block(
@@ -171,12 +178,13 @@ def _block(
     """All sets of one alternative; ``every`` window, or only the widest."""
     fields = rule.alternatives[alternative]
     rows, unit, time, classes = _members_of(rule, fields, table)
-    if every and rule.window is not None:
-        starts = _members_of(rule, tuple(rule.fields), table)[1:3]
-        first, last, unit, since = every_window(unit, time, rule.window, starts)
-    else:
+    wanted = every and rule.window is not None
+    windows = _every(rule, unit, time, table) if wanted else None
+    if windows is None:
         first, last = widest_windows(unit, time, rule.window)
-        unit, since = unit[first], time[first]
+        since, of_set = time[first], unit[first]
+    else:
+        first, last, of_set, since = windows
     held = _classes_present(classes, first, last, len(fields))
     keep = _exists(rule, held, last - first, len(fields))
     first, last, held = first[keep], last[keep], held[keep]
@@ -190,7 +198,7 @@ def _block(
     return _Block(
         owner=index,
         alternative=alternative,
-        unit=unit[keep],
+        unit=of_set[keep],
         since=since[keep],
         classes=whole,
         cap=NO_CAP if rule.tau is None else cap,
@@ -198,7 +206,19 @@ def _block(
         sizes=sizes,
         entry=rows[members],
         amount=amount,
+        widest=wanted and windows is None,
     )
+
+
+def _every(
+    rule: Rule, unit: Ints, time: Ints, table: EntryTable
+) -> tuple[Ints, Ints, Ints, Ints] | None:
+    """Every window, or None where they have too many members: n windows of up to n."""
+    assert rule.window is not None
+    starts = _members_of(rule, tuple(rule.fields), table)[1:3]
+    found = every_window(unit, time, rule.window, starts)
+    members = int((found[1] - found[0]).sum())
+    return found if members <= max(MOST_MEMBERS, MOST_WINDOWS * len(unit)) else None
 
 
 def _members_of(
@@ -348,6 +368,7 @@ def _joined(
         unit=column([b.unit for b in blocks]),
         alternative=spread([b.alternative for b in blocks]),
         since=column([b.since for b in blocks]),
+        widest=frozenset(b.owner for b in blocks if b.widest),
     )
 
 

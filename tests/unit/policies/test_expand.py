@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies import expand as expansions
 from policies.document.policy import (
     Disclosure,
     Entity,
@@ -405,6 +406,19 @@ def test_both_faces_say_the_same(shape, scope, tau, window, rows, of_record, dat
             if h and (r, s)[unit_of] == unit
         )  # fmt: skip
         assert compiled.past(mine) == (unit in over)
+
+
+@pytest.mark.parametrize(("times", "kept"), [(15, 15), (60, 46)])
+def test_windows_too_many_in_each_other_are_no_sets_of_a_mean(monkeypatch, times, kept):
+    """Of 15 windows all are sets; of 60 times of 15 those that lie in no other one."""
+    monkeypatch.setattr(expansions, "MOST_MEMBERS", 0)
+    prop = rule(
+        scope=Scope.SUBJECT, tau=None, average=Fraction(1, 2), window=14,
+        disclosure=Disclosure(per_entry=Fraction(1, 9), kind=Kind.LINEAR),
+    )  # fmt: skip
+    found = expand(policy(prop), table(*((t, 0, "a", t) for t in range(times))))
+    assert found.sets.n_sets == kept
+    assert found.widest == (frozenset({0}) if kept < times else frozenset())
 
 
 def sets_over(expansion, held) -> list[int]:
