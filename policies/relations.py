@@ -103,18 +103,18 @@ def value(reached: Reached) -> Fraction:
 
 
 def vectors(
-    held: Iterable[tuple[int, str, str, int]], fields: frozenset[str]
-) -> dict[int, dict[str, int]]:
+    held: Iterable[tuple[int, str, Any, int]], fields: frozenset[str]
+) -> dict[int, dict[Any, int]]:
     """Add up place vectors by person.
 
     Parameters
     ----------
-    held : iterable of (int, str, str, int)
-        Person, field, place, visits.
+    held : iterable of (int, str, place, int)
+        Person, field, place (its name, or a number of it), visits.
     fields : frozenset of str
         The rule's; others are left out.
     """
-    found: dict[int, dict[str, int]] = {}
+    found: dict[int, dict[Any, int]] = {}
     for person, field, place, visits in held:
         if field in fields:
             vector = found.setdefault(person, {})

@@ -6,23 +6,28 @@ what f is below it, and so what their means are, is told by the rules themselves
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
 from dispatcher.stages.planning.translation import Translation
 from policies.document.policy import Kind, Scope
 from policies.levels import LevelRule
-from policies.pairings import ToldLink
+from policies.pairings import ToldLink, ends_held
 from policies.problem import Average, Pairs
-from policies.relations import End, LinkRule, value
+from policies.relations import End, LinkRule, value, vectors
 from policies.rules import Rule
 
 Members = Mapping[int, frozenset[int]]
+
+_LARGE: Final = 32
+"""Entries of a unit up to which is worked out what each of them tells."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,15 @@ class Means:
         rules = enumerate(made.expansion.rules)
         capped = {p for cap in made.problem.averages for p in cap.properties}
         self._capped = {number: rule for number, rule in rules if number in capped}
+        self._starts: dict[tuple[str, int], list[int]] = {}
 
     def __bool__(self) -> bool:
-        """Whether a capped rule's f is not that of its sets."""
-        rules = self._capped.values()
-        return any(isinstance(rule, LevelRule | LinkRule) for rule in rules)
+        """Whether a capped rule's f is not that of its sets, or not of all windows."""
+        return any(
+            isinstance(rule, LevelRule | LinkRule)
+            or number in self._made.expansion.widest
+            for number, rule in self._capped.items()
+        )
 
     @cached_property
     def _rules(self) -> dict[int, _Measured]:
@@ -109,33 +118,47 @@ class Means:
 
     def excess(self, plan: Pairs) -> list[tuple[int, int]]:
         """Planned pairs (entry, adversary) without which every mean is kept."""
-        problem = self._made.problem
         found = []
-        for a in np.unique(plan.adversary).tolist():
-            planned = set(plan.entry[plan.adversary == a].tolist())
-            seen = set(problem.history.entry[problem.history.adversary == a].tolist())
+        for a, planned in _by_adversary(plan).items():
+            seen = self._seen.get(a, set())
             found += [(d, a) for d in self._too_much(a, planned - seen, seen)]
         return found
 
+    @cached_property
+    def _seen(self) -> dict[int, set[int]]:
+        """What was shown to each adversary."""
+        return _by_adversary(self._made.problem.history)
+
     def _too_much(self, a: int, planned: set[int], seen: set[int]) -> list[int]:
-        """What to take from one adversary, most telling first."""
+        """What to take from one adversary, most telling first.
+
+        Steps double until the means are kept, and halve from there on: a unit of many
+        entries is looked at a few times, and not once for each of them.
+        """
         hand = planned | seen
-        sums = {
-            r: sum((self._f(r, u, hand) for u in self._units(r, hand)), Fraction(0))
-            for r in self._rules
-        }
-        taken: list[int] = []
+        told = self._told(hand, hand)
+        sums = dict.fromkeys(self._rules, Fraction(0))
+        for (r, _), f in told.items():
+            sums[r] += f
         if not self._past(a, sums):
-            return taken
-        order = sorted(planned, key=lambda d: -sum(self._drop(d, hand).values()))
-        for d in order:
-            for r, drop in self._drop(d, hand).items():
-                sums[r] -= drop
-            hand.remove(d)
-            taken.append(d)
-            if not self._past(a, sums):
-                break
-        return taken
+            return []
+        order = sorted(planned, key=lambda d: (-self._telling(d, hand), d))
+        taken, step, growing = 0, 1, True
+        while step and taken < len(order):
+            some = order[taken : taken + step]
+            hand.difference_update(some)
+            now, less = self._told(some, hand), dict(sums)
+            for at, f in now.items():
+                less[at[0]] += f - told[at]
+            past = self._past(a, less)
+            growing = growing and past
+            if past:
+                taken, sums = taken + len(some), less
+                told |= now
+            else:
+                hand.update(some)
+            step = 2 * step if growing else step // 2
+        return order[: taken + 1]
 
     def _past(self, a: int, sums: Mapping[int, Fraction]) -> bool:
         """Whether a cap is passed, of the rules that are judged for this adversary."""
@@ -148,33 +171,56 @@ class Means:
                 return True
         return False
 
-    def _drop(self, d: int, hand: set[int]) -> dict[int, Fraction]:
-        """By rule: how much less f is in all without this entry."""
-        less = hand - {d}
+    def _told(
+        self, entries: Iterable[int], hand: set[int]
+    ) -> dict[tuple[int, int], Fraction]:
+        """By rule and unit of these entries: sum of f by what a hand holds."""
+        entries = list(entries)
         return {
-            r: sum(
-                (
-                    self._f(r, u, hand) - self._f(r, u, less)
-                    for u in one.around.get(d, ())
-                ),
-                Fraction(0),
-            )
+            (r, unit): self._f(one, unit, one.members[unit] & hand)
             for r, one in self._rules.items()
+            for unit in {unit for d in entries for unit in one.around.get(d, ())}
         }
 
-    def _units(self, number: int, hand: Iterable[int]) -> set[int]:
-        around = self._rules[number].around
-        return {unit for d in hand for unit in around.get(d, ())}
+    def _telling(self, d: int, hand: set[int]) -> Fraction:
+        """How much less f is in all without this entry; of large units, about."""
+        whole = Fraction(0)
+        for one in self._rules.values():
+            for unit in one.around.get(d, ()):
+                every = one.members[unit]
+                if len(every) > _LARGE:
+                    whole += self._alone(one, unit, d)
+                else:
+                    held = every & hand
+                    whole += self._f(one, unit, held) - self._f(one, unit, held - {d})
+        return whole
 
-    def _f(self, number: int, unit: int, hand: set[int]) -> Fraction:
-        """Sum of f over the sets of one unit, or f of one link."""
-        one = self._rules[number]
-        every = one.members[unit]
+    def _alone(self, one: _Measured, unit: int, d: int) -> Fraction:
+        """About what an entry tells in a large unit: by itself, in all its windows."""
         if isinstance(one.rule, LinkRule):
-            return self._of_link(one.rule, unit, every & hand)
-        return one.rule.total(
-            self._held(one.rule, every & hand), self._held(one.rule, every)
-        )[0]
+            return Fraction(1)
+        told = one.rule.value(self._held(one.rule, [d]))
+        told = max(told, Fraction(1, len(one.members[unit])))
+        if one.rule.window is None:
+            return told
+        starts, time = self._starts_of(one, unit), int(self._made.backlog.time[d])
+        first = bisect_left(starts, time - one.rule.window)
+        return told * (bisect_right(starts, time) - first)
+
+    def _starts_of(self, one: _Measured, unit: int) -> list[int]:
+        """Times at which the windows of a unit begin."""
+        key = one.rule.name, unit
+        if key not in self._starts:
+            every = sorted(one.members[unit])
+            self._starts[key] = np.unique(self._made.backlog.time[every]).tolist()
+        return self._starts[key]
+
+    def _f(self, one: _Measured, unit: int, held: frozenset[int]) -> Fraction:
+        """Sum of f over the sets of one unit, or f of one link."""
+        if isinstance(one.rule, LinkRule):
+            return self._of_link(one.rule, unit, held)
+        known = self._held(one.rule, one.members[unit])
+        return one.rule.total(self._held(one.rule, held), known)[0]
 
     # -- what a rule looks at ------------------------------------------------------
 
@@ -225,29 +271,38 @@ class Means:
 
     def _held(self, rule: Rule, entries: Iterable[int]) -> Counter[tuple[str, int]]:
         """Entries of one unit as the rule counts them."""
-        made = self._made
-        time = (
-            made.backlog.time if rule.window is not None else np.zeros_like(made.kind)
-        )
-        return Counter((made.fields[made.kind[d]], int(time[d])) for d in entries)
+        fields, kind, time = self._made.fields, self._made.kind, self._made.backlog.time
+        if rule.window is None:
+            return Counter((fields[kind[d]], 0) for d in entries)
+        return Counter((fields[kind[d]], int(time[d])) for d in entries)
 
-    def _of_link(self, rule: LinkRule, link: int, entries: frozenset[int]) -> Fraction:
+    def _of_link(self, rule: LinkRule, link: int, entries: Iterable[int]) -> Fraction:
         """F of one link by what is held of its ends."""
         pairs = self._made.backlog.links[rule.relation]
-        people = int(pairs.one[link]), int(pairs.other[link])
-        end = self._fields_of if isinstance(rule, ToldLink) else self._places_of
-        one, other = (end(entries, person) for person in people)
-        return value(rule.reached(one, other))
+        ends = self._ends(rule, entries)
+        one, other = int(pairs.one[link]), int(pairs.other[link])
+        return value(rule.reached(ends.get(one, {}), ends.get(other, {})))
 
-    def _fields_of(self, entries: Iterable[int], person: int) -> End:
-        made, backlog = self._made, self._made.backlog
-        mine = (d for d in entries if backlog.subject[d] == person)
-        return {(int(backlog.record[d]), made.fields[made.kind[d]]): 1 for d in mine}
+    def _ends(self, rule: LinkRule, entries: Iterable[int]) -> Mapping[int, End]:
+        """What is held of each person, as the rule reads it."""
+        backlog, fields, kind = self._made.backlog, self._made.fields, self._made.kind
+        if isinstance(rule, ToldLink):
+            held = (
+                (int(backlog.subject[d]), int(backlog.record[d]), fields[kind[d]])
+                for d in entries
+            )
+            return ends_held(held, rule.fields)
+        visits = (
+            (int(backlog.subject[d]), fields[kind[d]], int(backlog.place[d]), n)
+            for d in entries
+            if backlog.place[d] >= 0 and (n := int(backlog.visits[d]))
+        )
+        return vectors(visits, rule.fields)
 
-    def _places_of(self, entries: Iterable[int], person: int) -> End:
-        backlog = self._made.backlog
-        found: Counter[int] = Counter()
-        for d in entries:
-            if backlog.subject[d] == person and backlog.place[d] >= 0:
-                found[int(backlog.place[d])] += int(backlog.visits[d])
-        return +found  # places without visits are none
+
+def _by_adversary(pairs: Pairs) -> dict[int, set[int]]:
+    """Entries of each adversary."""
+    order = np.argsort(pairs.adversary, kind="stable")
+    holder, first = np.unique(pairs.adversary[order], return_index=True)
+    parts = np.split(pairs.entry[order], first[1:])
+    return {a: set(d.tolist()) for a, d in zip(holder.tolist(), parts, strict=False)}
