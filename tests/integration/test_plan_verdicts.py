@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.members import merge
 from dispatcher.stages.planning import Planning, choosing
+from policies import expand as expansions
 from policies.solvers import Limits, Solution, Verdict
 from tests.integration.ledger_cases import Case, policy
 
@@ -28,6 +29,7 @@ disclosure = { kind = "common", vector = "place" }
 )
 COSINE = TIE.replace('"common", vector', '"cosine", count = "n", vector')
 LINEAR = '[property.both]\nof = ["a", "b"]\ndisclosure = "linear"\n'
+DAY = 86_400_000_000
 ANY = 'objective = "tradeoff"\ntau = "none"'
 STAFF = '[workers.groups.staff]\nmembers = ["x/1"]\ntrusted = ["tie"]\n'
 SENT = 'a = { ask = "transcribe" }\nd = { ask = "transcribe" }\n'
@@ -169,6 +171,34 @@ def test_who_is_not_trusted_is_judged_by_all_rules_that_count(case):
     assert planned(case).verdict == "SOLVED"
     case.load(("r3", "ann", 0, "ab", "y", 1), ("r4", "ann", 0, "a", "y", 1))
     assert not possible(case)
+
+
+DAYS = """
+[property.days]
+scope = "subject"
+of = ["a"]
+tau = "none"
+window = "20d"
+disclosure = { kind = "linear", per = "entry", weight = 0.05 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("members", "workers", "told"),
+    [(10**5, 6, "SOLVED"), (0, 6, "SOLVED"), (0, 2, "UNKNOWN")],
+)
+def test_a_mean_over_windows_is_planned_also_where_not_all_of_them_are_sets(
+    case, monkeypatch, members, workers, told
+):
+    """A day of 30 tells up to 21/20 over its windows, 21 in all; a worker may see 6."""
+    monkeypatch.setattr(expansions, "MOST_MEMBERS", members)
+    monkeypatch.setattr(expansions, "MOST_WINDOWS", 1)
+    case.apply(policy(DAYS, budget=f"{ANY}\naverage = 0.2"))
+    case.add(*(f"x/{n}" for n in range(workers)))
+    case.load(*((f"r{d}", "ann", d * DAY, "a") for d in range(30)))
+    drafted = planned(case)
+    assert drafted.verdict == told
+    assert drafted.summary["pairs"] >= 12
 
 
 REST = "0.50000000000000000008"

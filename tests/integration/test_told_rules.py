@@ -5,6 +5,7 @@ import sys
 from fractions import Fraction
 from importlib.metadata import EntryPoint, EntryPoints
 
+import numpy as np
 import pytest
 
 from dispatcher import plugins, strategies
@@ -12,9 +13,11 @@ from dispatcher.custody.audit import export, verify
 from dispatcher.errors import Invalid, PastLimit, Refused
 from dispatcher.ledger.summaries import differences
 from dispatcher.stages.intake.linking import read_links
-from dispatcher.stages.planning import Planning
+from dispatcher.stages.planning import Planning, choosing
 from policies.document import parse
 from policies.functions import FieldFunction, UserUtility
+from policies.problem import Plan
+from policies.solvers import Limits, Solution, Verdict
 from tests.integration.ledger_cases import Case, policy
 
 TABLE = """a,b,secret,weight
@@ -189,6 +192,50 @@ def test_a_cap_on_the_mean_of_a_told_rule_is_planned_for(
     planned = shown_as_planned(case, stage, drafted)
     assert planned == 12 - drafted.summary["held"]
     assert planned == 12 if workers == 8 else 6 <= planned <= 8
+
+
+def test_who_is_worth_most_is_planned_no_more_than_they_may_keep(
+    case, tmp_path, install
+):
+    """Twenty may see four single fields each, of sixty; eleven of them come first.
+
+    A plan gives those all it can. Without what is too much they would be given others
+    that are too much as well, and the rest would wait.
+    """
+    install("mine", "QUARTERS")
+    favourites = FAVOURITE.replace("x/1", "x/1*")
+    source = policy(FEW.replace("0.125", "0.05"), groups=favourites)
+    case.apply(source, functions=beside(case, source, tmp_path).told)
+    case.add(*(f"x/{n}" for n in range(1, 21)))
+    case.load(*((f"r{n}", f"p{n}", 0, "abc") for n in range(20)))
+    stage = Planning(case.store, case.tick, rest=0.0)
+    drafted = stage.draft(seed=1)
+    assert drafted.verdict == "SOLVED"
+    assert float(drafted.summary["utility"]) > 400  # 44 to the favourites
+    assert shown_as_planned(case, stage, drafted) == 60
+
+
+def test_plans_that_are_too_much_are_asked_for_again_only_while_there_is_time(
+    case, tmp_path, install, monkeypatch
+):
+    """One worker may see a field of twelve: all that is planned is too much each time."""
+    install("mine", "QUARTERS")
+    source = policy(FEW.replace("0.125", "0.07"))
+    case.apply(source, functions=beside(case, source, tmp_path).told)
+    case.add("x/1")
+    case.load(*((f"r{n}", f"p{n}", 0, "abc") for n in range(4)))
+    times = [0.0]
+
+    def slow(problem, rng, limits):
+        times.append(times[-1] + limits.seconds)
+        return Solution(Verdict.UNKNOWN, Plan(np.arange(12), np.zeros(12, np.int64)))
+
+    monkeypatch.setattr(choosing, "find_solver", lambda name: slow)
+    stage = Planning(case.store, case.tick, rest=0.0)
+    limits = Limits(seconds=5.0, clock=lambda: times[-1])
+    assert stage.draft(partial=True, limits=limits).summary["pairs"] == 1
+    assert 3 < len(times) < 12
+    assert times[-1] < 5.1
 
 
 def test_a_plan_is_made_by_a_users_utility_and_names_it(case, tmp_path, install):

@@ -30,12 +30,18 @@ def check_algorithm(algorithm: str, problem: Problem) -> None:
     )
 
 
-def solved(
+def answer_of(
     algorithm: str, problem: Problem, rng: np.random.Generator, limits: Limits
 ) -> Solution:
-    """Solve; a solver that plans all or nothing holds back all that is owed."""
+    """Ask an algorithm once; one that plans all or nothing holds back all that is owed.
+
+    What lies in one of its cores is held back by that, the first where it is several.
+    """
     found = find_solver(algorithm)(problem, rng, limits)
     if found.verdict is Verdict.SOLVED or len(found.plan) or len(found.held):
         return found
     owed = np.flatnonzero(problem.lo)
-    return replace(found, held=owed, reason=np.full(len(owed), -1))
+    core = np.full(problem.n_entries, -1)
+    for number in reversed(range(len(found.cores))):
+        core[list(found.cores[number].entries)] = number
+    return replace(found, held=owed, reason=core[owed])

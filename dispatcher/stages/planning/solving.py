@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher.stages.planning.choosing import solved
+from dispatcher.stages.planning.choosing import answer_of
 from dispatcher.stages.planning.leniency import TOO_MUCH, Lenient, lenient
 from dispatcher.stages.planning.means import Means
 from dispatcher.stages.planning.translation import Translation
@@ -17,38 +18,43 @@ from policies.judge import judge
 from policies.problem import Pairs, Plan, Problem
 from policies.solvers import Limits, Solution, Verdict
 from policies.solvers.assembly import renumbered
+from policies.solvers.role import free_bound
+from policies.utility import Weights
 
 Ints = npt.NDArray[np.int64]
+Ask = Callable[[Problem], Solution]
 
 ROUNDS: Final = 8
 """Plans that are asked for, each without what was too much in those before."""
 
 FIRST: Final = 0.6
-"""Of the time that is left, what is spent on a problem that asks beyond the policy."""
+"""Of the time that is left, what an ask may take where others may follow."""
 
 
 def solve(made: Translation, algorithm: str, seed: int, limits: Limits) -> Solution:
     """Solve; where more is asked than the policy does, that there is no plan proves nothing.
 
-    Then a plan is looked for with less asked, and what is told as INFEASIBLE has no plan
-    of a problem that asks for nothing beyond the policy.
+    More is asked of cosines (to be 0), of weights of many digits (rounded up), and of
+    means of what sets do not tell. Then a plan is looked for with less asked, and what is
+    told as INFEASIBLE has no plan of a problem that asks for nothing beyond the policy.
+    All asks together keep the limits' time.
     """
-    rng, began = np.random.default_rng(seed), limits.clock()
+    rng, began, over = np.random.default_rng(seed), limits.clock(), limits.deadline()
     means = Means(made)
     looser = lenient(made, means)
-    share = 1.0 if looser is None else FIRST
+    share = FIRST if looser is not None or means else 1.0
 
     def ask(problem: Problem, by: str = "auto", share: float = FIRST) -> Solution:
-        return solved(by, problem, rng, limits.left(began, share))
+        return answer_of(by, problem, rng, limits.left(began, share))
 
     asked = replace(made.problem, averages=means.caps())
-    found = _within(means, asked, lambda one: ask(one, algorithm, share))
+    found = _kept(means, asked, lambda one: ask(one, algorithm, share), over)
     if found.verdict is Verdict.SOLVED or looser is None:
         return found
     loose = made.loose and replace(made.loose, averages=means.caps())
     for problem in (loose, looser.means):
         if problem is not None:
-            below = _within(means, problem, ask)
+            below = _kept(means, problem, ask, over)
             if below.verdict is Verdict.SOLVED:
                 return below
     if found.verdict is Verdict.CERTIFIED:
@@ -73,46 +79,101 @@ def _as_proven(found: Solution, proof: Solution, looser: Lenient) -> Solution:
     )
 
 
-def _within(
-    means: Means, problem: Problem, ask: Callable[[Problem], Solution]
+# -- rounds for what only rules tell of means ----------------------------------------
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A plan, and its pairs (entry, adversary) that are too much."""
+
+    found: Solution
+    excess: list[tuple[int, int]]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all is planned, and nothing is too much."""
+        return self.found.verdict is Verdict.SOLVED and not self.excess
+
+    @property
+    def kept(self) -> Plan:
+        """The plan without entries of which a pair is too much."""
+        plan = self.found.plan
+        mine = ~np.isin(plan.entry, [d for d, _ in self.excess])
+        return Plan(plan.entry[mine], plan.adversary[mine])
+
+
+def _kept(
+    means: Means, problem: Problem, ask: Ask, over: Callable[[], bool]
 ) -> Solution:
-    """Let no plan pass a cap on a mean by what its rules themselves tell.
+    """Return a plan that keeps the caps on means, as its rules themselves tell them.
 
-    A plan that would is asked for again without the pairs that are too much; what is
-    too much after all rounds is held back.
+    A plan that is too much is asked for again. Those who are worth most come first in a
+    plan, and may be left with little: where no round gives a whole plan, one is looked for
+    that takes all for alike. Of the fullest plan, what is too much is held back.
     """
+    first = ask(problem)
     if not means:
-        return ask(problem)
-    first = found = ask(problem)
+        return first
+    tried = [_Tried(first, means.excess(first.plan))]
+    if not tried[0].excess:
+        return first
+    _rounds(means, problem, tried, ask, over)
+    if not tried[-1].whole and not over():
+        n, k = problem.n_entries, problem.n_adversaries
+        alike = replace(problem, weights=Weights.flat(n, k), utilities=None)
+        found = ask(alike)
+        tried.append(_Tried(found, means.excess(found.plan)))
+        _rounds(means, alike, tried, ask, over)
+    best = max(tried, key=lambda one: (one.whole, len(one.kept)))
+    sure = first.verdict is Verdict.SOLVED
+    bound = first.bound if sure else free_bound(problem)
+    kept = _without_excess(problem, best, bound)
+    return kept if best.whole else _unproven(first, kept)
+
+
+def _rounds(
+    means: Means,
+    problem: Problem,
+    tried: list[_Tried],
+    ask: Ask,
+    over: Callable[[], bool],
+) -> None:
+    """Ask again, as long as something is too much and there is time.
+
+    Each time without the pairs that were, and for no more from anybody than they could
+    keep: else they are planned others that are too much as well.
+    """
+    capacity = problem.room()
     for _ in range(ROUNDS):
-        excess = means.excess(found.plan)
-        if not excess:
-            break
-        problem = replace(problem, forbidden=problem.forbidden.union(Pairs.of(excess)))
+        last = tried[-1]
+        if not last.excess or over():
+            return
+        much = Pairs.of(last.excess)
+        less = np.bincount(last.found.plan.adversary, minlength=len(capacity))
+        less -= np.bincount(much.adversary, minlength=len(capacity))
+        mine = np.unique(much.adversary)
+        capacity[mine] = np.minimum(capacity, less)[mine]
+        forbidden = problem.forbidden.union(much)
+        problem = replace(problem, forbidden=forbidden, capacity=capacity)
         found = ask(problem)
-    if found is first:
-        return found
-    found = _without(problem, found, [d for d, _ in means.excess(found.plan)])
-    return found if found.verdict is Verdict.SOLVED else _unproven(first, found)
+        tried.append(_Tried(found, means.excess(found.plan)))
 
 
-def _without(problem: Problem, found: Solution, entries: list[int]) -> Solution:
-    """Hold entries back."""
-    if not entries:
-        return found
-    kept = ~np.isin(found.plan.entry, entries)
-    plan = Plan(found.plan.entry[kept], found.plan.adversary[kept])
-    held = np.union1d(found.held, entries).astype(np.int64)
+def _without_excess(problem: Problem, tried: _Tried, bound: Fraction) -> Solution:
+    """Hold back the entries of which a pair is too much; judge what is left."""
+    found, plan = tried.found, tried.kept
+    held = np.union1d(found.held, [d for d, _ in tried.excess]).astype(np.int64)
     lo = problem.lo.copy()
     lo[held] = 0
     judged = judge(replace(problem, lo=lo), plan)
+    value = judged.objective
     return replace(
         found,
-        verdict=Verdict.UNKNOWN,
         plan=plan,
         held=held,
         reason=np.full(len(held), -1),
-        value=judged.objective,
+        value=value,
+        bound=max(bound, value),
         judged=judged,
     )
 
