@@ -15,7 +15,7 @@ from dispatcher.store import planning as rows
 from dispatcher.store.money import UNIT
 from policies.solvers import Solution, Verdict
 from tests.integration.ledger_cases import PAIR, Case, policy
-from tests.integration.test_relations import COMMON
+from tests.integration.test_relations import COMMON, COSINE
 
 SEEN = (("ann", "cafe"), ("bob", "cafe"), ("ann", "gym"))
 TWO = "\n".join(f'{f} = {{ ask = "transcribe", answers = 2 }}' for f in "abcd")
@@ -250,6 +250,11 @@ FAVOURITE = '[[utility]]\nworker = "x/1"\nweight = 9.0'
         ),
         (
             COMMON,
+            [(f"r{i}", who, 0, "a", place, 1) for i, (who, place) in enumerate(SEEN)],
+            ("r0.a", "r1.a"),
+        ),
+        (
+            COSINE,
             [(f"r{i}", who, 0, "a", place, 1) for i, (who, place) in enumerate(SEEN)],
             ("r0.a", "r1.a"),
         ),

@@ -46,6 +46,8 @@ class Backlog:
         Showings that t still allows of the entries that miss answers, else 0.
     shown_entry, shown_adversary : int64 array, shape (pairs,)
         Who was shown what of these entries (places in the columns), or is planned to.
+    shown : bool array, shape (pairs,)
+        Whether it was shown, and is not only planned.
     left : tuple of LeftRow
         What applied plans still mean to show.
     answers : int
@@ -68,6 +70,7 @@ class Backlog:
     room: Ints
     shown_entry: Ints
     shown_adversary: Ints
+    shown: Flags
     left: tuple[LeftRow, ...]
     answers: int
     published: Flags
@@ -126,6 +129,7 @@ def read(tx: Tx, force: InForce, feeds: frozenset[str] = frozenset()) -> Backlog
         room=np.where(missing > 0, room, 0),
         shown_entry=np.concatenate([seen, place]),
         shown_adversary=np.concatenate([adversary, holder]),
+        shown=np.arange(len(seen) + len(place)) < len(seen),
         left=tuple(left),
         answers=int(wanted.sum()),
         published=_unasked(force)[table["field"]],

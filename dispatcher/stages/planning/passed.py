@@ -1,12 +1,13 @@
 """What nobody may be asked any more, since an accepted join or version passed a limit.
 
 The gate lets who is past a rule's limit on a record, person or link see nothing more of it
-in the rule's fields, also where that lies in other sets than the one that is past.
+in the rule's fields, also where that lies in other sets than the one that is past. Only
+what was shown counts: of what is still planned, the gate grants what keeps the limits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +15,11 @@ import numpy.typing as npt
 from dispatcher.stages.planning.backlog import Backlog
 from policies.disclosure import loads
 from policies.document.policy import Kind, Scope
+from policies.encounters import PeoplePairs, matched
 from policies.expand import Expansion
 from policies.pairings import ToldLink
 from policies.problem import Pairs, Problem
 from policies.relations import LinkRule
-from policies.rules import Rule
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -29,6 +30,7 @@ def closed(
     expansion: Expansion,
     backlog: Backlog,
     fields: npt.NDArray[np.str_],
+    shown: Pairs,
 ) -> Pairs:
     """Pairs that the gate refuses, whatever else is planned.
 
@@ -40,49 +42,141 @@ def closed(
         Its entries are those of the problem.
     fields : str array, shape (n,)
         Name of each entry's field.
+    shown : Pairs
+        What was shown: of the problem's history what is not only planned.
+
+    Notes
+    -----
+    Array passes for each rule, however many units are past it.
     """
-    entry, adversary = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for one, holder in sorted(set(_past(problem))):
-        rule = expansion.rules[int(problem.sets.owner[one])]
-        if isinstance(rule, LinkRule) and rule.kind is Kind.COSINE:
-            continue  # its sets ask for more than the rule
-        mine = _of_unit(rule, one, expansion, backlog) & (backlog.copies > 0)
-        places = np.flatnonzero(mine & np.isin(fields, sorted(rule.fields)))
-        entry.append(places)
-        adversary.append(np.full(len(places), holder, np.int64))
-    return Pairs(np.concatenate(entry), np.concatenate(adversary))
+    found = Pairs()
+    one, holder = _past(problem, shown)
+    owner = problem.sets.owner[one]
+    for number in np.unique(owner).tolist():
+        rule, mine = expansion.rules[number], owner == number
+        looked_at = np.isin(fields, sorted(rule.fields))
+        unit, who = expansion.unit[one[mine]], holder[mine]
+        if isinstance(rule, LinkRule):
+            pairs = backlog.links[rule.relation]
+            if rule.kind is Kind.COSINE:
+                at, who = _alike(rule, unit, who, backlog, shown, looked_at)
+            else:
+                at, who = _links(rule, one[mine], who, expansion, backlog)
+            unit, who = _people(pairs, at, who)
+        column = backlog.record if rule.scope is Scope.RECORD else backlog.subject
+        open_ = np.flatnonzero(looked_at & (backlog.copies > 0))
+        found = found.union(_of_units(column, open_, unit, who))
+    return found
 
 
-def _past(problem: Problem) -> Iterator[tuple[int, int]]:
+def _past(problem: Problem, shown: Pairs) -> tuple[Ints, Ints]:
     """Sets that are past their limit by what was shown, and for whom."""
-    if not len(problem.history):
-        return
     sets, judged = problem.sets, problem.judged()
-    for piece in loads(sets, Pairs(), problem.history):
+    one, holder = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for piece in loads(sets, Pairs(), shown):
         over = piece.load > sets.cap[piece.set]
         if judged is not None:
             over &= judged[sets.owner[piece.set], piece.adversary]
-        yield from zip(
-            piece.set[over].tolist(), piece.adversary[over].tolist(), strict=True
-        )
+        one.append(piece.set[over])
+        holder.append(piece.adversary[over])
+    return np.concatenate(one), np.concatenate(holder)
 
 
-def _of_unit(
-    rule: Rule | LinkRule, one: int, expansion: Expansion, backlog: Backlog
-) -> Flags:
-    """Entries of the record, person or link that a set is of."""
-    unit = int(expansion.unit[one])
-    if rule.scope is Scope.RECORD:
-        return np.asarray(backlog.record == unit)
-    if not isinstance(rule, LinkRule):
-        return np.asarray(backlog.subject == unit)
+def _of_units(column: Ints, entry: Ints, unit: Ints, holder: Ints) -> Pairs:
+    """Those of the entries that are of a unit, for its holder."""
+    unit, holder = _once(unit, holder)
+    entry = entry[np.argsort(column[entry], kind="stable")]
+    number, row = matched(column[entry], unit)
+    return Pairs(entry[row], holder[number])
+
+
+def _once(unit: Ints, holder: Ints) -> tuple[Ints, Ints]:
+    """Each unit once for each holder."""
+    span = int(holder.max(initial=0)) + 1
+    found = np.unique(unit * span + holder)
+    return found // span, found % span
+
+
+def _people(pairs: PeoplePairs, place: Ints, holder: Ints) -> tuple[Ints, Ints]:
+    """Both people of each link, for its holder, without those who are not loaded."""
+    people = np.concatenate([pairs.one[place], pairs.other[place]])
+    loaded = people >= 0
+    return people[loaded], np.concatenate([holder, holder])[loaded]
+
+
+def _places(pairs: PeoplePairs, link: Ints) -> Ints:
+    """Where links stand in the columns."""
+    order = np.argsort(pairs.link, kind="stable")
+    return np.asarray(order[np.searchsorted(pairs.link[order], link)])
+
+
+def _links(
+    rule: LinkRule, one: Ints, holder: Ints, expansion: Expansion, backlog: Backlog
+) -> tuple[Ints, Ints]:
+    """Links (their places) of sets that are past, and for whom.
+
+    A set of several records of one person is of all links of that person.
+    """
     pairs = backlog.links[rule.relation]
-    near = pairs.link == unit
-    if isinstance(rule, ToldLink) and expansion.alternative[one] == len(
-        rule.alternatives
-    ):
-        # Several records of one person: all links of that person are past.
-        person = backlog.subject[expansion.sets.members(one)[0]]
-        near = (pairs.one == person) | (pairs.other == person)
-    people = np.concatenate([pairs.one[near], pairs.other[near]])
-    return np.isin(backlog.subject, people[people >= 0])
+    alone = np.zeros(len(one), np.bool_)
+    if isinstance(rule, ToldLink):
+        alone = expansion.alternative[one] == len(rule.alternatives)
+    sets, whole = expansion.sets, one[alone]
+    person = backlog.subject[sets.entry[sets.start[whole]]]
+    place = [_places(pairs, expansion.unit[one[~alone]])]
+    holders = [holder[~alone]]
+    for column in (pairs.one, pairs.other):
+        order = np.argsort(column, kind="stable")
+        number, row = matched(column[order], person)
+        place.append(order[row])
+        holders.append(holder[alone][number])
+    return np.concatenate(place), np.concatenate(holders)
+
+
+def _alike(
+    rule: LinkRule,
+    link: Ints,
+    holder: Ints,
+    backlog: Backlog,
+    shown: Pairs,
+    looked_at: Flags,
+) -> tuple[Ints, Ints]:
+    """Links (their places) whose cosine is past its limit, and for whom.
+
+    Parameters
+    ----------
+    rule : LinkRule
+    link, holder : int64 array, shape (candidates,)
+        Links of whose people a holder saw a place in common: all others are at 0.
+    backlog : Backlog
+    shown : Pairs
+    looked_at : bool array, shape (n,)
+        Whether each entry is in the rule's fields.
+    """
+    pairs = backlog.links[rule.relation]
+    place, holder = _once(_places(pairs, link), holder)
+    one, other = pairs.one[place], pairs.other[place]
+    counted = looked_at & np.isin(backlog.subject, np.concatenate([one, other]))
+    counted &= (backlog.place >= 0) & (backlog.visits > 0)
+    seen = counted[shown.entry] & np.isin(shown.adversary, holder)
+    vectors = _vectors(backlog, shown.entry[seen], shown.adversary[seen])
+    past = [
+        rule.past(rule.reached(vectors[a, mine], vectors[a, theirs]))
+        for a, mine, theirs in zip(
+            holder.tolist(), one.tolist(), other.tolist(), strict=True
+        )
+    ]
+    kept = np.array(past, np.bool_)
+    return place[kept], holder[kept]
+
+
+def _vectors(
+    backlog: Backlog, entry: Ints, holder: Ints
+) -> defaultdict[tuple[int, int], Counter[int]]:
+    """Visits by place that holders saw of people, by (holder, person)."""
+    found: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
+    columns = holder, *(c[entry] for c in (backlog.subject, backlog.place))
+    seen = zip(*(c.tolist() for c in (*columns, backlog.visits[entry])), strict=True)
+    for who, person, place, visits in seen:
+        found[who, person][place] += visits
+    return found

@@ -121,7 +121,8 @@ def translate(
         averages=tuple(_averages(force.policy, expansion)),
     )
     names = np.array(fields)[kind] if len(kind) else np.empty(0, np.str_)
-    never = closed(problem, expansion, backlog, names)
+    shown = _shown(backlog, people, planned=False)
+    never = closed(problem, expansion, backlog, names, shown)
     problem = replace(problem, forbidden=problem.forbidden.union(never))
     if force.worth is not None:
         worth = by_record(force.worth, fields, backlog.record, kind)
@@ -144,13 +145,15 @@ def _capacity(people: Workforce) -> Ints | None:
     return np.array(caps, np.int64)
 
 
-def _shown(backlog: Backlog, people: Workforce) -> Pairs:
-    """Past and planned showings to the adversaries that are still there."""
+def _shown(backlog: Backlog, people: Workforce, *, planned: bool = True) -> Pairs:
+    """Past (and planned) showings to the adversaries that are still there."""
     ids = np.array(people.ids, np.int64)
     if not len(ids):
         return Pairs()
     place = np.minimum(np.searchsorted(ids, backlog.shown_adversary), len(ids) - 1)
     there = ids[place] == backlog.shown_adversary
+    if not planned:
+        there &= backlog.shown
     return Pairs(backlog.shown_entry[there], place[there])
 
 

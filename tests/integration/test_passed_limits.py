@@ -1,0 +1,136 @@
+"""Who is past a limit by an accepted join: what the gate refuses them is not planned."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dispatcher.errors import PastLimit
+from dispatcher.ledger.decision import decide
+from dispatcher.ledger.members import merge
+from dispatcher.ledger.standing import current_policy
+from dispatcher.stages.planning import Planning
+from dispatcher.stages.planning import backlog as backlogs
+from dispatcher.stages.planning.translation import translate
+from tests.integration.ledger_cases import PAIR, Case, policy
+from tests.integration.test_planning import pairs
+from tests.integration.test_relations import COMMON, COSINE
+from tests.integration.test_told_links import POSTERIOR, beside
+
+DAY = 86_400_000_000
+EITHER = '[property.either]\nscope = "subject"\nany_of = [["a", "b"], ["c", "d"]]\n'
+WINDOW = """
+[property.often]
+scope = "subject"
+of = ["a", "b"]
+tau = 0.7
+window = "2d"
+disclosure = { kind = "linear", per = "entry", weight = 0.3 }
+"""
+ASKS = st.tuples(st.sampled_from(["x/1", "x/2", "x/2"]), st.integers(0, 11))
+PEOPLE = st.sampled_from(["ann", "ann", "bob", "bob", "cat"])
+PLACES = st.sampled_from(["cafe", "gym"])
+RECORDS = st.tuples(PEOPLE, st.integers(0, 3), PLACES, st.integers(1, 3))
+LINKS = [("ann", "bob"), ("bob", "cat")]
+
+
+@pytest.fixture
+def case(store):
+    return Case(store)
+
+
+def joined(case):
+    """x/1 and x/2 prove to be one; whatever they are past is accepted."""
+    for accepted in range(20):
+        with suppress(PastLimit), case.store.write() as tx:
+            merge(
+                tx,
+                [["x/1", "x/2"]],
+                because="same",
+                at=case.tick(),
+                **({"accept": accepted} if accepted else {}),
+            )
+            return
+    raise AssertionError("more is past than a test of this size can be")
+
+
+def barred(case):
+    """Pairs (account, entry) that a plan may not have, but those that were shown."""
+    with case.store.read() as tx:
+        force = current_policy(tx)
+        made = translate(tx, force, backlogs.read(tx, force), case.now)
+    found, seen = made.problem.forbidden, made.problem.history
+    new = ~found.within(seen)
+    return [
+        (account.id, int(made.backlog.entry[entry]))
+        for entry, holder in zip(found.entry[new], found.adversary[new], strict=True)
+        for account in made.workforce.accounts[holder]
+    ]
+
+
+def refused(case, asks):
+    """Those of the pairs that the gate refuses, each asked for alone."""
+    with case.store.read() as tx:
+        force = current_policy(tx)
+        decided = {(e, a): decide(tx, force, e, a).refusal for a, e in asks}
+    return [(a, e) for (e, a), refusal in decided.items() if refusal is not None]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [PAIR, EITHER, WINDOW, COMMON, COSINE, POSTERIOR],
+    ids=["pair", "either", "window", "common", "cosine", "table"],
+)
+@settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    records=st.lists(RECORDS, min_size=4, max_size=4),
+    asks=st.lists(ASKS, min_size=4, max_size=9),
+)
+def test_what_is_planned_is_granted_and_what_is_barred_is_refused(
+    new_case, tmp_path_factory, rules, records, asks
+):
+    case = new_case()
+    folder = tmp_path_factory.getbasetemp()
+    told, name = {}, "friend"
+    if rules == POSTERIOR:
+        told, name = beside(case, policy(rules), folder).told, "kin"
+    case.apply(policy(rules), told, **{name: LINKS})
+    case.add("x/1", "x/2", "x/3", "x/4")
+    case.load(
+        *(
+            (f"r{i}", who, day * DAY, "abc", *at)
+            for i, (who, day, *at) in enumerate(records)
+        )
+    )
+    names = list(case.entries)
+    for who, number in asks:
+        case.book((who, names[number % len(names)]), skip=True)
+    joined(case)
+    forbidden = barred(case)
+    assert sorted(refused(case, forbidden)) == sorted(forbidden)
+    stage = Planning(case.store, case.tick, rest=0.0)
+    drafted = stage.draft(partial=True, seed=1)
+    if drafted.plan_id is not None:
+        stage.apply(drafted.plan_id)
+    for who, entry in pairs(case):
+        assert not case.book((who, entry), skip=True).refused
+
+
+def test_what_is_planned_and_not_shown_closes_nothing(case):
+    """x/1 was to see a, x/2 b: one of both, who were shown a alone, may be shown c."""
+    case.apply(policy(EITHER))
+    case.add("x/1", "x/2")
+    planning = Planning(case.store, case.tick, rest=0.0)
+    case.load(("r0", "p", 0, "ab"))
+    planning.apply(planning.draft(seed=1).plan_id)
+    case.book(next((who, entry) for who, entry in pairs(case) if entry == "r0.a"))
+    joined(case)
+    case.load(("r1", "p", 0, "c"))
+    drafted = planning.draft(seed=1)
+    assert (drafted.verdict, drafted.summary["pairs"]) == ("SOLVED", 1)
+    assert not case.book(("x/1", "r1.c"), skip=True).refused
