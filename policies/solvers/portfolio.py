@@ -50,6 +50,7 @@ from policies.solvers.role import (
     free_bound,
 )
 from policies.solvers.scaling import near_one, restored
+from policies.solvers.settled import best_copies
 from policies.solvers.structure import (
     GREEDY,
     HEURISTICS,
@@ -57,7 +58,6 @@ from policies.solvers.structure import (
     building,
     by_hands,
     by_levels,
-    free_plan,
     heavy,
     modelled,
     roomy,
@@ -128,13 +128,13 @@ class _Portfolio:
         problem = self.problem
         if counted(problem):
             return infeasible(problem, self.rng, self.left(0.5), ("counting",))
-        free = answer(problem, free_plan(problem), tried=("best copies",))
-        if free.verdict is Verdict.SOLVED and free.value == free.bound:
-            return replace(free, stopped="optimal")
+        free = best_copies(problem)
+        if sure(free):
+            return free
         if not linear(problem):
             return self._linked(free)
         if separable(problem):
-            return self._components()
+            return self._components(refused=free.verdict is not Verdict.SOLVED)
         proof = self.prover(problem)
         found = self._search(problem, self.left(), proof)
         if free.verdict is Verdict.SOLVED:  # whatever became of the search
@@ -145,8 +145,8 @@ class _Portfolio:
 
     # -- components ----------------------------------------------------------------
 
-    def _components(self) -> Solution:
-        """Solve each component by itself and put the plans together."""
+    def _components(self, *, refused: bool) -> Solution:
+        """Solve each component; ``refused`` were the best copies of the whole."""
         problem = replace(self.problem, links=None, goal=Goal())
         parts = split(problem.sets)
         busy = np.unique(parts.label[problem.sets.entry])
@@ -156,36 +156,36 @@ class _Portfolio:
         loose[parts.entries_of(busy)] = False
         entries = np.flatnonzero(loose)
         rest = problem.select(entries, np.empty(0, np.int64))
-        ready = [(entries, answer(rest, free_plan(rest)))]
+        ready = [(entries, best_copies(rest))]
         for number, component in enumerate(order):
             ending = self.over()  # then all that are left are looked at as one
             chosen = np.sort(order[number:]) if ending else np.array([component])
             inside = parts.entries_of(chosen)
             part = problem.select(inside, parts.sets_of(chosen))
-            many = len(order) - number
-            share = 1.0 if many == 1 else max(1.0 / many, 0.3)
-            found = self._late(part) if ending else self._component(part, share)
+            share = 0.0 if ending else max(1.0 / (len(order) - number), 0.3)
+            seen = refused and part.sets.n_sets == problem.sets.n_sets
+            found = self._component(part, share, seen=seen)
             ready.append((inside, lifted(found, inside, parts.sets_of(chosen))))
             if ending:
                 break
         return joined(self.problem, ready, self.why([found for _, found in ready]))
 
-    def _late(self, part: Problem) -> Solution:
-        """Tell what is known of components for which there is no time."""
-        found = Solution(Verdict.UNKNOWN, bound=free_bound(part), stopped=self.why())
-        return self.prover.certain(found, self.prover(part))
+    def _component(self, part: Problem, share: float, *, seen: bool) -> Solution:
+        """Solve a component in a share of the time that is left; without, tell of it.
 
-    def _component(self, part: Problem, share: float) -> Solution:
-        """Solve one component in a share of the time that is left."""
-        done = searched(part) if small(part) else None
+        Its best copies are tried first, unless they were ``seen`` to break a limit.
+        """
+        done = searched(part) if share and small(part) else None
         if done is not None:
             return done  # judged with all others
-        if part.sets.n_sets < self.problem.sets.n_sets:  # else that was seen before
-            free = answer(part, free_plan(part))
-            if free.verdict is Verdict.SOLVED and free.value == free.bound:
-                return replace(free, stopped="optimal")
+        free = None if seen else best_copies(part)
+        if free is not None and sure(free):
+            return free
         proof, limits = self.prover(part), self.left(share)
-        if pairs_only(part):
+        if not share:
+            why, bound = self.why(), free_bound(part)
+            found = Solution(Verdict.UNKNOWN, bound=bound, stopped=why)
+        elif pairs_only(part):
             found = self._cliques(part, limits, proof)
         else:
             found = self._search(part, limits, proof)

@@ -1,4 +1,4 @@
-"""What a search left open, settled by counting where that is possible.
+"""What needs no search: best copies that break no limit, and what counting settles.
 
 Expected crossings below 1 give a plan without a search, and the local lemma proves that
 there is one. Neither was needed where the search found a plan.
@@ -12,10 +12,18 @@ from policies.certificates import certify
 from policies.chances import drawn
 from policies.problem import Problem
 from policies.solvers.role import Solution, Verdict, answer
+from policies.solvers.structure import free_plan
+
+
+def best_copies(problem: Problem) -> Solution:
+    """Judge the best copies of every entry: often they are the optimum."""
+    free = answer(problem, free_plan(problem), tried=("best copies",))
+    best = free.verdict is Verdict.SOLVED and free.value == free.bound
+    return replace(free, stopped="optimal") if best else free
 
 
 def settled(problem: Problem, found: Solution) -> Solution:
-    """Return SOLVED or CERTIFIED in place of UNKNOWN, or what was found.
+    """Settle what a search left open: SOLVED or CERTIFIED in place of UNKNOWN.
 
     UNKNOWN says that this was tried too, however early the search was ended.
     """

@@ -1,6 +1,7 @@
 """Laws of the exact solvers over random instances, against trying all assignments."""
 
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ from hypothesis import strategies as st
 from policies.instance import read_instance, rows_of
 from policies.problem import Plan
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
-from policies.solvers.portfolio import portfolio
+from policies.solvers.portfolio import _Portfolio, portfolio
 from policies.solvers.role import answer
 from policies.solvers.words import sentences
 from tests.unit.policies.referee import best, evaluate
+from tests.unit.policies.tiny import Tiny, step
 
 KINDS = ("step", "linear", "quadratic", "cosine")
 ASKED = {
@@ -156,6 +158,34 @@ def test_components_for_which_there_is_no_time_are_told_together():
         for one, two in zip(*2 * [iter(document["weights"])], strict=True)
     )
     assert float(answer.bound) >= best_of_each / 2_000
+
+
+def aside(*chains):
+    """Chains whose best copies cross nothing; the best pair of one more is forbidden."""
+    ends = [0, *np.cumsum(chains).tolist()]
+    sets = [
+        step(*range(i, i + 4))
+        for first, last in pairwise(ends)
+        for i in range(first, last - 3)
+    ]
+    weights = [[9 if d % 3 == a else 1 for a in range(3)] for d in range(ends[-1] + 1)]
+    lone = (ends[-1], ends[-1] % 3)
+    return Tiny(ends[-1] + 1, 3, sets, weights=weights, forbidden=[lone]).problem()
+
+
+def test_a_trivial_component_beside_a_forbidden_pair_is_not_searched(monkeypatch):
+    """The whole is worth less than its bound, the only component with sets is not."""
+    monkeypatch.delattr(_Portfolio, "_search")
+    found = portfolio({}, aside(12), np.random.default_rng(0), Limits())
+    assert (found.verdict, found.stopped) == (Verdict.SOLVED, "optimal")
+    assert found.value == 12 * 9 + 1
+
+
+@pytest.mark.parametrize("chains", [(12,), (8, 5, 7)])
+def test_trivial_components_are_planned_when_time_is_over(chains):
+    limits = Limits(stopped=lambda: True)
+    found = portfolio({}, aside(*chains), np.random.default_rng(0), limits)
+    assert (found.verdict, found.value) == (Verdict.SOLVED, sum(chains) * 9 + 1)
 
 
 def test_a_start_that_came_late_once_is_not_all_there_is():
