@@ -16,8 +16,8 @@ from dispatcher.errors import Invalid, Usage
 from dispatcher.plugins import load_point, only_point
 from policies.functions import FieldFunction, UserUtility
 from policies.problem import Problem
+from policies.solvers import PRINTED, Solver
 from policies.solvers import SOLVERS as BUILT_IN
-from policies.solvers import Solver
 from policies.solvers.foreign import Foreign
 from policies.solvers.greedy import Greedy
 
@@ -94,6 +94,11 @@ def find_solver(name: str) -> Solver:
             fix="leave --algorithm out: auto picks by structure",
         )
     return Foreign(load_solver(name), name)
+
+
+def reads_paper(name: str) -> bool:
+    """Whether a solver may work as the paper prints it; a package's is asked to."""
+    return name in PRINTED or name not in BUILT_IN
 
 
 def solver_with(name: str, options: Mapping[str, tuple[str, str | None]]) -> Solver:

@@ -58,7 +58,22 @@ SOLVERS: Final[dict[str, Solver]] = {
     "continuous-greedy": ContinuousGreedy(),
 }
 
+PRINTED: Final = frozenset(
+    {
+        "greedy",
+        "grasp",
+        "greedyl",
+        "graspl",
+        "local-search",
+        "rand-plus",
+        "lp-rounding",
+        "dependent-rounding",
+    }
+)
+"""Those of the paper's algorithms that can work as printed: all that read Limits.paper."""
+
 __all__ = [
+    "PRINTED",
     "SOLVERS",
     "Cause",
     "Clash",

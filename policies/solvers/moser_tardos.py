@@ -92,8 +92,7 @@ class MoserTardos:
             return Solution(Verdict.UNKNOWN, bound=start.bound, tried=told, stopped=end)
         walled = Gains(problem)
         walled.load(best[1])
-        if not limits.paper:
-            climb(walled, rng, meter)
+        climb(walled, rng, meter)
         made = answer(problem, walled.plan(), bound=start.bound, tried=told)
         return with_end(made, meter)
 

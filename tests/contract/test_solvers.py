@@ -12,11 +12,11 @@ from dispatcher.errors import Invalid, Usage
 from policies.judge import judge
 from policies.problem import Plan
 from policies.sets import Measure
-from policies.solvers import SOLVERS, Limits, Solution, Verdict
+from policies.solvers import PRINTED, SOLVERS, Limits, Solution, Verdict
 from policies.solvers.contract import GOALS, SolverContract, best, drawn, every_plan
 from policies.solvers.foreign import Foreign
 from policies.solvers.role import answer, free_bound
-from tests.unit.policies.tiny import Tiny, step
+from tests.unit.policies.tiny import Tiny, pairs_of, step
 
 
 class First:
@@ -232,3 +232,26 @@ def test_what_is_no_solver_is_refused(monkeypatch, points, error, words):
     install(monkeypatch, *points)
     with pytest.raises(error, match=words):
         strategies.find_solver("first")
+
+
+def modest():
+    """Drawn problems by each goal, and twenty entries in twelve triples, room for more."""
+    for seed, goal in product(range(4), GOALS):
+        yield replace(drawn(seed), goal=goal)
+    rng = np.random.default_rng(2)
+    triples = [step(*rng.choice(20, 3, replace=False).tolist()) for _ in range(12)]
+    weights = rng.integers(1, 9, (20, 3)).tolist()
+    yield Tiny(20, 3, triples, hi=[2] * 20, weights=weights).problem()
+
+
+@pytest.mark.parametrize("name", sorted(SOLVERS.keys() - PRINTED))
+def test_who_has_no_form_in_the_paper_works_alike_in_both_modes(name):
+    """With one seed: one plan."""
+    solver = SOLVERS[name]
+    for problem in filter(solver.supports, modest()):
+        safe, paper = (
+            solver(problem, np.random.default_rng(1), Limits(0.5, paper=mode))
+            for mode in (False, True)
+        )
+        assert pairs_of(safe.plan) == pairs_of(paper.plan)
+        assert safe.value == paper.value

@@ -667,7 +667,9 @@ def test_paper_mode_is_seeded_and_judged(capsys, name):
     assert told[0]["objective"] == float(seen.objective)
 
 
-@pytest.mark.parametrize(("name", "paper"), [("auto", False), ("greedy", True)])
+@pytest.mark.parametrize(
+    ("name", "paper"), [("auto", False), ("annealing", False), ("greedy", True)]
+)
 def test_the_papers_mistakes_are_those_of_its_own_algorithms(
     capsys, monkeypatch, name, paper
 ):
@@ -682,8 +684,11 @@ def test_the_papers_mistakes_are_those_of_its_own_algorithms(
 
     monkeypatch.setitem(strategies.BUILT_IN, name, Spy())
     path = SAMPLES / "linear_average.json"
-    assert run(capsys, path, "--mode", "paper", "--algorithm", name)[0] == 8
+    status, out, err = run(capsys, path, "--mode", "paper", "--algorithm", name)
+    assert status == 8
     assert seen == [paper]
+    assert json.loads(out)["mode"] == ("paper" if paper else "safe")
+    assert (f"mode safe: {name} has no other" in err) is not paper
 
 
 def test_where_there_is_no_plan_the_cheapest_entries_to_withhold_are_told(

@@ -139,7 +139,7 @@ def solve(
         check_place(output)
     _check(algorithm, objective, pareto)
     with _interruptible() as stop:
-        from dispatcher.strategies import solver_with
+        from dispatcher.strategies import reads_paper, solver_with
 
         document = read_document(instance, adversaries, copies, friendships)
         with own_stdout():
@@ -150,7 +150,7 @@ def solve(
                 "stopped": stop.is_set,
                 "threads": threads or os.cpu_count() or 1,
                 "prove": True,
-                "paper": mode is Mode.PAPER and algorithm != "auto",
+                "paper": mode is Mode.PAPER and reads_paper(algorithm),
             }
             choices = {"--order": ("order", order), "--local": ("local", local)}
             solver = solver_with(algorithm, choices)
@@ -158,9 +158,12 @@ def solve(
             search = _Search(found, solver, seed, limits, started)
             with functions_named(str(instance)):
                 told = search.told(objective, pareto, algorithm)
+        told["mode"] = str(Mode.PAPER if limits["paper"] else Mode.SAFE)
         told["seed"] = seed
         told["seconds"] = round(time.perf_counter() - started, 3)
         _tell(context, told, output)
+        if told["mode"] != mode:
+            context.say(f"mode safe: {algorithm} has no other")
     status = _status(told)
     if status:
         leave(status)
