@@ -34,6 +34,9 @@ from policies.tables import Floats, tables
 _STEPS: Final = 2_000  # for each unit of work
 _MOST: Final = 20_000
 _CHOICES: Final = 2**20  # entries x sets of adversaries, above which nothing is proven
+_HIT: Final = (
+    2**22
+)  # hands x sets of adversaries, the same: laid out in 50 ms and 40 MB
 _ROWS: Final = 2**21  # members of sets x hands, the same: a step takes milliseconds
 _LEVELS: Final = 400
 _FINEST: Final = 1_000  # numbers of a load up to which levels() has all levels
@@ -55,7 +58,9 @@ def priceable(problem: Problem) -> bool:
     choices = sum(comb(k, size) for size in range(copies + 1))
     hands = k + len(problem.groups) + SUBSETS
     rows = max(problem.sets.n_sets, len(problem.sets.entry)) * hands
-    return problem.n_entries * choices <= _CHOICES and rows <= _ROWS
+    hit = (hands if problem.coalitions.any_m > 1 else hands - SUBSETS) * choices
+    few = problem.n_entries * choices <= _CHOICES and hit <= _HIT
+    return few and rows <= _ROWS
 
 
 def price_bound(
@@ -163,10 +168,11 @@ class _Search:
     def _worths(self, problem: Problem) -> None:
         """What every entry has from every set of adversaries, shape (n, s)."""
         choice, t = self.hands.choice, self.t
-        self.worth = t.worth @ choice.T.astype(float)
+        each = choice.T.astype(float)
+        self.worth = t.worth @ each
         size = choice.sum(axis=1)
         no = (size < t.lo[:, None]) | (size > t.hi[:, None])
-        no |= ((~t.able).astype(np.int64) @ choice.T.astype(np.int64)) > 0
+        no |= (~t.able).astype(float) @ each > 0
         self.worth[no] = -inf
         self.scarce = problem.capacity is not None
 

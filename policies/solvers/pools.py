@@ -53,8 +53,9 @@ def pools(problem: Problem, *, summed: bool) -> Pools:
     copies = range(int(problem.hi.max(initial=0)) + 1)
     choice = np.concatenate([_subsets(k, size) for size in copies])
     members = np.concatenate(rows)
-    hit = (members.astype(np.int64) @ choice.T.astype(np.int64)) > 0
-    return Pools(members, np.concatenate(beyond), hit.astype(float), choice)
+    hit = members.astype(float) @ choice.T.astype(float)  # integers are slower by far
+    np.minimum(hit, 1.0, out=hit)
+    return Pools(members, np.concatenate(beyond), hit, choice)
 
 
 def _subsets(k: int, size: int) -> Bools:

@@ -186,3 +186,11 @@ def test_too_many_sets_of_adversaries_to_choose_from_are_not_for_it():
     problem = read_instance(document).problem
     assert not priceable(problem)
     assert bounded(problem, [], WORK) == []
+
+
+def test_many_hands_times_many_choices_are_not_for_it_either():
+    """Eight entries and 17 adversaries: 131,072 choices, times 17 hands or up to 409."""
+    for pool, taken in (None, True), (2, False):
+        document = pooled(n=8, k=17, t=17, any_m=pool)
+        document["properties"] = [{"entries": [*range(8)], "a": [1 / 8] * 8}]
+        assert priceable(read_instance(document).problem) is taken
