@@ -34,9 +34,7 @@ from policies.tables import Floats, tables
 _STEPS: Final = 2_000  # for each unit of work
 _MOST: Final = 20_000
 _CHOICES: Final = 2**20  # entries x sets of adversaries, above which nothing is proven
-_HIT: Final = (
-    2**22
-)  # hands x sets of adversaries, the same: laid out in 50 ms and 40 MB
+_HIT: Final = 2**22  # hands x sets of adversaries, the same: laid out in 40 MB
 _ROWS: Final = 2**21  # members of sets x hands, the same: a step takes milliseconds
 _LEVELS: Final = 400
 _FINEST: Final = 1_000  # numbers of a load up to which levels() has all levels
