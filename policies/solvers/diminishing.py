@@ -7,12 +7,14 @@ without it.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from policies.document.policy import Objective
 from policies.problem import Goal, Problem
-from policies.solvers.level_cuts import Question, climb, cut_levels
+from policies.solvers.level_cuts import Asked, climb, cut_levels
+from policies.solvers.race import few
 from policies.solvers.role import (
     Limits,
     Solution,
@@ -21,6 +23,8 @@ from policies.solvers.role import (
     answer,
     free_bound,
 )
+from policies.solvers.slopes import Question, climbed, singly
+from policies.solvers.structure import GREEDY, HEURISTICS, shape
 
 NAMES = ("submodular", "continuous-greedy")
 
@@ -62,25 +66,42 @@ def diminishing(
             found = answer(problem, found.plan, tried=found.tried, stopped="gap")
         if best.verdict is not Verdict.SOLVED or found.value > best.value:
             best = found
-        if best.value >= bound:
-            break
+        if best.value >= bound or asked is not problem:
+            break  # of a tradeoff that is a start, no more
     if best.verdict is Verdict.SOLVED and asked is not problem:
         rest = limits.left(began).part(0.4)
-        best = cut_levels(solvers[NAMES[0]], feasible, problem, best, rng, rest)
+        who = Asked(solvers[NAMES[0]], feasible, partial(_led, solvers))
+        best = cut_levels(who, problem, best, rng, rest)
         bound = best.bound
     if best.verdict is Verdict.SOLVED:
         bound = max(bound, best.value)
         ended = "optimal" if best.value >= bound else best.stopped
         return replace(best, bound=bound, stopped=ended)
-    return _otherwise(feasible, problem, rng, half)
+    return _otherwise(feasible, problem, rng, limits.left(began).part(0.8))
+
+
+def _led(
+    solvers: dict[str, Solver],
+    problem: Problem,
+    rng: np.random.Generator,
+    limits: Limits,
+) -> Solution:
+    """Plan a tradeoff of sums by the first heuristic that takes it: none is late."""
+    kind = shape(problem)
+    for name in (*HEURISTICS[kind], *GREEDY.get(kind, ())):
+        if solvers[name].supports(problem):
+            return solvers[name](problem, rng, replace(limits, work=few(limits.work)))
+    return Solution(Verdict.UNKNOWN, bound=free_bound(problem))
 
 
 def _otherwise(
     feasible: Question, problem: Problem, rng: np.random.Generator, limits: Limits
 ) -> Solution:
-    """Return any plan, or why there is none."""
-    found = feasible(replace(problem, utilities=None), rng, limits)
+    """Return a plan of what pairs are worth singly, led on by slopes, or why there is none."""
+    began = limits.clock()
+    found = feasible(singly(problem), rng, limits.left(began, 0.5).part(0.5))
     if found.verdict is Verdict.SOLVED:
         made = answer(problem, found.plan, tried=found.tried, stopped="gap")
-        return climb(problem, made, rng, limits)
+        made = climbed(problem, made, rng, limits.left(began, 0.5).part(0.25))
+        return climb(problem, made, rng, limits.left(began).part(0.25))
     return replace(found, bound=free_bound(problem))

@@ -3,13 +3,13 @@
 A plan whose f lies above one level and not above another is worth at most the bound of u
 below the upper one, and lambda (tau - f) at the lower one. Of the spans between levels
 the one that might hold the best plan is cut in two, again and again: each new level
-gives a plan, and a bound that only plans above it may pass. Then single entries are
-given otherwise while that is worth more.
+gives a plan, and a bound that only plans above it may pass. Then the slopes of u lead on
+from the best of them, and single entries are given otherwise while that is worth more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from policies.problem import Goal, Plan, Problem
+from policies.solvers.cores import counted
 from policies.solvers.front import held_at
 from policies.solvers.local_search import Meter
 from policies.solvers.role import (
@@ -28,8 +29,7 @@ from policies.solvers.role import (
     free_bound,
 )
 from policies.solvers.scaling import reached
-
-Question = Callable[[Problem, np.random.Generator, Limits], Solution]
+from policies.solvers.slopes import Question, along_slopes, climbed
 
 CUTS: Final = 24
 LEAST: Final = 0.1
@@ -41,8 +41,69 @@ AT: Final = Fraction(3, 4)
 NARROW: Final = Fraction(1, 64)
 """A span of such a part of all is cut no more."""
 
+LATE: Final = 4.0
+"""Seconds that exact engines may be late: they are loaded, and look at the clock seldom."""
+
+LOADED: Final = 1.5
+"""The same of heuristics, which only have to be loaded and compiled."""
+
+LEVELS: Final = 0.4
+SLOPES: Final = 0.5
+"""Of the time that is left, what levels and then slopes take; the rest is for climbing."""
+
 SHARE: Final = 0.3
 """Of the time that is left, what one level may take at most."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Whom a tradeoff is asked of.
+
+    Attributes
+    ----------
+    solver : Solver
+        Takes the problem with its disclosure held at a level, and bounds u there.
+    feasible : callable
+        Decides whether there is a plan at a level, with weights in place of utilities.
+    led : callable
+        Plans the tradeoff with weights in place of utilities.
+    """
+
+    solver: Solver
+    feasible: Question
+    led: Question
+
+
+@dataclass
+class Punctual:
+    """A question that is asked only while there is time for an answer that comes late.
+
+    Attributes
+    ----------
+    question : callable
+    limits : Limits
+        Of all that is asked, from ``began`` on.
+    late : float
+        Seconds that the next answer may come late: what the last one did.
+    """
+
+    question: Question
+    limits: Limits
+    began: float
+    late: float
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Ask, or count alone where there is no time."""
+        left = self.limits.left(self.began).seconds
+        if left < limits.seconds + self.late and not counted(problem):
+            told = ("no time for exact engines",)
+            return Solution(Verdict.UNKNOWN, bound=free_bound(problem), tried=told)
+        asked = limits.clock()
+        found = self.question(problem, rng, limits)
+        self.late = max(limits.clock() - asked - limits.seconds, 0.0)
+        return found
 
 
 @dataclass(frozen=True)
@@ -64,8 +125,7 @@ class Span:
 
 
 def cut_levels(
-    solver: Solver,
-    feasible: Question,
+    who: Asked,
     problem: Problem,
     first: Solution,
     rng: np.random.Generator,
@@ -75,10 +135,7 @@ def cut_levels(
 
     Parameters
     ----------
-    solver : Solver
-        Takes the problem with its disclosure held at a level, and bounds u there.
-    feasible : callable
-        Decides whether there is a plan at a level, with weights in place of utilities.
+    who : Asked
     problem : Problem
         A tradeoff.
     first : Solution
@@ -86,12 +143,14 @@ def cut_levels(
     rng, limits
     """
     assert first.judged is not None
-    best, goal, top = first, problem.goal, first.judged.f_goal
+    goal, top = problem.goal, first.judged.f_goal
     beyond = Span(top, top, _most(problem))
     apart = problem.links is None  # levels hold what sets disclose
     spans = [Span(Fraction(0), top, beyond.u, apart)] if top else []
     began = limits.clock()
-    most = limits.left(began, 0.6)
+    exactly = Punctual(who.feasible, limits, began, LATE)
+    best = climbed(problem, first, rng, limits.left(began, SHARE))
+    most = limits.left(began, LEVELS)
     for _ in range(CUTS):
         left = [s for s in spans if s.open and s.high - s.low > top * NARROW]
         wide = max(left, key=lambda span: span.bound(goal), default=None)
@@ -102,17 +161,21 @@ def cut_levels(
             break
         level = wide.low + (wide.high - wide.low) * AT
         asked = held_at(problem, level)
-        if not solver.supports(asked):
+        if not who.solver.supports(asked):
             break
-        found = solver(asked, rng, part)
+        found = who.solver(asked, rng, part)
         if found.verdict is not Verdict.SOLVED:
-            found = feasible(replace(asked, utilities=None), rng, part)
+            found = exactly(replace(asked, utilities=None), rng, part)
             found = replace(found, bound=beyond.u)
         spans = list(_split(spans, wide, level, found))
         if found.verdict is Verdict.SOLVED:
             made = answer(problem, found.plan, tried=found.tried)
-            if made.verdict is Verdict.SOLVED and made.value > best.value:
-                best = made
+            if made.verdict is Verdict.SOLVED:
+                best = _better(best, climbed(problem, made, rng, part))
+    slopes = limits.left(began, SLOPES)
+    led = Punctual(who.led, limits, began, LOADED)
+    best = along_slopes(led, problem, best, rng, slopes)
+    best = climbed(problem, best, rng, limits.left(began, SHARE))
     best = climb(problem, best, rng, limits.left(began))
     if len(problem.history) and not problem.strict_history:  # levels count it: no proof
         return replace(best, bound=max(best.value, free_bound(problem)))
@@ -157,6 +220,11 @@ def _others(
         yield from (row - {b} | {a} for b in sorted(row))
     if len(row) > problem.lo[entry]:
         yield from (row - {b} for b in sorted(row))
+
+
+def _better(best: Solution, made: Solution) -> Solution:
+    """The one that is worth more; in a draw the first."""
+    return made if made.value > best.value else best
 
 
 def _most(problem: Problem) -> Fraction:
