@@ -16,6 +16,7 @@ def test_a_small_demo_ends_by_itself_verified_and_leaks_nothing(tmp_path):
     directory = tmp_path / "demo"
     words = ["demo", "--dir", str(directory), "--minutes", "15", "--json"]
     words += ["--records", str(RECORDS), "--workers", str(WORKERS)]
+    words += ["--patience", str(PATIENCE)]
     done = subprocess.run(
         [sys.executable, "-m", "dispatcher", *words],
         capture_output=True,

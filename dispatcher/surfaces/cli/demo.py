@@ -33,6 +33,9 @@ def demo(
     minutes: Annotated[
         float, typer.Option(min=0.1, help="Give up after so many.")
     ] = 10.0,
+    patience: Annotated[
+        float, typer.Option(min=1, help="Or after so many seconds without an answer.")
+    ] = 30.0,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the daemon running at the end.")
     ] = False,
@@ -47,6 +50,7 @@ def demo(
         workers=workers,
         seed=seed,
         seconds=minutes * 60,
+        patience=patience,
         keep=keep,
     )
     outcome = run(scenario, context.say)

@@ -66,18 +66,20 @@ settle_seconds = "0"
 MARK: Final = ".dispatcher-demo"  # marks a directory that a demo may empty
 LEFT: Final = 10  # prescriptions that --keep leaves for whoever signs in
 
-STALLED: Final = 120.0  # seconds without an answer after which nothing more will come
-
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is run: sizes, seed, where, and for how long at most."""
+    """What is run: sizes, seed, where, and for how long at most.
+
+    After ``patience`` seconds without an answer nothing more is waited for.
+    """
 
     directory: Path
     records: int = 100
     workers: int = 20
     seed: int = 7
     seconds: float = 600.0
+    patience: float = 30.0
     keep: bool = False
 
     @property
@@ -175,7 +177,7 @@ def run(scenario: Scenario, say: Callable[[str], None]) -> Outcome:
             f"{scenario.workers - scenario.by_folder} at the task page, "
             f"{scenario.by_folder} by folder"
         )
-        finished = watch(stage, daemon, scenario.seconds, began)
+        finished = watch(stage, daemon, scenario, began)
         kept = scenario.keep
     finally:
         stop.set()
@@ -316,7 +318,7 @@ def make_people(
 
 
 def watch(
-    stage: Stage, daemon: subprocess.Popen[bytes], seconds: float, began: float
+    stage: Stage, daemon: subprocess.Popen[bytes], scenario: Scenario, began: float
 ) -> bool:
     """Wait until every field is settled; say how far it is now and then."""
     from dispatcher.store import open_store
@@ -327,7 +329,7 @@ def watch(
     with open_store(
         str(stage.directory / "dispatcher.db"), key_file=_key_file(stage.directory)
     ) as store:
-        while time.monotonic() - began < seconds:
+        while time.monotonic() - began < scenario.seconds:
             if daemon.poll() is not None:
                 raise Conflict(
                     "the demo's daemon ended by itself",
@@ -340,7 +342,7 @@ def watch(
                 last, moved = answers, time.monotonic()
             if settled(found):
                 return True
-            if time.monotonic() - moved > STALLED:
+            if time.monotonic() - moved > scenario.patience:
                 stage.say("no answer has come for a while: the rest can not be done")
                 for sentence in found["needs_you"]:
                     stage.say(f"  {sentence}")
