@@ -14,10 +14,12 @@ from dispatcher.stages.planning import Planning
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.translation import translate
 from tests.integration.ledger_cases import PAIR, Case, policy
+from tests.integration.test_plan_verdicts import ANY, TIE
 from tests.integration.test_planning import pairs
 from tests.integration.test_relations import COMMON, COSINE
 from tests.integration.test_told_links import POSTERIOR, beside
 
+LINEAR_MEAN = PAIR + 'average = 0.5\ndisclosure = "linear"\n'
 DAY = 86_400_000_000
 EITHER = '[property.either]\nscope = "subject"\nany_of = [["a", "b"], ["c", "d"]]\n'
 WINDOW = """
@@ -134,3 +136,33 @@ def test_what_is_planned_and_not_shown_closes_nothing(case):
     drafted = planning.draft(seed=1)
     assert (drafted.verdict, drafted.summary["pairs"]) == ("SOLVED", 1)
     assert not case.book(("x/1", "r1.c"), skip=True).refused
+
+
+@pytest.mark.parametrize(
+    ("rules", "records"),
+    [
+        (LINEAR_MEAN, [(f"r{i}", "ann", 0, "ab") for i in range(4)]),
+        (TIE, [("r0", "ann", 0, "a", "x", 1), ("r1", "bob", 0, "a", "x", 1)]),
+    ],
+    ids=["fields", "links"],
+)
+def test_who_is_planned_past_a_mean_by_a_join_stops_nobody_else(case, rules, records):
+    """x/1 and x/2 have half each, as much as a mean allows, and prove to be one."""
+    case.apply(policy(rules, budget=ANY), friend=[("ann", "bob")])
+    case.add("x/1", "x/2")
+    planning = Planning(case.store, case.tick, rest=0.0)
+    case.load(*records)
+    planning.apply(planning.draft(seed=1).plan_id)
+    before = pairs(case)
+    assert {who for who, _ in before} == {"x/1", "x/2"}
+    case.add("x/3")
+    joined(case)
+    case.load(("r9", "ann", 0, "a", "y", 1))
+    drafted = planning.draft(seed=1)
+    assert drafted.verdict == "SOLVED"
+    assert drafted.summary["adversaries"] == 1
+    planning.apply(drafted.plan_id)
+    assert pairs(case) - before == {("x/3", "r9.a")}
+    assert not case.book(("x/3", "r9.a"), skip=True).refused
+    found = [case.book(pair, skip=True).refused for pair in sorted(before)]
+    assert 0 < sum(map(bool, found)) < len(found)  # the gate grants what it may

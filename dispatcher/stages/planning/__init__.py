@@ -27,6 +27,7 @@ from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.choosing import check_algorithm
 from dispatcher.stages.planning.costing import costs
 from dispatcher.stages.planning.solving import solve
+from dispatcher.stages.planning.staffing import staffed
 from dispatcher.stages.planning.telling import (
     Summary,
     digest,
@@ -34,7 +35,7 @@ from dispatcher.stages.planning.telling import (
     summary,
     told,
 )
-from dispatcher.stages.planning.translation import Translation, translate
+from dispatcher.stages.planning.translation import Translation
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
@@ -156,7 +157,7 @@ class Planning:
                 raise no_policy()
             base = _last_applied(tx)
             backlog = backlogs.read(tx, force, self._feeds)
-            made = translate(tx, force, backlog, self._clock(), self._feeds)
+            made = staffed(tx, force, backlog, self._clock(), self._feeds)
         check_algorithm(algorithm, made.problem)
         with meters.PLAN_DURATION.labels(algorithm).time():
             solution = solve(made, algorithm, seed, chosen)

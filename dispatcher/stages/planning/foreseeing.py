@@ -16,8 +16,9 @@ from dispatcher.ledger.decision import decide
 from dispatcher.ledger.standing import InForce
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.solving import solve
+from dispatcher.stages.planning.staffing import staffed
 from dispatcher.stages.planning.telling import summary
-from dispatcher.stages.planning.translation import Translation, translate
+from dispatcher.stages.planning.translation import Translation
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
 from dispatcher.store.planning import LeftRow
@@ -98,7 +99,7 @@ def read_work(
     """
     left = rows.left_of_plans(tx, before) if before else []
     refused = _refused(tx, force, left)
-    made = translate(tx, force, backlogs.read(tx, force, feeds), now, feeds)
+    made = staffed(tx, force, backlogs.read(tx, force, feeds), now, feeds)
     return Work(sum(len(row.entries) // 8 for row in left), refused, made)
 
 

@@ -124,6 +124,14 @@ class Means:
             found += [(d, a) for d in self._too_much(a, planned - seen, seen)]
         return found
 
+    def past(self) -> list[int]:
+        """Adversaries past a cap by what they were shown, and are planned already."""
+        return [
+            a
+            for a, seen in self._seen.items()
+            if self._past(a, self._sums(self._told(seen, seen)))
+        ]
+
     @cached_property
     def _seen(self) -> dict[int, set[int]]:
         """What was shown to each adversary."""
@@ -137,9 +145,7 @@ class Means:
         """
         hand = planned | seen
         told = self._told(hand, hand)
-        sums = dict.fromkeys(self._rules, Fraction(0))
-        for (r, _), f in told.items():
-            sums[r] += f
+        sums = self._sums(told)
         if not self._past(a, sums):
             return []
         order = sorted(planned, key=lambda d: (-self._telling(d, hand), d))
@@ -181,6 +187,13 @@ class Means:
             for r, one in self._rules.items()
             for unit in {unit for d in entries for unit in one.around.get(d, ())}
         }
+
+    def _sums(self, told: Mapping[tuple[int, int], Fraction]) -> dict[int, Fraction]:
+        """By rule: f of all its units."""
+        sums = dict.fromkeys(self._rules, Fraction(0))
+        for (r, _), f in told.items():
+            sums[r] += f
+        return sums
 
     def _telling(self, d: int, hand: set[int]) -> Fraction:
         """How much less f is in all without this entry; of large units, about."""

@@ -87,15 +87,16 @@ def translate(
     backlog: Backlog,
     now: int,
     feeds: frozenset[str] = frozenset(),
+    without: frozenset[int] = frozenset(),
 ) -> Translation:
-    """Make the problem of the backlog.
+    """Make the problem of the backlog, ``without`` some adversaries.
 
     Raises
     ------
     ValueError
         A rule is of a kind that no plan can judge (never for an applied version).
     """
-    people = workforce(tx, force, backlog, now, feeds)
+    people = workforce(tx, force, backlog, now, feeds, without)
     numbers = sorted(force.fields)
     fields = tuple(force.fields[n].name for n in numbers)
     kind = np.searchsorted(np.array(numbers, np.int64), backlog.field).astype(np.int64)

@@ -63,12 +63,17 @@ class Workforce:
 
 
 def workforce(
-    tx: Tx, force: InForce, backlog: Backlog, now: int, feeds: frozenset[str]
+    tx: Tx,
+    force: InForce,
+    backlog: Backlog,
+    now: int,
+    feeds: frozenset[str],
+    without: frozenset[int] = frozenset(),
 ) -> Workforce:
     """Return the adversaries that may get something, and how much.
 
-    Without those past a cap on a mean by an accepted join or version: the gate lets them
-    see nothing more, and with them no plan would keep the cap.
+    Without some, and those past a cap on a mean by an accepted join or version: the gate
+    lets them see nothing that leaves them past it, and with them no plan would keep it.
     """
     active: dict[int, list[Account]] = defaultdict(list)
     groups: dict[int, list[str]] = defaultdict(list)
@@ -78,7 +83,7 @@ def workforce(
             if account.state == "active":
                 active[account.adversary_id].append(account)
     trusted = {i: force.trusted(groups[i]) for i in active}
-    for i in _past_means(tx, force, trusted):
+    for i in {*_past_means(tx, force, trusted), *without}:
         del active[i]
     planned: dict[int, int] = defaultdict(int)
     for row in backlog.left:
