@@ -563,6 +563,21 @@ def test_too_few_workers_for_friends_is_said_with_the_rule(case):
     assert "link" in error.value.why
 
 
+def test_what_clashes_with_the_plan_in_force_alone_is_told_so(case):
+    """Planned anew, two workers would do: one for p2, one for both friends of p2."""
+    friends = [("p1", "p2"), ("p2", "p3")]
+    stage = linked(case, "common", 1, CAFE[:1], friends, groups=FAVOURITE)
+    stage.apply(stage.draft().plan_id)
+    case.add("x/1")
+    case.load(CAFE[3])
+    stage.apply(stage.draft().plan_id)
+    assert pairs(case) == {("x/0", "r1.a"), ("x/0", "r1.b"), ("x/1", "r4.a")}
+    case.load(CAFE[1])
+    with pytest.raises(Infeasible, match="3 are needed") as error:
+        stage.draft()
+    assert "the plan in force" in error.value.why
+
+
 def test_a_cosine_below_its_limit_is_planned_where_none_can_be_zero(case):
     records = (
         ("r1", "p1", 0, "a", "cafe", 1),

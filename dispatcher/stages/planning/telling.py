@@ -219,7 +219,7 @@ def refusal(
             fix=f"Give more time (--time-limit){_rest(solution)}.",
             facts={"held": held, "adversaries": k},
         )
-    why = "\n".join(told(made, core)["why"])
+    why = "\n".join([*told(made, core)["why"], *_beside(made)])
     facts = {"held": held, "adversaries": k, "needed": core.needed or 0}
     if core.needed is None:
         return Infeasible(
@@ -236,6 +236,12 @@ def refusal(
         fix=", or ".join(_fixes(made, core, rng, limits)) + f"{_rest(solution)}.",
         facts=facts,
     )
+
+
+def _beside(made: Translation) -> Iterator[str]:
+    """Say that there might be a plan of all, anew, where one is in force."""
+    if made.backlog.left:
+        yield "(what the plan in force still means to show stays with whom it is)"
 
 
 def _rest(solution: Solution) -> str:
