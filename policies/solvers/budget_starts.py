@@ -9,13 +9,14 @@ from typing import Final
 import numpy as np
 
 from policies.problem import Problem
+from policies.solvers.colours import tight
 from policies.solvers.crossing import anneal_across
 from policies.solvers.hand_annealing import anneal_hands, annealable
 from policies.solvers.models.cpsat import exactly
 from policies.solvers.proofs import made
 from policies.solvers.race import few
 from policies.solvers.role import Limits, Proof, Solution, Solver, Verdict
-from policies.solvers.structure import crossed, loose, tight
+from policies.solvers.structure import crossed, loose
 
 _SHARE: Final = 0.6  # of the time, for CP-SAT where annealing is good too
 _LEAST: Final = 0.02  # seconds below which no further start is looked for

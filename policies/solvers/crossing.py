@@ -10,17 +10,19 @@ each run mends the price for the next one, which is longer. It proves nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from math import inf
 from typing import Any, Final
 
 import numpy as np
 
-from policies.document.policy import Objective
 from policies.problem import Pairs, Problem
 from policies.sets import Bools
+from policies.solvers.colours import packed
 from policies.solvers.kernels import crossing as kernel
 from policies.solvers.kernels.compiling import compiled
+from policies.solvers.loads.exchange import closed, ending
 from policies.solvers.role import (
     Limits,
     Solution,
@@ -41,9 +43,7 @@ LONG: Final = 32_000_000
 
 _GROWTH: Final = 1.5
 _STRIDE: Final = 20_000  # steps between two looks at the clock
-_FEW: Final = 3  # adversaries; with more, plans within limits are near each other
 _LARGEST: Final = 50_000  # pairs above which a run looks too seldom at each of them
-_SIZE: Final = 12.0  # members of a set, on average, up to which it is small
 _HOT, _COLD = 0.5, 0.1  # temperatures, of the highest worth of a pair
 _PRICE: Final = 1.5  # the first price, in the same
 _RISE, _STEEP = 3.0, 4  # what is added to the price by the end, and how late
@@ -59,24 +59,8 @@ def fast() -> Mapping[str, Any]:
 
 
 def crossable(problem: Problem) -> bool:
-    """Whether there is nothing but small sets with limits for few, and utility."""
-    sets, goal = problem.sets, problem.goal
-    plain = (
-        problem.capacity is None and not problem.averages and not len(problem.history)
-    )
-    alone = problem.links is None and not problem.coalitions
-    return bool(
-        goal.objective is Objective.DISC_BUDGET
-        and goal.aggregate is None
-        and plain
-        and alone
-        and problem.utilities is None
-        and 0 < problem.n_adversaries <= _FEW
-        and 0 < problem.n_entries * problem.n_adversaries <= _LARGEST
-        and 0 < len(sets.entry) <= _SIZE * sets.n_sets
-        and not sets.classes.any()
-        and (sets.amount == 1).all()
-    )
+    """Whether there is nothing but small sets with limits for few, and not too many pairs."""
+    return packed(problem) and problem.n_entries * problem.n_adversaries <= _LARGEST
 
 
 class Crossing:
@@ -136,11 +120,13 @@ class Crossing:
         if value > self.value:
             self.best, self.value = chosen.copy(), value
 
-    def anneal(self, steps: int) -> str:
-        """Make runs, so many steps in all; return why that ended."""
+    def anneal(self, steps: int, bound: float) -> str:
+        """Make runs, so many steps in all, or until the bound; return why that ended."""
         while self.spent < steps:
+            if closed(self.value, bound):
+                return "gap"
             if self.over():
-                return "interrupt" if self._limits.stopped() else "time"
+                return ending(self._limits)
             self.run(steps - self.spent)
         return "work"
 
@@ -197,7 +183,7 @@ def anneal_across(
     limits: Limits,
     done: Callable[[], bool] = never,
 ) -> Solution:
-    """Anneal until work or time ends; the bound is the one that needs no search.
+    """Anneal until work or time ends, or at the bound, which needs no search.
 
     Parameters
     ----------
@@ -215,7 +201,11 @@ def anneal_across(
         crossing.offer(grid_of(problem, start))
     timed = limits.seconds != inf
     units = min(limits.work, 1e9 if timed else _WORK)
-    stopped = crossing.anneal(int(units * STEPS)) if crossing.possible else "work"
+    stopped = "work"
+    if crossing.possible:
+        stopped = crossing.anneal(int(units * STEPS), float(bound))
     if crossing.best is None:
         return Solution(Verdict.UNKNOWN, bound=bound, tried=told, stopped=stopped)
-    return answer(problem, plan_of(crossing.best), tried=told, stopped=stopped)
+    found = answer(problem, plan_of(crossing.best), tried=told, stopped=stopped)
+    best = found.verdict is Verdict.SOLVED and found.value == found.bound
+    return replace(found, stopped="optimal") if best else found  # a race ends with it

@@ -20,6 +20,7 @@ import numpy as np
 from policies.problem import Goal, Pairs, Problem
 from policies.solvers.assembly import joined, lifted
 from policies.solvers.budget_starts import budget_starts
+from policies.solvers.colours import small_sets
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
 from policies.solvers.few_hands import among, among_all, needed
@@ -63,7 +64,6 @@ from policies.solvers.structure import (
     roomy,
     separable,
     shape,
-    small_sets,
     swift,
 )
 

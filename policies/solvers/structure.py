@@ -10,6 +10,7 @@ from policies.aggregates import Shape
 from policies.document.policy import Objective
 from policies.problem import Plan, Problem
 from policies.sets import Measure
+from policies.solvers.colours import MANY, STRAINED, small_sets, strain, tight
 from policies.solvers.crossing import crossable
 from policies.solvers.hand_annealing import annealable
 from policies.solvers.kernels.compiling import FROM
@@ -43,11 +44,6 @@ MEASURES: Final = (Measure.LINEAR, Measure.QUADRATIC)
 """Of the sets whose tradeoffs have heuristics with bounds of their own."""
 
 _BUILT: Final = 1e-5  # seconds for a member and hand
-
-_COLOURED: Final = 300  # entries up to which CP-SAT may prove the best colouring
-
-SMALL: Final = 12
-"""Entries of a set, on average, up to which few entries decide about it."""
 
 
 def shape(problem: Problem) -> str:
@@ -91,16 +87,6 @@ def swift(problem: Problem) -> bool:
     return size >= FROM or alone or priced(problem) is not None
 
 
-def small_sets(problem: Problem) -> bool:
-    """Whether sets are small: hitting sets of many adversaries are in each other's way."""
-    return len(problem.sets.entry) <= SMALL * problem.sets.n_sets
-
-
-def tight(problem: Problem) -> bool:
-    """Whether an entry has few places to go: hardly a plan keeps all limits, if one does."""
-    return problem.n_adversaries <= 3 and int(problem.hi.max(initial=0)) <= 1
-
-
 def loose(problem: Problem) -> bool:
     """Whether plans are easy to find: small whole sets, and many places to go."""
     return shape(problem) == "sealed" and small_sets(problem) and not tight(problem)
@@ -119,9 +105,11 @@ def by_hands(problem: Problem) -> bool:
 
 
 def crossed(problem: Problem) -> bool:
-    """Whether plans come from crossing limits: of small colourings CP-SAT has better."""
-    small = tight(problem) and problem.n_entries <= _COLOURED
-    return crossable(problem) and not small
+    """Whether plans come from crossing limits: of small or easy colourings CP-SAT's."""
+    if not crossable(problem):
+        return False
+    many = problem.n_entries > MANY
+    return not tight(problem) or (many and strain(problem) >= STRAINED)
 
 
 def roomy(problem: Problem) -> bool:

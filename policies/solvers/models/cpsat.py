@@ -198,7 +198,7 @@ def run_model(
     from ortools.sat.python import cp_model
 
     solver = _solver(cp_model, rng, limits)
-    if built.coloured:  # a relaxation says little, and costs most of the time
+    if built.ruled:  # a relaxation says little, and costs most of the time
         solver.parameters.linearization_level = 0
     status = _wait(solver, built.model, limits)
     if status == cp_model.INFEASIBLE:

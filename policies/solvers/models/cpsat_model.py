@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from policies.problem import Problem
 from policies.sets import NO_CAP, Bools, Ints
+from policies.solvers.colours import coloured
 from policies.solvers.models.cpsat_sums import Sums
 from policies.solvers.role import never
 from policies.tables import able
-
-_COLOURS: Final = 3  # adversaries up to which rules alone lead from choice to choice
-_SIZE: Final = 12  # members of a set, on average, up to which it is small
 
 
 @dataclass(frozen=True, eq=False)
 class CpModel:
     """The model, its pair variables, and the guards of its sets if it has any.
 
-    ``withheld`` has a variable for each entry that may be withheld. ``coloured``:
-    what :func:`coloured` says of the problem.
+    ``withheld`` has a variable for each entry that may be withheld. ``ruled``:
+    whether rules alone lead from choice to choice, and no relaxation is needed.
     """
 
     model: Any
@@ -31,7 +29,7 @@ class CpModel:
     variables: list[Any]
     guards: list[Any]
     withheld: dict[int, Any] = field(default_factory=dict)
-    coloured: bool = False
+    ruled: bool = False
 
 
 def build(
@@ -84,17 +82,8 @@ def build(
         Sums(problem, model, held.load, over).add()
     if not withheld:
         _order(problem, model, grid)
-    return CpModel(model, pairs, variables, guards or [], withheld, coloured(problem))
-
-
-def coloured(problem: Problem) -> bool:
-    """Whether this is a colouring: one copy an entry, few adversaries, small plain sets."""
-    sets = problem.sets
-    one = problem.n_adversaries <= _COLOURS and int(problem.hi.max(initial=0)) <= 1
-    small = len(sets.entry) <= _SIZE * sets.n_sets
-    plain = not sets.classes.any() and bool((sets.amount == 1).all())
-    alone = problem.capacity is None and not problem.coalitions
-    return one and small and plain and alone and not problem.averages
+    ruled = not withheld and coloured(problem)  # prices are for a relaxation to bound
+    return CpModel(model, pairs, variables, guards or [], withheld, ruled)
 
 
 def _capacities(

@@ -84,6 +84,16 @@ def test_the_plan_to_start_from_comes_back_where_there_is_no_time():
     assert found.stopped == "time"
 
 
+def test_a_plan_at_the_bound_ends_it():
+    """All weights 1: any plan is the best, and no second run is made."""
+    problem = Tiny(6, 2, [step(d, d + 1) for d in range(5)]).problem()
+    crossing = Crossing(problem, np.random.default_rng(0), Limits())
+    assert crossing.anneal(10**12, 6.0) == "gap"
+    assert crossing.runs == 1
+    found = anneal_across(problem, None, np.random.default_rng(0), Limits())
+    assert (found.value, found.stopped) == (6, "optimal")
+
+
 def test_a_stop_that_is_asked_for_ends_it():
     found = annealed(ring(), limits=Limits(stopped=lambda: True))
     assert found.stopped == "interrupt"

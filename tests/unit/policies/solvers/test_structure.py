@@ -221,8 +221,22 @@ def test_a_small_colouring_is_proven_as_by_highs():
     assert found.value == found.bound == expected.value
 
 
-@pytest.mark.parametrize(("n", "expected"), [(300, False), (301, True)])
-def test_many_entries_are_annealed_rather_than_coloured(n, expected):
-    """Two adversaries, one copy: up to 300 entries CP-SAT may prove by itself."""
-    problem = drawn(n, 10, 2)
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [((300, 480, 2), False), ((301, 480, 2), True), ((400, 400, 3), False)],
+    ids=["few", "many", "easy"],
+)
+def test_many_strained_entries_are_annealed_rather_than_coloured(sizes, expected):
+    """Up to 300 entries CP-SAT may prove by itself, and more where there is room."""
+    problem = drawn(*sizes)
     assert crossed(problem) is roomy(problem) is expected
+
+
+def test_many_easy_entries_are_proven():
+    """Annealing alone had the value, and no proof: CP-SAT was not asked to the end."""
+    problem = drawn(400, 400, 3)
+    found = SOLVERS["auto"](
+        problem, np.random.default_rng(0), Limits(work=2, prove=True)
+    )
+    assert found.stopped == "optimal"
+    assert found.value == found.bound

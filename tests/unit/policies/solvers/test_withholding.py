@@ -18,6 +18,7 @@ from policies.solvers.contract import drawn, every_plan
 from policies.solvers.withholding import cheapest, without
 from policies.utility import Weights
 from tests.unit.policies.solvers.links.test_bounds import friends
+from tests.unit.policies.tiny import Tiny, step
 
 
 def priced(problem, prices):
@@ -90,6 +91,19 @@ def triangle(prices, capacity=None) -> Problem:
 def test_the_cheapest_of_three_that_clash_is_withheld():
     found = solved(triangle([5, 2, 3]))
     assert (found.entries, found.price, found.proven) == ((1,), 2, True)
+
+
+def test_a_strained_graph_has_a_bound_of_what_is_withheld():
+    """60 vertices, 130 edges, two colours: without a relaxation it stayed at 0."""
+    rng = np.random.default_rng(0)
+    ends = (rng.choice(60, 2, replace=False) for _ in range(1000))
+    edges = sorted({tuple(sorted(pair.tolist())) for pair in ends})
+    chosen = rng.permutation(len(edges))[:130]
+    sets = [step(*edges[i]) for i in chosen.tolist()]
+    problem = priced(Tiny(60, 2, sets).problem(), rng.integers(1, 10, 60))
+    found = solved(problem, work=0.5)
+    assert found.proven
+    assert found.price > 0
 
 
 def test_capacities_count():

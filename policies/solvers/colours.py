@@ -1,0 +1,114 @@
+"""Small plain sets and few adversaries: colourings, and how strained they are.
+
+One notion for all who ask: CP-SAT, whether a relaxation pays; annealing across limits,
+whether it fits; the wiring, which of the two gives a start and who proves.
+"""
+
+from __future__ import annotations
+
+from math import comb, log
+from typing import Final
+
+import numpy as np
+
+from policies.document.policy import Objective
+from policies.problem import Problem
+
+FEW: Final = 3
+"""Adversaries; with more, plans within limits are near each other."""
+
+SMALL: Final = 12
+"""Entries of a set, on average, up to which few entries decide about it."""
+
+MANY: Final = 300
+"""Entries above which no search of all colourings ends."""
+
+STRAINED: Final = 0.55
+"""Strain from which searches that keep to limits, or start from a relaxation, get stuck."""
+
+RULED: Final = 0.74
+"""Strain from which rules alone lead from choice to choice: a relaxation says little."""
+
+_LARGE: Final = 60  # members of a set above which it is not looked at
+
+
+def small_sets(problem: Problem) -> bool:
+    """Whether sets are small: hitting sets of many adversaries are in each other's way."""
+    return len(problem.sets.entry) <= SMALL * problem.sets.n_sets
+
+
+def tight(problem: Problem) -> bool:
+    """Whether an entry has few places to go: hardly a plan keeps all limits, if one does."""
+    return problem.n_adversaries <= FEW and int(problem.hi.max(initial=0)) <= 1
+
+
+def packed(problem: Problem) -> bool:
+    """Whether there is nothing but small plain sets with limits for few, and utility."""
+    sets, goal = problem.sets, problem.goal
+    plain = not sets.classes.any() and bool((sets.amount == 1).all())
+    alone = problem.links is None and not problem.coalitions and not problem.averages
+    return bool(
+        goal.objective is Objective.DISC_BUDGET
+        and goal.aggregate is None
+        and problem.utilities is None
+        and problem.capacity is None
+        and not len(problem.history)
+        and 0 < problem.n_adversaries <= FEW
+        and problem.n_entries
+        and sets.n_sets
+        and small_sets(problem)
+        and plain
+        and alone
+    )
+
+
+def strain(problem: Problem) -> float:
+    """How near a colouring is to the edge of what has a plan: 0 is free, about 1 the edge.
+
+    Where each entry goes to one adversary, drawn at random: the bits that all limits
+    take of those that the choices have, were limits independent of each other.
+
+    Parameters
+    ----------
+    problem : Problem
+
+    Returns
+    -------
+    float
+        At least 0; 0 for what is no colouring: not :func:`packed`, or an entry may be
+        left out, have two copies, or go to somebody who is trusted.
+
+    References
+    ----------
+    Gent, MacIntyre, Prosser, Walsh: The constrainedness of search (AAAI 1996).
+    """
+    k, sets = problem.n_adversaries, problem.sets
+    exactly = bool((problem.lo == problem.hi).all()) and problem.trusted is None
+    if not (packed(problem) and tight(problem) and exactly and k > 1):
+        return 0.0
+    given = problem.hi > 0
+    inside = sets.member_set[given[sets.entry]]
+    size = np.bincount(inside, minlength=sets.n_sets)
+    kinds = np.stack([size, np.minimum(sets.cap, size)], axis=1)
+    found, times = np.unique(kinds, axis=0, return_counts=True)
+    bits = sum(
+        n * _bits(k, members, cap)
+        for (members, cap), n in zip(found.tolist(), times.tolist(), strict=True)
+    )
+    return float(bits / max(int(given.sum()) * log(k), 1e-9))
+
+
+def _bits(k: int, members: int, cap: int) -> float:
+    """One over the chance that k adversaries keep a set's cap, as a logarithm."""
+    if members > _LARGE:
+        return 0.0
+    past = sum(
+        comb(members, j) * (k - 1) ** (members - j) for j in range(cap + 1, members + 1)
+    )
+    kept = 1 - k * past / k**members  # two at once are counted twice: no matter
+    return -log(max(kept, 1e-3))
+
+
+def coloured(problem: Problem) -> bool:
+    """Whether colourings are searched best by rules alone: few entries, strained."""
+    return problem.n_entries <= MANY and strain(problem) >= RULED
