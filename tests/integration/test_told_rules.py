@@ -47,6 +47,8 @@ def mine(held):
 
 FUNCTION = FieldFunction("mine", mine)
 QUARTERS = FieldFunction("mine", lambda held: (0, 0.25, Fraction(2, 5), 1)[len(held)])
+EACH = {"a": Fraction(1, 20), "b": Fraction(1, 8), "c": Fraction(9, 20)}
+UNEVEN = FieldFunction("mine", lambda held: sum(map(EACH.get, held)))
 VARIETY = UserUtility("variety", lambda held: min(len(held), 2))
 FALLING = FieldFunction("mine", lambda held: int(len(held) == 1))
 NOTHING = FieldFunction("mine", lambda held: 0.5)
@@ -213,6 +215,22 @@ def test_who_is_worth_most_is_planned_no_more_than_they_may_keep(
     assert drafted.verdict == "SOLVED"
     assert float(drafted.summary["utility"]) > 400  # 44 to the favourites
     assert shown_as_planned(case, stage, drafted) == 60
+
+
+def test_who_is_worth_most_is_taken_for_alike_where_the_rest_has_no_plan_else(
+    case, tmp_path, install
+):
+    """Ten may see 0.64 each, of 5 in all: but nobody two fields of 9/20."""
+    install("mine", "UNEVEN")
+    source = policy(FEW.replace("0.125", "0.08"), groups=FAVOURITE)
+    case.apply(source, functions=beside(case, source, tmp_path).told)
+    case.add(*(f"x/{n}" for n in range(1, 11)))
+    case.load(*((f"r{n}", f"p{n}", 0, "abc") for n in range(8)))
+    stage = Planning(case.store, case.tick, rest=0.0)
+    drafted = stage.draft(seed=1)
+    assert drafted.verdict == "SOLVED"
+    assert float(drafted.summary["utility"]) >= 24
+    assert shown_as_planned(case, stage, drafted) == 24
 
 
 def test_plans_that_are_too_much_are_asked_for_again_only_while_there_is_time(

@@ -118,7 +118,7 @@ def _kept(
     if not tried[0].excess:
         return first
     _rounds(means, problem, tried, ask, over)
-    if not tried[-1].whole and not over():
+    if not tried[-1].whole and _favours(problem) and not over():
         n, k = problem.n_entries, problem.n_adversaries
         alike = replace(problem, weights=Weights.flat(n, k), utilities=None)
         found = ask(alike)
@@ -129,6 +129,13 @@ def _kept(
     bound = first.bound if sure else free_bound(problem)
     kept = _without_excess(problem, best, bound)
     return kept if best.whole else _unproven(first, kept)
+
+
+def _favours(problem: Problem) -> bool:
+    """Whether a showing is worth more to some adversaries than to others."""
+    if problem.utilities is not None:
+        return True
+    return bool((problem.weights.factor != problem.weights.factor[:1]).any())
 
 
 def _rounds(
