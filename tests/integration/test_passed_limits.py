@@ -1,6 +1,7 @@
 """Who is past a limit by an accepted join: what the gate refuses them is not planned."""
 
 from contextlib import suppress
+from itertools import combinations
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,7 @@ from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.translation import translate
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.integration.test_plan_verdicts import ANY, TIE
-from tests.integration.test_planning import pairs
+from tests.integration.test_planning import book_all, pairs
 from tests.integration.test_relations import COMMON, COSINE
 from tests.integration.test_told_links import POSTERIOR, beside
 
@@ -166,3 +167,39 @@ def test_who_is_planned_past_a_mean_by_a_join_stops_nobody_else(case, rules, rec
     assert not case.book(("x/3", "r9.a"), skip=True).refused
     found = [case.book(pair, skip=True).refused for pair in sorted(before)]
     assert 0 < sum(map(bool, found)) < len(found)  # the gate grants what it may
+
+
+@pytest.mark.parametrize("booked", [True, False], ids=["shown", "planned"])
+def test_who_is_past_a_cosine_by_a_join_leaves_others_those_below_the_limit(
+    case, booked
+):
+    """Four friends of each other at one gym, for two workers: a cosine of 1/82 is kept.
+
+    A third is past the cosine of two others, by what they were shown, or will be.
+    """
+    friends = [
+        ("ann", "bob"),
+        ("bob", "cat"),
+        ("ann", "cat"),
+        *combinations(["cat", "dan", "eve", "fay"], 2),
+    ]
+    case.apply(policy(COSINE), friend=friends)
+    case.add("x/1", "x/2")
+    planning = Planning(case.store, case.tick, rest=0.0)
+    case.load(("r0", "ann", 0, "a", "cafe", 1), ("r1", "bob", 0, "a", "cafe", 1))
+    planning.apply(planning.draft(seed=1).plan_id)
+    if booked:
+        book_all(case)
+    joined(case)
+    case.add("x/3", "x/4")
+    people = ["cat", "dan", "eve", "fay"]
+    case.load(*((f"r2{who}", who, 0, "a", who, 9) for who in people))
+    case.load(*((f"r3{who}", who, 0, "a", "gym", 1) for who in people))
+    drafted = planning.draft(seed=1)
+    assert drafted.verdict == "SOLVED"
+    assert drafted.summary["worst"]["f"] == "1"  # of ann and bob, as before
+    planning.apply(drafted.plan_id)
+    for who, entry in sorted(pairs(case), key=lambda pair: pair[1]):
+        if entry[:2] in ("r2", "r3"):
+            assert who in ("x/3", "x/4")
+            assert not case.book((who, entry), skip=True).refused

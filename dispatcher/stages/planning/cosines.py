@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dispatcher.stages.planning.backlog import Backlog
 from policies.encounters import matched
 from policies.expand import Expansion
-from policies.links import Links, Relation, alikeness
+from policies.links import Links, Relation, alikeness, below_limit
 from policies.problem import Pairs, Problem
 from policies.relations import LinkRule
 from policies.sets import InvalidProblem
@@ -51,6 +51,7 @@ def loosened(
     Problem or None
         None where that is not to be had: without such rules, where one has no limit or
         somebody is trusted with it, and where a person has two entries at one place.
+        Whoever is past the limit already is given nothing: with them no plan keeps it.
     """
     limits = [rule.tau for rule in rules if rule.tau is not None]
     numbers = [expansion.rules.index(rule) for rule in rules]
@@ -80,13 +81,39 @@ def loosened(
         return None
     kept = np.flatnonzero(~np.isin(problem.sets.owner, numbers))
     entries = np.arange(problem.n_entries)
-    return replace(problem, sets=problem.sets.select(entries, kept), links=links)
+    loose = replace(problem, sets=problem.sets.select(entries, kept), links=links)
+    return _without(loose, _past(links, problem.history))
+
+
+def _past(links: Links, history: Pairs) -> Ints:
+    """Adversaries past the limit of a link by history alone."""
+    assert links.tau is not None, "a loosened problem has a limit"
+    past = {
+        alike.hand
+        for alike in alikeness(links, history.entry, history.adversary)
+        if not below_limit(alike, links.relation, links.tau)
+    }
+    return np.array(sorted(past), np.int64)
+
+
+def _without(problem: Problem, adversaries: Ints) -> Problem:
+    """Give some adversaries nothing, and forget what they were shown."""
+    if not len(adversaries):
+        return problem
+    asked, history = np.flatnonzero(problem.hi), problem.history
+    never = Pairs(np.tile(asked, len(adversaries)), np.repeat(adversaries, len(asked)))
+    kept = ~np.isin(history.adversary, adversaries)
+    return replace(
+        problem,
+        forbidden=problem.forbidden.union(never),
+        history=Pairs(history.entry[kept], history.adversary[kept]),
+    )
 
 
 def worst_cosines(
-    loose: Problem, rules: Sequence[LinkRule], backlog: Backlog, plan: Pairs
+    loose: Problem, rules: Sequence[LinkRule], backlog: Backlog, held: Pairs
 ) -> list[Fraction]:
-    """Highest cosine of each rule, over what was shown and what is planned.
+    """Highest cosine of each rule.
 
     Parameters
     ----------
@@ -94,7 +121,8 @@ def worst_cosines(
         What :func:`loosened` made of these rules and this backlog.
     rules : sequence of LinkRule
     backlog : Backlog
-    plan : Pairs
+    held : Pairs
+        What was shown and what is planned.
 
     Returns
     -------
@@ -104,7 +132,6 @@ def worst_cosines(
     assert loose.links is not None, "a loosened problem has links"
     sizes = [len(backlog.links[rule.relation].link) for rule in rules]
     ends = np.cumsum(sizes)
-    held = loose.held(plan).union(loose.held(loose.history))
     found = [Fraction(0)] * len(rules)
     for alike in alikeness(loose.links, held.entry, held.adversary):
         rule = int(np.searchsorted(ends, alike.link, side="right"))

@@ -121,7 +121,8 @@ def _reached(made: Translation, solution: Solution) -> list[Fraction]:
         found[number] = f
     if made.loose is not None:
         rules = made.cosines
-        worst_of = worst_cosines(made.loose, rules, made.backlog, solution.plan)
+        held = solution.plan.union(made.problem.history)
+        worst_of = worst_cosines(made.loose, rules, made.backlog, held)
         for rule, f in zip(rules, worst_of, strict=True):
             found[made.expansion.rules.index(rule)] = f
     return found
