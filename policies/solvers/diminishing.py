@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from policies.solvers.slopes import Question, climbed, singly
 from policies.solvers.structure import GREEDY, HEURISTICS, shape
 
 NAMES = ("submodular", "continuous-greedy")
+
+START: Final = 0.3
+"""Of the time, for any plan: what comes late, engines that are loaded, comes in time yet."""
 
 
 def diminishing(
@@ -99,7 +103,7 @@ def _otherwise(
 ) -> Solution:
     """Return a plan of what pairs are worth singly, led on by slopes, or why there is none."""
     began = limits.clock()
-    found = feasible(singly(problem), rng, limits.left(began, 0.5).part(0.5))
+    found = feasible(singly(problem), rng, limits.left(began, START).part(0.5))
     if found.verdict is Verdict.SOLVED:
         made = answer(problem, found.plan, tried=found.tried, stopped="gap")
         made = climbed(problem, made, rng, limits.left(began, 0.5).part(0.25))
