@@ -21,10 +21,13 @@ SMALL: Final = 12
 """Entries of a set, on average, up to which few entries decide about it."""
 
 MANY: Final = 300
-"""Entries above which no search of all colourings ends."""
+"""Entries up to which a search of all colourings may end, however strained they are."""
 
 STRAINED: Final = 0.55
-"""Strain from which searches that keep to limits, or start from a relaxation, get stuck."""
+"""Strain up to which it may end for more, led by a relaxation."""
+
+OPEN: Final = 230.0
+"""Strain times entries up to which it may: the product is what is left to search."""
 
 RULED: Final = 0.74
 """Strain from which rules alone lead from choice to choice: a relaxation says little."""
@@ -107,6 +110,12 @@ def _bits(k: int, members: int, cap: int) -> float:
     )
     kept = 1 - k * past / k**members  # two at once are counted twice: no matter
     return -log(max(kept, 1e-3))
+
+
+def stuck(problem: Problem) -> bool:
+    """Whether this is a colouring that no search of all ends for."""
+    n = problem.n_entries
+    return n > MANY and strain(problem) >= max(STRAINED, OPEN / n)
 
 
 def coloured(problem: Problem) -> bool:

@@ -10,7 +10,7 @@ from policies.aggregates import Shape
 from policies.document.policy import Objective
 from policies.problem import Plan, Problem
 from policies.sets import Measure
-from policies.solvers.colours import MANY, STRAINED, small_sets, strain, tight
+from policies.solvers.colours import small_sets, stuck, tight
 from policies.solvers.crossing import crossable
 from policies.solvers.hand_annealing import annealable
 from policies.solvers.kernels.compiling import FROM
@@ -106,10 +106,7 @@ def by_hands(problem: Problem) -> bool:
 
 def crossed(problem: Problem) -> bool:
     """Whether plans come from crossing limits: of small or easy colourings CP-SAT's."""
-    if not crossable(problem):
-        return False
-    many = problem.n_entries > MANY
-    return not tight(problem) or (many and strain(problem) >= STRAINED)
+    return crossable(problem) and (not tight(problem) or stuck(problem))
 
 
 def roomy(problem: Problem) -> bool:

@@ -8,7 +8,15 @@ import pytest
 
 from policies.coalitions import Coalitions
 from policies.problem import Average, Plan
-from policies.solvers.colours import MANY, RULED, coloured, packed, small_sets, strain
+from policies.solvers.colours import (
+    MANY,
+    RULED,
+    coloured,
+    packed,
+    small_sets,
+    strain,
+    stuck,
+)
 from tests.unit.policies.tiny import Made, Tiny, step
 
 
@@ -84,6 +92,25 @@ def test_few_entries_of_strained_colourings_are_searched_by_rules(n, size, expec
     problem = ring(n, size=size)
     assert coloured(problem) is expected
     assert (strain(problem) >= RULED) is (size == 2)
+
+
+@pytest.mark.parametrize(
+    ("n", "size", "expected"),
+    [(300, 2, False), (301, 2, True), (900, 3, False)],
+    ids=["few", "many", "easy"],
+)
+def test_searches_of_many_strained_entries_end_for_nobody(n, size, expected):
+    """Pairs strain by 1, triples by .415: below .55, however many."""
+    assert stuck(ring(n, size=size)) is expected
+
+
+@pytest.mark.parametrize(("n", "expected"), [(340, False), (360, True)])
+def test_what_is_left_to_search_grows_with_entries(n, expected):
+    """Two pairs for three entries: a strain of 2 / 3, and 230 entries of it."""
+    pairs = [step(d, d + 1) for d in range(n) if d % 3 < 2 and d + 1 < n]
+    problem = Tiny(n, 2, pairs).problem()
+    assert strain(problem) == pytest.approx(2 / 3, abs=0.01)
+    assert stuck(problem) is expected
 
 
 def test_large_sets_are_neither_small_nor_packed():
