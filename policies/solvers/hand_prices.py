@@ -25,6 +25,7 @@ from policies.sets import Ints
 from policies.solvers.hand_annealing import annealable
 from policies.solvers.loads.tables import ERROR
 from policies.solvers.pools import SUBSETS, PoolLoads, pools
+from policies.solvers.race import sure
 from policies.solvers.role import Limits, Solution, Verdict, best_of, free_bound
 from policies.solvers.scaling import reached
 from policies.solvers.structure import by_hands
@@ -85,8 +86,10 @@ def price_bound(
 def bounded(
     problem: Problem, found: Sequence[Solution], limits: Limits
 ) -> list[Solution]:
-    """Return what prices prove beside these answers; nothing where they are not for it."""
-    if not (by_hands(problem) and priceable(problem)):
+    """Return what prices prove beside these answers; nothing where that is of no use."""
+    if any(sure(one) for one in found) or not (
+        by_hands(problem) and priceable(problem)
+    ):
         return []
     best = best_of(found)
     bound = price_bound(problem, limits, None if best is None else float(best.value))

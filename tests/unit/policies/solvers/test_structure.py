@@ -240,3 +240,12 @@ def test_many_easy_entries_are_proven():
     )
     assert found.stopped == "optimal"
     assert found.value == found.bound
+
+
+def test_what_is_proven_at_the_start_has_no_prices(monkeypatch):
+    """They took a tenth of the time for a bound that nothing was left of."""
+    refused = lambda *_: pytest.fail("priced")  # noqa: E731
+    monkeypatch.setattr("policies.solvers.hand_prices.price_bound", refused)
+    limits = Limits(work=2, prove=True)
+    found = SOLVERS["auto"](drawn(100, 50, 2), np.random.default_rng(0), limits)
+    assert found.stopped == "optimal"
