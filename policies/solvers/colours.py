@@ -26,6 +26,9 @@ MANY: Final = 300
 STRAINED: Final = 0.55
 """Strain up to which it may end for more, led by a relaxation."""
 
+PAIRED: Final = 0.68
+"""The same where most sets are pairs: a relaxation leads further in graphs."""
+
 OPEN: Final = 230.0
 """Strain times entries up to which it may: the product is what is left to search."""
 
@@ -114,8 +117,9 @@ def _bits(k: int, members: int, cap: int) -> float:
 
 def stuck(problem: Problem) -> bool:
     """Whether this is a colouring that no search of all ends for."""
-    n = problem.n_entries
-    return n > MANY and strain(problem) >= max(STRAINED, OPEN / n)
+    n, sets = problem.n_entries, problem.sets
+    pairs = 2 * len(sets.entry) < 5 * sets.n_sets
+    return n > MANY and strain(problem) >= max(PAIRED if pairs else STRAINED, OPEN / n)
 
 
 def coloured(problem: Problem) -> bool:

@@ -17,13 +17,14 @@ import numpy as np
 
 from policies.problem import Pairs, Plan, Problem
 from policies.sets import Bools, Ints
-from policies.solvers.crossing import anneal_across, crossable
+from policies.solvers.crossing import anneal_across
 from policies.solvers.hand_annealing import LONG, STEPS, HandAnnealer, annealable
 from policies.solvers.models.builder import MARGIN
 from policies.solvers.models.highs import OPTIMAL, run
 from policies.solvers.models.model import build
 from policies.solvers.models.terms import Model
 from policies.solvers.role import Limits, Solution, Verdict, answer
+from policies.solvers.structure import crossed
 from policies.tables import plan_of
 
 _FIRST: Final = 0.2  # share of the entries that is freed at first
@@ -43,7 +44,7 @@ def onward(
     done: Callable[[], bool],
 ) -> Solution:
     """Improve a plan by what leads furthest: see :func:`improve` for the parameters."""
-    search = anneal_across if crossable(problem) else improve
+    search = anneal_across if crossed(problem) else improve
     return search(problem, plan, rng, limits, done)
 
 

@@ -106,11 +106,20 @@ def test_searches_of_many_strained_entries_end_for_nobody(n, size, expected):
 
 @pytest.mark.parametrize(("n", "expected"), [(340, False), (360, True)])
 def test_what_is_left_to_search_grows_with_entries(n, expected):
-    """Two pairs for three entries: a strain of 2 / 3, and 230 entries of it."""
-    pairs = [step(d, d + 1) for d in range(n) if d % 3 < 2 and d + 1 < n]
-    problem = Tiny(n, 2, pairs).problem()
+    """Eight triples for five entries: a strain of 2 / 3, and 230 entries of it."""
+    sets = [step(d, (d + 1) % n, (d + 2) % n) for d in range(n)]
+    sets += [step(d, (d + 2) % n, (d + 5) % n) for d in range(n) if d % 5 < 3]
+    problem = Tiny(n, 2, sets).problem()
     assert strain(problem) == pytest.approx(2 / 3, abs=0.01)
     assert stuck(problem) is expected
+
+
+def test_a_relaxation_leads_further_where_most_sets_are_pairs():
+    """Two pairs for three entries: 2 / 3 as well, and no triples but one."""
+    pairs = [step(d, d + 1) for d in range(899) if d % 3 < 2]
+    problem = Tiny(900, 2, [*pairs, step(0, 1, 2)]).problem()
+    assert strain(problem) == pytest.approx(2 / 3, abs=0.01)
+    assert not stuck(problem)
 
 
 def test_large_sets_are_neither_small_nor_packed():
