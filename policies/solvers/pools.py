@@ -50,7 +50,7 @@ def pools(problem: Problem, *, summed: bool) -> Pools:
             break
         rows.append(_subsets(k, size))
         beyond.append(np.full(len(rows[-1]), size - m))
-    copies = range(int(problem.hi.max(initial=0)) + 1)
+    copies = range(min(int(problem.hi.max(initial=0)), k) + 1)
     choice = np.concatenate([_subsets(k, size) for size in copies])
     members = np.concatenate(rows)
     hit = members.astype(float) @ choice.T.astype(float)  # integers are slower by far
