@@ -22,7 +22,6 @@ from policies.sets import Bools
 from policies.solvers.colours import packed
 from policies.solvers.kernels import crossing as kernel
 from policies.solvers.kernels.compiling import compiled
-from policies.solvers.loads.exchange import closed, ending
 from policies.solvers.role import (
     Limits,
     Solution,
@@ -31,6 +30,7 @@ from policies.solvers.role import (
     free_bound,
     never,
 )
+from policies.solvers.runs import Runs
 from policies.tables import grid_of, plan_of, tables
 
 STEPS: Final = 2_000_000
@@ -63,8 +63,8 @@ def crossable(problem: Problem) -> bool:
     return packed(problem) and problem.n_entries * problem.n_adversaries <= _LARGEST
 
 
-class Crossing:
-    """Runs, and the best plan of all of them.
+class Crossing(Runs):
+    """Runs that cross limits: see :class:`Runs`; their value is utility.
 
     Parameters
     ----------
@@ -78,10 +78,10 @@ class Crossing:
 
     Attributes
     ----------
-    best : bool array, shape (n, k), or None
-        The best plan within all limits.
-    value : float
-        Its utility, up to rounding; -inf without one.
+    price : float
+        Of a crossing in the next run, in the highest worth of a pair.
+    runs : int
+        That were made.
     """
 
     def __init__(
@@ -91,8 +91,7 @@ class Crossing:
         limits: Limits,
         done: Callable[[], bool] = never,
     ) -> None:
-        self.rng, self._limits = rng, limits
-        self._began, self._over, self._done = limits.clock(), limits.deadline(), done
+        super().__init__(rng, limits, done)
         t = tables(problem)
         m, k = len(t.cap), problem.n_adversaries
         rows = t.entry_row
@@ -105,30 +104,19 @@ class Crossing:
             t.entry_start, unit, t.amount[rows], cap, t.able, t.lo, t.hi, t.worth
         )
         self.size = float(t.worth.max(initial=0.0)) or 1.0
-        self.price, self.runs, self.spent = _PRICE, 0, 0
-        self.best: Bools | None = None
-        self.value = -inf
-        self.possible = bool((t.able.sum(axis=1) >= t.lo).all())
+        self.price, self.runs = _PRICE, 0
+        self._seated = bool((t.able.sum(axis=1) >= t.lo).all())
 
-    def over(self) -> bool:
-        """Whether there is no time for more, or no wish."""
-        return self._over() or self._done()
+    @property
+    def possible(self) -> bool:
+        """Whether there are adversaries for the copies of every entry."""
+        return self._seated
 
     def offer(self, chosen: Bools) -> None:
         """Keep a plan within all limits if it is the best so far."""
         value = float(self._fixed.worth[chosen].sum())
         if value > self.value:
             self.best, self.value = chosen.copy(), value
-
-    def anneal(self, steps: int, bound: float) -> str:
-        """Make runs, so many steps in all, or until the bound; return why that ended."""
-        while self.spent < steps:
-            if closed(self.value, bound):
-                return "gap"
-            if self.over():
-                return ending(self._limits)
-            self.run(steps - self.spent)
-        return "work"
 
     def run(self, most: int = LONG) -> None:
         """Anneal once from a drawn plan, so many steps at most."""
@@ -170,11 +158,6 @@ class Crossing:
         degree = chosen.sum(axis=1)
         return kernel.State(chosen, chosen.copy(), degree, load, np.array([over]))
 
-    def _late(self, began: float) -> float:
-        """Part of a run's time that is over, if it ends with all time there is."""
-        end = self._began + self._limits.seconds
-        return min((self._limits.clock() - began) / max(end - began, 1e-9), 1.0)
-
 
 def anneal_across(
     problem: Problem,
@@ -201,9 +184,7 @@ def anneal_across(
         crossing.offer(grid_of(problem, start))
     timed = limits.seconds != inf
     units = min(limits.work, 1e9 if timed else _WORK)
-    stopped = "work"
-    if crossing.possible:
-        stopped = crossing.anneal(int(units * STEPS), float(bound))
+    stopped = crossing.anneal(int(units * STEPS), float(bound))
     if crossing.best is None:
         return Solution(Verdict.UNKNOWN, bound=bound, tried=told, stopped=stopped)
     found = answer(problem, plan_of(crossing.best), tried=told, stopped=stopped)

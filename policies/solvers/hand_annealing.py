@@ -22,7 +22,6 @@ from policies.sets import Bools, SetSystem
 from policies.solvers.hand_board import Board
 from policies.solvers.kernels import hand_annealing as kernel
 from policies.solvers.kernels.compiling import compiled
-from policies.solvers.loads.exchange import closed, ending
 from policies.solvers.loads.tables import mean_cap, seated
 from policies.solvers.role import (
     Limits,
@@ -32,6 +31,7 @@ from policies.solvers.role import (
     free_bound,
     never,
 )
+from policies.solvers.runs import Runs
 from policies.solvers.tradeoff import capped, levels
 from policies.tables import Floats, plan_of
 
@@ -90,8 +90,8 @@ def annealable(problem: Problem) -> bool:
     return not problem.averages or mean_cap(problem) is not None
 
 
-class HandAnnealer:
-    """Runs, and the best plan of all of them.
+class HandAnnealer(Runs):
+    """Runs within limits: see :class:`Runs`; their value is the objective.
 
     Parameters
     ----------
@@ -105,14 +105,8 @@ class HandAnnealer:
 
     Attributes
     ----------
-    best : bool array, shape (n, k), or None
-        The best plan within all limits.
-    value : float
-        Its objective, up to rounding; -inf without one.
     level : float
-        Its f; 1 without one.
-    spent : int
-        Steps that were made.
+        F of the best plan; 1 without one.
     """
 
     def __init__(
@@ -122,12 +116,10 @@ class HandAnnealer:
         limits: Limits,
         done: Callable[[], bool] = never,
     ) -> None:
-        self.problem, self.rng, self._done = problem, rng, done
-        self.within(limits)
-        self.board = Board(problem)
+        super().__init__(rng, limits, done)
+        self.problem, self.board = problem, Board(problem)
         self._rest = int(self.board.sweep / self.board.cost / _SWEEP)
-        self.best: Bools | None = None
-        self.value, self.level, self.spent, self._runs = -inf, 1.0, 0, 0
+        self.level, self._runs = 1.0, 0
         self._at = self._failed = -1  # levels of this run, and the highest in vain
         goal, t = problem.goal, self.board.tables
         self._tradeoff = goal.objective is Objective.TRADEOFF and goal.lambda_ > 0
@@ -165,25 +157,10 @@ class HandAnnealer:
         if value > self.value:
             self.best, self.value, self.level = chosen.copy(), value, f
 
-    def within(self, limits: Limits) -> None:
-        """Start the clock."""
-        self._limits, self._began = limits, limits.clock()
-        self._over = limits.deadline()
-
-    def over(self) -> bool:
-        """Whether there is no time for more, or no wish."""
-        return self._over() or self._done()
-
-    def anneal(self, steps: int, bound: float) -> str:
-        """Make runs, so many steps, or until the bound; return why that ended."""
-        end = self.spent + steps
-        while self._start is not None and self.spent < end:
-            if closed(self.value, bound):
-                return "gap"
-            if self.over():
-                return ending(self._limits)
-            self.run(end - self.spent)
-        return "work"
+    @property
+    def possible(self) -> bool:
+        """Whether there is a plan to start from."""
+        return self._start is not None
 
     def run(self, most: int = LONG) -> None:
         """Anneal once, so many steps at most: from the best plan, or now and then afresh.
@@ -224,11 +201,6 @@ class HandAnnealer:
         elif self._at >= 0 and not self.over():
             self._failed = max(self._failed, self._at)
         self._runs += 1
-
-    def _late(self, began: float) -> float:
-        """Part of a run's time that is over, if it ends with all time there is."""
-        end = self._began + self._limits.seconds
-        return min((self._limits.clock() - began) / max(end - began, 1e-9), 1.0)
 
     def _numbers(self, fixed: kernel.Fixed) -> Floats:
         """Return what a run starts with."""
