@@ -230,12 +230,13 @@ def _put_back(
         return None
     whole = without(problem, tuple(left - {d}))
     trial = replace(whole, lo=np.where(np.arange(problem.n_entries) == d, 0, whole.lo))
+    copies = 0
     for a in np.flatnonzero(able(problem)[d]).tolist():
         if over():
             return None
         wider = Plan(np.append(plan.entry, d), np.append(plan.adversary, a))
         if judge(trial, wider).feasible:
-            plan = wider
-            if judge(whole, plan).feasible:
+            plan, copies = wider, copies + 1
+            if copies >= problem.lo[d]:  # all else was judged
                 return plan
     return None
