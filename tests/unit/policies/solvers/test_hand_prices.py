@@ -126,23 +126,27 @@ def test_limits_that_no_plan_keeps_are_left_for_others_to_refute():
     assert told.bound <= free_bound(problem)
 
 
-def test_a_load_just_below_a_huge_whole_is_not_complete():
-    """Of a thousand millions and a bit, all but one unit discloses nothing."""
-    full = 2 * 10**9
-    sets = SetSystem(
-        n_entries=2,
+def one_step_set(amounts, full):
+    """All entries in a set without a limit, with so much each."""
+    return SetSystem(
+        n_entries=len(amounts),
         properties=("p",),
         measures=(Measure.STEP,),
         owner=np.zeros(1, np.int64),
-        start=np.array([0, 2]),
-        entry=np.arange(2),
-        amount=np.array([full - 1, 1]),
+        start=np.array([0, len(amounts)]),
+        entry=np.arange(len(amounts)),
+        amount=np.array(amounts),
         cap=np.array([NO_CAP]),
         full=np.array([full]),
         classes=np.zeros(1, np.bool_),
     )
+
+
+def test_a_load_just_below_a_huge_whole_is_not_complete():
+    """Of a thousand millions and a bit, all but one unit discloses nothing."""
+    full = 2 * 10**9
     problem = Problem(
-        sets=sets,
+        sets=one_step_set([full - 1, 1], full),
         lo=np.array([1, 0]),
         hi=np.ones(2, np.int64),
         weights=Weights.flat(2, 2),
@@ -156,20 +160,8 @@ def test_a_load_just_below_a_huge_whole_is_not_complete():
 
 def test_units_that_do_not_make_up_a_whole_leave_a_load_below_it():
     """Two of three entries of 2 are below 5; 5 less 2 is not the highest load there."""
-    sets = SetSystem(
-        n_entries=3,
-        properties=("p",),
-        measures=(Measure.STEP,),
-        owner=np.zeros(1, np.int64),
-        start=np.array([0, 3]),
-        entry=np.arange(3),
-        amount=np.full(3, 2),
-        cap=np.array([NO_CAP]),
-        full=np.array([5]),
-        classes=np.zeros(1, np.bool_),
-    )
     problem = Problem(
-        sets=sets,
+        sets=one_step_set([2, 2, 2], 5),
         lo=np.array([1, 1, 0]),
         hi=np.ones(3, np.int64),
         weights=Weights.flat(3, 1),
