@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import os
 import stat
+import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -151,7 +152,8 @@ def make_keyring(path: Path, entropy: Callable[[int], bytes]) -> Keyring:
         The file is there already: it is never overwritten.
     """
     ring = Keyring(path, (WrappingKey(entropy(KEY_BYTES)),))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    me = f"{os.getpid()}.{threading.get_ident()}"
+    temporary = path.with_name(f".{path.name}.{me}")
     try:
         temporary.unlink(missing_ok=True)
         _write(temporary, ring)

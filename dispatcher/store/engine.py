@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from dispatcher.errors import Conflict
 from dispatcher.keyring import make_keyring, read_keyring
 from dispatcher.store import migrations, schema
 from dispatcher.store.backend import Backend
@@ -231,6 +232,31 @@ class Store:
             return int(tx.value(statement, parameters))
 
 
+def bring_up(backend: Backend, entropy: Entropy, sealing: Vault | None = None) -> None:
+    """Give a store the tables and the random keys that it lacks, in one transaction.
+
+    Whoever opens it meanwhile, and whatever ends this program, finds a store with its
+    keys or none.
+
+    Parameters
+    ----------
+    backend : Backend
+    entropy : Entropy
+    sealing : Vault, optional
+        Values are sealed from now on where it has a key file.
+    """
+    vault = sealing or Vault()
+
+    def fill(connection: Any) -> None:  # noqa: ANN401
+        tx = Tx(backend, connection, IdBlocks(None), vault, {})
+        make_keys(tx, entropy)
+        if vault.file is not None:
+            start_sealing(tx, vault.ring().current.id)
+        tx.finish()
+
+    migrations.upgrade(backend, fill=fill)
+
+
 def ensure_keyring(key_file: KeyFile, entropy: Entropy) -> None:
     """Make the key file where there is none; one that is there is checked.
 
@@ -240,7 +266,8 @@ def ensure_keyring(key_file: KeyFile, entropy: Entropy) -> None:
         It can not be used.
     """
     if not key_file.path.exists():
-        make_keyring(key_file.path, entropy)
+        with suppress(Conflict):  # somebody else has just made it
+            make_keyring(key_file.path, entropy)
     read_keyring(key_file.path, credential=key_file.credential)
 
 
@@ -335,11 +362,7 @@ def open_store(
         if version is None and create:
             if key_file is not None:
                 ensure_keyring(key_file, entropy)
-            migrations.upgrade(backend)
-            with store.write() as tx:
-                make_keys(tx, entropy)
-                if key_file is not None:
-                    start_sealing(tx, store.vault.ring().current.id)
+            bring_up(backend, entropy, store.vault)
         elif not (older and version is not None and version < schema.HEAD):
             schema.check_version(version, store.place)
         store.load_keys()

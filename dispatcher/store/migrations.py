@@ -7,7 +7,7 @@ databases, and two upgrades at once wait for each other.
 
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -53,17 +53,37 @@ def configuration(**attributes: Any) -> Any:  # noqa: ANN401
     return config
 
 
-def upgrade(backend: Backend, *, to: str = "head") -> None:
+def upgrade(
+    backend: Backend,
+    *,
+    to: str = "head",
+    fill: Callable[[Any], None] | None = None,
+) -> None:
     """Apply the migrations that the store lacks, up to one of them, all or none.
 
-    In the same transaction the lease gets another epoch: a daemon of an older program
-    that is running loses it, and writes nothing behind the gate of the new tables.
+    In the same transaction the lease gets another epoch, unless nothing was lacking: a
+    daemon of an older program that is running loses it, and writes nothing behind the
+    gate of the new tables.
+
+    Parameters
+    ----------
+    backend : Backend
+    to : str
+        Name of the last migration to apply.
+    fill : Callable, optional
+        Called at the end, inside the transaction, with the driver's connection: what
+        it writes is there as soon as the tables are, or neither is.
     """
     from alembic import command  # noqa: PLC0415
+    from alembic.runtime.migration import MigrationContext  # noqa: PLC0415
 
     with _connection(backend) as connection:
+        before = MigrationContext.configure(connection).get_current_revision()
         command.upgrade(configuration(connection=connection), to)
-        connection.execute(text(lease.FENCE))
+        if MigrationContext.configure(connection).get_current_revision() != before:
+            connection.execute(text(lease.FENCE))
+        if fill is not None:
+            fill(connection.connection.driver_connection)
 
 
 def draft(backend: Backend, revision: str, message: str) -> None:

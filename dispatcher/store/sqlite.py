@@ -8,12 +8,19 @@ bug", https://sqlite.org/wal.html#walresetbug), so that such a version is refuse
 import importlib
 import os
 import stat
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
-from dispatcher.errors import DispatcherError, Invalid, NoStore, StoreUnusable
+from dispatcher.errors import (
+    DispatcherError,
+    Invalid,
+    NoStore,
+    StoreLocked,
+    StoreUnusable,
+)
 from dispatcher.private_files import private
 from dispatcher.store.faults import sqlite_fault
 from dispatcher.store.sql import sqlite_statement
@@ -215,8 +222,8 @@ class SqliteBackend:
             cached_statements=512,
         )
         try:
+            self._log_ahead(connection)
             for pragma in (
-                "journal_mode = WAL",
                 "synchronous = FULL",
                 "foreign_keys = ON",
                 "secure_delete = ON",
@@ -233,6 +240,24 @@ class SqliteBackend:
             connection.close()
             raise
         return connection
+
+    def _log_ahead(self, connection: Any) -> None:  # noqa: ANN401
+        """Turn the file to WAL, which it stays.
+
+        Of several that do this to a new file at once, SQLite turns all but one away
+        without waiting (each holds a lock that the others need).
+        """
+        until = time.monotonic() + self._wait_ms / 1000
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            except self.driver.OperationalError as error:
+                lasts = time.monotonic() < until
+                if not (lasts and isinstance(self.fault(error), StoreLocked)):
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     def begin(self, connection: Any, *, writes: bool) -> None:  # noqa: ANN401
         """Start a transaction; a writer has the store to itself."""

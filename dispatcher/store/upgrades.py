@@ -8,8 +8,8 @@ from dispatcher.errors import NeedsMigration
 from dispatcher.store import migrations, schema
 from dispatcher.store.backend import Backend
 from dispatcher.store.checks import missing_guards
-from dispatcher.store.engine import Entropy, Store, make_backend
-from dispatcher.store.settings import key_names, make_keys
+from dispatcher.store.engine import Entropy, Store, bring_up, make_backend
+from dispatcher.store.settings import key_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,7 @@ def upgrade(
     before = _state(backend)
     if before.newer:
         schema.check_version(before.found, before.place)
-    if before.steps:
-        migrations.upgrade(backend)
-    with Store(backend) as store, store.write() as tx:
-        make_keys(tx, entropy)
+    bring_up(backend, entropy)
     return before
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from dispatcher.errors import (
     Conflict,
+    DispatcherError,
     Invalid,
     NeedsMigration,
     NoStore,
@@ -18,7 +19,11 @@ from dispatcher.errors import (
     StoreUnusable,
 )
 from dispatcher.store import Clash, Store, Tx, open_store
+from dispatcher.store.engine import bring_up, make_backend
+from dispatcher.store.lease import SHARD, check_epoch, take
 from dispatcher.store.settings import KEYS, set_setting, setting
+from dispatcher.store.sqlite import SqliteBackend, make_private
+from dispatcher.store.vault import KeyFile
 
 
 def add_pause(tx: Tx, scope: str) -> None:
@@ -356,6 +361,99 @@ def test_two_creators_at_once_make_one_store(empty_location: str) -> None:
         thread.join()
     assert len(found) == 3
     assert len(set(found)) == 1
+
+
+def test_who_opens_a_store_that_is_being_made_finds_none(empty_location: str) -> None:
+    """Its tables come with its keys: without keys it would be refused for good."""
+    seen: list[type[BaseException]] = []
+
+    def look() -> None:
+        try:
+            open_store(empty_location).close()
+        except DispatcherError as error:
+            seen.append(type(error))
+
+    def entropy(count: int) -> bytes:
+        looker = threading.Thread(target=look)
+        looker.start()
+        looker.join()
+        return os.urandom(count)
+
+    open_store(empty_location, create=True, entropy=entropy).close()
+    assert seen == [NoStore] * len(KEYS)
+    open_store(empty_location).close()
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["clear", "sealed"])
+def test_a_store_whose_making_is_broken_off_is_none(
+    empty_location: str, sealed: bool, tmp_path: Path
+) -> None:
+    key_file = KeyFile(tmp_path / "key") if sealed else None
+    left = [os.urandom] * (len(KEYS) - 1 + sealed)  # the key file has one of its own
+
+    def entropy(count: int) -> bytes:
+        return left.pop()(count)  # IndexError at the last key
+
+    with pytest.raises(IndexError):
+        open_store(empty_location, create=True, entropy=entropy, key_file=key_file)
+    with pytest.raises(NoStore):
+        open_store(empty_location)
+    with open_store(empty_location, create=True, key_file=key_file) as store:
+        assert {len(store.key(name)) for name in KEYS} == {32}
+
+
+def test_a_new_file_is_opened_by_many_at_once(tmp_path: Path) -> None:
+    """SQLite itself turns away all but one of those who make a file one of WAL."""
+    ends: list[object] = []
+
+    def connect(backend: SqliteBackend, start: threading.Barrier) -> None:
+        start.wait()
+        connection = backend.connect(writes=False)
+        ends.append(connection.execute("PRAGMA journal_mode").fetchone()[0])
+        connection.close()
+
+    for number in range(20):
+        path, start = tmp_path / f"{number}.db", threading.Barrier(3)
+        make_private(path, create=True)
+        backend = SqliteBackend(path, wait_ms=10_000)
+        threads = [
+            threading.Thread(target=connect, args=(backend, start)) for _ in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert ends == ["wal"] * 60
+
+
+def test_creators_at_once_seal_their_one_store_under_one_key(
+    empty_location: str, tmp_path: Path
+) -> None:
+    key_file, found = KeyFile(tmp_path / "key"), []
+
+    def create() -> None:
+        with open_store(empty_location, create=True, key_file=key_file) as store:
+            found.append((store.key("task-key"), store.vault.ring().current.id))
+
+    threads = [threading.Thread(target=create) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len(set(found)) == 1
+    assert [path.name for path in tmp_path.glob("*key*")] == ["key"]
+
+
+def test_making_a_store_that_is_there_leaves_its_leader_in_place(
+    store_url: str,
+) -> None:
+    """A second creator waits for the first, and a daemon may lead by then."""
+    with open_store(store_url) as store, store.write() as tx:
+        epoch = take(tx, SHARD, "me", 0, 10**16)
+    bring_up(make_backend(store_url, password_allowed=True), os.urandom)
+    with open_store(store_url) as store, store.write() as tx:
+        check_epoch(tx, SHARD, epoch)
 
 
 @pytest.mark.parametrize(
