@@ -40,6 +40,11 @@ def timeless() -> float:
     return 0.0
 
 
+def _share(amount: float, share: float) -> float:
+    """Return so much of an amount; no share of one without end is nothing."""
+    return amount * share if share else 0.0
+
+
 @dataclass(frozen=True)
 class Limits:
     """How much a solver may do.
@@ -100,12 +105,12 @@ class Limits:
 
         ``least`` seconds are always left: there is something to be told.
         """
-        seconds = (self.seconds - (self.clock() - began)) * share
+        seconds = _share(self.seconds - (self.clock() - began), share)
         return replace(self, seconds=max(seconds, least))
 
     def part(self, share: float) -> Limits:
         """Return the same limits with a share of the work."""
-        return replace(self, work=max(self.work * share, 0.01))
+        return replace(self, work=max(_share(self.work, share), 0.01))
 
 
 class Cause(StrEnum):

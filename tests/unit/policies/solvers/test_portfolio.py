@@ -128,8 +128,13 @@ def test_a_core_is_smallest(document):
         assert best(document | {"properties": rest}) is not None
 
 
-def test_components_for_which_there_is_no_time_are_told_together():
-    """A thousand pairs apart, and a clock that ends it after a few of them."""
+@pytest.mark.parametrize(
+    ("work", "stop"),
+    [(10.0, None), (float("inf"), None), (float("inf"), 60)],
+    ids=["work", "clock", "interrupt"],
+)
+def test_components_for_which_there_is_no_time_are_told_together(work, stop):
+    """A thousand pairs apart; a clock, or Ctrl-C, ends it after a few of them."""
     rng = np.random.default_rng(0)
     document = {
         "schema": "sparsi-instance/1",
@@ -146,7 +151,13 @@ def test_components_for_which_there_is_no_time_are_told_together():
     }
     problem = read_instance(document).problem
     ticks = iter(range(10**6))
-    limits = Limits(seconds=100, clock=lambda: float(next(ticks)), prove=True)
+    limits = Limits(
+        work=work,
+        seconds=100 if stop is None else float("inf"),
+        clock=lambda: float(next(ticks)),
+        stopped=lambda: stop is not None and next(ticks) > stop,
+        prove=True,
+    )
     answer = SOLVERS["auto"](problem, np.random.default_rng(1), limits)
     assert answer.verdict is Verdict.CERTIFIED  # each entry has somebody left
     assert next(ticks) < 400
