@@ -222,19 +222,19 @@ def _property(given: object, where: str, n: int, measure: Measure) -> _Row:
         once = sorted(set(entries))
         return _Row(once, [1] * len(once), max(1, len(once)))
     a = listed(one["a"], f"{where}.a", len(entries))
-    sums: dict[int, float] = {}
-    for j, (d, item) in enumerate(zip(entries, a, strict=True)):
-        value = number(item, f"{where}.a[{j}]")
-        sums[d] = sums[d] + value if d in sums else value
-    total = sum(sums.values())
+    values = [number(item, f"{where}.a[{j}]") for j, item in enumerate(a)]
+    total = sum(values)
     if total > 1 + 1e-9:
         raise InvalidInstance(
             f"the weights add up to {total:.9g}, expected at most 1",
             f"{where}.a",
             "Divide them by their sum: a disclosure lies between 0 and 1.",
         )
-    amounts, full = shares(list(sums.values()))
-    return _Row(list(sums), amounts, full)
+    amounts, full = shares(values)
+    sums: dict[int, int] = {}
+    for d, amount in zip(entries, amounts, strict=True):
+        sums[d] = sums.get(d, 0) + amount
+    return _Row(list(sums), list(sums.values()), full)
 
 
 def _classes(given: object, where: str, n: int, measure: Measure) -> _Row:

@@ -152,12 +152,15 @@ class Tally:
         value = np.where(kind == Measure.STEP, held == full, held)
         if square.any():
             value = np.where(square, _squared(value, int(full.max())), value)
+        if value.sum(dtype=np.float64) > _HALF:
+            value = value.astype(object)
         group = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
         table = np.zeros((len(edges) - 1, self.hands), value.dtype)
         np.add.at(table, (group, adversary), value)
         keys = zip(owner[edges[:-1]].tolist(), full[edges[:-1]].tolist(), strict=True)
         for key, sums in zip(keys, table, strict=True):
-            self.sums[key] = self.sums[key] + sums if key in self.sums else sums
+            more = _wide(sums)
+            self.sums[key] = _wide(self.sums[key] + more) if key in self.sums else more
 
     def _gather(self, parts: Parts, piece: Loads, owner: Ints, full: Ints) -> None:
         """Count one piece for the aggregate."""

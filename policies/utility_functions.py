@@ -170,7 +170,7 @@ class FacilityLocation:
 
     def gains(self, held: Bools) -> Floats:
         """What each entry would add to the held ones, shape (n,)."""
-        serves = self._grid.reshape(-1, len(held))
+        serves = self._grid.reshape(len(self.serves), len(held))
         best = serves[:, held].max(axis=1, initial=0.0)
         return np.asarray(np.maximum(serves - best[:, None], 0.0).sum(axis=0))
 

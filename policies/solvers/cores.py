@@ -46,14 +46,14 @@ UNPROVEN: Final = "the core could not be made smallest in time"
 def plain(problem: Problem) -> Problem:
     """Return the question alone: is there any plan? No copy that need not be."""
     n, k = problem.n_entries, problem.n_adversaries
-    links = problem.links
+    links, how = problem.links, problem.goal.aggregate
     if links is not None and not links.limited:
-        links = None
+        links = how = None  # what it weighed are links
     return replace(
         problem,
         hi=problem.lo,
         weights=Weights.flat(n, k),
-        goal=Goal(Objective.DISC_BUDGET, aggregate=problem.goal.aggregate),
+        goal=Goal(Objective.DISC_BUDGET, aggregate=how),
         links=links,
         utilities=None,
     )

@@ -63,9 +63,10 @@ def _worst_square(b: Builder, y: int) -> None:
     sets = b.problem.sets
     z = b.new()
     minus = Term(np.array([z]), np.array([-1.0]))
-    found = {0.0, 1.0}
+    found, listed = {0.0, 1.0}, True
     for one in range(sets.n_sets):
-        found |= _values(b, one)
+        values = _values(b, one)
+        listed, found = listed and values is not None, found | (values or set())
         full = int(sets.full[one])
         for hand in b.hands_of(one):
             part = b.load(one, hand).scaled(1.0 / full)
@@ -73,7 +74,7 @@ def _worst_square(b: Builder, y: int) -> None:
     ladder = np.array(sorted(found))
     ladder = ladder[np.concatenate([[True], np.diff(ladder) > 1e-12])]
     whole = Term(np.array([z]), np.ones(1))
-    if len(ladder) > 4 * SECANTS:
+    if not listed or len(ladder) > 4 * SECANTS:
         b.exact = False
         ladder = np.linspace(0, 1, SECANTS)
         b.lines(whole, y, ladder, ladder)
@@ -81,12 +82,14 @@ def _worst_square(b: Builder, y: int) -> None:
         b.lines(whole, y, ladder[:-1], ladder[1:])
 
 
-def _values(b: Builder, one: int) -> set[float]:
-    """Shares that a set can have; too many are told by one more than is listed."""
+def _values(b: Builder, one: int) -> set[float] | None:
+    """Shares that a set can have; None where they are too many to be listed."""
     sets = b.problem.sets
     amounts = sets.amount[int(sets.start[one]) : int(sets.start[one + 1])]
     if not amounts.any():
         return set()
     step, full = int(np.gcd.reduce(amounts[amounts > 0])), int(sets.full[one])
-    count = min(int(amounts.sum()) // step, 4 * SECANTS)
+    count = int(amounts.sum()) // step
+    if count > 4 * SECANTS:  # a few of them would make chords above f
+        return None
     return {j * step / full for j in range(count + 1)}

@@ -40,6 +40,12 @@ def test_built_in_utilities_rise_by_ever_less(utility):
     assert utility(frozenset()) == 0
 
 
+@pytest.mark.parametrize("serves", [(), ((),), ((), ())])
+def test_clients_without_entries_gain_nothing(serves):
+    """No client, or clients whom nobody could serve."""
+    assert FacilityLocation(serves).gains(np.zeros(0, np.bool_)).tolist() == []
+
+
 def test_values_by_hand():
     """Sets {1, 3} of the above."""
     held = frozenset({1, 3})

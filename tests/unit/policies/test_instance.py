@@ -344,3 +344,16 @@ def test_a_utility_that_is_off_is_located(utility, where):
     }
     with pytest.raises(InvalidInstance, match=where):
         read_instance(document)
+
+
+def test_weights_of_an_entry_that_is_named_twice_are_added_exactly():
+    """0.1 and 0.7 are 4/5, which is not below 0.8; as floats they are a little less."""
+    document = changed(
+        properties=[{"entries": [0, 0, 1], "a": [0.1, 0.7, 0.2]}],
+        disclosure={"kind": "linear", "aggregation": "worst"},
+        problem="discbudget",
+        tau=0.8,
+    )
+    sets = read_instance(document).problem.sets
+    assert (sets.entry.tolist(), sets.amount.tolist()) == ([0, 1], [8, 2])
+    assert (sets.full.tolist(), sets.cap.tolist()) == ([10], [7])

@@ -192,3 +192,21 @@ def test_means_of_sums_that_64_bits_do_not_hold_are_exact():
     )
     seen = judge(problem, Plan.of([(0, 0), (1, 0), (2, 0)]))
     assert seen.f_average == seen.f == 1
+
+
+@pytest.mark.parametrize(
+    ("measure", "full", "many"),
+    [
+        (Measure.QUADRATIC, 10**9, 40),
+        (Measure.QUADRATIC, 2**52, 3),
+        (Measure.LINEAR, 2**52, 3000),
+    ],
+)
+def test_a_mean_of_many_sets_of_one_property_is_exact(measure, full, many):
+    """All of them whole: 40 squares of 10^9 are past 2^63, as are 3,000 times 2^52."""
+    sets = [Made({d: full}, NO_CAP, full) for d in range(many)]
+    cap = Average((0,), Fraction(1, 2))
+    problem = Tiny(many, 1, sets, (measure,), averages=(cap,)).problem()
+    seen = judge(problem, Plan.of((d, 0) for d in range(many)))
+    assert seen.f_average == 1
+    assert seen.violations == ("the mean disclosure to adversary 0 is 1, allowed 1/2",)

@@ -105,3 +105,20 @@ def test_links_without_a_limit_of_their_own_are_no_mean(changed):
     )
     assert found.clashes[0].cause is Cause.SEARCH
     assert found.clashes[0].entries == (0, 1, 2, 3, 4)
+
+
+def test_weights_of_links_without_a_limit_are_left_out_with_them():
+    """Adversary 0 may get nothing, and entry 1 may not go to adversary 1 alone."""
+    found = core(
+        properties=[{"left": [0], "right": [1]}, {"left": [1], "right": [2]}],
+        loc=[0, 0, 0],
+        cnt=[1, 1, 1],
+        disclosure={
+            "kind": "cosine",
+            "aggregation": "average",
+            "property_weights": [3, 0],
+        },
+        problem="tradeoff",
+        capacities=[0, 2],
+    )
+    assert found.clashes[0].cause is Cause.CAPACITY

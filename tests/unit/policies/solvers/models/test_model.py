@@ -57,3 +57,26 @@ def test_a_plan_at_a_strict_limit_without_even_steps_makes_way_for_one_below():
     found = ask("milp", replace(problem, averages=(cap,)))
     assert found.verdict is Verdict.SOLVED
     assert (found.plan.adversary == 0).sum() == 31 + 29 + 20 - 1
+
+
+@pytest.mark.parametrize("name", ["milp", "auto"])
+def test_the_worst_square_of_weights_of_very_many_sums_is_bounded_from_below(name):
+    """Entries 0 and 1 together are all of it; apart they are .93 of it at most."""
+    document = {
+        "schema": "sparsi-instance/1",
+        "n_entries": 2,
+        "n_adversaries": 2,
+        "t": 1,
+        "weights": [[0.0, 2.0], [0.0, 0.933415]],
+        "utility_norm": 7,
+        "properties": [
+            {"entries": [1, 0], "a": [0.07035948980193699, 0.929640510198063]}
+        ],
+        "disclosure": {"kind": "quadratic", "aggregation": "worst"},
+        "problem": "tradeoff",
+        "lambda": 1,
+    }
+    found = ask(name, read_instance(document).problem)
+    apart = 2 / 7 - 0.929640510198063**2
+    assert float(found.value) == pytest.approx(apart)
+    assert found.bound >= found.value
