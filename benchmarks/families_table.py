@@ -31,7 +31,7 @@ NOTES = {
     "step": "No property wholly held, 500 entries: proven in 3 s.",
     "linear-average": "Asked: gap .01 % for k <= 5, .06 % for k = 10, in 3 s. *reach*: "
     "the time after which ours has the better peer's final gap, and how many times sooner "
-    "than the peer that is (asked: 3 for k <= 3, 20 above).",
+    "than the peer that is (asked: 3 for k <= 3, 20 above); *never*: not in 20 s.",
     "linear-worst": "Asked: gap 1.5 % in 10 s for k <= 5, 2.5 % in 30 s for k = 10.",
     "quadratic-average": "Asked: gap .1 % in 30 s, 60 s for k = 10.",
     "quadratic-worst": "Asked: gap 1.5 % in 30 s, 60 s for k = 10.",
@@ -98,7 +98,9 @@ def cell(rows: list[Row]) -> str:
     seeds = f"{len(rows)} seed{'s' * (len(rows) > 1)}"
     if rows[0]["solver"] == "reach":
         when = f"{seconds:.2g} s" if isfinite(seconds) else "not reached"
-        return f"{when} ({seeds})"
+        never = sum(not isfinite(float(r["seconds"])) for r in rows)
+        rest = f", {never} of them never" if 0 < never < len(rows) else ""
+        return f"{when} ({seeds}{rest})"
     gaps = [float(r["gap"]) for r in rows if r["gap"]]
     parts = []
     if gaps:

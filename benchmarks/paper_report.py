@@ -286,10 +286,10 @@ TEXT = {
 A missing point is a plan that disclosed something (RAND+ at k = 2: everything to both), or
 none (LP there: none of its roundings was clean). For k > t each entry's two best
 adversaries already leak nothing: GREEDY, GRASP, GREEDYL, LP and ours reach u = 1 and, as
-in the paper, only RAND+, which draws, and GRASPL, which returns a repetition that is not
-its best, stay below. So this experiment can hardly tell algorithms apart. At k = t = 2
-every entry that goes to one adversary only costs utility, and that is where proofs are
-worth something: ours is optimal there.
+in the paper, only RAND+, which draws, and (from k = 5 on) GRASPL, which returns a
+repetition that is not its best, stay below. So this experiment can hardly tell
+algorithms apart. At k = t = 2 every entry that goes to one adversary only costs utility,
+and that is where proofs are worth something: ours is optimal there.
 
 **The printed table of disclosed properties does not follow from the text.** With the
 described generator a property has about .3 |D| entries; even one random plan with t = 1
@@ -322,7 +322,10 @@ k = 2 needs every component to be bipartite: on drawn check-ins (of the paper's 
 can be had, on those of 300 users of Brightkite and of 3,266 of Gowalla it can not. A mean
 of 0.99 for RAND+ was not to be had either: at k = t = 2 everybody gets everything, so that
 f is the mean cosine of all check-ins, .04 to .10 here. And a standard error of .3 at a
-mean of .99 is impossible for numbers from 0 to 1. Zero cosine is not zero inference: other attacks use other traces.""",
+mean of .99 is impossible for numbers from 0 to 1. Zero cosine is not zero inference: other attacks use other traces.
+
+*s*: seconds of the wall, a run, while other work used the machine too; times beside
+their load are [here](targets.md#cosine).""",
 }
 
 

@@ -95,7 +95,12 @@ def test_how_much_sooner_is_a_median_over_seeds_against_the_better_peer():
         for solver, gap, seconds in (*peers, ("reach", "1.0", reach))
     ]
     assert families_table.sooner(rows) == "; 2 x"
-    assert families_table.sooner([r for r in rows if r["solver"] == "reach"]) == ""
+    reach = [r for r in rows if r["solver"] == "reach"]
+    assert families_table.sooner(reach) == ""
+    told = families_table.cell(reach)
+    assert told == "30 s (3 seeds, 1 of them never)"  # no median hides it
+    assert families_table.cell(reach[:2]) == "16 s (2 seeds)"
+    assert families_table.cell(reach[2:]) == "not reached (1 seed)"
 
 
 def test_the_page_is_that_of_the_cells_in_the_tree(tmp_path):
