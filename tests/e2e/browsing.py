@@ -1,5 +1,6 @@
 """An application on a port of its own, and a browser on its task page."""
 
+import asyncio
 import socket
 import threading
 
@@ -7,6 +8,17 @@ import uvicorn
 from playwright.sync_api import Page, expect
 
 from tests.patience import until
+
+
+def late_script(app, seconds: float):
+    """The same application, whose script arrives so many seconds after its page."""
+
+    async def served(scope, receive, send) -> None:
+        if scope.get("path", "").endswith(".js"):
+            await asyncio.sleep(seconds)
+        await app(scope, receive, send)
+
+    return served
 
 
 class Served:
@@ -29,7 +41,12 @@ class Served:
         self.listener.close()
 
 
-def ready(page: Page) -> None:
-    """Wait until the task page's script has run, and keys go to the box."""
+def keys_work(page: Page) -> None:
+    """Wait until a task's script has run: a focus may be there before it, by HTML."""
     expect(page.locator("#keys-open")).to_be_visible()
+
+
+def ready(page: Page) -> None:
+    """Wait until a task's script has run, and keys go to the box."""
+    keys_work(page)
     expect(page.locator("#answer")).to_be_focused()

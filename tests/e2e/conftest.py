@@ -1,11 +1,12 @@
 """Fixtures for tests that drive a real browser."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import (
     Browser,
+    BrowserContext,
     ConsoleMessage,
     Page,
     expect,
@@ -22,7 +23,7 @@ CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"]
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE
         )
         yield browser
         browser.close()
@@ -35,14 +36,31 @@ def complaints(message: ConsoleMessage) -> list[str]:
 
 
 @pytest.fixture
-def page(chromium) -> Iterator[Page]:
+def open_page(chromium) -> Iterator[Callable[..., Page]]:
+    """Opens a page in a context of its own, made with the options given.
+
+    A context that a test makes by itself would wait for half a minute only.
+    """
+    contexts: list[BrowserContext] = []
+
+    def made(**options) -> Page:
+        context = chromium.new_context(**options)
+        context.set_default_timeout(PATIENCE)
+        contexts.append(context)
+        return context.new_page()
+
+    yield made
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def page(open_page) -> Iterator[Page]:
     """A page that may not have complained of anything when the test is over."""
-    context = chromium.new_context()
-    context.set_default_timeout(PATIENCE)
-    opened = context.new_page()
+    opened = open_page()
     faults: list[str] = []
     opened.on("pageerror", lambda error: faults.append(str(error)))
     opened.on("console", lambda message: faults.extend(complaints(message)))
     yield opened
-    context.close()
+    opened.context.close()
     assert faults == []

@@ -144,21 +144,18 @@ def test_a_session_that_is_over_asks_to_sign_in(running, clock, page):
     expect(page.locator("[data-page=login]")).to_be_visible()
 
 
-def test_without_scripts_it_is_read_all_the_same(running, chromium):
-    context = chromium.new_context(java_script_enabled=False)
-    page = context.new_page()
+def test_without_scripts_it_is_read_all_the_same(running, open_page):
+    page = open_page(java_script_enabled=False)
     page.goto(running.base)
     page.get_by_label("Sign-in link or code").fill(running.link())
     page.get_by_role("button", name="Sign in").click()
     expect(page.locator("[data-page=overview]")).to_be_visible()
     page.get_by_role("link", name="Workers").click()
     expect(page.locator("table.heat")).to_be_visible()
-    context.close()
 
 
-def test_the_theme_follows_the_system_and_then_the_button(running, chromium):
-    context = chromium.new_context(color_scheme="dark")
-    page = context.new_page()
+def test_the_theme_follows_the_system_and_then_the_button(running, open_page):
+    page = open_page(color_scheme="dark")
     sign_in(page, running)
     ground = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(ground)
@@ -168,13 +165,11 @@ def test_the_theme_follows_the_system_and_then_the_button(running, chromium):
     page.goto(f"{running.base}/records")
     expect(page.get_by_role("button", name="Dark")).to_be_visible()
     assert page.evaluate(ground) == light
-    context.close()
 
 
 @pytest.mark.parametrize("width", [320, 1280])
-def test_no_page_scrolls_sideways_and_targets_are_big_enough(running, chromium, width):
-    context = chromium.new_context(viewport={"width": width, "height": 700})
-    page = context.new_page()
+def test_no_page_scrolls_sideways_and_targets_are_big_enough(running, open_page, width):
+    page = open_page(viewport={"width": width, "height": 700})
     sign_in(page, running)
     for path in PAGES:
         page.goto(running.base + path)
@@ -184,7 +179,6 @@ def test_no_page_scrolls_sideways_and_targets_are_big_enough(running, chromium, 
             "all => all.filter(e => e.offsetParent).map(e => e.offsetHeight)"
         ):
             assert box >= 44, path
-    context.close()
 
 
 CONTRAST = """
@@ -213,16 +207,14 @@ CONTRAST = """
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_words_stand_out_from_their_ground(running, chromium, scheme):
-    context = chromium.new_context(color_scheme=scheme)
-    page = context.new_page()
+def test_all_words_stand_out_from_their_ground(running, open_page, scheme):
+    page = open_page(color_scheme=scheme)
     page.goto(f"{running.base}/login")
     assert page.evaluate(CONTRAST) == []
     sign_in(page, running)
     for path in PAGES:
         page.goto(running.base + path)
         assert page.evaluate(CONTRAST) == [], path
-    context.close()
 
 
 def test_values_and_keys_leave_no_trace(running, page):

@@ -141,11 +141,10 @@ def test_who_waits_is_let_in_without_a_press(market, server, page):
     expect(page.locator("[data-page=ready]")).to_be_visible()
 
 
-def test_nothing_but_the_notice_can_be_framed(market, server, chromium):
+def test_nothing_but_the_notice_can_be_framed(market, server, open_page):
     (hit,) = server.visible(ANN)
     address = server.link(server.accept(ANN, hit)).replace("/notice?", "?")
-    page = chromium.new_page()
+    page = open_page()
     reasons = re.compile("frame-ancestors|X-Frame-Options")
     with page.expect_console_message(lambda told: bool(reasons.search(told.text))):
         framed(page, server, address)
-    page.close()
