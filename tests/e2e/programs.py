@@ -97,6 +97,11 @@ class Program:
     def log(self) -> str:
         return (self.directory / "up.log").read_text()
 
+    def page(self) -> httpx2.Response:
+        """The task page, as whoever is not signed in sees it."""
+        url = f"http://127.0.0.1:{self.ports[0]}/"
+        return httpx2.get(url, timeout=PATIENCE, trust_env=False)
+
     def answers(self, path: str) -> int:
         """Status of health; 0 while nobody listens."""
         try:

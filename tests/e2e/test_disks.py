@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.e2e.programs import environment
+from tests.e2e.programs import PATIENCE, environment
 from tests.e2e.torture.hard import UNPRIVILEGED
 
 FORMS = "id,body\n" + "".join(f"t{i},Some words of ticket {i}\n" for i in range(300))
@@ -83,7 +83,7 @@ def run(
     words = json.dumps([[str(word) for word in command] for command in commands])
     done = subprocess.run(
         [*before, sys.executable, "-c", EACH, words],
-        env=environment(), capture_output=True, text=True, check=True, timeout=120,
+        env=environment(), capture_output=True, text=True, check=True, timeout=PATIENCE,
         **more,  # type: ignore[call-overload]
     )  # fmt: skip
     return [Ended(*json.loads(line)) for line in done.stdout.splitlines()]

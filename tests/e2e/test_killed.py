@@ -29,7 +29,7 @@ DAMAGES = {
     " WHERE id = (SELECT min(task_id) FROM answer)": "another's task",
     "DELETE FROM ledger_line WHERE (account_id, entry_id) ="
     " (SELECT account_id, entry_id FROM answer ORDER BY task_id LIMIT 1)": "without one",
-    "UPDATE ledger_line SET at = at + 60000000 WHERE kind = 'exposure'": "before its",
+    "UPDATE ledger_line SET at = at + 3600000000 WHERE kind = 'exposure'": "before its",
     "UPDATE ledger_line SET cause = 'x' WHERE kind = 'exposure'": "breaks at",
     "UPDATE task SET outbox_id = NULL WHERE outbox_id IS NOT NULL": "batch",
 }

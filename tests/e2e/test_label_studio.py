@@ -10,7 +10,7 @@ import httpx2
 from connectors.label_studio.instance import HEADER
 from tests.contract.label_studio_server import LEGACY, World, label_studio
 from tests.contract.label_studio_suite import chose, wrote
-from tests.e2e.programs import Program, terminate, until
+from tests.e2e.programs import PATIENCE, Program, terminate, until
 from tests.e2e.torture import raw
 
 POLICY = """
@@ -98,7 +98,9 @@ def test_no_more_lies_there_than_one_may_see_and_answers_come_back(
             until(lambda: outside.webhooks, "a webhook is left there")
             (hook,) = outside.webhooks
             for headers, status in (({HEADER: "x"}, 401), (hook["headers"], 204)):
-                answer = httpx2.post(hook["url"], headers=headers, trust_env=False)
+                answer = httpx2.post(
+                    hook["url"], headers=headers, timeout=PATIENCE, trust_env=False
+                )
                 assert answer.status_code == status
             until(partial(answered, program, outside), "answers are in")
             assert counted(program, "hook") == 1

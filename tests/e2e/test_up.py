@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-from datetime import datetime
 from unittest.mock import patch
 
 import httpx2
@@ -25,7 +24,7 @@ def program(tmp_path, sqlite_template):
 def test_it_serves_drains_on_sigterm_and_leaves_nothing_behind(program):
     with program.up("--drain", "30") as process:
         program.ready()
-        page = httpx2.get(f"http://127.0.0.1:{program.ports[0]}/", trust_env=False)
+        page = program.page()
         assert page.status_code == 200
         assert page.headers["cache-control"] == "no-store"
         assert program.answers("/livez") == 200
@@ -45,7 +44,8 @@ def test_the_console_is_opened_by_a_link_that_no_log_keeps(program):
         link = program.run("console", "link").stdout.strip()
         base, _, secret = link.partition("/login#k=")
         assert base == f"http://127.0.0.1:{program.ports[2]}"
-        with httpx2.Client(trust_env=False, follow_redirects=True) as browser:
+        words = {"trust_env": False, "timeout": PATIENCE}
+        with httpx2.Client(follow_redirects=True, **words) as browser:
             assert browser.get(base).status_code == 401
             page = browser.post(f"{base}/login", data={"code": secret})
             assert 'data-page="overview"' in page.text
@@ -76,8 +76,7 @@ def test_sighup_reads_the_settings_again_and_keeps_them_where_the_file_is_bad(pr
         until(lambda: "event=reloaded" in program.log(), "reloaded")
         assert "needs_restart=surfaces" in program.log()
         assert program.metric(told) == 1
-        page = httpx2.get(f"http://127.0.0.1:{program.ports[0]}/", trust_env=False)
-        assert page.status_code == 200
+        assert program.page().status_code == 200
         assert terminate(process) == 0
 
 
@@ -183,26 +182,26 @@ def test_a_daemon_that_another_one_follows_stops_with_exit_11(program):
     assert "error[E112]: another daemon took over" in program.log()
 
 
-def moment(line: str) -> int:
-    """When a line of the log was written (microseconds), however late it is read."""
-    told = line.partition("timestamp=")[2].split()[0]
-    return round(datetime.fromisoformat(told).timestamp() * 1_000_000)
+def followed(program, store):
+    """Renew the first leader's lease, as if it lived; whether a second leads now."""
+    with store.write() as tx:
+        until = wall_clock() + 60_000_000
+        tx.execute("UPDATE lease SET leased_until = ? WHERE epoch = 1", [until])
+    return "epoch=2" in program.log()
 
 
-def test_a_standby_takes_over_in_under_10_s_from_a_killed_leader_and_goes_on(program):
+def test_a_standby_takes_over_from_a_killed_leader_at_once_and_goes_on(program):
+    """By its being dead: its lease holds still, and is even renewed meanwhile."""
     with program.up() as leader:
         program.ready()
         with program.up("--standby") as standby:
             until(lambda: "standing-by" in program.log(), "it stands by")
             assert standby.poll() is None
-            killed = wall_clock()
             leader.kill()
             leader.wait()
-            until(lambda: "epoch=2" in program.log(), "it leads")
-            [line, *_] = [x for x in program.log().splitlines() if "epoch=2" in x]
-            assert moment(line) - killed < 10_000_000  # half a second, mostly
-            program.ready()
             with open_store(program.directory / "dispatcher.db") as store:
+                until(lambda: followed(program, store), "it leads", pause=1)
+                program.ready()
                 with store.write() as tx:  # somebody takes over, and ends at once
                     tx.execute("UPDATE lease SET epoch = 9, leased_until = 0", [])
                 until(
