@@ -1,6 +1,7 @@
 """The daemon: one leads, a dead one is followed at once, a frozen one is fenced."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +21,9 @@ from dispatcher.errors import (
 from dispatcher.leadership import LEASE_SECONDS, Standby, process_name, take_lease
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.store import lease
+from dispatcher.surfaces.cli import leading
+from dispatcher.surfaces.cli.leading import lead_in_turn
+from dispatcher.surfaces.systemd import Notifier
 from tests.integration.exchange_house import logs
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.patience import PATIENCE
@@ -313,6 +317,27 @@ def test_a_standby_outlives_a_store_that_can_not_be_reached(store, clock, monkey
         first.stop()
 
     assert standby(store, clock, Waiting(lambda: None, back)).wait() == 2
+
+
+def test_signals_have_their_effect_again_when_a_standby_leads(store, clock):
+    """Else one that comes before there are servers, who heed it, is lost."""
+    before = signal.getsignal(signal.SIGTERM)
+    daemon = make(store, clock)
+    assert lead_in_turn(daemon, store, Notifier({}, time.monotonic))
+    assert signal.getsignal(signal.SIGTERM) is before
+    daemon.stop()
+
+
+def test_a_standby_that_is_told_to_end_as_it_takes_the_lease_gives_it_back(
+    store, clock, monkeypatch
+):
+    def told():  # the lease's end is being worked out
+        os.kill(os.getpid(), signal.SIGTERM)
+        return clock()
+
+    monkeypatch.setattr(leading, "wall_clock", told)
+    assert not lead_in_turn(make(store, clock), store, Notifier({}, time.monotonic))
+    assert held(store).leased_until == 0
 
 
 def test_of_two_standbys_one_leads(store, clock):

@@ -60,7 +60,7 @@ def up(
     """
     from dispatcher import log
     from dispatcher.custody.erased_again import erase_again
-    from dispatcher.surfaces.cli.leading import refuse_root, stand_by
+    from dispatcher.surfaces.cli.leading import lead_in_turn, refuse_root
     from dispatcher.surfaces.cli.subject import means
     from dispatcher.surfaces.systemd import Notifier
 
@@ -77,7 +77,7 @@ def up(
             context.check_anchor(store)  # who has forgotten anything leads nothing
             if not standby:
                 daemon.lead()  # first: who leads is told before who has the ports
-            elif not daemon.lead_after(stand_by(store, notifier)):
+            elif not lead_in_turn(daemon, store, notifier):
                 return  # told to end while it waited
             erase_again(means(context, store, connectors))  # of a restored backup
             _lead(store, connectors, context, daemon, drain, notifier)

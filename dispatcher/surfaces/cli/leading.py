@@ -20,7 +20,7 @@ from dispatcher.errors import (
 from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
 
 if TYPE_CHECKING:
-    from dispatcher.leadership import Standby
+    from dispatcher.daemon import Daemon
     from dispatcher.store import Store
     from dispatcher.store.lease import Holder
     from dispatcher.surfaces.systemd import Notifier
@@ -55,8 +55,14 @@ def refuse_root(*, allowed: bool) -> None:
     )
 
 
-def stand_by(store: Store, notifier: Notifier) -> Standby:
-    """Make what waits for the lease; SIGTERM and SIGINT end the waiting."""
+def lead_in_turn(daemon: Daemon, store: Store, notifier: Notifier) -> bool:
+    """Wait until the lease is free and take it; SIGTERM and SIGINT end the waiting.
+
+    Returns
+    -------
+    bool
+        Whether it leads; signals have the effect again that they had before.
+    """
     from dispatcher.leadership import Standby
 
     told: list[int] = []
@@ -71,12 +77,18 @@ def stand_by(store: Store, notifier: Notifier) -> Standby:
         while not told and (left := until - time.monotonic()) > 0:
             notifier.beat()
             time.sleep(min(LOOK, left))
-        if told:
-            for number, handler in before.items():
-                signal.signal(number, handler)
         return bool(told)
 
-    return Standby(store, wall_clock, steady=time.monotonic, pause=pause)
+    waits = Standby(store, wall_clock, steady=time.monotonic, pause=pause)
+    try:
+        leads = daemon.lead_after(waits)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if leads and told:  # as the lease was being taken: nobody would hear of it again
+        daemon.stop()
+        return False
+    return leads
 
 
 def down(
