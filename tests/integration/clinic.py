@@ -13,7 +13,7 @@ from dispatcher.stages.assembly import Assembly, reassemble
 from dispatcher.stages.collecting import Collecting
 from dispatcher.stages.intake.loading import load
 from dispatcher.stages.sending import Sending, Terms
-from dispatcher.store import Store, lease, serving
+from dispatcher.store import Store, assembly, lease, serving
 from tests.integration.ledger_cases import Case, policy
 
 PEOPLE = ("anna", "bert")
@@ -23,6 +23,13 @@ RULES = '[property.whole]\nscope = "subject"\nof = ["a", "b"]'
 
 def canary(person: str, place: str) -> str:
     return f"canary-{person}-{place}"
+
+
+def whole(store) -> list[tuple]:
+    """Records and results of the first run; the fields of a record come in any order."""
+    with store.read() as tx:
+        found = [tuple(row) for row in assembly.records(tx, 1)]
+        return found + sorted(map(tuple, assembly.filled(tx, 1)), key=lambda row: row[:2])
 
 
 @dataclass

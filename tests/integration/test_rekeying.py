@@ -11,9 +11,9 @@ from dispatcher.custody import rekeying
 from dispatcher.custody.rekeying import rekey_store
 from dispatcher.errors import Conflict, WrongKey
 from dispatcher.keyring import read_keyring
-from dispatcher.store import assembly, open_store, rekey
+from dispatcher.store import open_store, rekey
 from dispatcher.store.vault import KeyFile
-from tests.integration.clinic import Clinic, canary
+from tests.integration.clinic import Clinic, canary, whole
 
 
 class Stop(Exception):
@@ -36,11 +36,9 @@ def clinic(store, tmp_path, clock, key_file):
     return made
 
 
-def whole(store) -> list:
+def seen_anew(store) -> list:
     store.vault.forget()
-    with store.read() as tx:
-        found = [tuple(row) for row in assembly.records(tx, 1)]
-        return found + [tuple(row) for row in assembly.filled(tx, 1)]
+    return whole(store)
 
 
 def wrapped_under(store) -> set[str]:
@@ -57,7 +55,7 @@ def test_a_daemon_that_knows_the_old_key_only_makes_none_under_it_once_it_is_for
         Clinic.load(_of(clinic, daemon), ["dora"])
     assert wrapped_under(clinic.store) == {read_keyring(key_file.path).current.id}
     with open_store(store_url, key_file=key_file) as again:
-        assert len(whole(again)) == 4 * 3
+        assert len(seen_anew(again)) == 4 * 3
 
 
 def _of(clinic, store):
@@ -112,7 +110,7 @@ def test_of_two_new_keys_at_once_one_is_made_and_the_other_refused(
         thread.join()
     assert [done.key for done in results] == [read_keyring(key_file.path).current.id]
     assert len(read_keyring(key_file.path).keys) == len(before.keys) + 1
-    assert len(whole(clinic.store)) == 2 * 3
+    assert len(seen_anew(clinic.store)) == 2 * 3
 
 
 def test_a_new_key_from_another_machine_is_met_and_leaves_no_key_behind(
@@ -135,14 +133,14 @@ def test_a_new_key_from_another_machine_is_met_and_leaves_no_key_behind(
         with pytest.raises(WrongKey, match="is not this store's"):
             rekey_store(other, there, new_key=True)
     assert len(read_keyring(there.path).keys) == 1
-    assert len(whole(clinic.store)) == 2 * 3
+    assert len(seen_anew(clinic.store)) == 2 * 3
 
 
 @pytest.mark.parametrize("point", ["key made", "sealing", "first keys", "forgetting"])
 def test_a_new_key_that_was_broken_off_is_brought_to_its_end(
     clinic, key_file, store_url, monkeypatch, point
 ):
-    before = whole(clinic.store)
+    before = seen_anew(clinic.store)
 
     def stop(*_args, **_more):
         raise Stop
@@ -160,10 +158,10 @@ def test_a_new_key_that_was_broken_off_is_brought_to_its_end(
         with pytest.raises(Stop):
             rekey_store(clinic.store, key_file, **more)
     with open_store(store_url, key_file=key_file) as daemon:  # works all the while
-        assert whole(daemon) == before
+        assert seen_anew(daemon) == before
         Clinic.load(_of(clinic, daemon), ["carl"])
     done = rekey_store(clinic.store, key_file, forget_old=True)
     assert wrapped_under(clinic.store) == {done.key}
     assert [key.id for key in read_keyring(key_file.path).keys] == [done.key]
     with open_store(store_url, key_file=key_file) as again:
-        assert len(whole(again)) == 3 * 3
+        assert len(seen_anew(again)) == 3 * 3

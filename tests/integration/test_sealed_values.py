@@ -7,9 +7,9 @@ import pytest
 from dispatcher.custody.rekeying import rekey_store, seal_leftovers
 from dispatcher.errors import EXIT_WRONG_KEY, StoreUnusable, WrongKey
 from dispatcher.keyring import read_keyring
-from dispatcher.store import assembly, open_store, rekey
+from dispatcher.store import open_store, rekey
 from dispatcher.store.vault import CACHED, KeyFile, Vault
-from tests.integration.clinic import FIELDS, PEOPLE, Clinic, canary
+from tests.integration.clinic import FIELDS, PEOPLE, Clinic, canary, whole
 
 VALUES = {
     "answer.normal", "answer.raw", "entry.shown", "quarantine.payload",
@@ -30,12 +30,6 @@ def clinic(store, tmp_path, clock):
     made.load()
     made.work()
     return made
-
-
-def whole(store) -> list:
-    with store.read() as tx:
-        found = [tuple(row) for row in assembly.records(tx, 1)]
-        return found + [tuple(row) for row in assembly.filled(tx, 1)]
 
 
 def test_a_store_in_clear_is_sealed_while_it_works(clinic, key_file):
