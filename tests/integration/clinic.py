@@ -29,7 +29,9 @@ def whole(store) -> list[tuple]:
     """Records and results of the first run; the fields of a record come in any order."""
     with store.read() as tx:
         found = [tuple(row) for row in assembly.records(tx, 1)]
-        return found + sorted(map(tuple, assembly.filled(tx, 1)), key=lambda row: row[:2])
+        return found + sorted(
+            map(tuple, assembly.filled(tx, 1)), key=lambda row: row[:2]
+        )
 
 
 @dataclass
