@@ -203,7 +203,7 @@ class PageWorker(threading.Thread):
     def _task(self, page: _Page) -> _Page:
         diary = self._reader.diary
         self._board.append(page.token)
-        written = self._reader.read(self._client.get(page.crop).content)
+        written = self._reader.read(self._look(page.crop))
         self._trespass(page)
         if written is None or self._reader.gives_back():
             diary.returned += 1
@@ -215,6 +215,13 @@ class PageWorker(threading.Thread):
             answer=self._reader.answer(written),
             outcome="answered",
         )
+
+    def _look(self, crop: str) -> bytes:
+        """Fetch the picture; no reply but one is taken for a lost connection."""
+        reply = self._client.get(crop)
+        if not _is_picture(reply):  # the program is busy: the task will be there again
+            raise httpx2.TransportError("no picture")
+        return reply.content
 
     def _trespass(self, page: _Page) -> None:
         """Try what must not work: another's task, an edited id."""
@@ -235,11 +242,15 @@ class PageWorker(threading.Thread):
         answer = self._client.get(f"/task/{token}")
         crop = self._client.get(page.crop.replace(page.token, token) + "x")
         shown = _Page(answer.text)
-        if shown.crop or crop.headers.get("content-type", "").startswith("image/"):
+        if shown.crop or _is_picture(crop):
             diary.leaked += 1
 
     def _post(self, path: str, page: _Page, **form: str) -> _Page:
         return _Page(self._client.post(path, data={**page.hidden, **form}).text)
+
+
+def _is_picture(reply: httpx2.Response) -> bool:
+    return bool(reply.headers.get("content-type", "").startswith("image/"))
 
 
 class FolderWorker(threading.Thread):
