@@ -175,13 +175,7 @@ def _check_asked(kind: str, asked: str) -> None:
 
 def _aggregate(how: Mapping[str, Any], shape: Shape, many: int) -> Aggregate:
     """Read how f of all properties and adversaries becomes one number."""
-    for key, owner in ONLY.items():
-        if how.get(key) is not None and shape is not owner:
-            raise InvalidInstance(
-                f"{key} is given for the aggregation {shape}",
-                f"disclosure.{key}",
-                f"Leave it out, or ask for the aggregation {owner}.",
-            )
+    _owned(how, shape)
     across = "max" if how.get("adversaries") is None else how["adversaries"]
     summed = choice(across, "disclosure.adversaries", ("max", "sum")) == "sum"
     weights = _weights(how, many)
@@ -196,6 +190,24 @@ def _aggregate(how: Mapping[str, Any], shape: Shape, many: int) -> Aggregate:
         q = integer(how.get("q"), "disclosure.q", 1, LARGEST_Q, mend=mend)
         shape = Shape.AVERAGE if q == 1 else shape
     return Aggregate(shape, weights, summed, level, q, over)
+
+
+def _owned(how: Mapping[str, Any], shape: Shape) -> None:
+    """Refuse a key of another aggregation, and the lack of one's own."""
+    for key, owner in ONLY.items():
+        given = how.get(key) is not None
+        if given and shape is not owner:
+            raise InvalidInstance(
+                f"{key} is given for the aggregation {shape}",
+                f"disclosure.{key}",
+                f"Leave it out, or ask for the aggregation {owner}.",
+            )
+        if shape is owner and not given:
+            raise InvalidInstance(
+                f"{key} is missing, which the aggregation {shape} needs",
+                "disclosure",
+                f"Write {key}: docs/reference/instances.md says what it means.",
+            )
 
 
 def _level(how: Mapping[str, Any]) -> Fraction:

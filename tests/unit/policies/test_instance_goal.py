@@ -98,7 +98,8 @@ def test_what_says_worst_or_average_in_other_words_is_just_that(asked, average):
     ("asked", "where", "what"),
     [
         (document("mean"), "disclosure.aggregation", "worst, average, count, soft-max"),
-        (document("count"), "disclosure.level", "found null, expected a number"),
+        (document("count"), "disclosure", "level is missing, which the aggregation"),
+        (document("count", level=None), "disclosure", "level is missing"),
         (document("count", level="low"), "disclosure.level", "found a string"),
         (document("count", level=float("nan")), "disclosure.level", "found NaN"),
         (document("count", level=-0.1), "disclosure.level", "-0.1 is out of range"),
@@ -106,7 +107,7 @@ def test_what_says_worst_or_average_in_other_words_is_just_that(asked, average):
         (document("count", level=1.5), "disclosure.level", "expected 0 to below 1"),
         (document("count", level=0, q=2), "disclosure.q", "q is given for"),
         (document("worst", level=0.5), "disclosure.level", "for the aggregation worst"),
-        (document("soft-max"), "disclosure.q", "found null, expected an integer"),
+        (document("soft-max"), "disclosure", "q is missing, which the aggregation"),
         (document("soft-max", q=2.0), "disclosure.q", "expected an integer"),
         (document("soft-max", q=True), "disclosure.q", "found true"),
         (document("soft-max", q=0), "disclosure.q", "expected 1 to 32"),
