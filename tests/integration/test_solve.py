@@ -74,6 +74,7 @@ def test_with_o_the_document_goes_to_the_file(capsys, tmp_path):
         ("missing/plan.json", "can not be written"),
         ("folder", "is a folder"),
         ("file/plan.json", "can not be written"),
+        ("ring", "can not be written"),
         ("instance.json", "in use by this very command"),
     ],
 )
@@ -84,6 +85,7 @@ def test_a_place_that_will_not_do_is_refused_before_the_search(
     monkeypatch.setattr(solving, "read_document", lambda *_: pytest.fail("read"))
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
+    (tmp_path / "ring").symlink_to(tmp_path / "ring")
     instance = tmp_path / "instance.json"
     text = (SAMPLES / "step_pairs.json").read_text()
     instance.write_text(text)
@@ -91,7 +93,8 @@ def test_a_place_that_will_not_do_is_refused_before_the_search(
     assert (status, out) == (5 if "use" not in told else 2, "")
     assert told in err
     assert instance.read_text() == text
-    assert {p.name for p in tmp_path.iterdir()} == {"folder", "file", "instance.json"}
+    before = {"folder", "file", "ring", "instance.json"}
+    assert {p.name for p in tmp_path.iterdir()} == before
 
 
 def test_a_file_that_can_not_be_replaced_stays_and_the_answer_is_printed(

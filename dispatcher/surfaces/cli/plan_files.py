@@ -24,6 +24,8 @@ def check_place(path: Path) -> None:
             fix=f"name a file in it: {path / 'plan.json'}",
         )
     try:
+        with suppress(FileNotFoundError):
+            path.stat()  # fails where links lead round in a ring
         if path.is_file():
             os.close(os.open(path, os.O_WRONLY | os.O_APPEND))
         if not _is_stream(path):
