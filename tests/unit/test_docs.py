@@ -15,6 +15,12 @@ from policies.instance import KEYS
 from policies.solvers import SOLVERS
 
 DOCS = Path(__file__).parents[2] / "docs"
+BENCHMARKS = DOCS.parent / "benchmarks"
+PAGES = [
+    *sorted(DOCS.rglob("*.md")),
+    *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    BENCHMARKS / "README.md",
+]
 SETTINGS = (DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
 SECTIONS = {
     name: field.default
@@ -95,7 +101,17 @@ def test_every_key_of_an_instance_and_every_algorithm_is_on_their_page():
     assert {*KEYS, *SOLVERS} - told == {"auto"}  # told before the table
 
 
-@pytest.mark.parametrize("file", sorted(DOCS.rglob("*.md")), ids=lambda p: p.stem)
+def test_every_benchmark_is_on_their_page():
+    """What can be run; the others are parts of these."""
+    own = {
+        path.stem
+        for path in BENCHMARKS.glob("[a-z]*.py")
+        if "__main__" in path.read_text("utf-8")
+    }
+    assert set(rows((BENCHMARKS / "README.md").read_text("utf-8"))) == own
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda p: p.stem)
 def test_links_between_pages_lead_somewhere(file):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text("utf-8")):
         assert (file.parent / target).exists(), target
