@@ -117,14 +117,19 @@ def test_choosing_by_digit_and_submitting_with_enter(running, house, page):
     assert bytes(house.ask("SELECT raw FROM answer")) == b"gout"
 
 
-def test_keys_are_pressed_when_a_script_that_comes_late_has_come(house, page):
+@pytest.fixture
+def slow(house) -> Iterator[Running]:
+    served = Running(house, late=1.5)
+    yield served
+    served.stop()
+
+
+def test_keys_are_pressed_when_a_script_that_comes_late_has_come(slow, house, page):
     """Else every test that presses one is red now and then, where the machine is slow."""
     fill(house, disease="flu")
-    served = Running(house, late=1.5)
-    start(page, served)
+    start(page, slow)
     page.keyboard.press("2")
     expect(page.get_by_role("radio", name="gout")).to_be_checked()
-    served.stop()
 
 
 @pytest.mark.parametrize(
