@@ -102,9 +102,11 @@ def _history(problem: Problem) -> Iterator[Clash]:
     if not problem.strict_history or not len(problem.history):
         return
     sets = problem.sets
-    before = problem.held(problem.history)
+    before, judged = problem.held(problem.history), problem.judged()
     for piece in loads(sets, Plan(), before):
         past = piece.load > sets.cap[piece.set]
+        if judged is not None:
+            past &= judged[sets.owner[piece.set], piece.adversary]
         for one, hand in zip(
             piece.set[past].tolist(), piece.adversary[past].tolist(), strict=True
         ):

@@ -190,9 +190,10 @@ def _power(b: Builder, how: Aggregate, cap: Average, one: int, hand: int) -> Ter
     step = int(
         np.gcd.reduce(sets.amount[int(sets.start[one]) : int(sets.start[one + 1])])
     )
-    part, count = load.scaled(1.0 / full / edge), last // step
+    part, count = b.part(one, hand).scaled(1.0 / edge), last // step
     value = b.new(upper=np.inf)
-    _curve(b, part, value, how.q * int(measure), (step / full / edge, count))
+    size = step / b.divisor(one) / edge
+    _curve(b, part, value, how.q * int(measure), (size, count))
     return Term(np.array([value]), np.ones(1))
 
 

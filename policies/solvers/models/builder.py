@@ -9,6 +9,8 @@ between the loads that can occur, so they are exact at whole loads.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import ceil
 from typing import Final
 
 import numpy as np
@@ -28,8 +30,13 @@ MANY: Final = 20
 MARGIN: Final = 1e-7
 """What a limit on a mean is kept away from at first, once a plan up to it was refused."""
 
+ROUNDED: Final = 2e-9
+"""How far weights of a set may add up beyond 1 by rounding alone."""
+
 SIZE: Final = 1e3
 """Of the factors of a row of a sum: HiGHS's tolerance is the less, the larger they are."""
+
+_CLOSE: Final = 1e-9  # of a step, by which floats may miss a whole number of them
 
 
 @dataclass
@@ -204,17 +211,44 @@ class Builder:
     def share(self, one: int, hand: int) -> Term:
         """Disclosure of one set to one hand, as an expression at or above it."""
         sets = self.problem.sets
-        full = int(sets.full[one])
-        measure = sets.measures[int(sets.owner[one])]
-        term = self.load(one, hand)
-        part = term.scaled(1 / full)
-        match measure:
+        match sets.measures[int(sets.owner[one])]:
             case Measure.LINEAR:
-                return part
+                return self.part(one, hand)
             case Measure.STEP:
-                return self._complete(term, full)
+                return self._complete(self.load(one, hand), int(sets.full[one]))
             case Measure.QUADRATIC:
-                return self._square(one, part)
+                return self._square(one, self.part(one, hand))
+
+    def part(self, one: int, hand: int) -> Term:
+        """Load relative to ``full``, and 1 from there on, as an expression at or above it."""
+        full, most = int(self.problem.sets.full[one]), float(self._totals[one])
+        term = self.load(one, hand)
+        if most <= self.divisor(one):
+            return term.scaled(1 / self.divisor(one))
+        if term.base >= full:
+            return Term(np.empty(0, np.int64), np.empty(0), 1.0)
+        part, top = term.scaled(1 / full), min(term.top(), most) / full
+        if top <= 1:
+            return part
+        clipped, mark = self.new(), self.new(whole=True)
+        beyond = Term(np.array([clipped, mark]), np.array([-1.0, 1.0 - top]))
+        self.row(total([part, beyond]), high=0.0)
+        self.row(Term(np.array([mark, clipped]), np.array([1.0, -1.0])), high=0.0)
+        return Term(np.array([clipped]), np.ones(1))
+
+    def divisor(self, one: int) -> float:
+        """What loads of a set are divided by: ``full``, or all of it where that is past it.
+
+        But only as far as weights are rounded up: the load of a set can be far above.
+        """
+        full, most = float(self.problem.sets.full[one]), float(self._totals[one])
+        return max(full, most) if most <= full * (1 + ROUNDED) else full
+
+    @cached_property
+    def _totals(self) -> Floats:
+        """Load of each whole set."""
+        sets = self.problem.sets
+        return np.bincount(sets.member_set, sets.amount, sets.n_sets).astype(np.float64)
 
     def _complete(self, term: Term, full: int) -> Term:
         """1 if the load reaches ``full``."""
@@ -235,21 +269,21 @@ class Builder:
         sets = self.problem.sets
         amounts = sets.amount[int(sets.start[one]) : int(sets.start[one + 1])]
         step = int(np.gcd.reduce(amounts[amounts > 0])) if amounts.any() else 1
-        full = int(sets.full[one])
         square = self.new()
-        self.chords(part, square, step / full, part.base)
+        self.chords(part, square, step / self.divisor(one), part.base)
         return Term(np.array([square]), np.ones(1))
 
     def chords(self, part: Term, square: int, step: float, low: float) -> None:
-        """Keep a column at or above the square of a term with values in steps."""
-        top = part.top()
+        """Keep a column at or above the square of a term with values in steps, and 1."""
+        top = min(part.top(), 1.0)
         if len(part.columns) > 2:  # one column for the load: rows of chords stay short
             load = self.new(upper=max(top, 0.0))
             self.row(total([part, Term(np.array([load]), np.array([-1.0]))]), high=0.0)
             part = Term(np.array([load]), np.ones(1))
-        count = round((top - low) / step)
+        count = ceil((top - low) / step - _CLOSE)
         if count <= SECANTS:
             steps = low + step * np.arange(max(count, 1) + 1, dtype=np.float64)
+            steps = np.minimum(steps, top)
             self.lines(part, square, steps[:-1], steps[1:])
             return
         self.exact = False

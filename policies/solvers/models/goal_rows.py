@@ -21,7 +21,8 @@ def disclosure(b: Builder) -> int:
         return -1
     if goal.aggregate is not None:
         return _aggregated(b, goal.aggregate)
-    y = b.new(cost=float(goal.lambda_) * b.scale)
+    most = sets.n_sets / goal.over if goal.average and goal.over else 1.0
+    y = b.new(cost=float(goal.lambda_) * b.scale, upper=max(1.0, most))
     minus = Term(np.array([y]), np.array([-1.0]))
     if goal.average:
         for hand in range(b.k + len(problem.groups)):
@@ -67,10 +68,8 @@ def _worst_square(b: Builder, y: int) -> None:
     for one in range(sets.n_sets):
         values = _values(b, one)
         listed, found = listed and values is not None, found | (values or set())
-        full = int(sets.full[one])
         for hand in b.hands_of(one):
-            part = b.load(one, hand).scaled(1.0 / full)
-            b.row(total([part, minus]), high=0.0)
+            b.row(total([b.part(one, hand), minus]), high=0.0)
     ladder = np.array(sorted(found))
     ladder = ladder[np.concatenate([[True], np.diff(ladder) > 1e-12])]
     whole = Term(np.array([z]), np.ones(1))
@@ -88,8 +87,8 @@ def _values(b: Builder, one: int) -> set[float] | None:
     amounts = sets.amount[int(sets.start[one]) : int(sets.start[one + 1])]
     if not amounts.any():
         return set()
-    step, full = int(np.gcd.reduce(amounts[amounts > 0])), int(sets.full[one])
-    count = int(amounts.sum()) // step
+    step = int(np.gcd.reduce(amounts[amounts > 0]))
+    count = min(int(amounts.sum()), int(sets.full[one])) // step
     if count > 4 * SECANTS:  # a few of them would make chords above f
         return None
-    return {j * step / full for j in range(count + 1)}
+    return {j * step / b.divisor(one) for j in range(count + 1)}

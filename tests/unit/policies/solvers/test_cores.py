@@ -1,10 +1,13 @@
 """Why an instance has no plan: what pools, and what is held, in the user's words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from policies.instance import read_instance
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
+from tests.unit.policies.tiny import Tiny, step
 
 
 def document(**changed):
@@ -122,3 +125,12 @@ def test_weights_of_links_without_a_limit_are_left_out_with_them():
         capacities=[0, 2],
     )
     assert found.clashes[0].cause is Cause.CAPACITY
+
+
+def test_what_trusted_adversaries_held_is_past_no_limit():
+    """Adversary 0 holds all of a set and is trusted with it; 1 may not get it too."""
+    held = [(0, 0), (1, 0)]
+    tiny = Tiny(2, 2, [step(0, 1)], history=held, trusted=[[True, False]])
+    problem = replace(tiny.problem(), strict_history=True)
+    found = SOLVERS["auto"](problem, np.random.default_rng(0), Limits(prove=True))
+    assert found.verdict is Verdict.SOLVED

@@ -7,8 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from policies.document.policy import Objective
 from policies.instance import read_instance
+from policies.problem import Average, Goal
+from policies.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict
+from tests.unit.policies.tiny import Made, Tiny
 
 
 def shared(n, tau, sets=None, first=1):
@@ -80,3 +84,40 @@ def test_the_worst_square_of_weights_of_very_many_sums_is_bounded_from_below(nam
     apart = 2 / 7 - 0.929640510198063**2
     assert float(found.value) == pytest.approx(apart)
     assert found.bound >= found.value
+
+
+def overfull(measure, n=3, **changed):
+    """All of the first set is 8/7 of what makes f = 1, all of the second 4 times that."""
+    sets = [Made({0: 4, 1: 3, 2: 1}, NO_CAP, 7), Made({1: 2, 2: 2}, NO_CAP, 1)]
+    return Tiny(n, 2, sets, (measure,), weights=[[5, 0]] * n, **changed)
+
+
+@pytest.mark.parametrize("average", [True, False])
+@pytest.mark.parametrize("measure", [Measure.LINEAR, Measure.QUADRATIC])
+@pytest.mark.parametrize("lambda_", [1, 5, 40])
+def test_no_more_than_all_of_a_set_is_disclosed(measure, average, lambda_):
+    """The weights of its fields, each up to 1, may add up to more."""
+    goal = Goal(Objective.TRADEOFF, Fraction(lambda_), Fraction(0), average)
+    tiny = overfull(measure, goal=goal)
+    found = ask("milp", tiny.problem())
+    assert found.value == tiny.best()
+    assert float(found.bound) == pytest.approx(float(found.value), abs=1e-6)
+
+
+@pytest.mark.parametrize("measure", [Measure.LINEAR, Measure.QUADRATIC])
+def test_a_mean_takes_no_set_for_more_than_whole(measure):
+    """Entries 1 and 2 are all of the second set, and 4/7 of the first."""
+    part = Fraction(4, 7) ** int(measure)
+    cap = Average((0,), (1 + part) / 2)
+    tiny = overfull(measure, averages=(cap,))
+    found = ask("milp", tiny.problem())
+    assert found.verdict is Verdict.SOLVED
+    assert found.value == tiny.best() == 10
+
+
+def test_a_mean_over_fewer_sets_than_there_are_may_be_above_1():
+    """Two whole sets, divided by 1: f = 2 is no reason why there is no plan."""
+    goal = Goal(Objective.TRADEOFF, Fraction(1), average=True, over=1)
+    sets = [Made({0: 1}, NO_CAP, 1)] * 2
+    found = ask("milp", Tiny(1, 1, sets, goal=goal).problem())
+    assert (found.verdict, found.value) == (Verdict.SOLVED, 0)
