@@ -23,6 +23,7 @@ from policies.instance import read_instance
 from policies.judge import judge
 from policies.problem import Plan
 from policies.solvers import Solution, Verdict, greedy
+from tests.patience import until
 from tests.unit.policies.test_importers import mycielski
 
 SAMPLES = Path(__file__).parents[1] / "data" / "instances"
@@ -373,14 +374,40 @@ def test_what_is_no_utility_is_five(capsys, tmp_path, name, told):
     assert "fix:" in err
 
 
-def started(*words):
+def started(*words, place=None, program=("-m", "dispatcher")):
     """A process of its own: dispatcher solve."""
     return subprocess.Popen(
-        [sys.executable, "-m", "dispatcher", "solve", *map(str, words)],
+        [sys.executable, *program, "solve", *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=place,
     )
+
+
+SEARCHING = f"""
+import pathlib, sys
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from dispatcher import strategies
+from dispatcher.__main__ import main
+
+find = strategies.find_solver
+
+def found(name):
+    pathlib.Path("searching").touch()
+    return find(name)
+
+strategies.find_solver = found
+sys.exit(main())
+"""
+
+
+def searching(place, *words):
+    """The same, with all loaded and read: to load it may take longer than to search."""
+    child = started(*words, place=place, program=("-c", SEARCHING))
+    mark = place / "searching"
+    until(lambda: mark.exists() or child.poll() is not None, "the search begins")
+    return child
 
 
 def busy(child):
@@ -394,8 +421,9 @@ def test_ctrl_c_ends_the_search_with_the_best_plan_so_far(tmp_path):
     """Interrupted after some seconds of work: a plan, exit 0, stopped: interrupt."""
     path = tmp_path / "hard.json"
     path.write_text(json.dumps(hard()))
-    child = started(path, "--time-limit", "600")
-    while busy(child) < 6 and child.poll() is None:
+    child = searching(tmp_path, path, "--time-limit", "600")
+    enough = busy(child) + 4
+    while child.poll() is None and busy(child) < enough:
         time.sleep(0.1)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=600)

@@ -211,7 +211,7 @@ def drawn(n, m, k, seed=0):
 
 
 def test_a_small_colouring_is_proven_as_by_highs():
-    limits = Limits(seconds=20.0, clock=time.perf_counter, threads=2, prove=True)
+    limits = Limits(seconds=600.0, clock=time.perf_counter, threads=2, prove=True)
     problem = drawn(40, 60, 2)
     expected, found = (
         SOLVERS[name](problem, np.random.default_rng(0), limits)
