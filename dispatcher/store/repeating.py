@@ -42,7 +42,7 @@ def committed(store: Store, work: Callable[[Tx], Result]) -> Result:
                 return work(tx)
         except (Contended, NotKept):
             # Two that met once are kept from meeting again.
-            spread = 1 + threading.get_ident() // 64 % 8 / 8
+            spread = 1 + threading.get_native_id() % 8 / 8
             threading.Event().wait(FIRST_PAUSE * 2**attempt * spread)
     with store.write() as tx:
         return work(tx)
