@@ -292,7 +292,7 @@ class TestWebhook(FeedContract):
     @pytest.fixture
     def bench(self):
         with receiving() as outside:
-            http = Http(private=["127.0.0.1"], seconds=2)
+            http = Http(private=["127.0.0.1"])
             yield Bench(
                 open=lambda: WebhookFeed(outside.url, [WHSEC], http, NOW.timestamp),
                 seen=lambda account: said(outside),
@@ -314,7 +314,7 @@ class TestSegment(FeedContract):
             return len(ids)
 
         with receiving() as outside:
-            http = Http(private=["127.0.0.1"], seconds=2)
+            http = Http(private=["127.0.0.1"])
             yield Bench(
                 open=lambda: SegmentFeed(outside.url, "WK", http, NOW.timestamp),
                 seen=lambda account: said(outside),

@@ -23,7 +23,7 @@ from tests.integration.cutting import AFTER, BEFORE, LATE, cutter
 from tests.integration.exchange_house import Exchange
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.integration.serving_house import House
-from tests.patience import until
+from tests.patience import PATIENCE, until
 
 COMMIT = b"COMMIT\0"  # the statement alone, as a simple query
 
@@ -241,7 +241,7 @@ def test_a_daemon_goes_on_when_its_connections_break(proxy, far, postgres_store,
     )
     daemon.lead()
     daemon.start()
-    assert again.wait(240)
+    assert again.wait(PATIENCE)
     daemon.stop()
     daemon.raise_if_lost()
     assert proxy.cuts == 2
@@ -261,7 +261,7 @@ def test_two_that_stand_in_each_others_way_both_come_through(postgres_store):
             tx.execute("UPDATE pause SET at = at + 1 WHERE scope = ?", [first])
             if len(met) < 2:
                 met.append(1)
-                both.wait(60)
+                both.wait(PATIENCE)
             tx.execute("UPDATE pause SET at = at + 1 WHERE scope = ?", [second])
 
         try:
@@ -272,7 +272,7 @@ def test_two_that_stand_in_each_others_way_both_come_through(postgres_store):
     with ExitStack() as stack:
         for names in (("one", "two"), ("two", "one")):
             thread = threading.Thread(target=crossing, args=names)
-            stack.callback(thread.join, 120)
+            stack.callback(thread.join, PATIENCE)
             thread.start()
     assert not seen
     with postgres_store.read() as tx:

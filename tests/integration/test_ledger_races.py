@@ -10,7 +10,7 @@ from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences
 from tests.integration.ledger_cases import PAIR, Case, policy
-from tests.patience import until
+from tests.patience import PATIENCE, until
 
 GROUP = '[workers.groups.g]\nmembers = ["x/g*"]'
 
@@ -27,9 +27,7 @@ def together(*actions):
             return error
 
     with ThreadPoolExecutor(len(actions)) as pool:
-        return [
-            job.result(timeout=60) for job in [pool.submit(run, a) for a in actions]
-        ]
+        return [job.result(PATIENCE) for job in [pool.submit(run, a) for a in actions]]
 
 
 @pytest.fixture
@@ -121,7 +119,7 @@ def test_a_new_version_judges_the_booking_that_it_waited_for(postgres_store):
                 "the version waits for the booking",
                 pause=0.01,
             )
-        (said,) = job.result(timeout=60)
+        (said,) = job.result(PATIENCE)
     assert isinstance(said, PastLimit)
 
 

@@ -17,6 +17,7 @@ from tests.integration.paying_house import (
     planned,
     reconcile,
 )
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -182,7 +183,7 @@ def test_an_offer_that_leaves_while_another_is_gone_on_with_sees_it(
 
         monkeypatch.setattr(pieces, "take_up", take_up_slowly)
         house.settle()
-        assert jobs[0].result(timeout=30) == {2}
+        assert jobs[0].result(PATIENCE) == {2}
     assert rewards(house) == ["reserved"]
 
 
@@ -197,5 +198,5 @@ def test_work_that_is_found_while_an_offer_leaves_waits_for_it(house, ann, clock
             job = pool.submit(house.paying.tick, house.epoch)
             with pytest.raises(TimeoutError):
                 job.result(timeout=0.3)
-        job.result(timeout=30)
+        job.result(PATIENCE)
     assert rewards(house) == ["held", "reserved"]

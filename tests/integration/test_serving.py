@@ -23,6 +23,7 @@ from dispatcher.store import Store
 from dispatcher.store import serving as rows
 from policies.answers import Mark
 from tests.integration.serving_house import POLICY, House, png
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -328,7 +329,7 @@ def test_two_workers_racing_for_the_last_copy_never_both_get_it(house):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert sorted(shown) == [f"value {n}".encode() for n in range(1, 7)]
     assert house.exposures() == 6
     assert house.count("answer") == 6
@@ -352,7 +353,7 @@ def test_parallel_tabs_of_one_worker_book_once(house):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert len(tasks) == 1
     assert house.exposures() == 1
 

@@ -27,6 +27,7 @@ from dispatcher.ledger.shipping import segments as files
 from dispatcher.ledger.shipping.looking import look
 from dispatcher.store import open_store
 from tests.integration.ledger_cases import PAIR, Case, policy
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 GROUPS = '[workers.groups.g]\nmembers = ["x/g*"]\n'
@@ -149,7 +150,7 @@ def test_killed_between_commit_and_append_it_is_healed(
 ):
     done = subprocess.run(
         [sys.executable, "-c", KILLED, store_url, str(folder), where],
-        check=False, cwd=ROOT, capture_output=True, text=True, timeout=60,
+        check=False, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL, done.stderr
     with case.store.read() as tx:  # committed
@@ -188,7 +189,7 @@ def test_many_threads_share_syncs_and_lose_nothing(
 
     def slow(file):
         syncs.append(file)
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while len(syncs) == 1 and len(shipper._queue) < 2 and time.monotonic() < end:
             time.sleep(0.01)  # two more come meanwhile
         real(file)
@@ -214,7 +215,7 @@ def test_many_threads_share_syncs_and_lose_nothing(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert not failed
     assert len(exposures(folder)) == 48
     assert len(syncs) < 48, "no sync was shared"

@@ -9,6 +9,7 @@ from dispatcher.errors import StaleLease, StoreLocked, Usage
 from dispatcher.store import Store, lease, open_store, pause
 from dispatcher.store.ids import SMALL
 from tests.conftest import FakeClock
+from tests.patience import PATIENCE
 
 MINUTE = 60_000_000
 
@@ -67,7 +68,7 @@ def test_bookings_do_not_wait_for_each_others_ids(postgres_store: Store) -> None
 
     with postgres_store.write() as tx, ThreadPoolExecutor(1) as pool:
         first = tx.reserve("task", 1000)
-        assert abs(pool.submit(second).result(timeout=60) - first) == 1000
+        assert abs(pool.submit(second).result(PATIENCE) - first) == 1000
 
 
 def test_a_reservation_of_nothing_is_refused(store: Store) -> None:

@@ -13,7 +13,7 @@ from connectors.http import Answered, Http, TooLong, expect_done, is_public, ret
 
 @pytest.fixture
 def http():
-    client = Http(private=["127.0.0.1"], seconds=2, most=1000)
+    client = Http(private=["127.0.0.1"], most=1000)
     yield client
     client.close()
 

@@ -3,7 +3,7 @@
 import threading
 
 from dispatcher.store.turn import Turn
-from tests.patience import until
+from tests.patience import PATIENCE, until
 
 
 def test_it_is_given_in_the_order_of_asking() -> None:
@@ -12,7 +12,7 @@ def test_it_is_given_in_the_order_of_asking() -> None:
     threads = []
 
     def take(name: int) -> None:
-        assert turn.acquire(10)
+        assert turn.acquire(PATIENCE)
         order.append(name)
         turn.release()
 
@@ -22,19 +22,19 @@ def test_it_is_given_in_the_order_of_asking() -> None:
         until(lambda n=name: len(turn._waiting) > n, "it waits", pause=0.001)
     turn.release()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE)
     assert order == [0, 1, 2, 3, 4]
 
 
 def test_whoever_gives_it_back_does_not_get_it_before_one_who_waits() -> None:
     turn, said = Turn(), []
     assert turn.acquire(1)
-    other = threading.Thread(target=lambda: said.append(turn.acquire(10)))
+    other = threading.Thread(target=lambda: said.append(turn.acquire(PATIENCE)))
     other.start()
     until(lambda: turn._waiting, "the other waits", pause=0.001)
     turn.release()
     assert not turn.acquire(0)
-    other.join(10)
+    other.join(PATIENCE)
     assert said == [True]
 
 
