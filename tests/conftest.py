@@ -218,7 +218,7 @@ def private_cluster(*, durable: bool = False) -> Iterator[Cluster]:
             yield cluster
         finally:
             _run(
-                [*prefix, str(binaries / "pg_ctl"), "-D", str(data), "-s",
+                [*prefix, str(binaries / "pg_ctl"), "-D", str(data), "-t", "240", "-s",
                  "-m", "immediate", "stop"]
             )  # fmt: skip
     finally:
