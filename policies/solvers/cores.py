@@ -40,6 +40,8 @@ MORE: Final = 24
 
 _POOLS: Final = 2_000  # coalitions of any m up to which further adversaries are tried
 
+_FEW: Final = 24  # entries of a clash that are left out one by one
+
 UNPROVEN: Final = "the core could not be made smallest in time"
 
 
@@ -222,8 +224,7 @@ def _smallest(
     cut.narrow()
     cut.sets()
     cut.links()
-    if cut.mean:
-        cut.entries()
+    cut.entries()
     return cut.clash(), cut.smallest
 
 
@@ -310,11 +311,27 @@ class _Cut:
                 self.problem = before
 
     def entries(self) -> None:
-        """Leave entries out one by one."""
-        for d in self.wanted.tolist():
+        """Leave entries out one by one: of means all, else if few are left."""
+        inside = self.wanted if self.mean else self._involved()
+        if not self.mean and len(inside) > _FEW:
+            return
+        if len(inside) < len(self.wanted) and not self._still(self.kept, inside):
+            return
+        self.wanted = inside
+        for d in inside.tolist():
             rest = self.wanted[self.wanted != d]
             if self._still(self.kept, rest):
                 self.wanted = rest
+
+    def _involved(self) -> Ints:
+        """Entries that want copies, and are of what is left: all, if capacities are."""
+        sets, links = self.problem.sets, self.problem.links
+        if self.problem.capacity is not None:
+            return self.wanted
+        inside = sets.entry[np.isin(sets.member_set, self.kept)]
+        if links is not None and links.limited:
+            inside = links.entry
+        return np.intersect1d(self.wanted, inside)
 
     def clash(self) -> Clash:
         """Tell what is left."""
@@ -324,16 +341,12 @@ class _Cut:
                 np.isin(np.arange(problem.sets.n_sets), kept)
                 | (np.diff(problem.sets.start) > 0)
             )
-        rows = np.isin(problem.sets.member_set, kept)
-        entries = np.unique(problem.sets.entry[rows])
         properties = np.unique(problem.sets.owner[kept])
         links = problem.links
         if links is not None and links.limited:
-            entries, properties = np.unique(links.entry), np.unique(links.link)
-        if self.mean or problem.capacity is not None:
-            entries = self.wanted
+            properties = np.unique(links.link)
         cause = Cause.MEAN if self.mean else Cause.SEARCH
-        wanted = entries[problem.lo[entries] > 0]
+        wanted = self.wanted if self.mean else self._involved()
         if not len(wanted):  # only what is held already clashes
             cause, wanted = Cause.HISTORY, np.unique(problem.history.entry)
         return Clash(

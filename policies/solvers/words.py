@@ -61,8 +61,9 @@ def reason(problem: Problem, clash: Clash) -> str:
                 f"{whom} below tau"
             )
         case Cause.SEARCH:
+            verb = "clashes" if len(clash.properties) == 1 else "clash"
             told = (
-                f"{properties} clash over {entries}: every assignment to {hands} was "
+                f"{properties} {verb} over {entries}: every assignment to {hands} was "
                 "ruled out"
             )
     return told

@@ -134,3 +134,24 @@ def test_what_trusted_adversaries_held_is_past_no_limit():
     problem = replace(tiny.problem(), strict_history=True)
     found = SOLVERS["auto"](problem, np.random.default_rng(0), Limits(prove=True))
     assert found.verdict is Verdict.SOLVED
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"properties": [{"classes": [[0, 1, 2], [0]]}]},
+        {
+            "properties": [{"left": [0, 1], "right": [2, 0]}],
+            "loc": [0, 1, 2],
+            "cnt": [1, 1, 1],
+            "disclosure": {"kind": "common", "aggregation": "worst"},
+            "problem": "discbudget",
+            "tau": 0.5,
+        },
+    ],
+)
+def test_entries_that_do_not_matter_are_no_part_of_a_clash(changed):
+    """Entry 0 alone is in both classes, or at both ends."""
+    found = core(**changed)
+    assert found.clashes[0].cause is Cause.SEARCH
+    assert (found.clashes[0].entries, found.clashes[0].properties) == ((0,), (0,))

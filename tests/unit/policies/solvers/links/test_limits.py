@@ -81,16 +81,16 @@ def budget(**changed):
 
 
 def test_a_core_over_links_names_the_friends_and_how_many_would_do():
-    """3 / sqrt(3^2 + 1) = .95 for the first; the second link shares no place."""
+    """Both ends at place 0 are 1, .95 with entry 1; the second link shares no place."""
     problem = read_instance(budget()).problem
     found = solved(problem)
     assert found.verdict is Verdict.INFEASIBLE
     (core,) = found.cores
     (clash,) = core.clashes
-    assert (clash.properties, clash.entries) == ((0,), (0, 1, 2))
+    assert (clash.properties, clash.entries) == ((0,), (0, 2))
     assert (core.needed, core.exact) == (2, True)
     assert sentences(problem, core)[0] == (
-        "property 0 clash over entries 0, 1 and 2: every assignment to 1 adversary "
+        "property 0 clashes over entries 0 and 2: every assignment to 1 adversary "
         "was ruled out"
     )
 
