@@ -133,7 +133,7 @@ def test_a_plan_keeps_what_tells_too_much_apart_and_the_evidence_names_it(
     assert drafted.summary["worst"]["share"] >= 0.5  # who sees b alone: f = 1/2 of 0.9
     stage.apply(drafted.plan_id)
     with case.store.read() as tx:
-        force_levels = tx.rows("SELECT property, source FROM rule_table")
+        force_levels = tx.rows("SELECT property, source FROM rule_table ORDER BY 1")
     assert force_levels == [("illness", "worlds.csv"), ("mine", "plugin:mine")]
     case.book(("x/1", "r1.a"), ("x/2", "r1.b"), ("x/1", "r2.a"))
     with pytest.raises(Refused) as refused:
