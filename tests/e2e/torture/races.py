@@ -33,6 +33,7 @@ from dispatcher.store.repeating import committed
 from tests.e2e.torture import raw
 from tests.e2e.torture.__main__ import database
 from tests.integration.ledger_cases import PAIR, Case, policy
+from tests.patience import PATIENCE
 
 DAEMONS = 4
 DAY = 86_400_000_000
@@ -103,7 +104,7 @@ def contend(number: int, location: str, made: Field, start: Any, said: Any) -> N
     with open_store(location) as store:
         for race, asks in enumerate(made.asks):
             ask = asks[number]
-            start.wait(120)
+            start.wait(PATIENCE)
             try:
                 if number in made.takers[race]:
                     epoch = seize(store, clock, number, race) or epoch
@@ -161,9 +162,9 @@ def run(location: str, races: int, seed: int) -> tuple[Counter[str], list[str]]:
         one.start()
     told: Counter[str] = Counter()
     for _ in daemons:
-        told += said.get(timeout=120 + races)
+        told += said.get(timeout=PATIENCE + 4 * races)
     for one in daemons:
-        one.join(60)
+        one.join(PATIENCE)
     return told, wrong(location, made)
 
 
