@@ -125,3 +125,25 @@ def stuck(problem: Problem) -> bool:
 def coloured(problem: Problem) -> bool:
     """Whether colourings are searched best by rules alone: few entries, strained."""
     return problem.n_entries <= MANY and strain(problem) >= RULED
+
+
+def level(problem: Problem) -> bool:
+    """Whether a colouring by adversaries who are alike is one plan as good as another.
+
+    Each entry has as many copies as it may have, and nobody may hold a whole set: there
+    is nothing to find but whether a plan exists, for which a relaxation says little.
+    """
+    sets, goal = problem.sets, problem.goal
+    plain = not sets.classes.any() and bool((sets.amount == 1).all())
+    alone = problem.links is None and not problem.coalitions and not problem.averages
+    return bool(
+        goal.objective is Objective.DISC_BUDGET
+        and goal.aggregate is None
+        and problem.utilities is None
+        and 0 < problem.n_entries <= MANY
+        and sets.n_sets
+        and plain
+        and alone
+        and (sets.cap == np.diff(sets.start) - 1).all()
+        and (problem.lo == problem.hi).all()
+    )

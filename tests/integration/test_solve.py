@@ -647,14 +647,14 @@ def test_exit_statuses_and_streams_of_a_process(tmp_path):
 
 
 def test_what_stays_open_is_eight_with_what_was_tried(capsys, tmp_path):
-    """myciel5 in 5 colours, too little work or time: no plan, no proof, and no leak."""
-    path = tmp_path / "myciel5.col"
-    path.write_text(mycielski(5))
+    """myciel6 in 6 colours, too little work or time: no plan, no proof, and no leak."""
+    path = tmp_path / "myciel6.col"
+    path.write_text(mycielski(6))
     for words, ended in (
         (["--algorithm", "cp-sat", "--work", 0.01, "--threads", 1], "work"),
         (["--time-limit", 0.4], "time"),
     ):
-        status, out, err = run(capsys, path, "--adversaries", 5, *words)
+        status, out, err = run(capsys, path, "--adversaries", 6, *words)
         told = json.loads(out)
         assert (status, told["verdict"]) == (8, "UNKNOWN")
         assert (told["assignment"], told["core"]) == (None, None)

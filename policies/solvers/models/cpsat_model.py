@@ -10,7 +10,7 @@ import numpy as np
 
 from policies.problem import Problem
 from policies.sets import NO_CAP, Bools, Ints
-from policies.solvers.colours import coloured
+from policies.solvers.colours import coloured, level
 from policies.solvers.models.cpsat_sums import Sums
 from policies.solvers.role import never
 from policies.tables import able
@@ -80,9 +80,11 @@ def build(
     _limit(held, guards, over)
     if sums:
         Sums(problem, model, held.load, over).add()
-    if not withheld:
+    even = _alike(problem) and level(problem)
+    if not withheld and (guarded or not even):  # else the engine sees what is alike
         _order(problem, model, grid)
-    ruled = not withheld and coloured(problem)  # prices are for a relaxation to bound
+    ruled = coloured(problem) or even
+    ruled = ruled and not withheld  # prices are for a relaxation to bound
     return CpModel(model, pairs, variables, guards or [], withheld, ruled)
 
 
@@ -251,9 +253,9 @@ def _touched(
     return touched
 
 
-def _order(problem: Problem, model: Any, grid: list[dict[int, Any]]) -> None:  # noqa: ANN401
-    """Give the most wanted entry to the first adversaries if all are identical."""
-    alike = (
+def _alike(problem: Problem) -> bool:
+    """Whether all adversaries are identical."""
+    return (
         problem.capacity is None
         and problem.trusted is None
         and not problem.coalitions.groups  # any m of them are alike, these are not
@@ -261,7 +263,11 @@ def _order(problem: Problem, model: Any, grid: list[dict[int, Any]]) -> None:  #
         and not len(problem.forbidden)
         and bool((problem.weights.factor == problem.weights.factor[:1]).all())
     )
-    if not alike or not grid:
+
+
+def _order(problem: Problem, model: Any, grid: list[dict[int, Any]]) -> None:  # noqa: ANN401
+    """Give the most wanted entry to the first adversaries if all are identical."""
+    if not grid or not _alike(problem):
         return
     d = int(np.argmax(problem.lo))
     for a in range(int(problem.lo[d])):

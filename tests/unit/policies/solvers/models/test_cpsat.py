@@ -13,6 +13,8 @@ from policies.problem import Average, Coalitions
 from policies.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.models import cpsat
+from policies.solvers.models.cpsat_model import build
+from tests.unit.policies.solvers.test_colouring import mycielski
 from tests.unit.policies.tiny import Made, Tiny, step
 
 
@@ -158,3 +160,26 @@ def test_easy_colourings_are_proven_by_a_relaxation_and_strained_ones_by_rules(
     found = SOLVERS["cp-sat"](problem, np.random.default_rng(0), Limits(work=work))
     assert found.stopped == "optimal"
     assert found.value == found.bound
+
+
+def test_adversaries_who_are_alike_are_told_apart_by_the_engine_alone():
+    """myciel5 in five colours, which is none: with a first entry placed, and led by a
+    relaxation, ten times the work did not refute it."""
+    n, edges = mycielski(5)
+    problem = Tiny(n, 5, [step(*edge) for edge in edges]).problem()
+    found = SOLVERS["cp-sat"](problem, np.random.default_rng(0), Limits(work=3.0))
+    assert found.verdict is Verdict.INFEASIBLE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weights": [[1, 2, 1, 1]] * 3},  # adversaries differ
+        {"hi": [2, 1, 1]},  # there is something to gain
+        {"sets": [Made({0: 1, 1: 1, 2: 1}, cap=1, full=3)]},  # not whole sets alone
+    ],
+)
+def test_only_colourings_without_utility_are_left_to_rules(change):
+    plain = Tiny(3, 4, [step(0, 1, 2)])
+    assert build(plain.problem()).ruled
+    assert not build(replace(plain, **change).problem()).ruled
