@@ -120,9 +120,9 @@ def information_gain(beliefs: Beliefs, held: Collection[int]) -> Fraction:
     Returns
     -------
     Fraction
-        0 to 1, at most 2^-50 above the true share, never below it; exactly 0 where the
-        entries and the secret are independent or nothing was uncertain, exactly 1 where
-        the entries determine the secret.
+        0 to 1, never below the true share, and above it by at most 2^-50 / H(V), with
+        the entropy in bits; exactly 0 where the entries and the secret are independent
+        or nothing was uncertain, exactly 1 where the entries determine the secret.
     """
     groups: dict[tuple[Value, ...], dict[Value, Fraction]] = defaultdict(
         lambda: defaultdict(Fraction)
