@@ -35,6 +35,7 @@ from policies.solvers.links.small import listable, listed
 from policies.solvers.links.small_pairs import searched, small
 from policies.solvers.local_search import improved
 from policies.solvers.models.cpsat import CpSat, exactly
+from policies.solvers.models.either import either
 from policies.solvers.models.milp import Milp, linear, solve
 from policies.solvers.models.step_means import by_number, stepped
 from policies.solvers.neighbourhood import onward
@@ -67,7 +68,7 @@ from policies.solvers.structure import (
     swift,
 )
 
-_TINY: Final = 64  # pairs below which HiGHS alone is asked
+_TINY: Final = 64  # pairs below which exact solvers alone are asked
 _FIRST: Final = 0.3  # of the time, for a start
 _SHORT: Final = 0.1  # the same, for heuristics that are not compiled
 _PRICED: Final = 0.1  # of the time, for prices of what hands see
@@ -221,7 +222,7 @@ class _Portfolio:
         """Start, then prove."""
         pairs = problem.n_entries * problem.n_adversaries
         if pairs <= _TINY and modelled(problem) and not stepped(problem):
-            return self._told([solve(problem, limits, seed=self._seed())])
+            return self._told(either(problem, self.rng, limits, self._seed()))
         began = limits.clock()
 
         def rest(share: float = 1.0, overdue: float = 0.0) -> Limits:
@@ -338,8 +339,9 @@ class _Portfolio:
             tasks.append(running(self._fitting(problem)[0], problem, rng))
         elif exact and start is not None:
             tasks.append(around)
-        elif swiftly and CpSat().supports(problem):
-            tasks.append(cpsat)
+        whole = cpsat not in tasks and swiftly and CpSat().supports(problem)
+        if whole and not (exact and start is not None):
+            tasks.append(cpsat)  # floats can not tell what ends on a mean's limit
         if free and (start is None or not exact):
             again = self._named(problem, ("annealing",))
             tasks += [running(solver, problem, rng) for solver in again]

@@ -170,6 +170,37 @@ def test_components_for_which_there_is_no_time_are_told_together(work, stop):
     assert float(answer.bound) >= best_of_each / 2_000
 
 
+@pytest.mark.parametrize("more", [0, 40], ids=["tiny", "larger"])
+def test_a_limit_that_the_lowest_mean_ends_on_is_refuted(more):
+    """Entry 0 makes (.63489 + .714047) / 2 of who gets it: not below that.
+
+    More entries, which are in no set, make no difference to it.
+    """
+    document = {
+        "schema": "sparsi-instance/1",
+        "n_entries": 3 + more,
+        "n_adversaries": 2,
+        "t": 1,
+        "weights": [[1.0, 1.0]] * (3 + more),
+        "properties": [
+            {"entries": [0, 1], "a": [0.63489, 0.36411]},
+            {"entries": [0, 2], "a": [0.714047, 0.284953]},
+        ],
+        "disclosure": {"kind": "linear", "aggregation": "average"},
+        "problem": "discbudget",
+    }
+    limits = Limits(work=0.5, prove=True)
+    answers = [
+        SOLVERS["auto"](
+            read_instance(document | {"tau": tau}).problem,
+            np.random.default_rng(1),
+            limits,
+        )
+        for tau in (0.6744685, 0.67446851)
+    ]
+    assert [one.verdict for one in answers] == [Verdict.INFEASIBLE, Verdict.SOLVED]
+
+
 def aside(*chains):
     """Chains whose best copies cross nothing; the best pair of one more is forbidden."""
     ends = [0, *np.cumsum(chains).tolist()]
