@@ -24,7 +24,8 @@ from policies.solvers.links.limits import outgrown
 from policies.solvers.links.small import listable, listed
 from policies.solvers.minimum import widened
 from policies.solvers.models.cpsat import CpSat, clashing, search
-from policies.solvers.models.milp import Milp, solve
+from policies.solvers.models.either import either
+from policies.solvers.models.milp import Milp
 from policies.solvers.role import (
     Cause,
     Clash,
@@ -71,12 +72,12 @@ def possible(problem: Problem, rng: np.random.Generator, limits: Limits) -> bool
     bare = plain(problem)
     steps = all(measure is Measure.STEP for measure in bare.sets.measures)
     if CpSat().supports(bare) and (steps or not bare.averages):
-        found = search(bare, rng, limits, utility=False, sums=True)
+        found = [search(bare, rng, limits, utility=False, sums=True)]
     elif Milp().supports(bare):
-        found = solve(bare, limits)
+        found = either(bare, rng, limits, 0)
     else:
         return None
-    return known.get(found.verdict)
+    return next((known[one.verdict] for one in found if one.verdict in known), None)
 
 
 def counted(problem: Problem) -> list[Clash]:

@@ -155,3 +155,18 @@ def test_entries_that_do_not_matter_are_no_part_of_a_clash(changed):
     found = core(**changed)
     assert found.clashes[0].cause is Cause.SEARCH
     assert (found.clashes[0].entries, found.clashes[0].properties) == ((0,), (0,))
+
+
+def test_a_mean_that_ends_on_its_limit_is_told_by_what_makes_it_up():
+    """Entry 0 makes (.63489 + .714047) / 2 of who gets it; floats call that a tie."""
+    found = core(
+        properties=[
+            {"entries": [0, 1], "a": [0.63489, 0.36411]},
+            {"entries": [0, 2], "a": [0.714047, 0.284953]},
+        ],
+        disclosure={"kind": "linear", "aggregation": "average"},
+        problem="discbudget",
+        tau=0.6744685,
+    )
+    (clash,) = found.clashes
+    assert (clash.entries, clash.properties) == ((0,), (0, 1))
