@@ -42,7 +42,7 @@ def run(capsys, *words):
 def test_a_plan_is_told_whole(capsys):
     """All keys, the reference's objective, proven; a line for people on stderr."""
     path = SAMPLES / "linear_average.json"
-    status, out, err = run(capsys, path, "--time-limit", 20, "--seed", 7)
+    status, out, err = run(capsys, path, "--time-limit", 600, "--seed", 7)
     told = json.loads(out)
     best = json.loads(path.read_text())["reference"]["best"]
     assert status == 0
@@ -534,18 +534,18 @@ def test_disclosure_is_told_as_the_file_aggregates_it(capsys, tmp_path):
     how = {"kind": "step", "aggregation": "count", "level": 0.25}
     path = tmp_path / "counted.json"
     path.write_text(json.dumps(LEAKY | {"disclosure": how}))
-    status, out, err = run(capsys, path, "--time-limit", 20)
+    status, out, err = run(capsys, path, "--time-limit", 600)
     told = json.loads(out)
     assert (status, told["disclosure"], told["complete_sets"]) == (0, 1, 1)
     assert (told["objective"], told["stopped"]) == (pytest.approx(-0.4), "optimal")
     assert "disclosure 1 " in err
-    status, out, _ = run(capsys, path, "--pareto", 4, "--time-limit", 20)
+    status, out, _ = run(capsys, path, "--pareto", 4, "--time-limit", 600)
     told = json.loads(out)
     levels = [(one["level"], one["disclosure"]) for one in told["front"]]
     assert (status, levels) == (0, [(None, 3), (2, 2), (1, 1), (0, None)])
     asked = {"disclosure": how, "problem": "discbudget", "tau": 1}
     path.write_text(json.dumps(LEAKY | asked))
-    assert run(capsys, path, "--time-limit", 20)[0] == 7
+    assert run(capsys, path, "--time-limit", 600)[0] == 7
     path.write_text(json.dumps(LEAKY | {"disclosure": how | {"level": -1}}))
     status, _, err = run(capsys, path)
     assert status == 5
@@ -558,7 +558,7 @@ def test_the_safe_objective_counts_complete_sets_first(capsys, tmp_path):
     path.write_text(json.dumps(LEAKY))
     told = {}
     for aim in ("paper", "safe"):
-        status, out, err = run(capsys, path, "--objective", aim, "--time-limit", 20)
+        status, out, err = run(capsys, path, "--objective", aim, "--work", 5)
         assert status == 0
         told[aim] = json.loads(out)
     assert told["paper"]["complete_sets"] == 3
@@ -614,7 +614,7 @@ def test_a_front_tells_utility_at_levels_of_disclosure(capsys, tmp_path):
     half = LEAKY | {"disclosure": {"kind": "linear", "aggregation": "worst"}}
     half |= {"properties": LEAKY["properties"][1:]}
     path.write_text(json.dumps(half))
-    status, out, err = run(capsys, path, "--pareto", 3, "--time-limit", 20)
+    status, out, err = run(capsys, path, "--pareto", 3, "--time-limit", 600)
     told = json.loads(out)
     assert status == 0
     front = [(p["level"], p["utility"], p["disclosure"]) for p in told["front"]]
