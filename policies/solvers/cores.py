@@ -19,6 +19,7 @@ from policies.judge import judge
 from policies.links import Relation
 from policies.problem import Goal, Plan, Problem
 from policies.sets import NO_CAP, Ints, Measure
+from policies.solvers import few_plans
 from policies.solvers.bounds import capacity, clash, needs, singles
 from policies.solvers.links.limits import outgrown
 from policies.solvers.links.small import listable, listed
@@ -70,6 +71,8 @@ def possible(problem: Problem, rng: np.random.Generator, limits: Limits) -> bool
     if problem.links is not None and problem.links.limited:
         return known.get(listed(problem, limits).verdict) if listable(problem) else None
     bare = plain(problem)
+    if bare.aggregate is not None and few_plans.listable(bare):
+        return known.get(few_plans.listed(bare, limits).verdict)
     steps = all(measure is Measure.STEP for measure in bare.sets.measures)
     if CpSat().supports(bare) and (steps or not bare.averages):
         found = [search(bare, rng, limits, utility=False, sums=True)]

@@ -7,6 +7,7 @@ without it.
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Final
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from policies.document.policy import Objective
 from policies.problem import Goal, Problem
+from policies.solvers.few_plans import listable, listed
 from policies.solvers.level_cuts import Asked, climb, cut_levels
 from policies.solvers.race import few
 from policies.solvers.role import (
@@ -54,9 +56,35 @@ def diminishing(
     asked = problem
     if problem.goal.objective is Objective.TRADEOFF:
         asked = replace(problem, goal=Goal(Objective.DISC_BUDGET))
+    began = limits.clock()
+    best, bound = _begun(solvers, problem, asked, rng, limits)
+    open_ = best.verdict is not Verdict.SOLVED or best.value < bound
+    if open_ and listable(problem):
+        every = listed(problem, limits.left(began, 0.5))
+        if every.verdict is Verdict.SOLVED:
+            return every
+    if best.verdict is Verdict.SOLVED and asked is not problem:
+        rest = limits.left(began).part(0.4)
+        who = Asked(solvers[NAMES[0]], feasible, partial(_led, solvers))
+        best = cut_levels(who, problem, best, rng, rest)
+        bound = best.bound
+    if best.verdict is Verdict.SOLVED:
+        bound = max(bound, best.value)
+        ended = "optimal" if best.value >= bound else best.stopped
+        return replace(best, bound=bound, stopped=ended)
+    return _otherwise(feasible, problem, rng, limits.left(began).part(0.8))
+
+
+def _begun(
+    solvers: dict[str, Solver],
+    problem: Problem,
+    asked: Problem,
+    rng: np.random.Generator,
+    limits: Limits,
+) -> tuple[Solution, Fraction]:
+    """Return the best plan of the solvers that support what is asked, and a bound."""
     best = Solution(Verdict.UNKNOWN, bound=free_bound(problem))
     bound = best.bound
-    began = limits.clock()
     half = replace(limits, seconds=limits.seconds * 0.4, work=limits.work * 0.4)
     for name in NAMES:
         if not solvers[name].supports(asked):
@@ -72,16 +100,7 @@ def diminishing(
             best = found
         if best.value >= bound or asked is not problem:
             break  # of a tradeoff that is a start, no more
-    if best.verdict is Verdict.SOLVED and asked is not problem:
-        rest = limits.left(began).part(0.4)
-        who = Asked(solvers[NAMES[0]], feasible, partial(_led, solvers))
-        best = cut_levels(who, problem, best, rng, rest)
-        bound = best.bound
-    if best.verdict is Verdict.SOLVED:
-        bound = max(bound, best.value)
-        ended = "optimal" if best.value >= bound else best.stopped
-        return replace(best, bound=bound, stopped=ended)
-    return _otherwise(feasible, problem, rng, limits.left(began).part(0.8))
+    return best, bound
 
 
 def _led(

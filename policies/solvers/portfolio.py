@@ -24,6 +24,7 @@ from policies.solvers.colours import small_sets
 from policies.solvers.components import split
 from policies.solvers.cores import counted, infeasible
 from policies.solvers.few_hands import among, among_all, needed
+from policies.solvers.few_plans import listable, listed
 from policies.solvers.greedyl import Greedyl
 from policies.solvers.hand_prices import bounded
 from policies.solvers.kernels.compiling import FROM
@@ -31,11 +32,9 @@ from policies.solvers.leakless import leakless, whole
 from policies.solvers.links.bounds import LinkBounds, sealed
 from policies.solvers.links.cliques import covered, pairs_only
 from policies.solvers.links.pairs import LinkPairs
-from policies.solvers.links.small import listable, listed
 from policies.solvers.links.small_pairs import searched, small
 from policies.solvers.local_search import improved
 from policies.solvers.models.cpsat import CpSat, exactly
-from policies.solvers.models.either import either
 from policies.solvers.models.milp import Milp, linear, solve
 from policies.solvers.models.step_means import by_number, stepped
 from policies.solvers.neighbourhood import onward
@@ -67,6 +66,7 @@ from policies.solvers.structure import (
     shape,
     swift,
 )
+from policies.solvers.tiny import completed, tiny
 
 _TINY: Final = 64  # pairs below which exact solvers alone are asked
 _FIRST: Final = 0.3  # of the time, for a start
@@ -222,7 +222,7 @@ class _Portfolio:
         """Start, then prove."""
         pairs = problem.n_entries * problem.n_adversaries
         if pairs <= _TINY and modelled(problem) and not stepped(problem):
-            return self._told(either(problem, self.rng, limits, self._seed()))
+            return self._told(tiny(problem, self.rng, limits, self._seed()))
         began = limits.clock()
 
         def rest(share: float = 1.0, overdue: float = 0.0) -> Limits:
@@ -230,7 +230,8 @@ class _Portfolio:
             return replace(limits.part(share), seconds=left * share)
 
         share = _FIRST if problem.goal.average else _SOLE  # a mean may pay for sets
-        found, overdue = list(self._structured(problem, rest(share))), 0.0
+        proven = self._structured(problem, rest(share))
+        found, overdue = completed(problem, proven, rest), 0.0
         if not any(sure(one) for one in found):
             if not found and heavy(problem):
                 return self._told(race(self._runners(problem), rest()))
@@ -367,12 +368,9 @@ class _Portfolio:
     def _seed(self) -> int:
         return int(self.rng.integers(2**31 - 1))
 
-    # -- cosine --------------------------------------------------------------------
-
     def _linked(self, free: Solution) -> Solution:
         """Cosine under a limit or in a tradeoff: nothing disclosed, or whatever is found."""
-        problem, links = self.problem, self.problem.links
-        assert links is not None
+        problem = self.problem
         if listable(problem):
             best = listed(problem, self.left(0.5))
             if best.verdict is Verdict.SOLVED:

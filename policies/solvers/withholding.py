@@ -3,9 +3,10 @@
 An entry that is withheld goes to nobody; the others keep their copies and limits. Which
 to withhold is a weighted hitting set over all reasons at once, searched by CP-SAT: one
 more 0-1 variable an entry that has a price. Components that nothing couples are searched
-one by one, and only those without a plan. CP-SAT takes no limit on what links disclose:
-there, few entries are left out in the order of their price until all plans of the rest
-are not refuted, and of many so many that nobody holds both ends of a link.
+one by one, and only those without a plan. CP-SAT takes no limit on what links disclose,
+and not every aggregate: there, few entries are left out in the order of their price until
+not all plans of the rest are refuted, and of many so many that nobody holds both ends of
+a link.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from policies.meetings import meetings
 from policies.problem import Goal, Plan, Problem
 from policies.sets import Ints
 from policies.solvers.components import split
-from policies.solvers.links.small import listable, listed, looks
+from policies.solvers.few_plans import listable, listed, looks
 from policies.solvers.models.cpsat import CpSat, run_model
 from policies.solvers.models.cpsat_model import build
 from policies.solvers.role import Limits, Verdict
@@ -74,19 +75,24 @@ def cheapest(
     -------
     Withholding or None
         None where not even withholding all that may be leaves a plan, or none was found
-        within the limits, or the problem is of a kind that CP-SAT does not take, which
-        the judge sees.
+        within the limits, or the problem is large and of a kind that CP-SAT does not
+        take, which the judge sees.
     """
     if problem.prices is None:
         return None
     limit = replace(problem.goal, objective=Objective.DISC_BUDGET)
     problem = replace(problem, goal=limit, utilities=None)
+    began = limits.clock()
     links = problem.links is not None and problem.links.limited
-    found = _linked(problem, rng, limits) if links else _by_parts(problem, rng, limits)
-    if found is None:
-        return None
-    kept = judge(without(problem, found.entries), found.plan).feasible
-    return found if kept else None
+    found = None if links else _by_parts(problem, rng, limits)
+    if found is None or not _kept(problem, found):
+        found = _listed(problem, rng, limits.left(began))
+    return found if found is not None and _kept(problem, found) else None
+
+
+def _kept(problem: Problem, found: Withholding) -> bool:
+    """Whether the judge agrees."""
+    return judge(without(problem, found.entries), found.plan).feasible
 
 
 def _by_parts(
@@ -157,10 +163,10 @@ def _search(
     return Withholding(chosen, price, min(bound, price), plan)
 
 
-def _linked(
+def _listed(
     problem: Problem, rng: np.random.Generator, limits: Limits
 ) -> Withholding | None:
-    """Links under limits: by price where plans can be listed, else nobody meets any."""
+    """Go by price where plans can be listed; else nobody meets any, where links count."""
     began, bound = limits.clock(), 0
     half = replace(limits.part(0.5), seconds=limits.seconds / 2)
     if listable(problem):
@@ -203,9 +209,8 @@ def _apart(
 ) -> Withholding | None:
     """Withhold until nobody holds both ends of a link, then put back what may be."""
     links, prices = problem.links, problem.prices
-    assert links is not None
     assert prices is not None
-    if problem.sets.n_sets:
+    if links is None or not links.limited or problem.sets.n_sets:
         return None
     over = limits.deadline()
     apart = meetings(links)

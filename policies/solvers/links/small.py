@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import combinations
-from math import comb, prod
+from math import prod
 from typing import Final
 
 import numpy as np
 
 from policies.document.policy import Objective
 from policies.links import Links, Relation, alikeness, below_limit
-from policies.problem import Plan, Problem
+from policies.problem import Problem
 from policies.sets import Bools, Ints
+from policies.solvers.every_plan import before, every, plan_of, size
 from policies.solvers.models.cpsat import refuted
 from policies.solvers.models.terms import Floats
 from policies.solvers.role import Limits, Solution, Verdict, answer, free_bound
-from policies.tables import able
 
 ENTRIES: Final = 12
 """Entries up to which subsets are listed."""
@@ -41,10 +40,10 @@ def listable(problem: Problem) -> bool:
     """Whether links alone are limits, and plans are few."""
     n, k = problem.n_entries, problem.n_adversaries
     plain = not problem.sets.n_sets and not problem.averages
-    plain = plain and problem.aggregate is None
+    plain = plain and problem.links is not None and problem.aggregate is None
     if not plain or problem.utilities is not None or n > ENTRIES or not k:
         return False
-    plans = _plans(problem)
+    plans = size(problem)
     return 0 < plans <= PLANS and plans * (k + len(problem.groups)) <= CELLS
 
 
@@ -53,17 +52,7 @@ def looks(problem: Problem) -> int:
     links = 0 if problem.links is None else problem.links.n_links
     hands = problem.n_adversaries + len(problem.groups)
     subsets = (1 << problem.n_entries) + _CALL
-    return _plans(problem) * hands + subsets * (1 + links)
-
-
-def _plans(problem: Problem) -> int:
-    """How many plans there are but for capacities and pairs that are barred."""
-    ways = zip(problem.lo.tolist(), problem.hi.tolist(), strict=True)
-    return prod(_ways(problem.n_adversaries, low, high) for low, high in ways)
-
-
-def _ways(k: int, low: int, high: int) -> int:
-    return sum(comb(k, size) for size in range(low, min(high, k) + 1))
+    return size(problem) * hands + subsets * (1 + links)
 
 
 def listed(problem: Problem, limits: Limits) -> Solution:
@@ -76,7 +65,7 @@ def listed(problem: Problem, limits: Limits) -> Solution:
     limits : Limits
     """
     over = limits.deadline()
-    masks, u = _every(problem)
+    masks, u = every(problem)
     held, goal = _held(problem, masks), problem.goal
     seen = _seen(problem, over)
     past = None if seen is None else _past(problem, held, seen, over)
@@ -97,8 +86,7 @@ def listed(problem: Problem, limits: Limits) -> Solution:
         bound = Fraction(top + _CLOSE * max(1.0, abs(top)))
     else:
         bound = int(u[row]) * problem.weights.unit
-    plan = _plan(masks[row], problem.n_entries)
-    return answer(problem, plan, bound=bound, tried=("all plans",))
+    return answer(problem, plan_of(masks[row]), bound=bound, tried=("all plans",))
 
 
 def _past(
@@ -148,34 +136,9 @@ def _exactly_past(links: Links, masks: Ints, whole: int) -> Bools:
     return past
 
 
-def _every(problem: Problem) -> tuple[Ints, Ints]:
-    """All plans: the subset of each adversary, shape (plans, k); and utility."""
-    k, may = problem.n_adversaries, able(problem)
-    masks, u = np.zeros((1, k), np.int64), np.zeros(1, np.int64)
-    for d in range(problem.n_entries):
-        row = problem.weights.row(d)
-        who = np.flatnonzero(may[d]).tolist()
-        sizes = range(int(problem.lo[d]), min(int(problem.hi[d]), k) + 1)
-        ways = [list(way) for size in sizes for way in combinations(who, size)]
-        given = np.zeros((len(ways), k), np.int64)
-        for i, way in enumerate(ways):
-            given[i, way] = 1 << d
-        worth = np.array([row[way].sum() for way in ways], np.int64)
-        masks = (masks[:, None] | given[None]).reshape(-1, k)
-        u = (u[:, None] + worth[None]).reshape(-1)
-    if problem.capacity is not None:
-        size = np.array([m.bit_count() for m in range(1 << problem.n_entries)])
-        fits = (size[masks] <= problem.capacity).all(axis=1)
-        masks, u = masks[fits], u[fits]
-    return masks, u
-
-
 def _held(problem: Problem, masks: Ints) -> Ints:
     """Subsets that hands hold, history and coalitions included, shape (plans, hands)."""
-    before = np.zeros(problem.n_adversaries, np.int64)
-    history = problem.history
-    np.bitwise_or.at(before, history.adversary, 1 << history.entry)
-    alone = masks | before
+    alone = masks | before(problem)
     pooled = [
         np.bitwise_or.reduce(alone[:, list(group)], axis=1) for group in problem.groups
     ]
@@ -209,13 +172,3 @@ def _seen(problem: Problem, over: Callable[[], bool]) -> tuple[Floats, Floats] |
             f = np.sqrt((dot * dot / np.maximum(square, 1)).astype(np.float64))
         worst, total = np.maximum(worst, f), total + f
     return worst, total / (problem.goal.over or links.n_links or 1)
-
-
-def _plan(masks: Ints, n: int) -> Plan:
-    """Return the plan of one row of subsets."""
-    return Plan.of(
-        (d, a)
-        for a, mask in enumerate(masks.tolist())
-        for d in range(n)
-        if mask >> d & 1
-    )
