@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def build(
     held = _Held(problem, model, grid)
     _limit(held, guards, over)
     if sums:
-        Sums(problem, model, held.load, over).add()
+        Sums(problem, model, held.load, over, coarse=prices is not None).add()
     even = _alike(problem) and level(problem)
     if not withheld and (guarded or not even):  # else the engine sees what is alike
         _order(problem, model, grid)
@@ -130,15 +131,20 @@ class _Held:
         held = [(d, w) for d, w in members if d in self.before[hand]]
         return held, [(v, d, w) for d, w in members for v in self.seen(d, hand)]
 
-    def load(self, one: int, hand: int) -> tuple[Any, int]:
-        """Load of a hand on a set, and what it can come to at most."""
+    def load(self, one: int, hand: int, unit: Fraction) -> tuple[Any, int]:
+        """Load of a hand on a set, and what it can come to at most.
+
+        Weights are times a unit, rounded down; classes are counted as they are.
+        """
         held, free = self.parts(one, hand)
         classed = bool(self.problem.sets.classes[one])
         base = _load(held, classed=classed)
         if classed:
             marks = _touched(self.model, free, {w for _, w in held})
             return base + sum(marks), base + len(marks)
-        fresh = [(v, w) for v, d, w in free if d not in self.before[hand]]
+        up, down = unit.numerator, unit.denominator
+        base = base * up // down
+        fresh = [(v, w * up // down) for v, d, w in free if d not in self.before[hand]]
         return base + sum(w * v for v, w in fresh), base + sum(w for _, w in fresh)
 
 

@@ -1,8 +1,8 @@
 """Limits on sums of f as rows of a CP-SAT model: means, and aggregates of any shape.
 
 All numbers are integers, so what CP-SAT says of them is exact. Rows whose integers would
-not fit are left out: the model then says too little, never too much, and the judge has
-the last word.
+not fit are left out, or rounded down onto a coarser grid where that is asked for: the
+model then says too little, never too much, and the judge has the last word.
 """
 
 from __future__ import annotations
@@ -29,10 +29,16 @@ MOST: Final = 2**50
 LISTED: Final = 500
 """Loads up to which powers above the second are listed."""
 
+GRID: Final = 36
+"""Bits of what stands for 1 on a coarser grid: room is left for many sets."""
+
 SQUARE: Final = 2
 
-Load = Callable[[int, int], tuple[Any, int]]
-"""Load of a hand on a set, as an expression, and what it can come to at most."""
+Load = Callable[[int, int, Fraction], tuple[Any, int]]
+"""Load of a hand on a set, as an expression, and what it can come to at most.
+
+Weights of members are times the fraction, rounded down.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,12 +61,15 @@ class Sums:
     load : callable
     over : callable
         True once time is over: what is not read by then is left out.
+    coarse : bool
+        Whether numbers that are too large are rounded down instead of left out.
     """
 
     problem: Problem
     model: Any
     load: Load
     over: Callable[[], bool] = never
+    coarse: bool = False
 
     def add(self) -> None:
         """Add the rows of all caps."""
@@ -149,7 +158,11 @@ class Sums:
 
     def _mark(self, one: int, hand: int, most: int) -> Any:  # noqa: ANN401
         """1 if the load is above this."""
-        load, top = self.load(one, hand)
+        load, top = self.load(one, hand, Fraction(1))
+        if top > MOST and self.coarse:
+            unit = Fraction(2**GRID, top)
+            most = floor(most * unit)
+            load, top = self.load(one, hand, unit)
         if top <= most or top > MOST:
             return 0
         mark = self.model.new_bool_var("")
@@ -162,10 +175,16 @@ class Sums:
         full, measure = int(sets.full[one]), sets.measures[int(sets.owner[one])]
         if measure is Measure.STEP:
             return _Part(weight, self._mark(one, hand, full - 1), 1)
-        load, top = self.load(one, hand)
+        load, top = self.load(one, hand, Fraction(1))
         power *= int(measure)
         if max(full**power, top) > MOST:
-            return _Part(weight, 0, 0)
+            if not self.coarse:
+                return _Part(weight, 0, 0)
+            grid = min(2 ** (GRID // power), LISTED if power > SQUARE else 2**GRID)
+            load, top = self.load(one, hand, Fraction(grid, full))
+            full = grid
+            if top > MOST:
+                return _Part(weight, 0, 0)
         if top > full or power > 1:
             held = self.model.new_int_var(0, full, "")
             self.model.add_min_equality(held, [load, full])
@@ -190,19 +209,24 @@ class Sums:
         """Return one part at or above all of these."""
         scale = lcm(1, *(part.factor.denominator for part in parts))
         top = max((int(part.factor * scale) * part.top for part in parts), default=0)
-        if not 0 < top <= MOST:
+        step = max(1, -(-top // MOST)) if self.coarse else 1
+        if not 0 < top // step <= MOST:
             return []
-        high = self.model.new_int_var(0, top, "")
+        high = self.model.new_int_var(0, top // step, "")
         for part in parts:
-            self.model.add(int(part.factor * scale) * part.value <= high)
-        return [_Part(Fraction(1, scale), high, top)]
+            self.model.add(int(part.factor * scale) // step * part.value <= high)
+        return [_Part(Fraction(step, scale), high, top // step)]
 
     def _row(self, parts: list[_Part], limit: Fraction, *, strict: bool) -> None:
         """Keep a sum within a limit."""
         scale = lcm(1, *(part.factor.denominator for part in parts))
         factors = [int(part.factor * scale) for part in parts]
-        top = sum(f * part.top for f, part in zip(factors, parts, strict=True))
         most = ceil(limit * scale) - 1 if strict else floor(limit * scale)
+        top = sum(f * part.top for f, part in zip(factors, parts, strict=True))
+        if top > MOST and self.coarse:
+            step = -(-top // MOST)
+            factors, most = [f // step for f in factors], most // step
+            top = sum(f * part.top for f, part in zip(factors, parts, strict=True))
         if most < top <= MOST:
             values = [part.value for part in parts]
             terms = [f * value for f, value in zip(factors, values, strict=True)]

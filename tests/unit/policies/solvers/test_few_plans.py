@@ -191,16 +191,9 @@ def test_many_plans_or_many_hands_are_not_listed():
     assert not listable(instance("linear", [], mean, n=2, k=40, any_m=3, tau=1.0))
 
 
-@pytest.mark.parametrize(
-    ("disclosure", "price"),
-    [
-        ({"aggregation": "soft-max", "q": 2}, 2),
-        ({"aggregation": "average", "adversaries": "sum"}, 2),
-    ],
-    ids=["soft-max", "sum"],
-)
-def test_withholding_goes_by_price_where_plans_are_few(disclosure, price):
-    """CP-SAT takes no root; and shares of many digits leave it rows it can not hold."""
+def test_withholding_goes_by_price_where_plans_are_few():
+    """CP-SAT adds no roots up, and any plan would do for it."""
+    disclosure = {"aggregation": "soft-max", "q": 2, "adversaries": "sum"}
     shares = [
         {
             "entries": [0, 1, 2],
@@ -211,4 +204,4 @@ def test_withholding_goes_by_price_where_plans_are_few(disclosure, price):
     limit = {"n": 3, "k": 1, "tau": 0.5, "withhold": [1, 1, 1]}
     problem = instance("linear", shares, disclosure, **limit)
     found = cheapest(problem, np.random.default_rng(0), Limits())
-    assert (found.price, found.bound) == (price, price)
+    assert (found.price, found.bound) == (2, 2)

@@ -3,22 +3,25 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
+from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from policies.instance import read_instance
 from policies.judge import judge
 from policies.links import Relation
-from policies.problem import Pairs, Problem
-from policies.sets import InvalidProblem
+from policies.problem import Average, Pairs, Problem
+from policies.sets import NO_CAP, InvalidProblem, Measure
 from policies.solvers import Limits, withholding
 from policies.solvers.contract import drawn, every_plan
+from policies.solvers.models import cpsat_sums
 from policies.solvers.withholding import cheapest, without
 from policies.utility import Weights
 from tests.unit.policies.solvers.links.test_bounds import friends
-from tests.unit.policies.tiny import Tiny, step
+from tests.unit.policies.tiny import Made, Tiny, step
 
 
 def priced(problem, prices):
@@ -271,3 +274,67 @@ def test_parts_share_the_time(monkeypatch):
     assert solved(five, seconds=100, clock=lambda: now[0]).price == 10
     assert len(given) == 5
     assert now[0] <= 100
+
+
+def test_shares_of_many_digits_are_rounded_down_and_not_left_out(monkeypatch):
+    """Their sums need more than 2^50: without those rows no plan stood before the judge."""
+    monkeypatch.setattr(withholding, "listable", lambda _: False)
+    shares = [
+        {
+            "entries": [0, 1, 2],
+            "a": [0.33829056237815233, 0.3107512349876123, 0.35095820263423537],
+        },
+        {"entries": [0, 1], "a": [0.4470988127651123, 0.5529011872348877]},
+    ]
+    problem = read_instance(
+        {
+            "schema": "sparsi-instance/1",
+            "n_entries": 3,
+            "n_adversaries": 1,
+            "t": 1,
+            "weights": [[1]] * 3,
+            "properties": shares,
+            "disclosure": {"kind": "linear", "aggregation": "average"},
+            "problem": "discbudget",
+            "tau": 0.5,
+            "withhold": [1, 1, 1],
+        }
+    ).problem
+    found = solved(problem)
+    assert (found.price, found.bound) == (2, 2)
+
+
+@st.composite
+def shares_at_a_limit(draw):
+    """Two sets, what one hand holds of both, and a limit on the mean that it is at."""
+    amounts = st.lists(st.integers(1, 200), min_size=4, max_size=4)
+    sets = [draw(amounts) for _ in range(2)]
+    measures = tuple(draw(st.sampled_from(Measure)) for _ in sets)
+    made = [
+        Made(dict(enumerate(row)), NO_CAP, sum(row), owner)
+        for owner, row in enumerate(sets)
+    ]
+    held = draw(st.sets(st.integers(0, 3), min_size=1, max_size=3))
+    free = Tiny(4, 1, made, measures, lo=[0] * 4, hi=[1] * 4).problem()
+    mean = judge(free, Pairs.of((d, 0) for d in held)).f_average
+    assume(mean)
+    caps = (Average((0, 1), mean),)
+    problem = Tiny(4, draw(st.integers(1, 2)), made, measures, averages=caps).problem()
+    return priced(problem, draw(st.lists(st.integers(0, 3), min_size=4, max_size=4)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=shares_at_a_limit(), bits=st.integers(4, 20))
+def test_rows_on_a_coarser_grid_leave_out_no_choice(problem, bits):
+    """However small the numbers that fit: what is cheapest stays within the model."""
+    expected = brute(problem)
+    with (
+        patch.object(cpsat_sums, "MOST", 2**bits),
+        patch.object(cpsat_sums, "GRID", max(1, bits - 3)),
+    ):
+        found = withholding._by_parts(
+            problem, np.random.default_rng(1), Limits(work=2.0)
+        )
+    if expected is not None:
+        assert found is not None
+        assert found.bound <= expected
