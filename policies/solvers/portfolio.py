@@ -340,8 +340,8 @@ class _Portfolio:
             tasks.append(running(self._fitting(problem)[0], problem, rng))
         elif exact and start is not None:
             tasks.append(around)
-        whole = cpsat not in tasks and swiftly and CpSat().supports(problem)
-        if whole and not (exact and start is not None):
+        also = cpsat not in tasks and swiftly and CpSat().supports(problem)
+        if also and not (exact and start is not None):
             tasks.append(cpsat)  # floats can not tell what ends on a mean's limit
         if free and (start is None or not exact):
             again = self._named(problem, ("annealing",))
