@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dispatcher.store import moments
-from dispatcher.surfaces.cli.context import CliContext
+from dispatcher.surfaces.cli.context import CliContext, wall_clock
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 CANARIES = ("canary-key", "canary-person", "canary-worker", "canary-value")
@@ -36,8 +36,9 @@ def place(run, tmp_path) -> Path:
         with store.write() as tx:
             tx.execute("UPDATE entry SET shown = ?", [b"canary-value"])
         case.book(("x/canary-worker", "canary-key.a canary-key.c"))
-        with store.write() as tx:  # the case's clock stands in the future
+        with store.write() as tx:  # the case's clock is not the command's
             tx.execute("UPDATE chain SET at = 1")
+            moments.note_moment(tx, moments.LEDGER_VERIFIED, wall_clock())
     return tmp_path
 
 
