@@ -50,21 +50,29 @@ def tight(problem: Problem) -> bool:
 
 def packed(problem: Problem) -> bool:
     """Whether there is nothing but small plain sets with limits for few, and utility."""
-    sets, goal = problem.sets, problem.goal
-    plain = not sets.classes.any() and bool((sets.amount == 1).all())
-    alone = problem.links is None and not problem.coalitions and not problem.averages
     return bool(
-        goal.objective is Objective.DISC_BUDGET
-        and goal.aggregate is None
-        and problem.utilities is None
+        _plain(problem)
         and problem.capacity is None
         and not len(problem.history)
         and 0 < problem.n_adversaries <= FEW
         and problem.n_entries
-        and sets.n_sets
         and small_sets(problem)
-        and plain
-        and alone
+    )
+
+
+def _plain(problem: Problem) -> bool:
+    """Whether limits on sets of plain entries are all that there is, beside utility."""
+    sets, goal = problem.sets, problem.goal
+    return bool(
+        goal.objective is Objective.DISC_BUDGET
+        and goal.aggregate is None
+        and problem.utilities is None
+        and problem.links is None
+        and not problem.coalitions
+        and not problem.averages
+        and sets.n_sets
+        and not sets.classes.any()
+        and (sets.amount == 1).all()
     )
 
 
@@ -133,17 +141,10 @@ def level(problem: Problem) -> bool:
     Each entry has as many copies as it may have, and nobody may hold a whole set: there
     is nothing to find but whether a plan exists, for which a relaxation says little.
     """
-    sets, goal = problem.sets, problem.goal
-    plain = not sets.classes.any() and bool((sets.amount == 1).all())
-    alone = problem.links is None and not problem.coalitions and not problem.averages
+    sets = problem.sets
     return bool(
-        goal.objective is Objective.DISC_BUDGET
-        and goal.aggregate is None
-        and problem.utilities is None
+        _plain(problem)
         and 0 < problem.n_entries <= MANY
-        and sets.n_sets
-        and plain
-        and alone
         and (sets.cap == np.diff(sets.start) - 1).all()
         and (problem.lo == problem.hi).all()
     )
