@@ -78,9 +78,10 @@ def upgrade(
     from alembic.runtime.migration import MigrationContext  # noqa: PLC0415
 
     with _connection(backend) as connection:
-        before = MigrationContext.configure(connection).get_current_revision()
+        found = MigrationContext.configure(connection).get_current_revision
+        before = found()
         command.upgrade(configuration(connection=connection), to)
-        if MigrationContext.configure(connection).get_current_revision() != before:
+        if found() != before:
             connection.execute(text(lease.FENCE))
         if fill is not None:
             fill(connection.connection.driver_connection)
