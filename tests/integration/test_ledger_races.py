@@ -1,6 +1,5 @@
 """Two at the same time: what one alone may not do, two together may not do either."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,24 +9,9 @@ from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences
 from tests.integration.ledger_cases import PAIR, Case, policy
-from tests.patience import PATIENCE, until
+from tests.patience import PATIENCE, together, until
 
 GROUP = '[workers.groups.g]\nmembers = ["x/g*"]'
-
-
-def together(*actions):
-    """Run actions at the same moment; return what each came to."""
-    start = threading.Barrier(len(actions))
-
-    def run(action):
-        start.wait()
-        try:
-            return action()
-        except DispatcherError as error:
-            return error
-
-    with ThreadPoolExecutor(len(actions)) as pool:
-        return [job.result(PATIENCE) for job in [pool.submit(run, a) for a in actions]]
 
 
 @pytest.fixture

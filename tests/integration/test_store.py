@@ -4,6 +4,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from dispatcher.store.lease import SHARD, check_epoch, take
 from dispatcher.store.settings import KEYS, set_setting, setting
 from dispatcher.store.sqlite import SqliteBackend, make_private
 from dispatcher.store.vault import KeyFile
+from tests.patience import together
 
 
 def add_pause(tx: Tx, scope: str) -> None:
@@ -191,11 +193,7 @@ def test_threads_write_one_after_the_other_and_lose_nothing(store: Store) -> Non
                 )
                 tx.execute("UPDATE barrier SET policy_version = ?", [found + 1])
 
-    threads = [threading.Thread(target=count) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert together(*[count] * 4) == [None] * 4
     with store.read() as tx:
         assert tx.value("SELECT policy_version FROM barrier") == 80
 
@@ -348,17 +346,11 @@ def test_a_created_store_has_keys_of_its_own_and_keeps_them(
 
 
 def test_two_creators_at_once_make_one_store(empty_location: str) -> None:
-    found: list[bytes] = []
-
-    def create() -> None:
+    def create() -> bytes:
         with open_store(empty_location, create=True) as store:
-            found.append(store.key("task-key"))
+            return store.key("task-key")
 
-    threads = [threading.Thread(target=create) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = together(*[create] * 3)
     assert len(found) == 3
     assert len(set(found)) == 1
 
@@ -406,40 +398,28 @@ def test_a_new_file_is_opened_by_many_at_once(tmp_path: Path) -> None:
     """SQLite itself turns away all but one of those who make a file one of WAL."""
     ends: list[object] = []
 
-    def connect(backend: SqliteBackend, start: threading.Barrier) -> None:
-        start.wait()
+    def connect(backend: SqliteBackend) -> None:
         connection = backend.connect(writes=False)
         ends.append(connection.execute("PRAGMA journal_mode").fetchone()[0])
         connection.close()
 
     for number in range(20):
-        path, start = tmp_path / f"{number}.db", threading.Barrier(3)
+        path = tmp_path / f"{number}.db"
         make_private(path, create=True)
-        backend = SqliteBackend(path, wait_ms=10_000)
-        threads = [
-            threading.Thread(target=connect, args=(backend, start)) for _ in range(3)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(*[partial(connect, SqliteBackend(path, wait_ms=10_000))] * 3)
     assert ends == ["wal"] * 60
 
 
 def test_creators_at_once_seal_their_one_store_under_one_key(
     empty_location: str, tmp_path: Path
 ) -> None:
-    key_file, found = KeyFile(tmp_path / "key"), []
+    key_file = KeyFile(tmp_path / "key")
 
-    def create() -> None:
+    def create() -> tuple[bytes, str]:
         with open_store(empty_location, create=True, key_file=key_file) as store:
-            found.append((store.key("task-key"), store.vault.ring().current.id))
+            return store.key("task-key"), store.vault.ring().current.id
 
-    threads = [threading.Thread(target=create) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = together(*[create] * 4)
     assert len(found) == 4
     assert len(set(found)) == 1
     assert [path.name for path in tmp_path.glob("*key*")] == ["key"]
