@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from policies.consensus import one_coin
-from policies.distance import medoid, similarity
-from policies.notation import fold
+from policies.answers.consensus import one_coin
+from policies.answers.distance import medoid, similarity
+from policies.answers.notation import fold
 
 CLOSED = ("bluebirds_duck", "dog", "face", "product")
 NUMERIC = "emotion_numeric"

@@ -33,8 +33,8 @@ import numpy as np
 from benchmarks import families_table, paper_data
 from benchmarks.cells import fill, rows_of
 from benchmarks.machine import load_average
-from policies.problem import Problem
-from policies.sets import Measure
+from policies.model.problem import Problem
+from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 
 PATH = Path(__file__).parent / "results" / "families.csv"

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import verdict
-from dispatcher import keys
+from dispatcher.core import keys
 from dispatcher.ledger.book import Asks, Pull, Push, book
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.loads import RecordKeys, register_keys

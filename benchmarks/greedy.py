@@ -21,12 +21,12 @@ import numpy as np
 
 from benchmarks.machine import load_average, verdict
 from benchmarks.paper_data import synthetic
-from policies.document.policy import Objective
-from policies.problem import Goal, Problem
-from policies.sets import NO_CAP, Measure, SetSystem
-from policies.solvers.gains import Gains
-from policies.tables import tables
-from policies.utility import Weights
+from policies.model.objective import Objective
+from policies.model.problem import Goal, Problem
+from policies.model.problem_arrays import tables
+from policies.model.sets import NO_CAP, Measure, SetSystem
+from policies.model.utility import Weights
+from policies.solvers.search.delta_evaluation import Gains
 
 SAMPLE = 1_000
 FASTER = 1_000  # times, at least

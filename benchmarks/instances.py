@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from policies.instance import Instance, read_instance, rows_of
+from policies.instances.instance_file import Instance, read_instance, rows_of
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 
 NEAR = 1e-9

@@ -18,16 +18,17 @@ import numpy as np
 
 from benchmarks.greedy import sparse_problem
 from benchmarks.machine import load_average, verdict
-from policies.sets import Bools, Ints
-from policies.solvers import crossing, hitting_set, moser_tardos
-from policies.solvers.gains import Gains, fast
+from policies.model.problem_arrays import Floats
+from policies.model.sets import Bools, Ints
+from policies.solvers.exact import hitting_set
 from policies.solvers.kernels import annealing as kernel_anneal
 from policies.solvers.kernels import cover as kernels_cover
 from policies.solvers.kernels import crossing as kernel_crossing
 from policies.solvers.kernels import exchange as kernel_exchange
 from policies.solvers.kernels import resampling as kernels_resample
-from policies.solvers.loads import annealing, exchange_moves
-from policies.tables import Floats
+from policies.solvers.rounding import moser_tardos
+from policies.solvers.search import exchange_moves, load_annealing, penalty_annealing
+from policies.solvers.search.delta_evaluation import Gains, fast
 
 LIMIT = 3.0
 N, K = 40, 3
@@ -108,7 +109,7 @@ def on_arrays() -> Iterator[Kernel]:
     )
     rows = whole(3), whole(0), real(0), truth(1), pairs, 0.0, 0.0
     fixed = kernel_anneal.Fixed(*rows, pairs, two, two, two, real(2, 2))
-    walk = annealing.fast()["walk"]
+    walk = load_annealing.fast()["walk"]
     yield (
         "walk",
         "annealing socp-rounding",
@@ -117,7 +118,7 @@ def on_arrays() -> Iterator[Kernel]:
     crossed = kernel_crossing.State(pairs, pairs, two, whole(1, 2), whole(1))
     limits = whole(3), whole(0), whole(0), whole(1, 2), pairs, two, two, real(2, 2)
     numbers, draws = real(kernel_crossing.SIZE), real(0, kernel_crossing.DRAWS)
-    across = crossing.fast()["walk"]
+    across = penalty_annealing.fast()["walk"]
     yield (
         "walk (limits)",
         "auto, small sets",

@@ -31,10 +31,10 @@ import numpy as np
 
 from benchmarks import paper_data, paper_report
 from benchmarks.cells import Row, fill, rows_of
-from policies.judge import Judgement
-from policies.links import alikeness
-from policies.problem import Problem
-from policies.sets import Measure
+from policies.judging.judge import Judgement
+from policies.model.links import alikeness
+from policies.model.problem import Problem
+from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 
 RESULTS = Path(__file__).parent / "results"

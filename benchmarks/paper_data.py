@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from policies.disclosure import cap_below
-from policies.document.policy import Objective
-from policies.links import Links, Relation
-from policies.meetings import meetings
-from policies.problem import Average, Goal, Problem
-from policies.sets import NO_CAP, Measure, SetSystem
-from policies.utility import Weights
+from policies.model.disclosure import cap_below
+from policies.model.links import Links, Relation
+from policies.model.meetings import meetings
+from policies.model.objective import Objective
+from policies.model.problem import Average, Goal, Problem
+from policies.model.sets import NO_CAP, Measure, SetSystem
+from policies.model.utility import Weights
 
 STEPS = 10**9
 ENTRIES, USERS, FRIENDSHIPS = 15_661, 3_266, 2_935

@@ -14,7 +14,9 @@ def main() -> int:
 
         return start()
     except KeyboardInterrupt:
-        return 130  # EXIT_INTERRUPTED of dispatcher.errors, which may be half loaded
+        return (
+            130  # EXIT_INTERRUPTED of dispatcher.core.errors, which may be half loaded
+        )
 
 
 if __name__ == "__main__":

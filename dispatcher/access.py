@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from dispatcher.errors import DispatcherError
-from dispatcher.log import get_logger
+from dispatcher.core.errors import DispatcherError
+from dispatcher.core.log import get_logger
 from dispatcher.store import Store
 from dispatcher.store import access as rows
 

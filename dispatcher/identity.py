@@ -15,14 +15,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dispatcher.errors import Conflict, Invalid, NotFound, Usage
+from dispatcher.core.errors import Conflict, Invalid, NotFound, Usage
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import accounts as rows
 from dispatcher.store import ledger, membership, proficiency
 from dispatcher.store.accounts import Account
 from dispatcher.store.transaction import Tx
-from policies.document.policy import Policy
-from policies.skill import EXPECTED_RIGHT
+from policies.answers.skill import EXPECTED_RIGHT
+from policies.policy import Policy
 
 LONGEST_NAME: Final = 200
 _CONNECTOR: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from dispatcher.errors import Conflict, NotFound, Usage
+from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.store import membership, payments
 from dispatcher.store import money as rows
 from dispatcher.store.money import PaymentRow

@@ -1,8 +1,8 @@
 """Solvers, disclosures and utilities that installed packages bring, all checked.
 
 Only what a policy or an operator names is ever loaded. What a solver answers is judged
-before it counts (:mod:`policies.solvers.foreign`), and what a function says is checked
-for every set of fields (:mod:`policies.levels`).
+before it counts (:mod:`policies.solvers.third_party`), and what a function says is checked
+for every set of fields (:mod:`policies.rules.levels`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any, Final, TypeVar, cast
 
-from dispatcher.errors import Invalid, Usage
-from dispatcher.plugins import load_point, only_point
-from policies.functions import FieldFunction, UserUtility
-from policies.problem import Problem
+from dispatcher.core.errors import Invalid, Usage
+from dispatcher.core.plugins import load_point, only_point
+from policies.model.problem import Problem
+from policies.rules.functions import FieldFunction, UserUtility
 from policies.solvers import PRINTED, Solver
 from policies.solvers import SOLVERS as BUILT_IN
-from policies.solvers.foreign import Foreign
-from policies.solvers.greedy import Greedy
+from policies.solvers.search.greedy import Greedy
+from policies.solvers.third_party import Foreign
 
 FUNCTIONS: Final = "sparsi_dispatcher.functions"
 SOLVERS: Final = "sparsi_dispatcher.solvers"
@@ -56,7 +56,7 @@ def _loaded(group: str, what: str, name: str, kind: type[Kind]) -> Kind:
         raise Invalid(
             f"what is installed as {what} {name!r} is none",
             why=f"it is a {type(loaded).__name__}, expected "
-            f"policies.functions.{kind.__name__}",
+            f"policies.rules.functions.{kind.__name__}",
             fix=f"tell the author: the entry point must name a {kind.__name__}",
         )
     return loaded

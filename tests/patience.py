@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from dispatcher.errors import DispatcherError
+from dispatcher.core.errors import DispatcherError
 
 PATIENCE = 240.0  # seconds: far above what is seen, for a machine that is busy
 

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, TextIO
 
-from dispatcher.errors import Conflict
+from dispatcher.core.errors import Conflict
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import NO_HASH, canonical
 from dispatcher.ledger.refusals import BUDGET_AVERAGE

@@ -12,22 +12,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from dispatcher.custody.sealed_file import (
-    Secret,
-    read_header,
-    read_sealed,
-    write_sealed,
-)
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     BackupBroken,
     Conflict,
     NeedsMigration,
     NotFound,
     NotShipped,
 )
+from dispatcher.core.private_files import private, sync_folder
+from dispatcher.custody.sealed_file import (
+    Secret,
+    read_header,
+    read_sealed,
+    write_sealed,
+)
 from dispatcher.ledger.shipping import store_id
 from dispatcher.ledger.shipping.checking import Checked, check_store
-from dispatcher.private_files import private, sync_folder
 from dispatcher.store import Clock, Store, migrations, schema
 from dispatcher.store.dumping import Lines, broken, dumped, extent, rebuilt
 

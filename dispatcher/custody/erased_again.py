@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dispatcher.core.log import get_logger
 from dispatcher.custody import erasures
 from dispatcher.custody.erasure import erase, erase_rows
 from dispatcher.custody.erasures import Listed
 from dispatcher.custody.means import Erased, Means
 from dispatcher.custody.purging import purge, purge_rows
-from dispatcher.log import get_logger
 from dispatcher.store import erasure as rows
 from dispatcher.store import intake
 from dispatcher.store.transaction import Tx

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from connectors.base import Forgetting
+from dispatcher.core.errors import Conflict, DispatcherError, NotFound
+from dispatcher.core.keys import pseudonym, spelled
+from dispatcher.core.log import get_logger
 from dispatcher.custody import erasures
 from dispatcher.custody.asides import put_aside
 from dispatcher.custody.leftovers import sought
 from dispatcher.custody.means import Erased, Means, tokens
 from dispatcher.custody.outside import finish
-from dispatcher.errors import Conflict, DispatcherError, NotFound
-from dispatcher.keys import pseudonym, spelled
-from dispatcher.log import get_logger
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.store import Store, Tx, outside
 from dispatcher.store import erasure as rows

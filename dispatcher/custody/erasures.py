@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from dispatcher.errors import Invalid
-from dispatcher.private_files import append_lines
+from dispatcher.core.errors import Invalid
+from dispatcher.core.private_files import append_lines
 
 NAME: Final = "erasures.jsonl"
 
@@ -31,7 +31,7 @@ class Listed:
     names : tuple of str
         Pseudonyms, in order.
     spelled : frozenset of str
-        See :func:`dispatcher.keys.spelled`.
+        See :func:`dispatcher.core.keys.spelled`.
     before : int
         All records loaded before this moment were erased; 0: none.
     there : bool

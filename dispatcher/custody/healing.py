@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from dispatcher.core.errors import AnotherLeads
 from dispatcher.custody import erasures
 from dispatcher.custody.erased_again import any_back, keep_erased
 from dispatcher.custody.erasures import Listed
 from dispatcher.custody.means import Means
-from dispatcher.errors import AnotherLeads
 from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import anchored, refuse_unsealed

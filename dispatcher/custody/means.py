@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dispatcher.core.keys import task_tokens
 from dispatcher.custody import erasures
-from dispatcher.keys import task_tokens
 from dispatcher.store import Clock, Store
 
 Connectors = Mapping[str, object]

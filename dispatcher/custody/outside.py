@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from connectors.base import ConnectorError, Forgetting
+from dispatcher.core.errors import DispatcherError
 from dispatcher.custody.means import Erased, Means, tokens
-from dispatcher.errors import DispatcherError
 from dispatcher.store import Store, Tx, outside
 from dispatcher.store import erasure as rows
 from dispatcher.store.repeating import committed

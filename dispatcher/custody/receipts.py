@@ -21,12 +21,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PublicKey,
 )
 
+from dispatcher.core.errors import Invalid
+from dispatcher.core.private_files import private
 from dispatcher.custody.copies import Kept
 from dispatcher.custody.means import Erased
-from dispatcher.errors import Invalid
 from dispatcher.ledger.lines import canonical
 from dispatcher.ledger.shipping import store_id
-from dispatcher.private_files import private
 from dispatcher.store import Store, proving
 
 SCHEMA: Final = "dispatcher.erasure-receipt/1"

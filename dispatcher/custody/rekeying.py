@@ -11,8 +11,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
-from dispatcher import keyring
-from dispatcher.errors import Conflict
+from dispatcher.core import keyring
+from dispatcher.core.errors import Conflict
 from dispatcher.store import Store, rekey
 from dispatcher.store.engine import ensure_keyring
 from dispatcher.store.settings import start_sealing

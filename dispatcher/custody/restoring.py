@@ -14,6 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dispatcher.core.errors import (
+    LedgerAhead,
+    Usage,
+)
 from dispatcher.custody import erasures
 from dispatcher.custody.assuming import assume_shown
 from dispatcher.custody.backup import Backup, checked_schema, look, staged
@@ -26,10 +30,6 @@ from dispatcher.custody.witnesses import (
     read_shipped,
     refuse_outdone,
     refuse_stale,
-)
-from dispatcher.errors import (
-    LedgerAhead,
-    Usage,
 )
 from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from dispatcher.errors import WrongKey
+from dispatcher.core.errors import WrongKey
 from dispatcher.store.dumping import broken
 
 MAGIC: Final = b"dispatcher-backup-1\n"

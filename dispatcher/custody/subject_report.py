@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from dispatcher.core.errors import Invalid
+from dispatcher.core.private_files import private
 from dispatcher.custody.erasure import scope
-from dispatcher.errors import Invalid
-from dispatcher.private_files import private
 from dispatcher.store import Row, Store, Tx
 from dispatcher.store import erasure as rows
 

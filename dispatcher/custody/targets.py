@@ -6,10 +6,10 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dispatcher.core.errors import AnotherLeads, Conflict, DispatcherError, WrongKey
 from dispatcher.custody.asides import aside_of, parts_of
 from dispatcher.custody.healing import refuse_led
 from dispatcher.custody.witnesses import Heads, heads_of
-from dispatcher.errors import AnotherLeads, Conflict, DispatcherError, WrongKey
 from dispatcher.ledger.shipping import store_id
 from dispatcher.store import Clock, Store, copies, open_store
 from dispatcher.store.vault import KeyFile

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dispatcher.errors import LedgerAhead
+from dispatcher.core.errors import LedgerAhead
 from dispatcher.ledger.lines import NO_HASH
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.shipper import refuse_forgotten

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dispatcher.errors import PastLimit
+from dispatcher.core.errors import PastLimit
 from dispatcher.ledger import averages
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.past import past_units

@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
 
-from dispatcher import keys
+from dispatcher.core import keys
 from dispatcher.ledger import refusals, relations
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import Refusal
@@ -24,9 +24,9 @@ from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import averages as rows
 from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
-from policies.document.policy import Scope
-from policies.relations import LinkRule
-from policies.rules import Held, Rule
+from policies.policy import Scope
+from policies.rules.record_rules import Held, Rule
+from policies.rules.relations import LinkRule
 
 Sums = dict[str, Fraction]
 

@@ -13,7 +13,7 @@ from itertools import repeat
 
 import numpy as np
 
-from dispatcher import keys
+from dispatcher.core import keys
 from dispatcher.ledger import averages, barrier, chains, relations
 from dispatcher.ledger.bulk import Batch, Verdicts, runs
 from dispatcher.ledger.decision import Decision, decide, judge

@@ -18,7 +18,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher import keys
+from dispatcher.core import keys
 from dispatcher.ledger import refusals
 from dispatcher.ledger.decision import Held, facts, refuse, stopped, trust, units_of
 from dispatcher.ledger.refusals import Refusal
@@ -36,7 +36,7 @@ from dispatcher.store import batches, holdings
 from dispatcher.store import ledger as rows
 from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
-from policies.asks import Finding, judge_ask
+from policies.rules.asks import Finding, judge_ask
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from dispatcher import keys
-from dispatcher.errors import NotFound
+from dispatcher.core import keys
+from dispatcher.core.errors import NotFound
 from dispatcher.ledger import averages, refusals, relations
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.refusals import Refusal
@@ -21,9 +21,9 @@ from dispatcher.store import ledger as rows
 from dispatcher.store.decisions import AskRow, Known
 from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
-from policies.asks import EntryFacts, Finding, judge_ask
-from policies.document.policy import Scope
-from policies.rules import by_field
+from policies.policy import Scope
+from policies.rules.asks import EntryFacts, Finding, judge_ask
+from policies.rules.record_rules import by_field
 
 Held = dict[tuple[str, int], int]
 

@@ -12,8 +12,8 @@ from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.store import accounts, exposed, holdings, membership
 from dispatcher.store.transaction import Tx
-from policies.document.policy import Scope
-from policies.rules import Held, Rule
+from policies.policy import Scope
+from policies.rules.record_rules import Held, Rule
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dispatcher.errors import Usage
-from dispatcher.keys import entry_name
+from dispatcher.core.errors import Usage
+from dispatcher.core.keys import entry_name
 from dispatcher.ledger import chains, refusals
 from dispatcher.store import burning, ledger
 from dispatcher.store.transaction import Tx

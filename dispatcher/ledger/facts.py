@@ -11,12 +11,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from dispatcher.errors import Conflict
+from dispatcher.core.errors import Conflict
 from dispatcher.ledger.standing import version_of
 from dispatcher.store import keylines
 from dispatcher.store.transaction import Tx
-from policies.document.policy import Box, Field, Policy
-from policies.relations import place_columns
+from policies.policy import Box, Field, Policy
+from policies.rules.relations import place_columns
 
 
 def check_loaded(tx: Tx, policy: Policy) -> None:

@@ -19,7 +19,7 @@ from dispatcher.store import holdings
 from dispatcher.store.accounts import Account
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Tx
-from policies.groups import adversaries, groups_of
+from policies.rules.groups import adversaries, groups_of
 
 Because = Callable[[Sequence[Account]], str]
 """Words for a join, from the accounts that are joined."""

@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dispatcher import keys
-from dispatcher.errors import Invalid
+from dispatcher.core import keys
+from dispatcher.core.errors import Invalid
 from dispatcher.ledger.lines import canonical
 from dispatcher.store import relations as rows
 from dispatcher.store import rule_tables
 from dispatcher.store.rule_tables import TableRow
 from dispatcher.store.transaction import Tx
-from policies.document.policy import Policy
-from policies.levels import Levels
+from policies.policy import Policy
+from policies.rules.levels import Levels
 
 Pairs = Collection[tuple[str, str]]
 """Pseudonyms of two subjects, sorted, each pair once."""

@@ -14,7 +14,7 @@ from dispatcher.ledger.standing import InForce, no_policy, version_of
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import keylines, ledger
 from dispatcher.store.transaction import Tx
-from policies.document.policy import Scope
+from policies.policy import Scope
 
 
 class RecordKeys(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from dispatcher.errors import StoreLocked
+from dispatcher.core.errors import StoreLocked
 from dispatcher.ledger import barrier, chains, refusals
 from dispatcher.ledger.decision import missing
 from dispatcher.ledger.standing import InForce

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from dispatcher.errors import Conflict, NotFound, Usage
+from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.ledger import averages, recall
 from dispatcher.ledger.acceptance import Acceptance, Past
 from dispatcher.ledger.flight import InFlight

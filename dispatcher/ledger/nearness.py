@@ -21,8 +21,8 @@ from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import holdings
 from dispatcher.store import ledger as rows
 from dispatcher.store.transaction import Tx
-from policies.document.policy import Kind, Scope
-from policies.rules import Rule
+from policies.policy import Kind, Scope
+from policies.rules.record_rules import Rule
 
 Ints = npt.NDArray[np.int64]
 

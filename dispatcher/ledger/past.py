@@ -11,7 +11,7 @@ from dispatcher.ledger.standing import InForce
 from dispatcher.ledger.units import Rows, over_limit
 from dispatcher.store import holdings as rows
 from dispatcher.store.transaction import Tx
-from policies.document.policy import Scope
+from policies.policy import Scope
 
 
 def past_units(

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dispatcher.errors import Conflict, Invalid
+from dispatcher.core.errors import Conflict, Invalid
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import NO_HASH, line_hash
 from dispatcher.ledger.shipping.telling import told

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from dispatcher.errors import NotFound, PastLimit, Refused
+from dispatcher.core.errors import NotFound, PastLimit, Refused
 
 BUDGET_T: Final = "budget.t"
 BUDGET_AVERAGE: Final = "budget.average"

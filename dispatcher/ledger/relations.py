@@ -20,9 +20,9 @@ from dispatcher.model import link_unit
 from dispatcher.store import relations as rows
 from dispatcher.store.ledger import EntryRow
 from dispatcher.store.transaction import Tx
-from policies.asks import Finding
-from policies.pairings import ToldLink, ends_held
-from policies.relations import End, LinkRule, value, vectors, with_visit
+from policies.rules.asks import Finding
+from policies.rules.pairings import ToldLink, ends_held
+from policies.rules.relations import End, LinkRule, value, vectors, with_visit
 
 Seen = list[tuple[int, str, str, int]]
 Held = list[tuple[int, int, str]]

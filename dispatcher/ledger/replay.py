@@ -14,11 +14,11 @@ from fractions import Fraction
 
 from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.store.ledger import FactsRow
-from policies.document.links import Vector
-from policies.document.policy import Kind, Scope
-from policies.groups import trusted_rules
-from policies.relations import LinkRule, vectors
-from policies.rules import Held, Rule
+from policies.policy import Kind, Scope
+from policies.rules.groups import trusted_rules
+from policies.rules.link_facts import Vector
+from policies.rules.record_rules import Held, Rule
+from policies.rules.relations import LinkRule, vectors
 
 Place = tuple[str, int]
 

@@ -14,7 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from dispatcher.errors import LedgerBroken
+from dispatcher.core.errors import LedgerBroken
 from dispatcher.ledger import summaries
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import adversary_name, canonical, line_hash
@@ -34,8 +34,8 @@ from dispatcher.store import replaying as rows
 from dispatcher.store.ledger import ChainRow, PolicyRow
 from dispatcher.store.rule_tables import TableRow
 from dispatcher.store.transaction import Tx
-from policies.asks import unsupported
 from policies.document import parse
+from policies.rules.asks import unsupported
 
 _OWN: Final = frozenset({"chain", "seq", "prev", "kind", "at", "policy", "hash"})
 """Members of a line that are kept in columns of their own."""

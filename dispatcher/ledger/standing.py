@@ -7,19 +7,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from dispatcher.errors import Conflict
+from dispatcher.core.errors import Conflict
 from dispatcher.ledger.links import read_levels
 from dispatcher.store import ledger as rows
 from dispatcher.store import rule_tables
 from dispatcher.store.transaction import Tx
-from policies.asks import Rules, compile_rules
 from policies.document import parse
-from policies.document.policy import Policy, Scope
-from policies.field_utility import NAME as UTILITY
-from policies.groups import trusted_rules
-from policies.levels import Levels
-from policies.relations import LinkRule
-from policies.rules import Rule
+from policies.policy import Policy, Scope
+from policies.rules.asks import Rules, compile_rules
+from policies.rules.field_utility import NAME as UTILITY
+from policies.rules.groups import trusted_rules
+from policies.rules.levels import Levels
+from policies.rules.record_rules import Rule
+from policies.rules.relations import LinkRule
 
 
 @dataclass(frozen=True)

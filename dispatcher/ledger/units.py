@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatcher.ledger.standing import InForce
-from policies.document.policy import Scope
-from policies.levels import LevelRule
-from policies.rules import Rule
+from policies.policy import Scope
+from policies.rules.levels import LevelRule
+from policies.rules.record_rules import Rule
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dispatcher.errors import Conflict, Invalid
+from dispatcher.core.errors import Conflict, Invalid
 from dispatcher.ledger import averages, chains, recall
 from dispatcher.ledger.acceptance import Acceptance, Past, judged_trust
 from dispatcher.ledger.facts import check_loaded
@@ -26,11 +26,11 @@ from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import holdings, keylines, ledger, membership, rule_tables
 from dispatcher.store.ledger import ChainRow, PolicyRow
 from dispatcher.store.transaction import Tx
-from policies.asks import unsupported
 from policies.document import parse, run_tests
-from policies.document.policy import Policy
-from policies.field_utility import NAME as UTILITY
-from policies.levels import Levels
+from policies.policy import Policy
+from policies.rules.asks import unsupported
+from policies.rules.field_utility import NAME as UTILITY
+from policies.rules.levels import Levels
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher import meters, money
+from dispatcher import money
+from dispatcher.core import meters
+from dispatcher.core.log import get_logger
 from dispatcher.ledger import barrier, refusals
 from dispatcher.ledger.book import Asks, Booked, Push, book
 from dispatcher.ledger.standing import InForce, current_policy
-from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import booking as rows
 from dispatcher.store import ledger as gate_rows

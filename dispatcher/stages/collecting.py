@@ -34,15 +34,15 @@ from connectors.base import (
     Submission,
     TryLater,
 )
-from dispatcher import keys, meters
-from dispatcher.circuits import REST, Circuits, Turns, pause_of
-from dispatcher.errors import DispatcherError
+from dispatcher.core import keys, meters
+from dispatcher.core.circuits import REST, Circuits, Turns, pause_of
+from dispatcher.core.errors import DispatcherError
+from dispatcher.core.log import get_logger
 from dispatcher.ledger.standing import InForce, current_policy
-from dispatcher.log import get_logger
 from dispatcher.store import Clock, Store, Tx, hooks, lease, pieces
 from dispatcher.store import collecting as rows
 from dispatcher.store.collecting import AnswerRow, StrangeRow, TaskRow
-from policies.answers import MAX_TEXT, Mark, Valid, check
+from policies.answers.validation import MAX_TEXT, Mark, Valid, check
 
 MICRO: Final = 1_000_000
 PAGES: Final = 20

@@ -41,10 +41,10 @@ from connectors.base import (
     Rejected,
     Retelling,
 )
-from dispatcher import keys, meters
-from dispatcher.circuits import Turns
-from dispatcher.errors import StaleLease
-from dispatcher.log import get_logger
+from dispatcher.core import keys, meters
+from dispatcher.core.circuits import Turns
+from dispatcher.core.errors import StaleLease
+from dispatcher.core.log import get_logger
 from dispatcher.store import Clock, Store, Tx, lease, membership, pieces, queue
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import reconciling as rows

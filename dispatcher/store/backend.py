@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from dispatcher.errors import DispatcherError
+from dispatcher.core.errors import DispatcherError
 from dispatcher.store.sql import Value
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from dispatcher.errors import BackupBroken, Conflict
+from dispatcher.core.errors import BackupBroken, Conflict
 from dispatcher.model import metadata
 from dispatcher.store import lease, migrations, schema
 from dispatcher.store.engine import Store, make_backend

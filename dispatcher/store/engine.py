@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from dispatcher.errors import Conflict
-from dispatcher.keyring import make_keyring, read_keyring
+from dispatcher.core.errors import Conflict
+from dispatcher.core.keyring import make_keyring, read_keyring
 from dispatcher.store import migrations, schema
 from dispatcher.store.backend import Backend
 from dispatcher.store.faults import locked

@@ -354,7 +354,7 @@ def not_erased(tx: Tx, names: Sequence[str]) -> list[str]:
 
 
 def suppress(tx: Tx, names: Iterable[str]) -> None:
-    """Keep out what has one of these names (:func:`dispatcher.keys.spelled`)."""
+    """Keep out what has one of these names (:func:`dispatcher.core.keys.spelled`)."""
     tx.insert_new("suppression", ["name"], ["name"], [(n,) for n in sorted(set(names))])
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     Conflict,
     DispatcherError,
     Invalid,

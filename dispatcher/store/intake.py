@@ -154,7 +154,7 @@ def suppresses(tx: Tx) -> bool:
 
 
 def suppressed(tx: Tx, names: Iterable[str]) -> frozenset[str]:
-    """Those names (:func:`dispatcher.keys.spelled`) that something erased has."""
+    """Those names (:func:`dispatcher.core.keys.spelled`) that something erased has."""
     found = tx.rows("SELECT name FROM suppression WHERE name = ANY(?)", [list(names)])
     return frozenset(row[0] for row in found)
 

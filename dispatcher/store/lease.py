@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from dispatcher.errors import StaleLease
+from dispatcher.core.errors import StaleLease
 from dispatcher.store.transaction import Row, Tx
 
 SHARD: Final = 0

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from dispatcher.errors import Usage
+from dispatcher.core.errors import Usage
 from dispatcher.store.transaction import Tx
 
 ALL: Final = "all"

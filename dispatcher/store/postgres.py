@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     DispatcherError,
     Invalid,
     StoreUnreachable,

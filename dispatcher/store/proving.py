@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dispatcher.keys import entry_name
+from dispatcher.core.keys import entry_name
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import audit
 from dispatcher.store.audit import LineRow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from dispatcher.keys import place_of
+from dispatcher.core.keys import place_of
 from dispatcher.store.settings import KEYS, setting
 from dispatcher.store.transaction import Row, Tx
 from dispatcher.store.vault import SEALING

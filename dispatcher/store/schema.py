@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
-from dispatcher.errors import Invalid, NeedsMigration, NoStore
+from dispatcher.core.errors import Invalid, NeedsMigration, NoStore
 from dispatcher.store.settings import KEYS
 from dispatcher.store.transaction import Tx
 

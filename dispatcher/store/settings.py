@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from dispatcher.keyring import ID_CHARS
-from dispatcher.keys import place_of
+from dispatcher.core.keyring import ID_CHARS
+from dispatcher.core.keys import place_of
 from dispatcher.store.transaction import Tx
 from dispatcher.store.vault import SEALING
 

@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     DispatcherError,
     Invalid,
     NoStore,
     StoreLocked,
     StoreUnusable,
 )
-from dispatcher.private_files import private
+from dispatcher.core.private_files import private
 from dispatcher.store.faults import sqlite_fault
 from dispatcher.store.sql import sqlite_statement
 

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from dispatcher.errors import NeedsMigration
+from dispatcher.core.errors import NeedsMigration
 from dispatcher.store import migrations, schema
 from dispatcher.store.backend import Backend
 from dispatcher.store.checks import missing_guards

@@ -20,9 +20,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dispatcher.errors import StoreUnusable, WrongKey
-from dispatcher.keyring import Keyring, read_keyring
-from dispatcher.keys import (
+from dispatcher.core.errors import StoreUnusable, WrongKey
+from dispatcher.core.keyring import Keyring, read_keyring
+from dispatcher.core.keys import (
     KEY_BYTES,
     NONCE_BYTES,
     BadSeal,

@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dispatcher import meters
+from dispatcher.core import meters
 
 PREFIX: Final = "dispatcher_"
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dispatcher.log import get_logger
+from dispatcher.core.log import get_logger
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from dispatcher.errors import DispatcherError
+from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger import tail
 from dispatcher.store import Clock, Store, lease, schema
 from dispatcher.store import ledger as gate_rows

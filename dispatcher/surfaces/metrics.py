@@ -32,7 +32,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dispatcher.errors import DispatcherError
+from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger import burnt
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.nearness import Nearness

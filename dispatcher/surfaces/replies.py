@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from dispatcher.errors import DispatcherError
-from dispatcher.log import get_logger
+from dispatcher.core.errors import DispatcherError
+from dispatcher.core.log import get_logger
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Handler = Callable[[Request, Exception], Response]

@@ -18,7 +18,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dispatcher.errors import Conflict
+from dispatcher.core.errors import Conflict
 
 
 @dataclass

@@ -9,8 +9,8 @@ from typing import Final
 
 from policies.document.diagnostic import listed, shown
 from policies.document.limits import FACT_NAMES, unknown_field, unknown_rule
-from policies.document.policy import Policy, PolicyTest, TestFacts
 from policies.document.reading import LARGEST_INTEGER, Reader, meant
+from policies.policy import Policy, PolicyTest, TestFacts
 
 TEST_KEYS: Final = (
     "name",

@@ -12,7 +12,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, Final
 
-from policies.document.policy import (
+from policies.policy import (
     Budget,
     Disclosure,
     Field,

@@ -9,8 +9,8 @@ from typing import Final
 
 from policies.document.diagnostic import Span, shown
 from policies.document.illustration import read_example
-from policies.document.policy import Box, Entity, Field
 from policies.document.reading import Reader, meant
+from policies.policy import Box, Entity, Field
 
 ENTITY_KEYS: Final = ("key", "subject", "time", "retain", "fields", "layout")
 ASKS: Final = ("choose", "date", "number", "spans", "table", "transcribe", "yes_no")

@@ -8,9 +8,10 @@ from typing import Final
 
 from policies.document.diagnostic import Span, decimal, listed, shown
 from policies.document.limits import check_worth
-from policies.document.policy import Kind, Objective, Policy, Property, Scope
 from policies.document.properties import SUMS
 from policies.document.reading import Findings, Reader
+from policies.model.objective import Objective
+from policies.policy import Kind, Policy, Property, Scope
 
 Rules = Mapping[str, tuple[Property, Reader]]
 POPULATION: Final = "2,935"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from policies.document.diagnostic import shown
-from policies.document.policy import Example, Field
 from policies.document.reading import Reader
+from policies.policy import Example, Field
 
 EXAMPLE_KEYS: Final = ("synthetic", "shown", "answer")
 
@@ -62,8 +62,8 @@ def _fault(asked: Field, value: str, answer: str) -> str:
     """Say why the answer would not be taken; nothing if it would."""
     # Judging an answer needs the policy's words: at the top the two would import each
     # other.
-    from policies.answers import Invalid, check
-    from policies.passages import located
+    from policies.answers.passages import located
+    from policies.answers.validation import Invalid, check
 
     raw = located(asked, answer, value)
     verdict = raw if isinstance(raw, Invalid) else check(asked, raw)

@@ -8,17 +8,17 @@ from typing import Final
 
 from policies.document.diagnostic import Span, listed, shown
 from policies.document.entity import no_effect
-from policies.document.policy import (
+from policies.document.reading import Reader, exact_number, meant, names_known, unclosed
+from policies.model.objective import Objective
+from policies.policy import (
     Budget,
     Capacity,
     Entity,
     Group,
-    Objective,
     Policy,
     Relation,
     UtilityRow,
 )
-from policies.document.reading import Reader, exact_number, meant, names_known, unclosed
 
 BUDGET_KEYS: Final = ("objective", "tau", "average", "t", "lambda", "utility")
 PLUGIN: Final = "plugin:"

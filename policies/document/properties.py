@@ -15,7 +15,8 @@ from policies.document.limits import (
     read_tau,
     unknown_field,
 )
-from policies.document.policy import (
+from policies.document.reading import Reader, meant, names_known
+from policies.policy import (
     MOST_TOLD,
     Budget,
     Disclosure,
@@ -25,7 +26,6 @@ from policies.document.policy import (
     Relation,
     Scope,
 )
-from policies.document.reading import Reader, meant, names_known
 
 PROPERTY_KEYS: Final = (
     "of",

@@ -22,10 +22,10 @@ from policies.document.limits import (
     read_relations,
     read_utilities,
 )
-from policies.document.policy import Entity, Policy
 from policies.document.properties import Context, read_properties
 from policies.document.reading import Findings, Reader
 from policies.document.source import read
+from policies.policy import Entity, Policy
 
 LANGUAGE_VERSION: Final = 1
 FILE_KEYS: Final = (

@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import Final
 
 from policies.document.diagnostic import decimal, shown
-from policies.document.links import judge_links, subjects_of
-from policies.document.policy import Kind, Policy, PolicyTest, Scope
+from policies.policy import Kind, Policy, PolicyTest, Scope
+from policies.rules.link_facts import judge_links, subjects_of
 
 Entry = tuple[str, str]
 PAIRS: Final = (Kind.COMMON, Kind.COSINE)
@@ -117,8 +117,8 @@ def run_test(policy: Policy, test: PolicyTest) -> TestOutcome:
 
 def _adversary(policy: Policy, test: PolicyTest) -> tuple[list[Entry], frozenset[str]]:
     """What the worker's adversary holds, in ledger order, and what it is trusted with."""
-    # This package is below policies.groups: at import time each would wait for the other.
-    from policies.groups import adversaries, groups_of, trusted_rules
+    # This package is below policies.rules.groups: at import time each would wait for the other.
+    from policies.rules.groups import adversaries, groups_of, trusted_rules
 
     parts = adversaries(policy, {test.worker, *test.seen_by})
     mine = next(a.accounts for a in parts if test.worker in a.accounts)
@@ -132,7 +132,7 @@ def _refused_units(
     policy: Policy, test: PolicyTest, held: frozenset[Entry], trusted: frozenset[str]
 ) -> dict[str, Refusal]:
     """The record and subject rules that refuse."""
-    from policies.asks import EntryFacts, compile_rules, judge_ask
+    from policies.rules.asks import EntryFacts, compile_rules, judge_ask
 
     record, field = test.ask
     subject, times = subjects_of(test), test.facts.time

@@ -13,8 +13,9 @@ from policies.document.cases import TEST_KEYS
 from policies.document.entity import ASKS, TAGS
 from policies.document.illustration import EXAMPLE_KEYS
 from policies.document.limits import CAPACITY_KEYS
-from policies.document.policy import Objective, Scope
 from policies.document.properties import KIND_KEYS, WORDS
+from policies.model.objective import Objective
+from policies.policy import Scope
 
 Schema = dict[str, Any]
 

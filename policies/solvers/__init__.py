@@ -8,23 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from policies.solvers.auto import Auto
-from policies.solvers.continuous_greedy import ContinuousGreedy
-from policies.solvers.dependent_rounding import DependentRounding
-from policies.solvers.grasp import Grasp, Graspl
-from policies.solvers.greedy import Greedy
-from policies.solvers.hitting_set import HittingSet
-from policies.solvers.links.clique import Clique
-from policies.solvers.loads.annealing import Annealing
-from policies.solvers.loads.exchange import Exchange
-from policies.solvers.loads.makespan import Makespan
-from policies.solvers.loads.socp_rounding import SocpRounding
-from policies.solvers.local_search import LocalSearch
-from policies.solvers.lp_rounding import LpRounding
-from policies.solvers.models.cpsat import CpSat
-from policies.solvers.models.milp import Milp
-from policies.solvers.moser_tardos import MoserTardos
-from policies.solvers.rand_plus import RandPlus
-from policies.solvers.role import (
+from policies.solvers.exact.clique import Clique
+from policies.solvers.exact.cpsat import CpSat
+from policies.solvers.exact.hitting_set import HittingSet
+from policies.solvers.exact.milp import Milp
+from policies.solvers.interfaces import (
     Cause,
     Clash,
     Core,
@@ -33,7 +21,19 @@ from policies.solvers.role import (
     Solver,
     Verdict,
 )
-from policies.solvers.submodular import Submodular
+from policies.solvers.rounding.continuous_greedy import ContinuousGreedy
+from policies.solvers.rounding.dependent_rounding import DependentRounding
+from policies.solvers.rounding.lp_rounding import LpRounding
+from policies.solvers.rounding.moser_tardos import MoserTardos
+from policies.solvers.rounding.rand_plus import RandPlus
+from policies.solvers.rounding.socp_rounding import SocpRounding
+from policies.solvers.search.exchange import Exchange
+from policies.solvers.search.grasp import Grasp, Graspl
+from policies.solvers.search.greedy import Greedy
+from policies.solvers.search.load_annealing import Annealing
+from policies.solvers.search.local_search import LocalSearch
+from policies.solvers.search.makespan import Makespan
+from policies.solvers.search.submodular import Submodular
 
 SOLVERS: Final[dict[str, Solver]] = {
     "auto": Auto(),

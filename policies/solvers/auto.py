@@ -1,7 +1,7 @@
 """AUTO: the wiring. Count, split, solve each shape once, repair, search, judge.
 
 1. Counting proofs (:mod:`bounds`) name what can not be, and the count of
-   :func:`policies.certificates.served` what can be in any case.
+   :func:`policies.judging.certificates.served` what can be in any case.
 2. The problem falls apart into components (:mod:`components`).
 3. A shape that many components have is solved once and dealt out (:mod:`slots`).
 4. All other components are planned by GREEDYL on one shared table of capacities.
@@ -15,21 +15,25 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from policies.document.policy import Objective
-from policies.judge import judge
-from policies.problem import Plan, Problem
-from policies.sets import Bools, Ints
-from policies.solvers.assembly import renumbered
-from policies.solvers.bounds import capacity, needs, singles
+from policies.judging.judge import judge
+from policies.model.objective import Objective
+from policies.model.problem import Plan, Problem
+from policies.model.sets import Bools, Ints
+from policies.solvers.bounds.certificates import (
+    Prover,
+    gathered,
+    in_order,
+    numbered,
+    orderly,
+)
+from policies.solvers.bounds.counting import capacity, needs, singles
+from policies.solvers.component_answers import renumbered
 from policies.solvers.components import Components, shapes, split
 from policies.solvers.diminishing import diminishing
-from policies.solvers.greedyl import Ranking, build, improve, soft_ceiling
-from policies.solvers.hands import Hands
-from policies.solvers.minimum import explain, feasible
-from policies.solvers.models.cpsat import CpSat, search
-from policies.solvers.portfolio import portfolio
-from policies.solvers.proofs import Prover, gathered, in_order, numbered, orderly
-from policies.solvers.role import (
+from policies.solvers.exact.cpsat import CpSat, search
+from policies.solvers.exact.level_sweep import sweep
+from policies.solvers.explain.minimum import explain, feasible
+from policies.solvers.interfaces import (
     Clash,
     Core,
     Limits,
@@ -37,9 +41,11 @@ from policies.solvers.role import (
     Solution,
     Verdict,
 )
-from policies.solvers.settled import settled
-from policies.solvers.slots import Template, place, slot_worth
-from policies.solvers.tradeoff import sweep
+from policies.solvers.portfolio import portfolio
+from policies.solvers.search.greedyl import Ranking, build, improve, soft_ceiling
+from policies.solvers.search.plan_state import Hands
+from policies.solvers.template_assignment import Template, place, slot_worth
+from policies.solvers.trivial import settled
 
 _REPEATED = 2_000  # copies of one shape from which it is solved once and dealt out
 _EXPLAINED = 12  # shapes of infeasible components that are explained one by one

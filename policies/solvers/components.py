@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from policies.problem import Problem
-from policies.sets import Ints, SetSystem
+from policies.model.problem import Problem
+from policies.model.sets import Ints, SetSystem
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,12 +26,12 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from policies.document.policy import Objective
-from policies.judge import judge
-from policies.problem import Goal, Pairs, Plan, Problem
-from policies.sets import NO_CAP, Measure, SetSystem
-from policies.solvers.role import Limits, Solution, Solver, Verdict
-from policies.utility import Weights
+from policies.judging.judge import judge
+from policies.model.objective import Objective
+from policies.model.problem import Goal, Pairs, Plan, Problem
+from policies.model.sets import NO_CAP, Measure, SetSystem
+from policies.model.utility import Weights
+from policies.solvers.interfaces import Limits, Solution, Solver, Verdict
 
 SEEDS = range(8)
 WORK = 2.0

@@ -13,12 +13,13 @@ from typing import Final
 
 import numpy as np
 
-from policies.document.policy import Objective
-from policies.problem import Goal, Problem
-from policies.solvers.few_plans import listable, listed
-from policies.solvers.level_cuts import Asked, climb, cut_levels
-from policies.solvers.race import few
-from policies.solvers.role import (
+from policies.model.objective import Objective
+from policies.model.problem import Goal, Problem
+from policies.solvers.bounds.epsilon_constraint import Asked, climb, cut_levels
+from policies.solvers.bounds.linearization import Question, climbed, singly
+from policies.solvers.exact.enumeration import listable, listed
+from policies.solvers.features import GREEDY, HEURISTICS, shape
+from policies.solvers.interfaces import (
     Limits,
     Solution,
     Solver,
@@ -26,8 +27,7 @@ from policies.solvers.role import (
     answer,
     free_bound,
 )
-from policies.solvers.slopes import Question, climbed, singly
-from policies.solvers.structure import GREEDY, HEURISTICS, shape
+from policies.solvers.parallel_portfolio import few
 
 NAMES = ("submodular", "continuous-greedy")
 

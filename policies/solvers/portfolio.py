@@ -17,42 +17,24 @@ from typing import Final
 
 import numpy as np
 
-from policies.problem import Goal, Pairs, Problem
-from policies.solvers.assembly import joined, lifted
-from policies.solvers.budget_starts import budget_starts
-from policies.solvers.colours import small_sets
+from policies.model.problem import Goal, Pairs, Problem
+from policies.solvers.adversary_reduction import among, among_all, needed
+from policies.solvers.bounds.certificates import Prover
+from policies.solvers.bounds.lagrangian import bounded
+from policies.solvers.bounds.link_bounds import LinkBounds, sealed
+from policies.solvers.bounds.link_pairs import LinkPairs
+from policies.solvers.coloring import small_sets
+from policies.solvers.component_answers import joined, lifted
 from policies.solvers.components import split
-from policies.solvers.cores import counted, infeasible
-from policies.solvers.few_hands import among, among_all, needed
-from policies.solvers.few_plans import listable, listed
-from policies.solvers.greedyl import Greedyl
-from policies.solvers.hand_prices import bounded
-from policies.solvers.kernels.compiling import FROM
-from policies.solvers.leakless import leakless, whole
-from policies.solvers.links.bounds import LinkBounds, sealed
-from policies.solvers.links.cliques import covered, pairs_only
-from policies.solvers.links.pairs import LinkPairs
-from policies.solvers.links.small_pairs import searched, small
-from policies.solvers.local_search import improved
-from policies.solvers.models.cpsat import CpSat, exactly
-from policies.solvers.models.milp import Milp, linear, solve
-from policies.solvers.models.step_means import by_number, stepped
-from policies.solvers.neighbourhood import onward
-from policies.solvers.proofs import Prover
-from policies.solvers.race import Task, few, late, merged, race, running, sure
-from policies.solvers.role import (
-    Limits,
-    Proof,
-    Solution,
-    Solver,
-    Verdict,
-    answer,
-    best_of,
-    free_bound,
-)
-from policies.solvers.scaling import near_one, restored
-from policies.solvers.settled import best_copies
-from policies.solvers.structure import (
+from policies.solvers.exact.cpsat import CpSat, exactly
+from policies.solvers.exact.edge_cliques import covered, pairs_only
+from policies.solvers.exact.enumeration import listable, listed
+from policies.solvers.exact.milp import Milp, linear, solve
+from policies.solvers.exact.pair_search import searched, small
+from policies.solvers.exact.step_averages import by_number, stepped
+from policies.solvers.exact.zero_disclosure import leakless, whole
+from policies.solvers.explain.cores import counted, infeasible
+from policies.solvers.features import (
     GREEDY,
     HEURISTICS,
     budgeted,
@@ -66,7 +48,33 @@ from policies.solvers.structure import (
     shape,
     swift,
 )
-from policies.solvers.tiny import completed, tiny
+from policies.solvers.interfaces import (
+    Limits,
+    Proof,
+    Solution,
+    Solver,
+    Verdict,
+    answer,
+    best_of,
+    free_bound,
+)
+from policies.solvers.kernels.compiling import FROM
+from policies.solvers.parallel_portfolio import (
+    Task,
+    few,
+    late,
+    merged,
+    race,
+    running,
+    sure,
+)
+from policies.solvers.scaling import near_one, restored
+from policies.solvers.search.budget_starts import budget_starts
+from policies.solvers.search.greedyl import Greedyl
+from policies.solvers.search.local_search import improved
+from policies.solvers.search.neighbourhood import onward
+from policies.solvers.small_instances import completed, tiny
+from policies.solvers.trivial import best_copies
 
 _TINY: Final = 64  # pairs below which exact solvers alone are asked
 _FIRST: Final = 0.3  # of the time, for a start

@@ -10,11 +10,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Final
 
-from policies.aggregates import Shape
-from policies.document.policy import Objective
-from policies.judge import judge
-from policies.problem import Problem
-from policies.solvers.role import Solution
+from policies.judging.judge import judge
+from policies.model.aggregates import Shape
+from policies.model.objective import Objective
+from policies.model.problem import Problem
+from policies.solvers.interfaces import Solution
 
 LEAST: Final = Fraction(1, 10)
 MOST: Final = 10**6

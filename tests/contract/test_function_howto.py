@@ -11,8 +11,9 @@ from types import ModuleType
 
 import pytest
 
-from dispatcher import plugins, strategies
-from policies.functions import FieldFunction, UserUtility
+from dispatcher import strategies
+from dispatcher.core import plugins
+from policies.rules.functions import FieldFunction, UserUtility
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "howto" / "function-authors.md"
 TEXT = HOW_TO.read_text(encoding="utf-8")

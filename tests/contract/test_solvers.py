@@ -7,15 +7,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dispatcher import plugins, strategies
-from dispatcher.errors import Invalid, Usage
-from policies.judge import judge
-from policies.problem import Plan
-from policies.sets import Measure
+from dispatcher import strategies
+from dispatcher.core import plugins
+from dispatcher.core.errors import Invalid, Usage
+from policies.judging.judge import judge
+from policies.model.problem import Plan
+from policies.model.sets import Measure
 from policies.solvers import PRINTED, SOLVERS, Limits, Solution, Verdict
 from policies.solvers.contract import GOALS, SolverContract, best, drawn, every_plan
-from policies.solvers.foreign import Foreign
-from policies.solvers.role import answer, free_bound
+from policies.solvers.interfaces import answer, free_bound
+from policies.solvers.third_party import Foreign
 from tests.unit.policies.tiny import Tiny, pairs_of, step
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from connectors.folder import CONNECTOR
-from dispatcher.plugins import open_connector
+from dispatcher.core.plugins import open_connector
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.sending import Sending, Terms

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from dispatcher.leadership import LEASE_SECONDS
+from dispatcher.app.leadership import LEASE_SECONDS
 from dispatcher.store import lease, open_store
 from dispatcher.surfaces.cli.context import wall_clock
 from tests.e2e import programs

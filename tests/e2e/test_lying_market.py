@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connectors.hostile import Fault
-from dispatcher.keys import task_id_of
+from dispatcher.core.keys import task_id_of
 from dispatcher.store import open_store
 from dispatcher.verifier import main as verify
 from tests.e2e.lying.lying_market import EVERY, Outside

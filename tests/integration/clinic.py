@@ -5,7 +5,7 @@ from pathlib import Path
 
 from connectors.folder.market import Folder
 from connectors.inhouse import Inhouse
-from dispatcher import keys
+from dispatcher.core import keys
 from dispatcher.custody.means import Means
 from dispatcher.custody.outside import note_export
 from dispatcher.ledger.book import Pull, Push

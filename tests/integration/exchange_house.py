@@ -10,9 +10,9 @@ import pytest
 import structlog
 
 from connectors.hostile import Memory
-from dispatcher import keys
+from dispatcher.core import keys
+from dispatcher.core.log import configure
 from dispatcher.ledger.book import Push
-from dispatcher.log import configure
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.collecting import Collecting
 from dispatcher.stages.sending import Sending, Terms

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from dispatcher import keys
+from dispatcher.core import keys
 from dispatcher.ledger.book import Asks, Booked, Pull, Push, book
 from dispatcher.ledger.links import Beside, Told
 from dispatcher.ledger.loads import RecordKeys, register_keys

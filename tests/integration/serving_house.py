@@ -13,7 +13,7 @@ from connectors.inhouse import Inhouse, Ticket, sign
 from connectors.turkle import Turkle
 from connectors.turkle.api import Api
 from connectors.turkle.walls import try_pages
-from dispatcher import keys
+from dispatcher.core import keys
 from dispatcher.ledger import chains
 from dispatcher.stages.serving import Present, Serving, Terms
 from dispatcher.store import Store, probes

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from dispatcher.errors import Conflict, Invalid, NotFound
+from dispatcher.core.errors import Conflict, Invalid, NotFound
 from dispatcher.stages.assembly import reassemble, write_records
 from tests.integration.exchange_house import Exchange
 from tests.integration.ledger_cases import Case

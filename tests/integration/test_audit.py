@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
+from dispatcher.core.errors import Conflict
 from dispatcher.custody.audit import export, verify
-from dispatcher.errors import Conflict
 from dispatcher.ledger.seals import seal
 from tests.integration.ledger_cases import PAIR, Case, policy
 

@@ -10,13 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dispatcher.custody import backup
-from dispatcher.custody.audit import export, verify
-from dispatcher.custody.healing import keep_out
-from dispatcher.custody.restoring import Gap, restore
-from dispatcher.custody.sealed_file import CHUNK, Secret, read_sealed, write_sealed
-from dispatcher.custody.targets import Target
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     AnotherLeads,
     BackupBroken,
     Conflict,
@@ -31,7 +25,13 @@ from dispatcher.errors import (
     Usage,
     WrongKey,
 )
-from dispatcher.keyring import make_keyring
+from dispatcher.core.keyring import make_keyring
+from dispatcher.custody import backup
+from dispatcher.custody.audit import export, verify
+from dispatcher.custody.healing import keep_out
+from dispatcher.custody.restoring import Gap, restore
+from dispatcher.custody.sealed_file import CHUNK, Secret, read_sealed, write_sealed
+from dispatcher.custody.targets import Target
 from dispatcher.ledger import summaries
 from dispatcher.ledger.extras import unburn
 from dispatcher.ledger.lines import canonical

@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
+from dispatcher.core.errors import StoreUnusable
 from dispatcher.custody.erased_again import erase_again
-from dispatcher.errors import StoreUnusable
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.store import copies, pause
 from dispatcher.surfaces.cli.context import CliContext

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dispatcher import money as money_rules
-from dispatcher.errors import StaleLease
+from dispatcher.core.errors import StaleLease
 from dispatcher.stages import booking as stage
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.planning import Planning

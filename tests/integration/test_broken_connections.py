@@ -10,8 +10,8 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from connectors.hostile import Memory
-from dispatcher.daemon import Daemon, Tick
-from dispatcher.errors import StoreUnreachable
+from dispatcher.app.daemon import Daemon, Tick
+from dispatcher.core.errors import StoreUnreachable
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.summaries import differences
 from dispatcher.stages.sending import Sending

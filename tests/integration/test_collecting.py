@@ -22,8 +22,8 @@ from connectors.base import (
 )
 from connectors.folder import Folder
 from connectors.hostile import MEMORY, Hostile, Memory
-from dispatcher.circuits import Turns
-from dispatcher.errors import StaleLease
+from dispatcher.core.circuits import Turns
+from dispatcher.core.errors import StaleLease
 from dispatcher.ledger.book import Push
 from dispatcher.stages.collecting import Collecting
 from dispatcher.store import hooks, lease, quarantine

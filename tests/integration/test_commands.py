@@ -12,7 +12,7 @@ import pytest
 
 from connectors.base import Rejected
 from connectors.tickets import read
-from dispatcher.errors import NotFound
+from dispatcher.core.errors import NotFound
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli import status as status_command
 from dispatcher.surfaces.cli.context import wall_clock
@@ -717,7 +717,7 @@ def test_evidence_that_was_changed_is_broken(house, tmp_path):
 
 def book(directory, account, *fields):
     """Book fields of a form for an account, as the daemon would."""
-    from dispatcher import keys
+    from dispatcher.core import keys
     from dispatcher.ledger.book import Asks, Push
     from dispatcher.ledger.book import book as book_asks
     from dispatcher.store import accounts, names

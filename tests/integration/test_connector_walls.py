@@ -7,7 +7,7 @@ import pytest
 
 from connectors.base import Arrival, Identity, Plugin, Tried, Wall
 from connectors.hostile import MEMORY, Memory
-from dispatcher import plugins
+from dispatcher.core import plugins
 
 
 class Lax(Memory):

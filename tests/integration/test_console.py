@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from dispatcher import access
-from dispatcher.errors import StoreLocked
+from dispatcher.core.errors import StoreLocked
 from dispatcher.ledger.seals import seal
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import lease, moments

@@ -10,15 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dispatcher.daemon import Daemon, Tick
-from dispatcher.errors import (
+from dispatcher.app.daemon import Daemon, Tick
+from dispatcher.app.leadership import LEASE_SECONDS, Standby, process_name, take_lease
+from dispatcher.core.errors import (
     AnotherLeads,
     Conflict,
     StaleLease,
     StoreLocked,
     StoreUnreachable,
 )
-from dispatcher.leadership import LEASE_SECONDS, Standby, process_name, take_lease
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.store import lease
 from dispatcher.surfaces.cli import leading
@@ -352,7 +352,7 @@ def test_of_two_standbys_one_leads(store, clock):
 def test_a_leader_frozen_in_a_gate_write_is_followed_and_its_write_is_rolled_back(
     postgres_store, clock, monkeypatch
 ):
-    monkeypatch.setattr("dispatcher.leadership.LEASE_SECONDS", 1)
+    monkeypatch.setattr("dispatcher.app.leadership.LEASE_SECONDS", 1)
     epoch = take_lease(postgres_store, clock, HERE)
     waiting = Waiting(lambda: time.sleep(0.6), lambda: time.sleep(0.6))
 

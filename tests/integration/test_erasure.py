@@ -7,12 +7,12 @@ import pytest
 
 from connectors.base import TryLater
 from connectors.hostile import Memory
+from dispatcher.core.errors import Conflict, NotFound, Refused
 from dispatcher.custody import erasure, retention
 from dispatcher.custody.audit import export, verify
 from dispatcher.custody.erased_again import erase_again
 from dispatcher.custody.rekeying import rekey_store
 from dispatcher.custody.subject_report import write_report
-from dispatcher.errors import Conflict, NotFound, Refused
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences
 from dispatcher.model import metadata

@@ -8,13 +8,13 @@ from contextlib import suppress
 
 import pytest
 
+from dispatcher.core.errors import WrongKey
+from dispatcher.core.keys import folded, place_of
 from dispatcher.custody import backup, erasure
 from dispatcher.custody.audit import export, verify
 from dispatcher.custody.erased_again import erase_again
 from dispatcher.custody.rekeying import rekey_store
 from dispatcher.custody.sealed_file import Secret
-from dispatcher.errors import WrongKey
-from dispatcher.keys import folded, place_of
 from dispatcher.ledger.book import Push
 from dispatcher.ledger.shipping import attach
 from dispatcher.ledger.summaries import differences

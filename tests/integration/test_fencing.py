@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from dispatcher.errors import StaleLease
-from dispatcher.leadership import take_lease
-from dispatcher.plugins import open_connectors
+from dispatcher.app.leadership import take_lease
+from dispatcher.core.errors import StaleLease
+from dispatcher.core.plugins import open_connectors
 from dispatcher.store import lease, open_store
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 from dispatcher.surfaces.cli.start import main

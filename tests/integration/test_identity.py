@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher import identity
-from dispatcher.errors import Conflict, Invalid, NotFound, Usage
+from dispatcher.core.errors import Conflict, Invalid, NotFound, Usage
 from dispatcher.ledger.standing import current_policy
 from tests.integration.ledger_cases import PAIR, Case, policy
 

@@ -10,7 +10,7 @@ import threading
 import pytest
 from PIL import Image
 
-from dispatcher.errors import Conflict, Invalid, StaleLease
+from dispatcher.core.errors import Conflict, Invalid, StaleLease
 from dispatcher.ledger.versions import apply_policy
 from dispatcher.stages.intake import Inbox, load
 from dispatcher.stages.intake.loading import CHANGED, DOUBLED

@@ -11,7 +11,7 @@ import pytest
 from dispatcher import strategies
 from dispatcher.surfaces.cli import judging
 from dispatcher.surfaces.cli.start import main
-from policies.functions import UserUtility
+from policies.rules.functions import UserUtility
 
 SAMPLES = Path(__file__).parents[1] / "data" / "instances"
 PAGE = SAMPLES.parents[2] / "docs/reference/instances.md"
@@ -163,7 +163,7 @@ def test_a_users_utility_is_judged_by_and_its_failure_is_told(
 
 LOUD = """
 import ctypes
-from policies.functions import UserUtility
+from policies.rules.functions import UserUtility
 
 libc = ctypes.CDLL(None)
 

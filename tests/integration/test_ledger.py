@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.errors import Conflict, NotFound, PastLimit, Refused, StaleLease
+from dispatcher.core.errors import Conflict, NotFound, PastLimit, Refused, StaleLease
 from dispatcher.ledger.book import Asks, Pull, Push, book
 from dispatcher.ledger.explain import explain, takers
 from dispatcher.ledger.seals import seal

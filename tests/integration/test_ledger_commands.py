@@ -8,7 +8,7 @@ import sqlite3
 import psycopg
 import pytest
 
-from dispatcher.errors import Conflict, Invalid, LedgerAhead, LedgerBroken
+from dispatcher.core.errors import Conflict, Invalid, LedgerAhead, LedgerBroken
 from dispatcher.ledger import proofs
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.shipping import attach, checking, store_id

@@ -14,8 +14,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from dispatcher.core.errors import PastLimit, Refused
 from dispatcher.custody.audit import export, verify
-from dispatcher.errors import PastLimit, Refused
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.summaries import differences

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dispatcher.errors import DispatcherError, PastLimit, Refused
+from dispatcher.core.errors import DispatcherError, PastLimit, Refused
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences

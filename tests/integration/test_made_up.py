@@ -20,7 +20,7 @@ from dispatcher.stages.serving.floor import stop_by_gold
 from dispatcher.stages.serving.values import Terms
 from dispatcher.store import Store, probes
 from dispatcher.store import ledger as ledger_rows
-from policies.answers import Mark
+from policies.answers.validation import Mark
 from tests.integration.serving_house import POLICY, House
 
 ASKED = [("Jo Doe", "Jo Doe"), ("Al Roe", "Al Roe")]

@@ -11,7 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from connectors.base import TryLater
-from dispatcher import access, meters
+from dispatcher import access
+from dispatcher.core import meters
 from dispatcher.ledger.members import merge
 from dispatcher.ledger.nearness import Nearness
 from dispatcher.ledger.shipping import attach

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 
 import dispatcher
-from dispatcher.errors import Conflict, NeedsMigration, NoStore, StaleLease
-from dispatcher.leadership import Standby, take_lease
+from dispatcher.app.leadership import Standby, take_lease
+from dispatcher.core.errors import Conflict, NeedsMigration, NoStore, StaleLease
 from dispatcher.ledger.summaries import differences
 from dispatcher.model import metadata
 from dispatcher.store import lease, migrations, open_store, schema, upgrades

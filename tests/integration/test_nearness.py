@@ -8,7 +8,7 @@ import pytest
 
 from dispatcher.ledger.nearness import Nearness
 from dispatcher.ledger.standing import current_policy
-from policies.document.policy import Scope
+from policies.policy import Scope
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 MANY = """

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from dispatcher.keyring import make_keyring
+from dispatcher.core.keyring import make_keyring
 from dispatcher.store import sqlite
 from dispatcher.surfaces.cli.context import CliContext
 from tests.integration.ledger_cases import PAIR, policy

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.errors import PastLimit
+from dispatcher.core.errors import PastLimit
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.members import merge
 from dispatcher.ledger.standing import current_policy

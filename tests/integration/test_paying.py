@@ -13,7 +13,7 @@ from connectors.base import (
     Submission,
 )
 from dispatcher import settlement
-from dispatcher.errors import Conflict
+from dispatcher.core.errors import Conflict
 from dispatcher.stages.paying import PATIENCE
 from dispatcher.stages.serving import Given
 from tests.contract.paying_market import PayingMarket

@@ -17,7 +17,7 @@ from connectors.base import (
     TryLater,
 )
 from dispatcher import settlement
-from dispatcher.errors import Conflict
+from dispatcher.core.errors import Conflict
 from dispatcher.stages.paying import PayingStage
 from dispatcher.stages.reconciling import Mending, Reconciling
 from dispatcher.stages.serving import Given

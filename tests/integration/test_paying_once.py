@@ -12,7 +12,7 @@ from connectors.base import (
     Submission,
     TryLater,
 )
-from dispatcher.errors import StaleLease
+from dispatcher.core.errors import StaleLease
 from dispatcher.stages.paying import PayingStage
 from dispatcher.store import money as rows
 from dispatcher.store.dumping import make_ready

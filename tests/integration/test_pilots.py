@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from dispatcher.errors import Conflict, Invalid, NotFound, Refused, Usage
+from dispatcher.core.errors import Conflict, Invalid, NotFound, Refused, Usage
 from dispatcher.ledger.book import Asks, Pull, Push, book
 from dispatcher.stages.intake import load, piloting
 from dispatcher.stages.planning import Planning

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.members import merge
 from dispatcher.stages.planning import Planning, choosing
-from policies import expand as expansions
+from policies.rules import expand as expansions
 from policies.solvers import Limits, Solution, Verdict
 from tests.integration.ledger_cases import Case, policy
 

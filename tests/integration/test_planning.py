@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dispatcher.errors import Conflict, Infeasible, NotFound, Unfinished
+from dispatcher.core.errors import Conflict, Infeasible, NotFound, Unfinished
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.members import merge
 from dispatcher.stages.planning import Planning, choosing

@@ -8,8 +8,7 @@ import threading
 import pytest
 import structlog
 
-from dispatcher.custody.audit import export, verify
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     Conflict,
     DispatcherError,
     PastLimit,
@@ -17,10 +16,11 @@ from dispatcher.errors import (
     StoreLocked,
     Usage,
 )
+from dispatcher.core.log import configure, guard_uncaught
+from dispatcher.custody.audit import export, verify
 from dispatcher.identity import account_of
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.summaries import differences
-from dispatcher.log import configure, guard_uncaught
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECOND = 1_000_000

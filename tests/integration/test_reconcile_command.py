@@ -6,7 +6,7 @@ import pytest
 
 from connectors.base import Form, Item, Offer
 from connectors.folder import Folder
-from dispatcher.keys import offer_key
+from dispatcher.core.keys import offer_key
 from dispatcher.store import open_store
 
 

@@ -9,8 +9,8 @@ import pytest
 from connectors.base import Item, Listed, Misconfigured, Offer, Rejected
 from connectors.folder import Folder
 from connectors.hostile import Memory
-from dispatcher import keys
-from dispatcher.errors import StaleLease
+from dispatcher.core import keys
+from dispatcher.core.errors import StaleLease
 from dispatcher.stages.reconciling import Mending, Reconciling
 from dispatcher.store import lease, membership, pause
 from tests.integration.exchange_house import Exchange, logs

@@ -8,7 +8,7 @@ import stat
 import pytest
 from typer.testing import CliRunner
 
-from dispatcher.errors import EXIT_PARTLY, Conflict, Invalid, Usage
+from dispatcher.core.errors import EXIT_PARTLY, Conflict, Invalid, Usage
 from dispatcher.ledger.versions import apply_policy
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.suggest import suggest_policy

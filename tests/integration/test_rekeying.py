@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import pytest
 
-from dispatcher import keyring
+from dispatcher.core import keyring
+from dispatcher.core.errors import Conflict, WrongKey
+from dispatcher.core.keyring import read_keyring
 from dispatcher.custody import rekeying
 from dispatcher.custody.rekeying import rekey_store
-from dispatcher.errors import Conflict, WrongKey
-from dispatcher.keyring import read_keyring
 from dispatcher.store import open_store, rekey
 from dispatcher.store.vault import KeyFile
 from tests.integration.clinic import Clinic, canary, whole

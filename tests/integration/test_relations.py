@@ -6,8 +6,8 @@ from math import isqrt
 
 import pytest
 
+from dispatcher.core.errors import Conflict, Invalid, PastLimit, Refused
 from dispatcher.custody.audit import export, verify
-from dispatcher.errors import Conflict, Invalid, PastLimit, Refused
 from dispatcher.ledger.explain import explain
 from dispatcher.ledger.members import merge
 from dispatcher.ledger.relations import Granted, around

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dispatcher.core.errors import Refused
 from dispatcher.custody import backup, erasure, erasures
 from dispatcher.custody.audit import export, verify
 from dispatcher.custody.means import Means
@@ -9,7 +10,6 @@ from dispatcher.custody.rekeying import rekey_store
 from dispatcher.custody.restoring import Gap, restore
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.custody.targets import Target
-from dispatcher.errors import Refused
 from dispatcher.ledger import summaries
 from dispatcher.ledger.shipping import attach
 from dispatcher.stages.intake import piloting

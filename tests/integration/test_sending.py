@@ -20,8 +20,8 @@ from connectors.base import (
 from connectors.folder import Folder
 from connectors.hostile import MEMORY, Fault, Hostile, Memory
 from connectors.inhouse import Inhouse
-from dispatcher.circuits import Turns
-from dispatcher.errors import StaleLease, StoreUnusable
+from dispatcher.core.circuits import Turns
+from dispatcher.core.errors import StaleLease, StoreUnusable
 from dispatcher.ledger import versions
 from dispatcher.ledger.book import Push
 from dispatcher.ledger.flight import InFlight

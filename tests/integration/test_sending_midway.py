@@ -8,7 +8,7 @@ import pytest
 
 from connectors.base import Idempotency
 from connectors.hostile import MEMORY, Memory
-from dispatcher.errors import StaleLease
+from dispatcher.core.errors import StaleLease
 from dispatcher.ledger.members import merge
 from dispatcher.store import lease, pause
 from tests.integration.exchange_house import Exchange

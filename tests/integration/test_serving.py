@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from dispatcher.errors import Refused, StaleLease
+from dispatcher.core.errors import Refused, StaleLease
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.stages.serving import (
     Given,
@@ -21,7 +21,7 @@ from dispatcher.stages.serving import (
 )
 from dispatcher.store import Store
 from dispatcher.store import serving as rows
-from policies.answers import Mark
+from policies.answers.validation import Mark
 from tests.integration.serving_house import POLICY, House, png
 from tests.patience import PATIENCE
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.custody.audit import export
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     LedgerAhead,
     LedgerBroken,
     LedgerForeign,
     NotShipped,
     Refused,
 )
+from dispatcher.custody.audit import export
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.extras import unburn
 from dispatcher.ledger.seals import seal

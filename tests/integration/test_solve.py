@@ -13,18 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher import plugins, strategies
+from dispatcher import strategies
 from dispatcher.__main__ import main as program
+from dispatcher.core import plugins
 from dispatcher.surfaces.cli import solve as solving
 from dispatcher.surfaces.cli.solutions import report
 from dispatcher.surfaces.cli.start import main
-from policies.functions import UserUtility
-from policies.instance import read_instance
-from policies.judge import judge
-from policies.problem import Plan
-from policies.solvers import Solution, Verdict, greedy
+from policies.instances.instance_file import read_instance
+from policies.judging.judge import judge
+from policies.model.problem import Plan
+from policies.rules.functions import UserUtility
+from policies.solvers import Solution, Verdict
+from policies.solvers.search import greedy
 from tests.patience import until
-from tests.unit.policies.test_importers import mycielski
+from tests.unit.policies.instances.test_importers import mycielski
 
 SAMPLES = Path(__file__).parents[1] / "data" / "instances"
 KEYS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     Conflict,
     DispatcherError,
     Invalid,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.store import Clash, Store, Tx
 from dispatcher.store.bulk import FEW
 from dispatcher.store.packed import GATHERED, Block, rows_of

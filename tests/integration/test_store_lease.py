@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dispatcher.errors import StaleLease, StoreLocked, Usage
+from dispatcher.core.errors import StaleLease, StoreLocked, Usage
 from dispatcher.store import Store, lease, open_store, pause
 from dispatcher.store.ids import SMALL
 from tests.conftest import FakeClock

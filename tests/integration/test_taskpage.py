@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from connectors.contract import VALUES
-from dispatcher.errors import StoreLocked
+from dispatcher.core.errors import StoreLocked
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
 from dispatcher.surfaces.invitations import invite_link

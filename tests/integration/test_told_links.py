@@ -8,9 +8,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from dispatcher import plugins, strategies
+from dispatcher import strategies
+from dispatcher.core import plugins
+from dispatcher.core.errors import Invalid, PastLimit, Refused
 from dispatcher.custody.audit import export, verify
-from dispatcher.errors import Invalid, PastLimit, Refused
 from dispatcher.ledger.explain import explain
 from dispatcher.ledger.flight import InFlight
 from dispatcher.ledger.links import Told
@@ -22,9 +23,9 @@ from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.stages.intake.linking import read_links
 from dispatcher.stages.planning import Planning
 from policies.document import parse
-from policies.functions import FieldFunction
-from policies.levels import closed, subsets
-from policies.pairings import both_ends, either_way
+from policies.rules.functions import FieldFunction
+from policies.rules.levels import closed, subsets
+from policies.rules.pairings import both_ends, either_way
 from tests.integration.ledger_cases import Case, Far, policy
 
 # Two surnames tell whether people are siblings; one of them, or a town, only hints at it.

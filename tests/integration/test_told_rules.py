@@ -8,15 +8,16 @@ from importlib.metadata import EntryPoint, EntryPoints
 import numpy as np
 import pytest
 
-from dispatcher import plugins, strategies
+from dispatcher import strategies
+from dispatcher.core import plugins
+from dispatcher.core.errors import Invalid, PastLimit, Refused
 from dispatcher.custody.audit import export, verify
-from dispatcher.errors import Invalid, PastLimit, Refused
 from dispatcher.ledger.summaries import differences
 from dispatcher.stages.intake.linking import read_links
 from dispatcher.stages.planning import Planning, choosing
 from policies.document import parse
-from policies.functions import FieldFunction, UserUtility
-from policies.problem import Plan
+from policies.model.problem import Plan
+from policies.rules.functions import FieldFunction, UserUtility
 from policies.solvers import Limits, Solution, Verdict
 from tests.integration.ledger_cases import Case, policy
 
@@ -280,7 +281,7 @@ def test_a_plan_is_made_by_a_users_utility_and_names_it(case, tmp_path, install)
     [
         ("FALLING_WORTH", "to a, b, c, expected it to rise"),
         ("GROWING_WORTH", "declare the utility as not submodular"),
-        ("FUNCTION", "expected policies.functions.UserUtility"),
+        ("FUNCTION", "expected policies.rules.functions.UserUtility"),
         ("BROKEN_WORTH", "the function raised KeyError"),
     ],
 )
@@ -325,7 +326,7 @@ def test_a_changed_table_is_a_new_version_and_judges_the_past(case, tmp_path):
         ("FICKLE", "differs when asked twice|expected a number"),
         ("BROKEN", "raised KeyError"),
         ("LEAVING", "raised SystemExit"),
-        ("TABLE", "expected policies.functions.FieldFunction"),
+        ("TABLE", "expected policies.rules.functions.FieldFunction"),
         ("nothing", "raised AttributeError"),
     ],
 )

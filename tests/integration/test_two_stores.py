@@ -11,7 +11,7 @@ import pytest
 from connectors.base import Settings
 from connectors.folder import Folder
 from connectors.s3 import CONNECTOR as S3
-from dispatcher.keys import offer_key
+from dispatcher.core.keys import offer_key
 from dispatcher.store import open_store
 from tests.contract.buckets import SECRET, bucket_server, objects
 from tests.integration.exchange_house import Exchange

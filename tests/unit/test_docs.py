@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from dispatcher.config import Config
+from dispatcher.core.config import Config
 from dispatcher.surfaces.cli.reference import page
 from policies.document import parse
 from policies.document.schema import json_schema
-from policies.instance import KEYS
+from policies.instances.instance_file import KEYS
 from policies.solvers import SOLVERS
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dispatcher.errors import LedgerBroken
+from dispatcher.core.errors import LedgerBroken
 from dispatcher.ledger.chains import SYSTEM
 
 _DIGESTS: Final = {

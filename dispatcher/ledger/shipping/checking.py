@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dispatcher.errors import LedgerBroken
+from dispatcher.core.errors import LedgerBroken
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import NO_HASH, line_hash, seal_root
 from dispatcher.ledger.shipping.segments import shipped_lines

@@ -18,10 +18,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from dispatcher.errors import LedgerForeign, NotShipped
+from dispatcher.core.errors import LedgerForeign, NotShipped
+from dispatcher.core.private_files import private, sync_folder
 from dispatcher.ledger.lines import NO_HASH, canonical
 from dispatcher.ledger.shipping.attachments import Attachments, broken
-from dispatcher.private_files import private, sync_folder
 
 SEGMENT_BYTES: Final = 16 * 2**20
 """A file that has grown to this size is followed by the next one."""

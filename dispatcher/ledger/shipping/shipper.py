@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dispatcher import keys
-from dispatcher.errors import (
+from dispatcher.core import keys
+from dispatcher.core.errors import (
     DispatcherError,
     LedgerAhead,
     LedgerBroken,

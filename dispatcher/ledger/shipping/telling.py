@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from dispatcher.keys import entry_name
+from dispatcher.core.keys import entry_name
 from dispatcher.ledger.chains import SYSTEM, whole_line
 from dispatcher.ledger.lines import ExposureForm, canonical
 from dispatcher.ledger.links import told_text

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from dispatcher.core.log import get_logger
 from dispatcher.ledger.standing import InForce, current_policy
-from dispatcher.log import get_logger
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import assembly as rows
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store.assembly import AnswerRow, ResultRow
-from policies.answers import Valid, check
-from policies.consensus import Consensus, Given, Next, decide, weigh
-from policies.document.policy import Field
+from policies.answers.consensus import Consensus, Given, Next, decide, weigh
+from policies.answers.validation import Valid, check
+from policies.policy import Field
 
 BATCH: Final = 500
 """Entries counted in one transaction."""

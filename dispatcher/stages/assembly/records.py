@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from connectors.cells import guard
-from dispatcher.errors import Invalid, NotFound
+from dispatcher.core.errors import Invalid, NotFound
+from dispatcher.core.private_files import private
 from dispatcher.ledger.standing import current_policy, no_policy
-from dispatcher.private_files import private
 from dispatcher.store import Store, Tx
 from dispatcher.store import assembly as rows
 from dispatcher.store.assembly import FilledRow
-from policies.answers import Mark
+from policies.answers.validation import Mark
 
 FORMS: Final = ("csv", "jsonl", "parquet")
 STATES: Final = ("answered", "illegible", "not_present", "conflict", "open", "empty")

@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from typing import Final
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.table import (
     BATCH_CHARACTERS,
     MAX_CELL,

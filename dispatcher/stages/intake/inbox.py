@@ -11,9 +11,9 @@ import os
 from pathlib import Path
 from typing import Final
 
-from dispatcher.errors import DispatcherError, Invalid, StaleLease
-from dispatcher.log import get_logger
-from dispatcher.private_files import private
+from dispatcher.core.errors import DispatcherError, Invalid, StaleLease
+from dispatcher.core.log import get_logger
+from dispatcher.core.private_files import private
 from dispatcher.stages.intake.loading import load
 from dispatcher.stages.intake.opening import SUFFIXES
 from dispatcher.stages.intake.outcome import Loaded, Progress

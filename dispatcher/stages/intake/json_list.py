@@ -6,7 +6,7 @@ import re
 from collections.abc import Generator, Iterator
 from typing import Final
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 
 MAX_ELEMENT: Final = 16 << 20  # characters
 

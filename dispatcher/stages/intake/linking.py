@@ -11,11 +11,11 @@ import io
 from pathlib import Path
 from typing import Final
 
-from dispatcher.errors import Invalid
-from dispatcher.keys import pseudonyms
+from dispatcher.core.errors import Invalid
+from dispatcher.core.keys import pseudonyms
 from dispatcher.ledger.links import Beside
 from dispatcher.stages.intake.telling import read_functions
-from policies.document.policy import Policy, Relation
+from policies.policy import Policy, Relation
 
 LARGEST: Final = 1 << 30  # bytes of a link table
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from dispatcher.errors import Conflict, Invalid, StoreLocked
+from dispatcher.core.errors import Conflict, Invalid, StoreLocked
 from dispatcher.ledger.loads import register_keys
 from dispatcher.ledger.standing import InForce, current_policy, no_policy
 from dispatcher.stages.intake import piloting, recognising, returning, writing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dispatcher.errors import Usage
+from dispatcher.core.errors import Usage
 
 LONGEST: Final = 100
 

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.delimited import DelimitedReader, find_delimiter
 from dispatcher.stages.intake.encoding import Encoding, find_encoding
 from dispatcher.stages.intake.guarding import NOTE, is_reassembled, unguarded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dispatcher.errors import Conflict, NotFound
+from dispatcher.core.errors import Conflict, NotFound
 from dispatcher.stages.intake.naming import check_run_name
 from dispatcher.store import Store, Tx, pilots
 from dispatcher.store import intake as rows

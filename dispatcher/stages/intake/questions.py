@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dispatcher.errors import Conflict, Invalid, NotFound
+from dispatcher.core.errors import Conflict, Invalid, NotFound
 from dispatcher.ledger.standing import InForce, current_policy, no_policy
 from dispatcher.stages.intake.images import BadPage, Pages
 from dispatcher.stages.intake.opening import open_table
@@ -23,9 +23,9 @@ from dispatcher.stages.intake.table import Table
 from dispatcher.store import Store, Tx, probes
 from dispatcher.store import serving as journal
 from dispatcher.store.probes import ProbeRow
-from policies import answers
-from policies.document.policy import Field
-from policies.passages import located
+from policies.answers import validation
+from policies.answers.passages import located
+from policies.policy import Field
 
 MOST: Final = 10_000
 """Questions of one file, at most."""
@@ -215,8 +215,10 @@ def _question(
         raise _bad(line, str(error)) from None
     is_image = spec.image_column is not None
     raw = located(spec, answer, None if is_image else shown.decode())
-    verdict = raw if isinstance(raw, answers.Invalid) else answers.check(spec, raw)
-    if isinstance(verdict, answers.Invalid):
+    verdict = (
+        raw if isinstance(raw, validation.Invalid) else validation.check(spec, raw)
+    )
+    if isinstance(verdict, validation.Invalid):
         raise _bad(line, f"its answer is none: {verdict.reason}")
     return Question(line, shown, IMAGE if is_image else TEXT, str(raw))
 

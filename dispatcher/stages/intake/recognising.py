@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from dispatcher.keys import spelled
+from dispatcher.core.keys import spelled
 from dispatcher.stages.intake.shaping import Row
 from dispatcher.store import Tx
 from dispatcher.store import intake as rows

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from dispatcher.errors import Invalid
-from dispatcher.private_files import private
+from dispatcher.core.errors import Invalid
+from dispatcher.core.private_files import private
 from dispatcher.stages.intake.opening import SUFFIXES
 from dispatcher.stages.intake.table import Rejected
 

@@ -13,13 +13,13 @@ from typing import Final
 
 import msgspec
 
-from dispatcher.errors import Invalid
-from dispatcher.keys import pseudonym, pseudonyms
+from dispatcher.core.errors import Invalid
+from dispatcher.core.keys import pseudonym, pseudonyms
 from dispatcher.stages.intake.images import BadPage, Box, Pages, pixel_box
 from dispatcher.stages.intake.redaction import TAGS, redacted
 from dispatcher.stages.intake.table import Batch, Rejected
 from dispatcher.stages.intake.times import microseconds
-from policies.document.policy import Field, Policy, Scope
+from policies.policy import Field, Policy, Scope
 
 TEXT: Final = "text/plain"
 IMAGE: Final = "image/png"

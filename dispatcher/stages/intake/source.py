@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 
 BLOCK: Final = 1 << 18
 HEAD: Final = 1 << 18

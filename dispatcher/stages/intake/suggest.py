@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.preview import ColumnFacts, preview
 from dispatcher.stages.intake.table import Options

@@ -14,7 +14,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 
 MAX_CELL: Final = 1 << 20  # characters
 MAX_COLUMNS: Final = 16_384  # what a spreadsheet can hold

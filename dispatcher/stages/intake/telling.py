@@ -17,17 +17,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.ledger.links import Told
 from dispatcher.strategies import load_function, load_utility
-from policies.belief import Beliefs, World
-from policies.document.policy import Kind, Policy, Property, Scope
-from policies.field_utility import NAME as UTILITY
-from policies.field_utility import levels_of_utility
-from policies.functions import InvalidFunction
-from policies.levels import TOLD, Levels, levels_of_beliefs, levels_of_function
-from policies.pairings import both_ends, either_way
-from policies.sets import InvalidProblem
+from policies.model.sets import InvalidProblem
+from policies.policy import Kind, Policy, Property, Scope
+from policies.rules.belief import Beliefs, World
+from policies.rules.field_utility import NAME as UTILITY
+from policies.rules.field_utility import levels_of_utility
+from policies.rules.functions import InvalidFunction
+from policies.rules.levels import TOLD, Levels, levels_of_beliefs, levels_of_function
+from policies.rules.pairings import both_ends, either_way
 
 GUESSED: Final = "secret"
 CHANCE: Final = "chance"

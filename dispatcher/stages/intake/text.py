@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from typing import Final
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.encoding import MARK, Encoding
 from dispatcher.stages.intake.table import UNDECODED
 

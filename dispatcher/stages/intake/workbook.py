@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.source import IN_MEMORY, MAX_RATIO, RATIO_FREE, Source
 from dispatcher.stages.intake.table import (
     Batch,

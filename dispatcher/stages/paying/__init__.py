@@ -30,9 +30,10 @@ from connectors.base import (
     PayKind,
     TryLater,
 )
-from dispatcher import keys, meters, money
-from dispatcher.circuits import FAULTS, Circuits, Turns, pause_of
-from dispatcher.log import get_logger
+from dispatcher import money
+from dispatcher.core import keys, meters
+from dispatcher.core.circuits import FAULTS, Circuits, Turns, pause_of
+from dispatcher.core.log import get_logger
 from dispatcher.stages.paying import pieces
 from dispatcher.stages.paying.pieces import BATCH, LOOK, MICRO, PATIENCE
 from dispatcher.store import Clock, Store, Tx, lease

@@ -19,10 +19,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher import meters
-from dispatcher.errors import Conflict, NotFound
+from dispatcher.core import meters
+from dispatcher.core.errors import Conflict, NotFound
+from dispatcher.core.log import get_logger
 from dispatcher.ledger.standing import current_policy, no_policy
-from dispatcher.log import get_logger
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.choosing import check_algorithm
 from dispatcher.stages.planning.costing import costs
@@ -42,7 +42,7 @@ from dispatcher.store import planning as rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.planning import LeftRow, PlanRow
 from policies.solvers import Limits, Solution, Verdict
-from policies.solvers.slots import evenly
+from policies.solvers.template_assignment import evenly
 
 Ids = npt.NDArray[np.int64]
 

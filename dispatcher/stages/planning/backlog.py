@@ -17,8 +17,8 @@ from dispatcher.store import planning as rows
 from dispatcher.store import relations as people
 from dispatcher.store.planning import LeftRow
 from dispatcher.store.transaction import Tx
-from policies.document.policy import Scope
-from policies.encounters import PeoplePairs
+from policies.policy import Scope
+from policies.rules.encounters import PeoplePairs
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

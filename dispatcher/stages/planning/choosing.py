@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dispatcher.errors import Usage
+from dispatcher.core.errors import Usage
 from dispatcher.strategies import find_solver, solvers_for
-from policies.problem import Problem
+from policies.model.problem import Problem
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
 
 

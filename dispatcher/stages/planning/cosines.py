@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatcher.stages.planning.backlog import Backlog
-from policies.encounters import matched
-from policies.expand import Expansion
-from policies.links import Links, Relation, alikeness, below_limit
-from policies.problem import Pairs, Problem
-from policies.relations import LinkRule
-from policies.sets import InvalidProblem
+from policies.model.links import Links, Relation, alikeness, below_limit
+from policies.model.problem import Pairs, Problem
+from policies.model.sets import InvalidProblem
+from policies.rules.encounters import matched
+from policies.rules.expand import Expansion
+from policies.rules.relations import LinkRule
 
 Ints = npt.NDArray[np.int64]
 

@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from dispatcher.stages.planning.means import Means
 from dispatcher.stages.planning.translation import Translation
-from policies.expand import LARGEST_SCALE
-from policies.levels import LevelRule
-from policies.problem import Average, Goal, Problem
-from policies.relations import LinkRule
-from policies.rules import Rule
-from policies.sets import NO_CAP, SetSystem
+from policies.model.problem import Average, Goal, Problem
+from policies.model.sets import NO_CAP, SetSystem
+from policies.rules.expand import LARGEST_SCALE
+from policies.rules.levels import LevelRule
+from policies.rules.record_rules import Rule
+from policies.rules.relations import LinkRule
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatcher.stages.planning.translation import Translation
-from policies.document.policy import Scope
-from policies.encounters import matched
-from policies.levels import LevelRule
-from policies.pairings import ToldLink
-from policies.problem import Pairs
-from policies.relations import value
-from policies.rules import ZERO
+from policies.model.problem import Pairs
+from policies.policy import Scope
+from policies.rules.encounters import matched
+from policies.rules.levels import LevelRule
+from policies.rules.pairings import ToldLink
+from policies.rules.record_rules import ZERO
+from policies.rules.relations import value
 
 Ints = npt.NDArray[np.int64]
 

@@ -17,12 +17,12 @@ from typing import Final
 import numpy as np
 
 from dispatcher.stages.planning.translation import Translation
-from policies.document.policy import Kind, Scope
-from policies.levels import LevelRule
-from policies.pairings import ToldLink, ends_held
-from policies.problem import Average, Pairs
-from policies.relations import End, LinkRule, value, vectors
-from policies.rules import Rule
+from policies.model.problem import Average, Pairs
+from policies.policy import Kind, Scope
+from policies.rules.levels import LevelRule
+from policies.rules.pairings import ToldLink, ends_held
+from policies.rules.record_rules import Rule
+from policies.rules.relations import End, LinkRule, value, vectors
 
 Members = Mapping[int, frozenset[int]]
 

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatcher.stages.planning.backlog import Backlog
-from policies.disclosure import loads
-from policies.document.policy import Kind, Scope
-from policies.encounters import PeoplePairs, matched
-from policies.expand import Expansion
-from policies.pairings import ToldLink
-from policies.problem import Pairs, Problem
-from policies.relations import LinkRule
+from policies.model.disclosure import loads
+from policies.model.problem import Pairs, Problem
+from policies.policy import Kind, Scope
+from policies.rules.encounters import PeoplePairs, matched
+from policies.rules.expand import Expansion
+from policies.rules.pairings import ToldLink
+from policies.rules.relations import LinkRule
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

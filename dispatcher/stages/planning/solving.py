@@ -14,12 +14,12 @@ from dispatcher.stages.planning.choosing import answer_of
 from dispatcher.stages.planning.leniency import TOO_MUCH, Lenient, lenient
 from dispatcher.stages.planning.means import Means
 from dispatcher.stages.planning.translation import Translation
-from policies.judge import judge
-from policies.problem import Pairs, Plan, Problem
+from policies.judging.judge import judge
+from policies.model.problem import Pairs, Plan, Problem
+from policies.model.utility import Weights
 from policies.solvers import Limits, Solution, Verdict
-from policies.solvers.assembly import renumbered
-from policies.solvers.role import free_bound
-from policies.utility import Weights
+from policies.solvers.component_answers import renumbered
+from policies.solvers.interfaces import free_bound
 
 Ints = npt.NDArray[np.int64]
 Ask = Callable[[Problem], Solution]

@@ -14,17 +14,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from dispatcher.errors import DispatcherError, Infeasible, Unfinished
+from dispatcher.core.errors import DispatcherError, Infeasible, Unfinished
 from dispatcher.stages.planning.cosines import worst_cosines
 from dispatcher.stages.planning.lookups import worst_lookups
 from dispatcher.stages.planning.translation import Translation
-from policies.certificates import safe_number
-from policies.document.policy import Objective, Scope
-from policies.problem import Problem
+from policies.judging.certificates import safe_number
+from policies.model.objective import Objective
+from policies.model.problem import Problem
+from policies.policy import Scope
 from policies.solvers import Cause, Clash, Core, Limits, Solution, Verdict
-from policies.solvers.minimum import Remedy, remedies
-from policies.solvers.role import free_bound
-from policies.solvers.withholding import cheapest
+from policies.solvers.explain.minimum import Remedy, remedies
+from policies.solvers.explain.withholding import cheapest
+from policies.solvers.interfaces import free_bound
 
 TOLD: Final = 4  # clashes that one message tells
 

@@ -22,14 +22,14 @@ from dispatcher.store import planning as rows
 from dispatcher.store import probes
 from dispatcher.store.accounts import Account
 from dispatcher.store.transaction import Tx
-from policies.document.policy import Kind, Policy, UtilityRow
-from policies.expand import EntryTable, Expansion, expand
-from policies.field_utility import by_record
-from policies.problem import Average, Goal, Pairs, Problem
-from policies.relations import LinkRule
-from policies.sets import NO_CAP
-from policies.utility import Weights
-from policies.utility_functions import ByRecord, Utilities
+from policies.model.problem import Average, Goal, Pairs, Problem
+from policies.model.sets import NO_CAP
+from policies.model.utility import Weights
+from policies.model.utility_functions import ByRecord, Utilities
+from policies.policy import Kind, Policy, UtilityRow
+from policies.rules.expand import EntryTable, Expansion, expand
+from policies.rules.field_utility import by_record
+from policies.rules.relations import LinkRule
 
 Ints = npt.NDArray[np.int64]
 

@@ -27,9 +27,10 @@ from connectors.base import (
     TryLater,
 )
 from connectors.quoting import heard
-from dispatcher import meters, money
-from dispatcher.circuits import FAULTS, Circuits, Turns, pause_of
-from dispatcher.log import get_logger
+from dispatcher import money
+from dispatcher.core import meters
+from dispatcher.core.circuits import FAULTS, Circuits, Turns, pause_of
+from dispatcher.core.log import get_logger
 from dispatcher.stages.sending.packing import Packing, Parcel
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import ledger as gate_rows

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from connectors.base import Binding, Content, Feed, Form, Handle, Item, Market, Offer
-from dispatcher import keys, money
+from dispatcher import money
+from dispatcher.core import keys
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.store import Store, lease
 from dispatcher.store import ledger as gate_rows

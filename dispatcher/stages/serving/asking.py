@@ -1,7 +1,7 @@
 """What is asked on the page for one field, and how its form becomes an answer.
 
 The raw text of an answer is the same as other connectors bring it
-(:mod:`policies.answers`): a table is a JSON list of rows, spans are a JSON list of
+(:mod:`policies.answers.validation`): a table is a JSON list of rows, spans are a JSON list of
 ranges. A form is friendlier: a table has cells, spans are copied word for word.
 """
 
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from policies.answers import Invalid, Mark, Valid, check
-from policies.document.policy import Example, Field
-from policies.passages import located
+from policies.answers.passages import located
+from policies.answers.validation import Invalid, Mark, Valid, check
+from policies.policy import Example, Field
 
 MAX_ROWS: Final = 200
 MAX_DRAFT: Final = 200_000

@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from connectors.base import Arrival
-from dispatcher import meters, money
-from dispatcher.errors import Refused, StaleLease
+from dispatcher import money
+from dispatcher.core import meters
+from dispatcher.core.errors import Refused, StaleLease
 from dispatcher.ledger import refusals
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.decision import decide

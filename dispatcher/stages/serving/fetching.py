@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.base import Item
-from dispatcher import keys
+from dispatcher.core import keys
 from dispatcher.ledger.standing import current_policy
 from dispatcher.store import Store, fetching
 from dispatcher.store import ledger as gate_rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dispatcher.stages.serving.values import Terms
 from dispatcher.store import Clock, Store, Tx, accounts, lease, proficiency
 from dispatcher.store import serving as rows
-from policies.skill import gold_accuracy
+from policies.answers.skill import gold_accuracy
 
 
 def stop_by_gold(tx: Tx, account_id: int, terms: Terms, now: int) -> bool:

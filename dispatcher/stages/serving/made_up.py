@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from dispatcher import keys
+from dispatcher.core import keys
 from dispatcher.ledger.locking import lock_adversaries
 from dispatcher.ledger.standing import current_policy
 from dispatcher.stages.serving import gold_pay
@@ -34,7 +34,7 @@ from dispatcher.store import Clock, Store, Tx, lease, probes
 from dispatcher.store import serving as rows
 from dispatcher.store.probes import HandedRow, StandingRow
 from dispatcher.store.repeating import committed
-from policies.answers import Invalid, Valid, check
+from policies.answers.validation import Invalid, Valid, check
 
 LOOK: Final = 128
 """Questions looked at for one that may be asked, at most."""

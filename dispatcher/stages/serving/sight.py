@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dispatcher import keys
+from dispatcher.core import keys
 from dispatcher.ledger.standing import InForce
 from dispatcher.stages.serving.allowance import SECOND
 from dispatcher.stages.serving.values import Showing

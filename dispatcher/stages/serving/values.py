@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Final
 
-from policies.answers import Mark
-from policies.document.policy import Field
-from policies.skill import EXPECTED_RIGHT
+from policies.answers.skill import EXPECTED_RIGHT
+from policies.answers.validation import Mark
+from policies.policy import Field
 
 # A browser drops most control characters silently; a worker is to see that they are
 # there. Their pictures stand in Unicode at 2400 onwards.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from dispatcher import keys, meters
+from dispatcher.core import keys, meters
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.standing import current_policy
 from dispatcher.model import record_unit, subject_unit
@@ -18,8 +18,8 @@ from dispatcher.store import Clock, Store, Tx, lease, probes
 from dispatcher.store import serving as rows
 from dispatcher.store.repeating import committed
 from dispatcher.store.serving import AnswerRow, TaskRow
-from policies.answers import Invalid
-from policies.document.policy import Field
+from policies.answers.validation import Invalid
+from policies.policy import Field
 
 ANSWERABLE = ("shown", "expired", "returned")
 """States from which the same worker may still answer, late too."""

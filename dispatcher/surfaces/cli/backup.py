@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     EXIT_FAILED,
     EXIT_PARTLY,
     DispatcherError,
@@ -275,8 +275,8 @@ def secret_of(
     fresh: bool = False,
 ) -> Secret:
     """What the backup is sealed with: a passphrase, or the keys of a key file."""
+    from dispatcher.core.keyring import read_keyring
     from dispatcher.custody.sealed_file import Secret
-    from dispatcher.keyring import read_keyring
 
     if source is None:
         file = context.key_file

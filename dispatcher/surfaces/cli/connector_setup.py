@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from dispatcher.errors import Conflict, Invalid, NotFound, Usage
+from dispatcher.core.errors import Conflict, Invalid, NotFound, Usage
 from dispatcher.surfaces.cli.context import CliContext, read_file, wall_clock
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def _open(
     context: CliContext, name: str, values: dict[str, str], secret: bytes
 ) -> Market | Feed:
     """Open a connector with a secret that is not in its file yet."""
-    from dispatcher.plugins import open_connector
+    from dispatcher.core.plugins import open_connector
 
     own = {key: text for key, text in values.items() if key != "secret_file"}
     if "secret_file" in values and not secret:
@@ -249,7 +249,7 @@ def _open(
 
 
 def _settings_file(context: CliContext) -> Path:
-    from dispatcher.config import CONFIG_NAME
+    from dispatcher.core.config import CONFIG_NAME
 
     return context.config_file or context.directory / CONFIG_NAME
 

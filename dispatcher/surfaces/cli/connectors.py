@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import Conflict, Usage
+from dispatcher.core.errors import Conflict, Usage
 from dispatcher.surfaces.cli import connector_setup as setup
 from dispatcher.surfaces.cli import walls
 from dispatcher.surfaces.cli.connector_setup import enable_now, values_of
@@ -43,8 +43,8 @@ def list_connectors(
     ] = False,
 ) -> None:
     """List the connectors of the settings, or all kinds."""
-    from dispatcher.plugins import available as kinds
-    from dispatcher.plugins import load_plugin
+    from dispatcher.core.plugins import available as kinds
+    from dispatcher.core.plugins import load_plugin
 
     context: CliContext = ctx.obj
     if available:
@@ -78,7 +78,7 @@ def capabilities(
 
     Tried is by `dispatcher connectors test NAME --as OTHER`.
     """
-    from dispatcher.plugins import load_plugin
+    from dispatcher.core.plugins import load_plugin
 
     context: CliContext = ctx.obj
     values = values_of(context, name)
@@ -172,7 +172,7 @@ def enable(
 
 def _open(context: CliContext, name: str) -> Market | Feed:
     """Open a connector of the settings; the store is touched only where it must be."""
-    from dispatcher.plugins import open_connector
+    from dispatcher.core.plugins import open_connector
 
     values = values_of(context, name)
     if values.get("kind", name) != "inhouse":

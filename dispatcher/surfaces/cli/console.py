@@ -9,7 +9,7 @@ import typer
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 
 if TYPE_CHECKING:
-    from dispatcher.config import Config
+    from dispatcher.core.config import Config
     from dispatcher.store import Store
 
 app = typer.Typer(

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-from dispatcher.errors import Invalid, Usage
-from dispatcher.private_files import private
+from dispatcher.core.errors import Invalid, Usage
+from dispatcher.core.private_files import private
 from dispatcher.surfaces.cli.plain import plain
 
 if TYPE_CHECKING:  # the store loads SQLAlchemy: not for --help
     from connectors.base import Feed, Market
-    from dispatcher.config import Config
+    from dispatcher.core.config import Config
     from dispatcher.store import Store
     from dispatcher.store.vault import KeyFile
 
@@ -60,7 +60,7 @@ class CliContext:
     @cached_property
     def config(self) -> Config:
         """The settings of the directory, read once."""
-        from dispatcher.config import load_config
+        from dispatcher.core.config import load_config
 
         environment = dict(os.environ)
         if self.store is not None:
@@ -70,7 +70,7 @@ class CliContext:
     @cached_property
     def store_url(self) -> str:
         """URL or path of the store: ``--store``, else a private file, else settings."""
-        from dispatcher.config import read_private, store_location
+        from dispatcher.core.config import read_private, store_location
 
         if self.store_is_private:
             return read_private(Path(os.environ[STORE_FILE]))
@@ -83,7 +83,7 @@ class CliContext:
 
     def open_store(self, *, older: bool = False) -> Store:
         """Open the store; it must have this program's schema, or may have an ``older``."""
-        from dispatcher import log
+        from dispatcher.core import log
         from dispatcher.store import open_store
 
         log.configure_command()
@@ -104,7 +104,7 @@ class CliContext:
         A task page of our own (kind ``inhouse``) signs with a key of the store, each by
         another one.
         """
-        from dispatcher.plugins import open_connectors
+        from dispatcher.core.plugins import open_connectors
         from dispatcher.surfaces.invitations import HOME
 
         configured = self.config.connectors
@@ -166,7 +166,7 @@ class CliContext:
     @cached_property
     def key_file(self) -> KeyFile:
         """Where the key is that opens the store's values."""
-        from dispatcher.config import key_file_location
+        from dispatcher.core.config import key_file_location
         from dispatcher.store.vault import KeyFile
 
         return KeyFile(*key_file_location(self.config, self.directory, os.environ))

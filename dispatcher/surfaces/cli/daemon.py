@@ -15,7 +15,7 @@ from dispatcher.surfaces.cli.context import CliContext, wall_clock
 
 if TYPE_CHECKING:
     from connectors.base import Feed, Market
-    from dispatcher.daemon import Daemon
+    from dispatcher.app.daemon import Daemon
     from dispatcher.store import Store
     from dispatcher.surfaces.systemd import Notifier
 
@@ -58,7 +58,7 @@ def up(
     With --standby it opens no port while another daemon leads, takes over within 10 s
     when that one is gone, and stands by again if it loses the lease.
     """
-    from dispatcher import log
+    from dispatcher.core import log
     from dispatcher.custody.erased_again import erase_again
     from dispatcher.surfaces.cli.leading import lead_in_turn, refuse_root
     from dispatcher.surfaces.cli.subject import means
@@ -112,7 +112,7 @@ def _lead(
 def _daemon(
     store: Store, connectors: Mapping[str, Market | Feed], context: CliContext
 ) -> Daemon:
-    from dispatcher.daemon import Daemon
+    from dispatcher.app.daemon import Daemon
     from dispatcher.surfaces.cli.ticks import make_ticks
 
     def lost() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.errors import EXIT_MIGRATE, EXIT_NO_STORE, DispatcherError
+from dispatcher.core.errors import EXIT_MIGRATE, EXIT_NO_STORE, DispatcherError
 from dispatcher.surfaces.cli.context import CliContext, leave
 
 app = typer.Typer(help="Look at the store's schema and bring it up to date.")

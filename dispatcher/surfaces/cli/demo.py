@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.errors import EXIT_FAILED
+from dispatcher.core.errors import EXIT_FAILED
 from dispatcher.surfaces.cli.context import CliContext, leave
 
 

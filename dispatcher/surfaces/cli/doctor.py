@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from dispatcher.errors import EXIT_FAILED, DispatcherError
+from dispatcher.core.errors import EXIT_FAILED, DispatcherError
 from dispatcher.surfaces.cli import doctor_files
 from dispatcher.surfaces.cli.context import (
     CliContext,

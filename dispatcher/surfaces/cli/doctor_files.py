@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dispatcher.errors import DispatcherError
+from dispatcher.core.errors import DispatcherError
 from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.findings import Finding, Findings, Part, Repair, Word
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import NotFound, Usage
+from dispatcher.core.errors import NotFound, Usage
 from dispatcher.surfaces.cli.context import CliContext
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def find_entry(store: Store, tx: Tx, text: str) -> int:
     NotFound
         There is no such record or field in the store.
     """
-    from dispatcher import keys
+    from dispatcher.core import keys
     from dispatcher.store import names
 
     fields = sorted(names.field_names(tx), key=len, reverse=True)
@@ -107,7 +107,7 @@ def _refuse_record(store: Store, tx: Tx, text: str) -> None:
     ------
     Usage
     """
-    from dispatcher import keys
+    from dispatcher.core import keys
     from dispatcher.store import record_states
 
     name = keys.pseudonym(store.key("pseudonym-key"), "r", text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import NotFound, Usage
+from dispatcher.core.errors import NotFound, Usage
 from dispatcher.surfaces.cli import rehearsal
 from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
 from dispatcher.surfaces.cli.record_list import State

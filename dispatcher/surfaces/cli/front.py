@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from dispatcher.errors import DispatcherError
+from dispatcher.core.errors import DispatcherError
 from dispatcher.surfaces.cli import console
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from connectors.base import Feed, Market
-    from dispatcher.config import Config
-    from dispatcher.daemon import Daemon, Tick
+    from dispatcher.app.daemon import Daemon, Tick
+    from dispatcher.core.config import Config
     from dispatcher.store import Store
     from dispatcher.surfaces.servers import Listener
     from dispatcher.surfaces.systemd import Notifier
@@ -57,8 +57,8 @@ class Front:
         daemon: Daemon,
         notifier: Notifier,
     ) -> None:
+        from dispatcher.core.log import get_logger
         from dispatcher.ledger.nearness import Nearness
-        from dispatcher.log import get_logger
         from dispatcher.surfaces.event_metrics import Events
         from dispatcher.surfaces.metrics import Tables, make_registry
 
@@ -94,7 +94,7 @@ class Front:
         Conflict
             One of them is taken.
         """
-        from dispatcher.config import split_address
+        from dispatcher.core.config import split_address
         from dispatcher.surfaces.servers import Listener, Swap, bind
 
         surfaces = self._context.config.surfaces

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.errors import Conflict
+from dispatcher.core.errors import Conflict
 from dispatcher.surfaces.cli.context import CliContext, write_private
 
 
@@ -34,7 +34,7 @@ def init(
     ] = Template.PRESCRIPTIONS,
 ) -> None:
     """Write dispatcher.toml, policy.toml, an empty store, its key and .gitignore."""
-    from dispatcher.config import CONFIG_NAME, STARTER
+    from dispatcher.core.config import CONFIG_NAME, STARTER
     from dispatcher.store import open_store
 
     context: CliContext = ctx.obj

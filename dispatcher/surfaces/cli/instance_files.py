@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from dispatcher.errors import Invalid, Usage
+from dispatcher.core.errors import Invalid, Usage
 
 if TYPE_CHECKING:
-    from policies.instance import Instance
+    from policies.instances.instance_file import Instance
 
 InstanceFile = Annotated[
     Path,
@@ -55,8 +55,8 @@ def read_document(
     Invalid
         With what is wrong, where it is, and how to mend it.
     """
-    from policies import importers
-    from policies.instance_fields import InvalidInstance
+    from policies.instances import importers
+    from policies.instances.fields import InvalidInstance
 
     kind = path.suffix.lower()
     _check_options(path, adversaries, copies, friendships)
@@ -115,8 +115,8 @@ def read_problem(document: object, where: str) -> Instance:
         With what is wrong, where it is, and how to mend it.
     """
     from dispatcher.strategies import load_utility
-    from policies.instance import read_instance
-    from policies.instance_fields import InvalidInstance
+    from policies.instances.fields import InvalidInstance
+    from policies.instances.instance_file import read_instance
 
     try:
         return read_instance(document, load_utility)
@@ -127,7 +127,7 @@ def read_problem(document: object, where: str) -> Instance:
 @contextmanager
 def functions_named(where: str) -> Iterator[None]:
     """Say whose fault it is when a user's utility fails."""
-    from policies.functions import InvalidFunction
+    from policies.rules.functions import InvalidFunction
 
     try:
         yield
@@ -201,7 +201,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until it wa
 
 
 def invalid(path: str, error: Any) -> Invalid:  # noqa: ANN401 - a lazy import's class
-    """Put an :class:`~policies.instance_fields.InvalidInstance` of a file in our words."""
+    """Put an :class:`~policies.instances.fields.InvalidInstance` of a file in our words."""
     return Invalid(f"{path}: {error.where}", why=error.what, fix=error.mend)
 
 

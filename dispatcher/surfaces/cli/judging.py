@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import EXIT_FAILED
+from dispatcher.core.errors import EXIT_FAILED
 from dispatcher.surfaces.cli.context import CliContext, leave
 from dispatcher.surfaces.cli.instance_files import (
     Adversaries,
@@ -25,8 +25,8 @@ from dispatcher.surfaces.cli.instance_files import (
 from dispatcher.surfaces.cli.solutions import worth
 
 if TYPE_CHECKING:
-    from policies.instance import Instance
-    from policies.problem import Plan
+    from policies.instances.instance_file import Instance
+    from policies.model.problem import Plan
 
 
 def judge(
@@ -67,8 +67,8 @@ def _read_plan(path: Path, found: Instance) -> Plan:
     Invalid
         With what is wrong, where it is, and how to mend it.
     """
-    from policies.instance_fields import InvalidInstance
-    from policies.plan_document import read_plan
+    from policies.instances.fields import InvalidInstance
+    from policies.instances.plan_document import read_plan
 
     problem = found.problem
     try:
@@ -79,7 +79,7 @@ def _read_plan(path: Path, found: Instance) -> Plan:
 
 def _judged(found: Instance, plan: Plan) -> dict[str, Any]:
     """Return the document: floats for reading, the verdict from exact numbers."""
-    from policies.judge import judge as judge_plan
+    from policies.judging.judge import judge as judge_plan
 
     judged = judge_plan(found.problem, plan)
     return {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     EXIT_UNFINISHED,
     EXIT_UNREACHABLE,
     Conflict,
@@ -20,7 +20,7 @@ from dispatcher.errors import (
 from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
 
 if TYPE_CHECKING:
-    from dispatcher.daemon import Daemon
+    from dispatcher.app.daemon import Daemon
     from dispatcher.store import Store
     from dispatcher.store.lease import Holder
     from dispatcher.surfaces.systemd import Notifier
@@ -63,7 +63,7 @@ def lead_in_turn(daemon: Daemon, store: Store, notifier: Notifier) -> bool:
     bool
         Whether it leads; signals have the effect again that they had before.
     """
-    from dispatcher.leadership import Standby
+    from dispatcher.app.leadership import Standby
 
     told: list[int] = []
     before = {
@@ -102,7 +102,7 @@ def down(
     It is sent SIGTERM and drains; exit 14 when none runs, 8 when it has not ended in
     time (it goes on draining).
     """
-    from dispatcher.leadership import spoken
+    from dispatcher.app.leadership import spoken
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
@@ -129,7 +129,7 @@ def down(
 
 
 def _leader(store: Store) -> Holder | None:
-    from dispatcher.leadership import is_dead
+    from dispatcher.app.leadership import is_dead
     from dispatcher.store import lease
 
     with store.read() as tx:
@@ -146,7 +146,7 @@ def _pid_here(found: Holder) -> int:
     Conflict
         It runs elsewhere, or nobody can tell.
     """
-    from dispatcher.leadership import is_here, spoken
+    from dispatcher.app.leadership import is_here, spoken
 
     pid = is_here(found.holder)
     if pid is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     EXIT_FAILED,
     Conflict,
     DispatcherError,
@@ -343,7 +343,7 @@ def _asked(
     store: Store, tx: Tx, about: str | None, subject_from: str | None
 ) -> tuple[list[int], str | None]:
     """Entries that are asked for, and the person's pseudonym if it is about one."""
-    from dispatcher import keys
+    from dispatcher.core import keys
     from dispatcher.store import proving
     from dispatcher.surfaces.cli.explain import find_entry
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import EXIT_PARTLY, PastLimit, Usage
+from dispatcher.core.errors import EXIT_PARTLY, PastLimit, Usage
 from dispatcher.surfaces.cli import rehearsal
 from dispatcher.surfaces.cli.context import (
     CliContext,
@@ -281,7 +281,7 @@ def show(
 def _quality(tx: Tx, account: Account) -> dict[str, Any]:
     """How good a worker is, by agreement and by made-up questions, and its tests."""
     from dispatcher.store import proficiency
-    from policies.skill import gold_accuracy
+    from policies.answers.skill import gold_accuracy
 
     gold = proficiency.gold(tx, account.id)
     why = proficiency.stopped(tx, account.id) if account.state == "stopped" else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import EXIT_PARTLY, NotFound
+from dispatcher.core.errors import EXIT_PARTLY, NotFound
 from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
 from dispatcher.surfaces.cli.rehearsal import count
 
@@ -56,7 +56,7 @@ def plan(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from dispatcher.plugins import feeds_of, paying_of
+    from dispatcher.core.plugins import feeds_of, paying_of
     from dispatcher.stages.planning import Planning
     from dispatcher.strategies import find_solver
 

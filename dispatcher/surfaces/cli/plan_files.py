@@ -7,7 +7,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 
 
 def check_place(path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.errors import EXIT_FAILED, EXIT_INVALID, NotFound, Usage
+from dispatcher.core.errors import EXIT_FAILED, EXIT_INVALID, NotFound, Usage
 from dispatcher.surfaces.cli import policy_change
 from dispatcher.surfaces.cli.context import CliContext, leave, write_private
 from dispatcher.surfaces.cli.policy_files import (

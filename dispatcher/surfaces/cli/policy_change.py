@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import EXIT_FINDINGS, NotFound, Usage
+from dispatcher.core.errors import EXIT_FINDINGS, NotFound, Usage
 from dispatcher.ledger.flight import InFlight
 from dispatcher.surfaces.cli import rehearsal
 from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
@@ -105,8 +105,8 @@ def plan(
     The version is put in force in a transaction that is rolled back: bookings wait for
     that, not for the search for a plan.
     """
+    from dispatcher.core.plugins import feeds_of
     from dispatcher.ledger.standing import version_of
-    from dispatcher.plugins import feeds_of
     from dispatcher.stages.planning import Planning
     from dispatcher.stages.planning.foreseeing import foresee, read_work
     from dispatcher.store import ledger as rows

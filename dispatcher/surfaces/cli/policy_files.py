@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dispatcher.errors import EXIT_INVALID
+from dispatcher.core.errors import EXIT_INVALID
 from dispatcher.surfaces.cli.context import CliContext, leave, read_file
 
 if TYPE_CHECKING:
     from policies.document import ParseResult
-    from policies.document.policy import Policy
+    from policies.policy import Policy
 
 
 def policy_paths(context: CliContext, files: list[Path] | None) -> list[Path]:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from dispatcher.errors import Usage
+from dispatcher.core.errors import Usage
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 from dispatcher.surfaces.cli.rehearsal import DRY_RUN
 from dispatcher.surfaces.cli.subject import means, tell

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
 from dispatcher.surfaces.cli.rehearsal import count
 

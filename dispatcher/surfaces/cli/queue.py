@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.errors import NotFound, Usage
+from dispatcher.core.errors import NotFound, Usage
 from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.errors import EXIT_TRY_LATER, Conflict, Usage
+from dispatcher.core.errors import EXIT_TRY_LATER, Conflict, Usage
 from dispatcher.surfaces.cli.connector_setup import values_of
 from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.errors import NotFound
+from dispatcher.core.errors import NotFound
 from dispatcher.surfaces.cli.context import CliContext, table
 
 
@@ -52,7 +52,7 @@ def show_record(
     key: Annotated[str, typer.Argument(help="The record's key, as it was loaded.")],
 ) -> None:
     """Show the fields of a record: state, showings, tasks and answers; no value."""
-    from dispatcher import keys
+    from dispatcher.core import keys
     from dispatcher.store import record_states as rows
 
     context: CliContext = ctx.obj

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
-from dispatcher.errors import EXIT_PARTLY, Usage
+from dispatcher.core.errors import EXIT_PARTLY, Usage
 from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
 
 if TYPE_CHECKING:

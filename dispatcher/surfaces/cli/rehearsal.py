@@ -39,7 +39,7 @@ def _end() -> None:
 
 def withdrawing(context: CliContext) -> frozenset[str]:
     """Names of the connectors that can take back what they were given."""
-    from dispatcher.plugins import load_plugin
+    from dispatcher.core.plugins import load_plugin
 
     return frozenset(
         name

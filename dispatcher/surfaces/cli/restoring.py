@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import Usage
+from dispatcher.core.errors import Usage
 from dispatcher.surfaces.cli.backup import (
     KeyFileName,
     Passphrase,

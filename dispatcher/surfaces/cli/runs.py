@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from dispatcher.errors import Conflict, NotFound, Usage
+from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
 
 if TYPE_CHECKING:

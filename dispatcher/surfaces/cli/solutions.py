@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from policies.instance import Instance
-    from policies.judge import Judgement
+    from policies.instances.instance_file import Instance
+    from policies.judging.judge import Judgement
     from policies.solvers import Limits, Solution
 
 
@@ -18,9 +18,9 @@ def withheld(
     """Say what to withhold, if there is no plan and the file says what that costs."""
     import numpy as np
 
-    from policies.instance import rows_of
+    from policies.instances.instance_file import rows_of
     from policies.solvers import Verdict
-    from policies.solvers.withholding import cheapest
+    from policies.solvers.explain.withholding import cheapest
 
     problem = found.problem
     if solution.verdict is not Verdict.INFEASIBLE or problem.prices is None:
@@ -49,9 +49,9 @@ def worth(judged: Judgement | None) -> dict[str, Any]:
 
 def report(found: Instance, solution: Solution, algorithm: str) -> dict[str, Any]:
     """Return the document: floats for reading, the verdict from exact numbers."""
-    from policies.instance import rows_of
+    from policies.instances.instance_file import rows_of
     from policies.solvers import Verdict
-    from policies.solvers.words import certificate, sentences
+    from policies.solvers.explain.messages import certificate, sentences
 
     problem = found.problem
     solved = solution.verdict is Verdict.SOLVED

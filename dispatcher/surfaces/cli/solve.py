@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     EXIT_INFEASIBLE,
     EXIT_UNFINISHED,
     Invalid,
@@ -39,8 +39,8 @@ from dispatcher.surfaces.cli.plan_files import check_place, write_whole
 from dispatcher.surfaces.cli.solutions import lay_out, report, report_front, withheld
 
 if TYPE_CHECKING:
-    from policies.instance import Instance
-    from policies.problem import Problem
+    from policies.instances.instance_file import Instance
+    from policies.model.problem import Problem
     from policies.solvers import Limits, Solution, Solver
 
 SPARE: Final = 0.3
@@ -305,7 +305,7 @@ class _Search:
         """Count complete sets first."""
         import numpy as np
 
-        from policies.solvers.fewest import countable, fewest
+        from policies.solvers.exact.lexicographic import countable, fewest
 
         problem, rng = self.found.problem, np.random.default_rng(self.seed)
         if not countable(problem):
@@ -321,7 +321,7 @@ class _Search:
 
     def _front(self, count: int, algorithm: str) -> dict[str, Any]:
         """Utility at levels of disclosure."""
-        from policies.solvers.front import front, held_at
+        from policies.solvers.exact.pareto_front import front, held_at
 
         problem = self.found.problem
         if problem.links is not None:

@@ -14,7 +14,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final
 
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     Conflict,
@@ -22,7 +22,7 @@ from dispatcher.errors import (
     Invalid,
     Usage,
 )
-from dispatcher.private_files import private
+from dispatcher.core.private_files import private
 from dispatcher.surfaces.cli.plain import cut, plain
 
 ANYWHERE: Final = frozenset(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from dispatcher.errors import EXIT_FINDINGS
+from dispatcher.core.errors import EXIT_FINDINGS
 from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
 from dispatcher.surfaces.cli.questions import gold_left
 
@@ -49,7 +49,7 @@ def status(
 
 def collect(store: Store, now: int) -> dict[str, Any]:
     """Collect the numbers of one snapshot."""
-    from dispatcher.leadership import spoken
+    from dispatcher.app.leadership import spoken
     from dispatcher.ledger import burnt as gate_burnt
     from dispatcher.store import lease, metering
     from dispatcher.store import ledger as gate_rows

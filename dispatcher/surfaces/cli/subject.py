@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.errors import EXIT_FAILED, EXIT_PARTLY, Invalid, Usage
+from dispatcher.core.errors import EXIT_FAILED, EXIT_PARTLY, Invalid, Usage
 from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
 from dispatcher.surfaces.cli.rehearsal import DRY_RUN
 

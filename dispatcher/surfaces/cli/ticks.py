@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connectors.base import Content, Feed, Market
+from dispatcher.app.daemon import Tick
+from dispatcher.core.plugins import feeds_of, paying_of
 from dispatcher.custody.retention import Retention
-from dispatcher.daemon import Tick
 from dispatcher.ledger.seals import seal
-from dispatcher.plugins import feeds_of, paying_of
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.collecting import Collecting

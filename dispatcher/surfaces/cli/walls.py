@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dispatcher.errors import Conflict, DispatcherError, NoStore, Usage
+from dispatcher.core.errors import Conflict, DispatcherError, NoStore, Usage
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 
 if TYPE_CHECKING:

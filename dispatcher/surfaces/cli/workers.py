@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.errors import EXIT_PARTLY, Conflict, Usage
+from dispatcher.core.errors import EXIT_PARTLY, Conflict, Usage
 from dispatcher.surfaces.cli import merging, questions
 from dispatcher.surfaces.cli.context import (
     CliContext,
@@ -258,7 +258,7 @@ def _doors(
     Feeds are not opened for it: nobody comes by them, and their secret may be elsewhere.
     """
     from connectors.base import Inviting
-    from dispatcher.plugins import feeds_of
+    from dispatcher.core.plugins import feeds_of
 
     named = {text.partition("/")[0] for text in accounts}
     known = {n: v for n, v in context.config.connectors.items() if n in named}

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from dispatcher.errors import DispatcherError
+from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger.nearness import Nearness
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.door import Door

@@ -18,7 +18,7 @@ from dispatcher.store import Clock, Store, console, moments, queue
 from dispatcher.store import status as counts
 from dispatcher.store.console import MemberRow, RecordRow, SealRow, WaitingRow
 from dispatcher.surfaces.cli.status import collect
-from policies.document.policy import Kind, Property
+from policies.policy import Kind, Property
 
 Read = TypeVar("Read")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from dispatcher.errors import Conflict, DispatcherError
+from dispatcher.core.errors import Conflict, DispatcherError
 from dispatcher.surfaces.demo.forms import Written, invent, write_forms, write_records
 from dispatcher.surfaces.demo.people import (
     Character,
@@ -285,7 +285,7 @@ def leader_of(directory: Path) -> str | None:
 
 
 def _key_file(directory: Path) -> KeyFile:
-    from dispatcher.config import KEY_NAME
+    from dispatcher.core.config import KEY_NAME
     from dispatcher.store.vault import KeyFile
 
     return KeyFile(directory / KEY_NAME)

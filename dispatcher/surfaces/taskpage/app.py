@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from connectors.base import Fetching, Market
-from dispatcher.errors import DispatcherError
+from dispatcher.core.errors import DispatcherError
 from dispatcher.stages.serving import Serving, Terms
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.guard import Guard

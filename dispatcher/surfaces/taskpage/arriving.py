@@ -25,7 +25,7 @@ from connectors.base import (
     TryLater,
     Visit,
 )
-from dispatcher.log import get_logger
+from dispatcher.core.log import get_logger
 from dispatcher.stages.serving import Present, Serving
 from dispatcher.store import Clock
 from dispatcher.surfaces.forms import own_page, read_form

@@ -25,7 +25,7 @@ from dispatcher.surfaces.pace import Pace
 from dispatcher.surfaces.taskpage.arriving import Door, Guest
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.settings import PageSettings
-from policies.answers import Mark
+from policies.answers.validation import Mark
 
 _MARKS: Final = {mark.value: mark for mark in Mark}
 Result = TypeVar("Result")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import exp, log
 from typing import Final, NamedTuple
 
-from policies.sets import Bools, Ints
-from policies.tables import Floats
+from policies.model.problem_arrays import Floats
+from policies.model.sets import Bools, Ints
 
 NAMES: Final = ("turn", "warm", "walk", "change")
 DOORS: Final = ("walk",)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Final
 
-from policies.sets import Ints
+from policies.model.sets import Ints
 from policies.solvers.kernels.folds import folded, gathered, shared
 from policies.solvers.kernels.tape import (
     ABLE,
@@ -80,7 +80,7 @@ NAMES: Final = (
 
 
 def share(kind: int, load: int, full: int, left: int, right: int) -> float:
-    """Return f of one unit: see policies.disclosure and policies.links."""
+    """Return f of one unit: see policies.model.disclosure and policies.model.links."""
     f = 0.0
     if kind >= COSINE:
         if load > 0:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from policies.sets import Ints
+from policies.model.sets import Ints
 
 # places of state
 DEPTH, BEST, SPENT, OPEN, DUAL, FOUND, STARTED, STATES = range(8)

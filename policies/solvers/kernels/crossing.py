@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import log
 from typing import Final, NamedTuple
 
-from policies.sets import Bools, Ints
-from policies.tables import Floats
+from policies.model.problem_arrays import Floats
+from policies.model.sets import Bools, Ints
 
 DRAWS: Final = 5
 """Numbers for a step: entry, adversary, move or more, which copy goes, whether taken."""

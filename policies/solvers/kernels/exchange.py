@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from policies.sets import Ints
-from policies.tables import Floats
+from policies.model.problem_arrays import Floats
+from policies.model.sets import Ints
 
 NAMES: Final = (
     "shift",

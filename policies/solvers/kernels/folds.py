@@ -1,6 +1,6 @@
 """Aggregates of f as kernels: what a unit adds to one, and what hands make of it.
 
-See :mod:`policies.aggregates`; without one these are not called.
+See :mod:`policies.model.aggregates`; without one these are not called.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import exp, log
 from typing import Final
 
-from policies.sets import Ints
+from policies.model.sets import Ints
 from policies.solvers.kernels.tape import (
     ABOVE,
     BAR,

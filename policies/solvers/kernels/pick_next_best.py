@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from policies.sets import Ints
+from policies.model.sets import Ints
 from policies.solvers.kernels.changes import give, look, risen, wall
 from policies.solvers.kernels.search import ahead, improves, insert, rank
 from policies.solvers.kernels.tape import (

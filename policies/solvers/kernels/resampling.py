@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from policies.sets import Ints
+from policies.model.sets import Ints
 from policies.solvers.kernels.changes import give
 from policies.solvers.kernels.tape import (
     CAP,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from policies.sets import Ints
+from policies.model.sets import Ints
 from policies.solvers.kernels.changes import (
     back,
     crossed,

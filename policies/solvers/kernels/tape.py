@@ -35,7 +35,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from policies.sets import Ints
+from policies.model.sets import Ints
 
 Floats = npt.NDArray[np.float64]
 

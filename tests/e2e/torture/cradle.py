@@ -21,7 +21,7 @@ from pathlib import Path
 
 READ = (
     "httpx2", "tests.e2e.torture.diary", "dispatcher.surfaces.demo.forms",
-    "dispatcher.daemon", "dispatcher.surfaces.console.app",
+    "dispatcher.app.daemon", "dispatcher.surfaces.console.app",
     "dispatcher.surfaces.taskpage.app", "dispatcher.surfaces.health", "dispatcher.surfaces.metrics",
     "dispatcher.surfaces.cli.app", "dispatcher.surfaces.cli.front",
     "dispatcher.surfaces.cli.leading", "dispatcher.surfaces.cli.subject",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dispatcher import keys
+from dispatcher.core import keys
 from dispatcher.custody import backup
 from dispatcher.custody.restoring import Gap, restore
 from dispatcher.custody.sealed_file import Secret

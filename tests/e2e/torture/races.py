@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from dispatcher.errors import Refused, StaleLease, StoreLocked, StoreUnreachable
+from dispatcher.core.errors import Refused, StaleLease, StoreLocked, StoreUnreachable
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.summaries import differences
 from dispatcher.store import Store, Tx, lease, open_store

@@ -30,7 +30,7 @@ class Here(threading.local):
 def mark(flags: Flags) -> None:
     """Wrap what is worth being killed in."""
     from connectors.folder.market import Folder
-    from dispatcher.daemon import Daemon
+    from dispatcher.app.daemon import Daemon
     from dispatcher.stages.sending import Sending
     from dispatcher.stages.serving import Serving
     from dispatcher.store import Store

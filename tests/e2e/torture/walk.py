@@ -20,8 +20,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from dispatcher import keys
-from dispatcher.errors import Conflict, PastLimit, Refused, StaleLease
+from dispatcher.core import keys
+from dispatcher.core.errors import Conflict, PastLimit, Refused, StaleLease
 from dispatcher.ledger.book import Asks, Pull, Push, book
 from dispatcher.ledger.members import merge
 from dispatcher.stages.sending import Sending

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dispatcher import keys
+from dispatcher.core import keys
 from dispatcher.ledger.summaries import differences
 from tests.conftest import FakeClock
 from tests.e2e.torture.ground import Ground

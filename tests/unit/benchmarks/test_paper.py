@@ -9,9 +9,9 @@ import pytest
 from benchmarks import paper, paper_data, paper_report
 from benchmarks.cells import fill, rows_of
 from benchmarks.charts import Series, chart
-from policies.judge import judge
-from policies.problem import Plan
-from policies.sets import Measure
+from policies.judging.judge import judge
+from policies.model.problem import Plan
+from policies.model.sets import Measure
 
 
 def small():

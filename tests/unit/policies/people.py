@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from policies.expand import EntryTable, PeoplePairs
-from policies.levels import closed, subsets
+from policies.rules.expand import EntryTable, PeoplePairs
+from policies.rules.levels import closed, subsets
 
 NAMES = ("a", "b", "c")
 LINKS = [(0, 1), (1, 2), (0, 2), (0, -1), (-1, 2)]

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.certificates import certify, safe_number
-from policies.chances import Draw, drawn
-from policies.coalitions import Coalitions
-from policies.judge import judge
-from policies.problem import Pairs
+from policies.judging.certificates import certify, safe_number
+from policies.judging.chances import Draw, drawn
+from policies.judging.judge import judge
+from policies.model.coalitions import Coalitions
+from policies.model.problem import Pairs
 from tests.unit.policies.solvers.test_antichains import FULL, classes_of
 from tests.unit.policies.tiny import Tiny, pairs_of, step
 

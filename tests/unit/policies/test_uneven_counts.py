@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from policies.instance import read_instance, rows_of
-from policies.judge import judge
-from policies.problem import Plan
+from policies.instances.instance_file import read_instance, rows_of
+from policies.judging.judge import judge
+from policies.model.problem import Plan
 from policies.solvers import SOLVERS, Limits, Verdict
 
 PLACES = 2

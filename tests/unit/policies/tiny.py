@@ -12,10 +12,10 @@ from itertools import combinations, product
 import numpy as np
 from hypothesis import strategies as st
 
-from policies.document.policy import Objective
-from policies.problem import Average, Goal, Pairs, Plan, Problem
-from policies.sets import NO_CAP, Measure, SetSystem
-from policies.utility import Weights
+from policies.model.objective import Objective
+from policies.model.problem import Average, Goal, Pairs, Plan, Problem
+from policies.model.sets import NO_CAP, Measure, SetSystem
+from policies.model.utility import Weights
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from dispatcher.core.errors import Invalid
 from dispatcher.custody import erasures
-from dispatcher.errors import Invalid
 
 
 @pytest.fixture

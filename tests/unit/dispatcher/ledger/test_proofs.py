@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.ledger.lines import merkle_root
 from dispatcher.ledger.proofs import check, inclusion_path, root_by_path
 

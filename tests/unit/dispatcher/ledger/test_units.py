@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dispatcher.ledger.standing import compile_version
 from dispatcher.ledger.units import Rows, over_limit
 from policies.document import parse
-from policies.document.policy import Scope
+from policies.policy import Scope
 
 FIELDS = ("a", "b", "c")
 POLICY = parse(

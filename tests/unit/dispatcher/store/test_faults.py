@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import psycopg
 import pytest
 
-from dispatcher.errors import (
+from dispatcher.core.errors import (
     Conflict,
     DispatcherError,
     Invalid,

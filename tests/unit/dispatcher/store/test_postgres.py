@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.errors import Invalid, Usage
+from dispatcher.core.errors import Invalid, Usage
 from dispatcher.store.postgres import connection_facts
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dispatcher.errors import Invalid, NoStore, StoreUnusable
+from dispatcher.core.errors import Invalid, NoStore, StoreUnusable
 from dispatcher.store import sqlite
 
 MOUNTS = """\

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from dispatcher.errors import Conflict
+from dispatcher.core.errors import Conflict
 from dispatcher.surfaces.servers import bind
 
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.document import Severity, parse, run_tests
-from policies.document.policy import Kind, Objective, Scope
+from policies.model.objective import Objective
+from policies.policy import Kind, Scope
 
 GOOD = sorted(Path("examples/policies").glob("*.toml"))
 BAD = Path("tests/data/policies/bad")

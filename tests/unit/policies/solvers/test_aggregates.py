@@ -8,15 +8,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from policies.aggregates import Aggregate, Shape
-from policies.instance import read_instance, rows_of
-from policies.judge import judge
-from policies.problem import Average, Goal, Plan
+from policies.instances.instance_file import read_instance, rows_of
+from policies.judging.judge import judge
+from policies.model.aggregates import Aggregate, Shape
+from policies.model.problem import Average, Goal, Plan
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.fewest import fewest
-from policies.solvers.front import front
-from policies.solvers.gains import Gains
+from policies.solvers.exact.lexicographic import fewest
+from policies.solvers.exact.pareto_front import front
 from policies.solvers.kernels import tape
+from policies.solvers.search.delta_evaluation import Gains
 from tests.unit.policies.aggregate_referee import (
     LINKS,
     SETS,

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.certificates import certify
-from policies.judge import judge
-from policies.problem import Pairs
+from policies.judging.certificates import certify
+from policies.judging.judge import judge
+from policies.model.problem import Pairs
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.role import Cause
+from policies.solvers.interfaces import Cause
 from tests.unit.policies.tiny import Tiny, pairs_of, step, tinies
 
 FULL = os.environ.get("SPARSI_LAWS") == "full"

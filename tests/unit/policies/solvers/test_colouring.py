@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from policies.importers import colouring
-from policies.instance import read_instance
+from policies.instances.importers import colouring
+from policies.instances.instance_file import read_instance
 from policies.solvers import SOLVERS, Limits, Verdict
 
 

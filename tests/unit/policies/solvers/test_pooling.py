@@ -3,15 +3,9 @@
 import numpy as np
 import pytest
 
-from policies.instance import read_instance
-from policies.solvers import (
-    SOLVERS,
-    Limits,
-    Solution,
-    Verdict,
-    budget_starts,
-    portfolio,
-)
+from policies.instances.instance_file import read_instance
+from policies.solvers import SOLVERS, Limits, Solution, Verdict, portfolio
+from policies.solvers.search import budget_starts
 
 
 def pooling(n=40, k=5, sets=24):

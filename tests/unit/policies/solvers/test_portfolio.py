@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.instance import read_instance, rows_of
-from policies.problem import Plan
+from policies.instances.instance_file import read_instance, rows_of
+from policies.model.problem import Plan
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
+from policies.solvers.explain.messages import sentences
+from policies.solvers.interfaces import answer
 from policies.solvers.portfolio import _Portfolio, portfolio
-from policies.solvers.role import answer
-from policies.solvers.words import sentences
 from tests.unit.policies.referee import best, evaluate
 from tests.unit.policies.tiny import Tiny, step
 

@@ -7,7 +7,7 @@ from time import monotonic
 import numpy as np
 import pytest
 
-from policies.instance import read_instance
+from policies.instances.instance_file import read_instance
 from policies.solvers import SOLVERS, Limits, Verdict
 
 SAMPLES = sorted((Path(__file__).parents[3] / "data" / "instances").glob("*.json"))

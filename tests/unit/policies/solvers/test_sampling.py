@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.judge import judge
-from policies.solvers import SOLVERS, Limits, Verdict, moser_tardos
-from policies.solvers.dependent_rounding import mixed, rounded
-from policies.solvers.rand_plus import drawn
+from policies.judging.judge import judge
+from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.rounding import moser_tardos
+from policies.solvers.rounding.dependent_rounding import mixed, rounded
+from policies.solvers.rounding.rand_plus import drawn
 from tests.unit.policies.tiny import Tiny, pairs_of, step
 
 
@@ -98,7 +99,7 @@ def test_resampling_is_the_same_function_compiled(triples, monkeypatch):
     """The same seed, the same plan; nothing is climbed, which would hide a difference."""
     monkeypatch.setattr(moser_tardos, "climb", lambda *_: None)
     plain = solve("moser-tardos", triples.problem())
-    monkeypatch.setattr("policies.solvers.gains.FROM", 0)
+    monkeypatch.setattr("policies.solvers.search.delta_evaluation.FROM", 0)
     quick = solve("moser-tardos", triples.problem())
     assert pairs_of(plain.plan) == pairs_of(quick.plan)
 

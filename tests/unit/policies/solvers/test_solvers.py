@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import currently_in_test_context, given, settings
 
-from policies.judge import judge
-from policies.problem import Average
-from policies.sets import Measure
+from policies.judging.judge import judge
+from policies.model.problem import Average
+from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from tests.unit.policies.tiny import Made, Tiny, pairs_of, step, tinies
 

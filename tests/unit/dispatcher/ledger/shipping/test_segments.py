@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from dispatcher.errors import LedgerBroken, LedgerForeign, NotShipped
+from dispatcher.core.errors import LedgerBroken, LedgerForeign, NotShipped
 from dispatcher.ledger.lines import NO_HASH, canonical, line_hash
 from dispatcher.ledger.shipping import Segments, shipped_lines
 

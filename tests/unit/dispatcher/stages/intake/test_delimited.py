@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.table import MAX_CELL, Format, Options, Rejected
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.encoding import find_encoding
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.table import Options

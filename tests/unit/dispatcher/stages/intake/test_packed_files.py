@@ -13,7 +13,7 @@ import polars as pl
 import psutil
 import pytest
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.table import MAX_CELL, Options, plain_text
 

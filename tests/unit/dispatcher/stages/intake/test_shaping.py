@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatcher.errors import Invalid
+from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.images import Pages
 from dispatcher.stages.intake.shaping import Shaper
 from dispatcher.stages.intake.table import Batch

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.stages.planning.lookups import worst_lookups
-from policies.document.policy import (
+from policies.model.problem import Plan, Problem
+from policies.model.utility import Weights
+from policies.policy import (
     Disclosure,
     Entity,
     Field,
@@ -18,11 +20,9 @@ from policies.document.policy import (
     Relation,
     Scope,
 )
-from policies.expand import expand
-from policies.pairings import both_ends, either_way, ends_held
-from policies.problem import Plan, Problem
-from policies.relations import value
-from policies.utility import Weights
+from policies.rules.expand import expand
+from policies.rules.pairings import both_ends, either_way, ends_held
+from policies.rules.relations import value
 from tests.unit.policies.people import LINKS, entries, pairs, table, told
 
 

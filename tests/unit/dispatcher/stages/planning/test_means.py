@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from dispatcher.stages.planning import means
 from dispatcher.stages.planning.means import Means
-from policies.document.policy import Disclosure, Kind, Property, Scope
-from policies.levels import LevelRule
-from policies.problem import Average, Pairs
-from policies.rules import Rule
+from policies.model.problem import Average, Pairs
+from policies.policy import Disclosure, Kind, Property, Scope
+from policies.rules.levels import LevelRule
+from policies.rules.record_rules import Rule
 
 FIELDS = ("a", "b", "c")
 STEPS = (Fraction(0), Fraction(1, 4), Fraction(2, 5), Fraction(1))

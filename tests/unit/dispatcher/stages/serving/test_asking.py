@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.stages.serving.asking import asked, compose, spread
-from policies.document.policy import Field
+from policies.policy import Field
 
 TABLE = Field("lines", ask="table", columns=("drug", "dose"))
 NAME = Field("name", ask="transcribe")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from policies.solvers.kernels import exchange as kernel_exchange
-from policies.solvers.loads.exchange_moves import fast
+from policies.solvers.search.exchange_moves import fast
 
 PRICE = np.array([0.5, 0.3, 0.2])
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
-from policies.sets import Bools, Ints
+from policies.model.problem_arrays import Floats
+from policies.model.sets import Bools, Ints
 from policies.solvers.kernels.compiling import compiled
 from policies.solvers.kernels.llvm import Unit, source_of
 from policies.solvers.kernels.values import INT, Array
-from policies.tables import Floats
 
 SEVEN = 7
 

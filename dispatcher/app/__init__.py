@@ -1,0 +1,1 @@
+"""The daemon: the scheduler and its jobs, and who leads."""

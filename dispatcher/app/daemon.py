@@ -1,0 +1,304 @@
+"""The clock that ticks the stages: APScheduler, a lease, signals. No domain logic.
+
+The work lives in tables; a tick is "look whether there is something to do, and do a
+bounded piece of it". A daemon leads while it holds the lease, and every gate write
+carries the lease's epoch, so that a daemon that was frozen past its lease and wakes up
+can write nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+
+from dispatcher.app.leadership import LEASE_SECONDS, Standby, take_lease
+from dispatcher.core.errors import DispatcherError, StaleLease
+from dispatcher.core.log import get_logger
+from dispatcher.store import Clock, Store, lease
+
+MICRO: Final = 1_000_000
+
+JUMP_SECONDS: Final = 3.0
+"""A clock that is off by so much from one look to the next was set: see ``_watch``."""
+
+LOOK_SECONDS: Final = 1.0
+"""Time between two looks at the clock."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One stage's turn.
+
+    Attributes
+    ----------
+    name : str
+        The stage.
+    seconds : float
+        Time between two turns, > 0.
+    run : callable
+        Does a bounded piece of work under the epoch given; returns how much it did.
+    shows : bool
+        Whether it leads to something new being shown: then it rests while draining.
+    """
+
+    name: str
+    seconds: float
+    run: Callable[[int], int]
+    shows: bool = False
+
+
+class Daemon:
+    """Leads a store and ticks its stages until it is stopped or loses the lease.
+
+    Parameters
+    ----------
+    store : Store
+    ticks : sequence of Tick
+    clock : Clock
+    lost : callable
+        Called once, from another thread, when another daemon took the lease.
+    renew_seconds : float
+        Time between two renewals of the lease; well below ``LEASE_SECONDS``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ticks: Sequence[Tick],
+        clock: Clock,
+        *,
+        lost: Callable[[], None],
+        renew_seconds: float = 2.0,
+    ) -> None:
+        self._store = store
+        self._ticks = ticks
+        self._clock = clock
+        self._lost = lost
+        self._renew_seconds = renew_seconds
+        self._epoch = 0
+        self._over = threading.Event()
+        self._draining = threading.Event()
+        self._was_lost = False
+        self._afresh: Callable[[], Sequence[Tick]] | None = None
+        self._watching = threading.Thread(target=self._watch, daemon=True)
+        self._log = get_logger("daemon")
+        self._scheduler = BackgroundScheduler(
+            timezone=UTC,
+            executors={"default": ThreadPoolExecutor(len(ticks) + 1)},
+            job_defaults={"coalesce": True, "max_instances": 1},
+        )
+
+    def epoch_to_show(self) -> int:
+        """The fencing token for a showing that is to be booked now.
+
+        Raises
+        ------
+        StaleLease
+            If this daemon does not lead (any more), or is draining.
+        """
+        if not self.is_open():
+            raise StaleLease(
+                "nothing new is shown by this daemon",
+                why="it is stopping, or its lease was taken over",
+                fix="start it again, or look who leads: dispatcher status",
+            )
+        return self._epoch
+
+    def is_leading(self) -> bool:
+        """Whether it holds the lease, as far as it knows."""
+        return bool(self._epoch) and not self._over.is_set()
+
+    def is_open(self) -> bool:
+        """Whether new showings may begin: it leads and does not drain."""
+        return self.is_leading() and not self._draining.is_set()
+
+    def begin_drain(self) -> None:
+        """Show nothing new from now on; what was shown may still be answered."""
+        self._draining.set()
+        self._log.info("draining")
+
+    def was_lost(self) -> bool:
+        """Whether another daemon took the lease."""
+        return self._was_lost
+
+    def raise_if_lost(self) -> None:
+        """Raise :class:`StaleLease` if another daemon took the lease."""
+        if self._was_lost:
+            raise StaleLease(
+                "another daemon took over the lease of this one",
+                why="it was not renewed in time: this process was frozen or cut off",
+                fix="look who leads: dispatcher status; then start this one again if "
+                "need be. Nothing was sent twice.",
+            )
+
+    def lead(self) -> None:
+        """Take the lease; nothing ticks before :meth:`start`.
+
+        Raises
+        ------
+        AnotherLeads
+            If another daemon holds the lease.
+        NotShipped, LedgerAhead, LedgerForeign, LedgerBroken
+            If the ledger can not be shipped from where it stands.
+        """
+        self._epoch = take_lease(self._store, self._clock)
+        self._catch_up()
+        self._log.info("leading", epoch=self._epoch)
+
+    def lead_after(self, standby: Standby) -> bool:
+        """Wait until the lease is free and take it; False if the waiting was ended."""
+        self._log.info("standing-by")
+        epoch = standby.wait()
+        if epoch is None:
+            return False
+        self._epoch = epoch
+        self._catch_up()
+        self._log.info("leading", epoch=self._epoch)
+        return True
+
+    def _catch_up(self) -> None:
+        """Ship what the last leader may have left behind, before anything is shown."""
+        try:
+            self._store.settle(afresh=True)
+        except DispatcherError:
+            self.stop()  # gives the lease back
+            raise
+
+    def start(self, afresh: Callable[[], Sequence[Tick]] | None = None) -> None:
+        """Begin to tick, each stage at once and then in its own rhythm.
+
+        Parameters
+        ----------
+        afresh : callable, optional
+            Makes the ticks anew when the clock was set: stages remember until when they
+            rest, by a time of day that holds no more.
+        """
+        self._afresh = afresh
+        self._add("leading", self._renew_seconds, self._renew)
+        for tick in self._ticks:
+            self._add(tick.name, tick.seconds, partial(self._turn, tick))
+        self._scheduler.start()
+        self._watching.start()
+
+    def retick(self, ticks: Sequence[Tick], renew_seconds: float) -> None:
+        """Go on with other ticks, in their own rhythm; one that runs ends first.
+
+        Parameters
+        ----------
+        ticks : sequence of Tick
+            Those that take the place of the ones of the same name; others end.
+        renew_seconds : float
+            As for the daemon.
+        """
+        wanted = {tick.name: tick for tick in ticks}
+        for gone in {tick.name for tick in self._ticks} - wanted.keys():
+            self._scheduler.remove_job(gone)
+        for tick in ticks:
+            run = partial(self._turn, tick)
+            if self._scheduler.get_job(tick.name) is None:
+                self._add(tick.name, tick.seconds, run)
+            else:  # the same job still: it never runs twice at once
+                self._scheduler.modify_job(tick.name, func=run)
+                self._pace(tick.name, tick.seconds)
+        self._pace("leading", renew_seconds)
+        self._renew_seconds = renew_seconds
+        self._ticks = ticks
+
+    def _pace(self, name: str, seconds: float) -> None:
+        every = IntervalTrigger(seconds=seconds, timezone=UTC)
+        self._scheduler.reschedule_job(name, trigger=every)
+
+    def stop(self) -> None:
+        """Let running ticks end, tick no more, and give the lease back."""
+        was_leading = not self._over.is_set()
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=True)
+        self._over.set()
+        if was_leading and self._epoch:
+            try:
+                with self._store.write() as tx:
+                    lease.release(tx, lease.SHARD, self._epoch)
+            except DispatcherError as error:  # it ends by itself, a little later
+                self._log.warning("lease-not-released", code=error.code)
+        self._log.info("stopped", epoch=self._epoch)
+
+    def _add(self, name: str, seconds: float, run: Callable[[], None]) -> None:
+        self._scheduler.add_job(
+            run,
+            IntervalTrigger(seconds=seconds, timezone=UTC),
+            id=name,
+            name=name,
+            misfire_grace_time=None,
+            # At once, by the scheduler's own clock, which is the machine's.
+            next_run_time=datetime.now(UTC),  # noqa: TID251
+        )
+
+    def _turn(self, tick: Tick) -> None:
+        if self._over.is_set() or (tick.shows and self._draining.is_set()):
+            return
+        try:
+            done = tick.run(self._epoch)
+        except StaleLease:
+            self._lose()
+        except DispatcherError as error:
+            self._log.warning(
+                "tick-refused", tick=tick.name, code=error.code, what=error.what
+            )
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - stops no other
+            self._log.error("tick-failed", tick=tick.name, error=error)
+        else:
+            if done:
+                self._log.info("tick", tick=tick.name, done=done)
+
+    def _watch(self) -> None:
+        """Let everything tick at once when the time of day was set.
+
+        The scheduler waits for times of day: put back by a day it would wait for a day,
+        and the lease would not be renewed.
+        """
+        wall, steady = self._clock(), time.monotonic()
+        while not self._over.wait(LOOK_SECONDS):
+            now, since = self._clock(), time.monotonic() - steady
+            jump = (now - wall) / MICRO - since
+            wall, steady = now, steady + since
+            if abs(jump) > JUMP_SECONDS and self._scheduler.running:
+                self._log.warning("clock-was-set", seconds=round(jump))
+                self._tick_now()
+
+    def _tick_now(self) -> None:
+        try:
+            if self._afresh is not None:
+                self.retick(self._afresh(), self._renew_seconds)
+        except DispatcherError as error:  # such as an inbox that is gone: as it was
+            self._log.warning("ticks-kept", code=error.code)
+        for job in self._scheduler.get_jobs():
+            job.modify(next_run_time=datetime.now(UTC))  # noqa: TID251 - as in _add
+
+    def _renew(self) -> None:
+        if self._over.is_set():
+            return
+        try:
+            until = self._clock() + LEASE_SECONDS * MICRO
+            with self._store.write() as tx:
+                leading = lease.renew(tx, lease.SHARD, self._epoch, until)
+        except DispatcherError as error:
+            self._log.warning("lease-not-renewed", code=error.code)
+        else:
+            if not leading:
+                self._lose()
+
+    def _lose(self) -> None:
+        if not self._over.is_set():
+            self._over.set()
+            self._was_lost = True
+            self._log.error("lease-lost", epoch=self._epoch)
+            self._lost()

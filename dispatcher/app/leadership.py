@@ -1,0 +1,196 @@
+"""Who leads a store: the lease is taken, waited for, or told to be another's."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from dispatcher.core.errors import AnotherLeads, StoreLocked, StoreUnreachable
+from dispatcher.core.log import get_logger
+from dispatcher.store import Clock, Store, Tx, lease, schema
+
+LEASE_SECONDS: Final = 8
+"""How long a lease lasts that nobody renews, and how long a standby watches it."""
+
+LOOK_SECONDS: Final = 0.5
+"""Time between two looks of a standby at the lease."""
+
+MICRO: Final = 1_000_000
+
+
+def take_lease(store: Store, clock: Clock, me: str | None = None) -> int:
+    """Take the lease of the store, at once if its holder is a dead process of here.
+
+    Parameters
+    ----------
+    store : Store
+    clock : Clock
+    me : str, optional
+        Name of the holder; None: of this process, as :func:`process_name` makes it.
+
+    Returns
+    -------
+    int
+        The new epoch.
+
+    Raises
+    ------
+    AnotherLeads
+        If another daemon holds it.
+    """
+    now = clock()
+    with store.write() as tx:
+        _check_schema(tx, store)
+        found = lease.holder(tx, lease.SHARD)
+        if found and found.leased_until > now and is_dead(found.holder):
+            lease.release(tx, lease.SHARD, found.epoch)
+        until = now + LEASE_SECONDS * MICRO
+        epoch = lease.take(tx, lease.SHARD, me or process_name(os.getpid()), now, until)
+    if epoch is None:
+        assert found is not None  # whoever is refused is refused for somebody
+        raise AnotherLeads(
+            "another daemon leads this store",
+            why=f"{spoken(found.holder)} holds the lease (epoch {found.epoch})",
+            fix="wait for it with --standby, or stop it on its machine: dispatcher "
+            f"down; if its machine is gone, its lease ends within {LEASE_SECONDS} s",
+        )
+    return epoch
+
+
+def _check_schema(tx: Tx, store: Store) -> None:
+    """Look again: a newer program may have changed the store while this one waited."""
+    schema.check_version(schema.version(tx), store.place)
+
+
+class Standby:
+    """Waits for the lease and takes it when its holder is gone.
+
+    Whether the holder is gone is judged by this process's own steady clock: it took the
+    lease back, or its process is of this machine and dead, or it has renewed nothing for
+    ``LEASE_SECONDS``. What the machines think of the time of day does not matter, and
+    whoever was only slow is fenced off by its epoch.
+
+    Parameters
+    ----------
+    store : Store
+    clock : Clock
+        The time of day, for the end of the new lease.
+    steady : callable
+        Seconds that never jump (``time.monotonic``).
+    pause : callable
+        Waits so many seconds; True if the waiting is to end.
+    me : str, optional
+        Name of the holder; None: of this process.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        steady: Callable[[], float],
+        pause: Callable[[float], bool],
+        me: str | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._steady = steady
+        self._pause = pause
+        self._me = me or process_name(os.getpid())
+        self._seen: lease.Holder | None = None
+        self._since = 0.0
+        self._log = get_logger("standby")
+
+    def wait(self) -> int | None:
+        """Return the epoch of the lease taken; None if the waiting was ended.
+
+        A store that can not be reached for a while is waited for too.
+
+        Raises
+        ------
+        NeedsMigration
+            A newer program has changed the store meanwhile.
+        """
+        while True:
+            try:
+                epoch = self._look()
+            except (StoreUnreachable, StoreLocked) as error:
+                self._log.warning("standby-waits", code=error.code)
+                epoch = None
+            if epoch is not None:
+                return epoch
+            if self._pause(LOOK_SECONDS):
+                return None
+
+    def _look(self) -> int | None:
+        with self._store.read() as tx:
+            found = lease.holder(tx, lease.SHARD)
+        now = self._steady()
+        if found != self._seen:
+            self._seen, self._since = found, now
+        if found is None:
+            return take_lease(self._store, self._clock, self._me)
+        silent = now - self._since >= LEASE_SECONDS
+        if not (silent or found.leased_until == 0 or is_dead(found.holder)):
+            return None
+        if silent:  # it may have been frozen in the midst of a write
+            with self._store.write() as tx:
+                ended = lease.evict(tx, LEASE_SECONDS)
+            if ended:
+                self._log.warning("frozen-writes-ended", count=ended)
+        with self._store.write() as tx:
+            _check_schema(tx, self._store)
+            until = self._clock() + LEASE_SECONDS * MICRO
+            return lease.seize(tx, lease.SHARD, found, self._me, until)
+
+
+def spoken(holder: str) -> str:
+    """Say a holder's name as people do: host and pid."""
+    parts = holder.split("/")
+    return f"{parts[0]} pid {parts[2]}" if len(parts) == 4 else holder
+
+
+def process_name(pid: int) -> str:
+    """Name a process so that it can be told dead: host, boot, pid and start time."""
+    return f"{socket.gethostname()}/{_boot()}/{pid}/{_started(pid)}"
+
+
+def is_dead(holder: str) -> bool:
+    """Whether a holder's name is of this host and boot, and its process is gone."""
+    pid = _pid(holder)
+    return pid is not None and _started(pid) != holder.rpartition("/")[2]
+
+
+def is_here(holder: str) -> int | None:
+    """Return the process id behind a holder's name, if that process runs here."""
+    return None if is_dead(holder) else _pid(holder)
+
+
+def _pid(holder: str) -> int | None:
+    """Process id of a name of this host and boot; None for a name of elsewhere."""
+    parts = holder.split("/")
+    if len(parts) != 4 or not parts[1] or not parts[2].isdigit():
+        return None
+    same = (parts[0], parts[1]) == (socket.gethostname(), _boot())
+    return int(parts[2]) if same else None
+
+
+def _boot() -> str:
+    """Boot of the kernel and namespace of its process ids; pids compare only there."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
+        return f"{boot}-{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return ""  # no such thing here: then nobody is ever told dead
+
+
+def _started(pid: int) -> str:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("ascii", errors="replace")
+    except OSError:
+        return ""
+    facts = stat.rpartition(")")[2].split()
+    return "" if facts[0] in "ZX" else facts[19]  # a zombie runs no more

@@ -1,0 +1,324 @@
+"""The operator's settings: ``dispatcher.toml``, read once and checked.
+
+Precedence: command line over ``DISPATCHER_*`` environment over file over default.
+No setting holds a secret; secrets come by file.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from dispatcher.core.errors import Invalid
+
+CONFIG_NAME = "dispatcher.toml"
+POLICY_NAME = "policy.toml"
+STORE_NAME = "dispatcher.db"
+KEY_NAME = "dispatcher.key"
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        msg = "a name of a file or folder has no NUL character in it"
+        raise ValueError(msg)
+    return text
+
+
+PathText = Annotated[str, AfterValidator(_without_nul)]
+"""Text that may name a file or a folder."""
+Seconds = Annotated[float, Field(gt=0, le=10**9)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Ticks(_Section):
+    """Seconds between two ticks of each stage of the daemon.
+
+    ``leading`` is how often the lease is renewed; it ends after 8 s without.
+    """
+
+    intake: Seconds = 5.0
+    planning: Seconds = 5.0
+    booking: Seconds = 2.0
+    sending: Seconds = 1.0
+    serving: Seconds = 5.0
+    collecting: Seconds = 2.0
+    assembly: Seconds = 2.0
+    paying: Seconds = 5.0
+    sealing: Seconds = 60.0
+    retention: Seconds = 3600.0
+    reconciling: Seconds = 86_400.0
+    leading: Annotated[float, Field(gt=0, le=5)] = 2.0
+
+
+class Tasks(_Section):
+    """How tasks are leased and repeated.
+
+    ``lease`` is how long a worker of the task page has for one task (seconds);
+    ``extensions`` how often the worker may ask for as much time again. ``apart`` is the
+    time that must lie between two tasks of one record for one worker, unless another
+    task lay between; for ``patience`` seconds a new plan's tasks are kept for the
+    workers they were planned for. ``attempts`` is how often a message is sent before it
+    is given up.
+    """
+
+    lease: Seconds = 600.0
+    extensions: Annotated[int, Field(ge=0, le=1000)] = 10
+    apart: Annotated[float, Field(ge=0, le=10**9)] = 300.0
+    patience: Annotated[float, Field(ge=0, le=10**9)] = 900.0
+    attempts: Annotated[int, Field(ge=1, le=1000)] = 12
+
+
+class Quality(_Section):
+    """How made-up questions are mixed in, and who is given nothing new.
+
+    ``gold`` is the share of new tasks that are made up, where a field has such questions
+    left. Who answers below ``floor`` after ``floor_after`` answers is stopped until an
+    operator looks; 0 stops nobody. It stays below what is expected of a worker of whom
+    nothing is known (0.8).
+    """
+
+    gold: Annotated[float, Field(ge=0, le=0.5)] = 0.1
+    floor: Annotated[float, Field(ge=0, lt=0.8)] = 0.0
+    floor_after: Annotated[int, Field(ge=1, le=10**6)] = 20
+
+
+def split_address(address: str, where: str) -> tuple[str, int]:
+    """Split ``HOST:PORT``.
+
+    Raises
+    ------
+    ValueError
+        If it is not of that form, or the port is not 0..65535.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        msg = f"{where} is {address!r}, expected HOST:PORT"
+        raise ValueError(msg)
+    return host.strip("[]"), int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Surfaces(_Section):
+    """Where the servers listen (``HOST:PORT``), all on loopback by default.
+
+    ``worker_url`` is how workers reach the task page from outside, ``operator_url`` how
+    operators reach the console. ``behind_proxy``
+    says that a proxy with TLS is before the servers: only then may they listen on other
+    addresses, and only then are its ``X-Forwarded-*`` headers believed.
+    """
+
+    operators: str = "127.0.0.1:8420"
+    workers: str = "127.0.0.1:8421"
+    admin: str = "127.0.0.1:9464"
+    worker_url: str | None = None
+    operator_url: str | None = None
+    behind_proxy: bool = False
+
+    @model_validator(mode="after")
+    def _addresses(self) -> Self:
+        for name in ("operators", "workers", "admin"):
+            host, _ = split_address(getattr(self, name), f"surfaces.{name}")
+            if not _is_loopback(host) and not self.behind_proxy:
+                msg = (
+                    f"surfaces.{name} listens on {host}, which others can reach, "
+                    "without TLS: put a proxy with TLS before it and set "
+                    "behind_proxy = true"
+                )
+                raise ValueError(msg)
+        for name in ("worker_url", "operator_url"):
+            url = urlsplit(getattr(self, name) or "https://none")
+            known = url.scheme in ("http", "https")
+            if not known or not url.hostname or "@" in url.netloc:
+                msg = f"surfaces.{name} is no http(s)://HOST/ without a user"
+                raise ValueError(msg)
+        return self
+
+    @property
+    def task_page(self) -> str:
+        """Where workers find the task page."""
+        return self.worker_url or f"http://{self.workers}"
+
+
+class Ledger(_Section):
+    """Where the ledger is shipped: a folder outside of the store, best another disk.
+
+    ``ship = ""`` ships nothing. ``anchor`` is a file that every seal's root is appended
+    to. After ``segment_mib`` mebibytes the next file is begun.
+    """
+
+    ship: PathText = "ledger"
+    anchor: PathText | None = None
+    segment_mib: Annotated[int, Field(ge=1, le=1024)] = 16
+
+
+class Config(_Section):
+    """The whole of ``dispatcher.toml``."""
+
+    store: PathText = STORE_NAME
+    policy: PathText = POLICY_NAME
+    key_file: PathText = KEY_NAME
+    plans: Literal["auto", "manual"] = "auto"
+    inbox: PathText | None = None  # a folder whose files are loaded by the daemon
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    ticks: Ticks = Ticks()
+    tasks: Tasks = Tasks()
+    quality: Quality = Quality()
+    surfaces: Surfaces = Surfaces()
+    ledger: Ledger = Ledger()
+    connectors: Mapping[str, Mapping[str, PathText]] = Field(
+        default_factory=lambda: {"folder": {"spool": "spool"}, "inhouse": {}}
+    )
+
+
+def load_config(
+    directory: Path, environment: Mapping[str, str], *, file: Path | None = None
+) -> Config:
+    """Read the settings of a directory.
+
+    Parameters
+    ----------
+    directory : Path
+        Where ``dispatcher.toml`` lies; without the file the defaults hold.
+    environment : Mapping[str, str]
+        ``DISPATCHER_STORE``, ``DISPATCHER_POLICY``, ``DISPATCHER_PLANS`` and
+        ``DISPATCHER_KEY_FILE`` override the file.
+    file : Path, optional
+        Another file to read; it must exist.
+
+    Raises
+    ------
+    Invalid
+        If the file is not TOML, or a key is unknown or out of range.
+    """
+    path = file if file is not None else directory / CONFIG_NAME
+    data: dict[str, object] = {}
+    if file is not None or path.exists():
+        data = _read(path)
+    for key in ("store", "policy", "plans", "key_file"):
+        value = environment.get(f"DISPATCHER_{key.upper()}")
+        if value:
+            data[key] = value
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise Invalid(
+            f"{path}: {place}: {first['msg']}",
+            why="the settings are checked before anything starts",
+            fix="mend the key, or delete it to use the default",
+        ) from None
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:  # also a number beyond all reason
+        detail = (
+            str(error) if isinstance(error, tomllib.TOMLDecodeError) else "not TOML"
+        )
+        raise Invalid(
+            f"{path}: {detail}",
+            why="the settings file is not valid TOML 1.0 in UTF-8",
+            fix="mend the syntax at the place named",
+        ) from None
+    except OSError as error:
+        raise Invalid(
+            f"{path}: {error.strerror}",
+            why="the settings file can not be read",
+            fix="check the path and its permissions",
+        ) from None
+
+
+def store_location(config: Config, directory: Path) -> str:
+    """URL or absolute path of the store that the settings name."""
+    if "://" in config.store:
+        return config.store
+    return str((directory / config.store).absolute())
+
+
+def key_file_location(
+    config: Config, directory: Path, environment: Mapping[str, str]
+) -> tuple[Path, bool]:
+    """Path of the key file, and whether it is a credential that systemd made.
+
+    ``DISPATCHER_KEY_FILE`` comes first, then a credential ``dispatcher.key``
+    (``LoadCredential``), then the settings.
+    """
+    given = environment.get("DISPATCHER_KEY_FILE")
+    credentials = environment.get("CREDENTIALS_DIRECTORY")
+    if credentials:
+        place = Path(credentials)
+        if given and place in Path(given).absolute().parents:
+            return Path(given).absolute(), True
+        if not given and (place / KEY_NAME).exists():
+            return place / KEY_NAME, True
+    return (directory / config.key_file).absolute(), False
+
+
+def read_private(file: Path) -> str:
+    """Read the one line of a file that holds a secret, such as a URL with a password.
+
+    Raises
+    ------
+    Invalid
+        If it can not be read, is empty, or others than its owner may read it.
+    """
+    try:
+        loose = file.stat().st_mode & 0o077
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise Invalid(
+            f"{file}: {reason}",
+            why="the file that holds the store's URL can not be read",
+            fix="name another file in DISPATCHER_STORE_FILE, or unset it",
+        ) from None
+    if loose or not text:
+        raise Invalid(
+            f"{file}: {'others may read it' if loose else 'it is empty'}",
+            why="the file holds a secret: the store's URL, one line, for its owner only",
+            fix=f"chmod 600 {file}" if loose else "write the URL into it",
+        )
+    return text
+
+
+STARTER = """\
+# Settings of the dispatcher in this directory. Every key may be left out.
+store  = "dispatcher.db"      # a file (SQLite), or postgresql://user@host/name
+policy = "policy.toml"
+plans  = "auto"               # "manual": new records wait for `dispatcher plan apply`
+key_file = "dispatcher.key"   # opens the values; keep a copy elsewhere, apart from backups
+# inbox = "inbox"             # files put here are loaded by `dispatcher up`
+
+# [ledger]
+# ship = "/mnt/other/ledger"  # the ledger is kept here too; default: ledger/ beside this
+
+[connectors.folder]
+spool = "spool"               # one directory a worker: tasks out, answers back
+
+[connectors.inhouse]          # our own task page; workers get invite links
+"""
+"""Text of the file that ``dispatcher init`` writes."""

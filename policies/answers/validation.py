@@ -1,0 +1,267 @@
+"""One answer: whether it is valid for its ``ask``, and its normal form.
+
+Every ``ask`` has one checker; :data:`CHECKERS` lists them. A checker gives the answer
+in two forms: `text`, what is put into the record, and `key`, what makes two answers the
+same (NFKC, case, spaces; numbers and dates by value). Reasons never repeat the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from enum import StrEnum
+from fractions import Fraction
+
+from policies.answers.notation import fold, read_date, read_number
+from policies.policy import Field
+
+MAX_TEXT = 100_000
+MAX_PARTS = 1_000
+
+
+class Mark(StrEnum):
+    """An answer that says there is nothing to give."""
+
+    ILLEGIBLE = "illegible"
+    NOT_PRESENT = "not_present"
+
+
+@dataclass(frozen=True)
+class Valid:
+    """A valid answer.
+
+    Attributes
+    ----------
+    text : str
+        For the record: as given, in NFC, without needless spaces; the declared choice;
+        an ISO date; ``yes`` or ``no``; JSON for spans and tables. Empty for a mark.
+    key : str
+        Equal exactly for answers that say the same.
+    mark : Mark or None
+    """
+
+    text: str = dataclass_field(repr=False)
+    key: str = dataclass_field(repr=False)
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True)
+class Invalid:
+    """Why an answer is none; for the worker's eyes, without the answer."""
+
+    reason: str
+
+
+def check(field: Field, raw: str, mark: Mark | None = None) -> Valid | Invalid:
+    """Judge one answer to one field.
+
+    Parameters
+    ----------
+    field : Field
+        ``ask``, ``choices``, ``columns``, ``minimum`` and ``maximum`` are used.
+    raw : str
+        As the worker gave it. ``[illegible]`` and ``[not present]`` are marks too.
+    mark : Mark, optional
+        The worker pressed the button; `raw` is then not looked at.
+
+    Returns
+    -------
+    Valid or Invalid
+    """
+    checker = CHECKERS.get(field.ask or "")
+    if checker is None:
+        return Invalid("this field asks nothing")
+    mark = mark or _MARKS.get(fold(raw[:40]))
+    if mark is not None:
+        return Valid("", f"[{mark.value}]", mark)
+    if len(raw) > MAX_TEXT:
+        return Invalid(f"longer than {MAX_TEXT} characters")
+    if any("\ud800" <= char <= "\udfff" for char in raw):
+        return Invalid("broken characters (half of a pair)")
+    if not raw.strip():
+        return Invalid("empty: answer, or say that nothing is there")
+    return checker(field, raw)
+
+
+_MARKS = {
+    "[illegible]": Mark.ILLEGIBLE,
+    "[not present]": Mark.NOT_PRESENT,
+    "[not_present]": Mark.NOT_PRESENT,
+}
+
+
+def _text(text: str) -> str:
+    """Tidy for the record: NFC, no spaces at the ends of lines, no doubled ones."""
+    lines = unicodedata.normalize("NFC", text).strip().splitlines()
+    return "\n".join(" ".join(line.split()) for line in lines)
+
+
+def _transcribe(_: Field, raw: str) -> Valid | Invalid:
+    key = fold(raw)
+    # a text of nothing but invisible signs is told apart by the signs
+    return Valid(_text(raw), key or raw)
+
+
+def _choose(field: Field, raw: str) -> Valid | Invalid:
+    given = _text(raw)
+    same = [choice for choice in field.choices if _text(choice) == given]
+    like = same or [choice for choice in field.choices if fold(choice) == fold(raw)]
+    if len(like) != 1:
+        return Invalid("none of the choices")
+    return Valid(like[0], like[0])
+
+
+_YES = {
+    "yes",
+    "y",
+    "true",
+    "1",
+    "ja",
+    "j",
+    "oui",
+    "si",
+    "sí",
+    "sim",
+    "да",
+    "はい",
+    "是",
+}
+_NO = {"no", "n", "false", "0", "nein", "non", "não", "нет", "いいえ", "否"}
+
+
+def _yes_no(_: Field, raw: str) -> Valid | Invalid:
+    key = fold(raw)
+    if key in _YES:
+        return Valid("yes", "yes")
+    if key in _NO:
+        return Valid("no", "no")
+    return Invalid("neither yes nor no")
+
+
+def _number(field: Field, raw: str) -> Valid | Invalid:
+    read = read_number(raw)
+    if isinstance(read, str):
+        return Invalid(read)
+    value = Fraction(read)
+    if field.minimum is not None and value < field.minimum:
+        return Invalid("below the least value that is possible here")
+    if field.maximum is not None and value > field.maximum:
+        return Invalid("above the greatest value that is possible here")
+    text = format(read, "f")
+    short = text.rstrip("0").rstrip(".") if "." in text else text
+    return Valid(text, short)
+
+
+def _date(_: Field, raw: str) -> Valid | Invalid:
+    read = read_date(raw)
+    if isinstance(read, str):
+        return Invalid(read)
+    return Valid(read.isoformat(), read.isoformat())
+
+
+_SPAN = re.compile(r"(\d{1,9})\s*-\s*(\d{1,9})")
+
+
+def _spans(_: Field, raw: str) -> Valid | Invalid:
+    """Read character ranges [start, end) from 0: ``[[0, 5], [9, 12]]`` or ``0-5; 9-12``.
+
+    Ranges that touch or overlap are one; ``[]`` says that there is none.
+    """
+    pairs = _span_pairs(raw.strip())
+    if pairs is None or len(pairs) > MAX_PARTS:
+        return Invalid("not a list of ranges as in [[0, 5], [9, 12]]")
+    if any(start < 0 or start >= end for start, end in pairs):
+        return Invalid("a range must begin at 0 or later and end after its beginning")
+    merged: list[list[int]] = []
+    for start, end in sorted(pairs):
+        if merged and start <= merged[-1][1]:
+            merged[-1][1] = max(merged[-1][1], end)
+        else:
+            merged.append([start, end])
+    text = json.dumps(merged)
+    return Valid(text, text)
+
+
+def _span_pairs(raw: str) -> list[tuple[int, int]] | None:
+    if not raw.startswith("["):
+        found = [_SPAN.fullmatch(part.strip()) for part in re.split("[;,\n]", raw)]
+        pairs = [(int(m[1]), int(m[2])) for m in found if m]
+        return pairs if len(pairs) == len(found) else None
+    listed = _json(raw)
+    if not isinstance(listed, list):
+        return None
+    pairs = []
+    for part in listed:
+        two = [part.get("start"), part.get("end")] if isinstance(part, dict) else part
+        if not isinstance(two, list) or len(two) != 2:
+            return None
+        start, end = two
+        if type(start) is not int or type(end) is not int:
+            return None
+        pairs.append((start, end))
+    return pairs
+
+
+def _json(raw: str) -> object:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _table(field: Field, raw: str) -> Valid | Invalid:
+    """Read rows: JSON lists or objects by column, or lines with tabs or bars."""
+    rows = _table_rows(field.columns, raw.strip("\r\n"))
+    if rows is None or len(rows) > MAX_PARTS:
+        return Invalid(
+            f"not a table of {len(field.columns)} columns: give one line a row, cells "
+            "divided by a tab or |"
+        )
+    tidy = [[_text(cell) for cell in row] for row in rows]
+    tidy = [row for row in tidy if any(row)]
+    keys = [[fold(cell) for cell in row] for row in tidy]
+    return Valid(json.dumps(tidy, ensure_ascii=False), json.dumps(keys))
+
+
+def _table_rows(columns: tuple[str, ...], raw: str) -> list[list[str]] | None:
+    if raw.lstrip().startswith("["):
+        listed = _json(raw)
+        if not isinstance(listed, list):
+            return None
+        rows = [_table_row(columns, row) for row in listed]
+    else:
+        divider = "\t" if "\t" in raw else "|"
+        rows = [
+            _table_row(columns, line.split(divider) if len(columns) > 1 else [line])
+            for line in raw.splitlines()
+            if line.strip()
+        ]
+    kept = [row for row in rows if row is not None]
+    return kept if len(kept) == len(rows) else None
+
+
+def _table_row(columns: tuple[str, ...], row: object) -> list[str] | None:
+    if isinstance(row, dict):
+        if set(row) - set(columns):
+            return None
+        row = [row.get(column, "") for column in columns]
+    if not isinstance(row, list) or len(row) != len(columns):
+        return None
+    if not all(isinstance(cell, str | int | float) or cell is None for cell in row):
+        return None
+    return ["" if cell is None else str(cell) for cell in row]
+
+
+CHECKERS: dict[str, Callable[[Field, str], Valid | Invalid]] = {
+    "transcribe": _transcribe,
+    "choose": _choose,
+    "number": _number,
+    "date": _date,
+    "yes_no": _yes_no,
+    "spans": _spans,
+    "table": _table,
+}

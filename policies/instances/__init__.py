@@ -1,0 +1,1 @@
+"""Instance files, graphs and check-ins in; plans out."""

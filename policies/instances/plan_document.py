@@ -1,0 +1,94 @@
+"""Finished plans of instance files: from a parsed document to the one Plan.
+
+A plan comes in two forms: what ``dispatcher solve -o`` writes, an object with the key
+``assignment``; or that list alone, one row an entry, of lists of adversaries. What a
+plan breaks is the judge's to say: here only what no plan can be is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from policies.instances.fields import InvalidInstance, integer, listed, named
+from policies.instances.instance_file import SCHEMA
+from policies.model.problem import Plan
+
+KEY: Final = "assignment"
+
+_INDEX: Final = (
+    "Adversaries count from 0; name the instance that the plan was made for."
+)
+_SHAPE: Final = (
+    "Name the output of: dispatcher solve -o; or a list, one row an entry, of lists of "
+    "adversaries."
+)
+
+
+def read_plan(document: object, n_entries: int, n_adversaries: int) -> Plan:
+    """Read a parsed JSON document for an instance of these sizes.
+
+    Raises
+    ------
+    InvalidInstance
+        With what is wrong, where it is, and how to mend it.
+    """
+    given, where = document, "the plan"
+    if isinstance(document, dict):
+        given, where = _assignment(document), KEY
+    if not isinstance(given, list):
+        raise InvalidInstance(f"found {named(given)}, expected a list", where, _SHAPE)
+    if len(given) != n_entries:
+        raise InvalidInstance(
+            f"the list has {len(given)} rows, expected {n_entries}, one an entry",
+            where,
+            "Give every entry a row, [] to one that goes to nobody; or name the "
+            "instance that the plan was made for.",
+        )
+    entry: list[int] = []
+    adversary: list[int] = []
+    for d, row in enumerate(given):
+        found = _row(row, f"{where}[{d}]", n_adversaries)
+        entry += [d] * len(found)
+        adversary += found
+    return Plan(np.array(entry, np.int64), np.array(adversary, np.int64))
+
+
+def _assignment(document: Mapping[str, Any]) -> object:
+    """Return the list of an object that has one."""
+    if document.get("schema") == SCHEMA:
+        raise InvalidInstance(
+            "this is an instance, expected a plan",
+            "schema",
+            "Name the instance first, then the plan.",
+        )
+    if KEY not in document:
+        raise InvalidInstance(
+            f"the key {KEY!r} is missing, so this is no plan", "the plan", _SHAPE
+        )
+    if document[KEY] is None:
+        raise InvalidInstance(
+            "found null, expected a list: the answer in this file is that there is no "
+            "plan, or that none was found",
+            KEY,
+            "Name the file of an answer with a plan.",
+        )
+    return document[KEY]
+
+
+def _row(row: object, where: str, k: int) -> list[int]:
+    """Return the adversaries of one entry, each once."""
+    found = listed(row, where)
+    seen: set[int] = set()
+    for i, a in enumerate(found):
+        integer(a, f"{where}[{i}]", 0, k - 1, mend=_INDEX)
+        if a in seen:
+            raise InvalidInstance(
+                f"adversary {a} stands there twice, expected once",
+                f"{where}[{i}]",
+                "Take one of both out: an entry is shown to an adversary once.",
+            )
+        seen.add(a)
+    return found

@@ -1,0 +1,1 @@
+"""The one judge of a plan, its tally, and certificates that need no search."""

@@ -1,0 +1,291 @@
+"""Proofs without a search: that a plan exists, and that serving never gets stuck.
+
+``certify``: the Lovasz local lemma in its cluster-expansion form, over the uniform
+choice of each entry's copies, or fewer than one crossing expected in all; hypotheses are
+checked, numbers are exact rationals. In the second case :func:`policies.judging.chances.drawn`
+makes the plan as well.
+``safe_number``: with so many active adversaries every open entry always has one who may
+get it, in any order and after any choices (liveness of the gate). ``served`` says by the
+same count which entries' copies can be given that way: they are a plan.
+
+References
+----------
+Bissacot, Fernandez, Procacci, Scoppola. An improvement of the Lovasz local lemma via
+cluster expansion. Combinatorics, Probability and Computing 20 (2011).
+Moser, Tardos. A constructive proof of the general Lovasz local lemma. J. ACM 57 (2010).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.judging.chances import Draw
+from policies.judging.judge import judge
+from policies.model.disclosure import alone
+from policies.model.problem import Plan, Problem
+from policies.model.sets import NO_CAP, Bools, Ints
+
+Floats = npt.NDArray[np.float64]
+
+_ROUNDS = 60  # of the fixed-point iteration
+_GRAIN = 10**6  # witnesses are fractions of this
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proof that a plan exists for every entry's ``lo`` copies.
+
+    Attributes
+    ----------
+    chance : tuple of Fraction
+        For each set: at most this is the chance that somebody, or a coalition, crosses
+        it when all copies are drawn uniformly.
+    witness : tuple of Fraction, or None
+        mu of each set, >= 0: chance <= mu / (mu + prod over its entries d of
+        (1 + sum of the other sets' mu at d)). None: the chances add up to less than 1,
+        and that is the proof.
+    """
+
+    chance: tuple[Fraction, ...]
+    witness: tuple[Fraction, ...] | None
+
+    @property
+    def resamples(self) -> Fraction:
+        """Expected resampling steps until such a plan is found.
+
+        With a witness those of one set at a time, else redraws of everything.
+        """
+        if self.witness is not None:
+            return sum(self.witness, Fraction(0))
+        crossed = sum(self.chance, Fraction(0))
+        return crossed / (1 - crossed)
+
+
+def certify(problem: Problem) -> Certificate | None:
+    """Try to prove that a plan exists.
+
+    Parameters
+    ----------
+    problem : Problem
+        Without capacities, caps on means and cosines below a limit: a uniform choice
+        says nothing about those. Entries get ``lo`` copies each.
+
+    Returns
+    -------
+    Certificate or None
+        None proves nothing.
+    """
+    draw = Draw.of(problem)
+    if draw is None:
+        return None
+    chance = draw.chances()
+    witness = _witness(problem, chance)
+    if witness is None and sum(chance, Fraction(0)) >= 1:
+        return None
+    return Certificate(chance, witness)
+
+
+def _witness(
+    problem: Problem, chance: tuple[Fraction, ...]
+) -> tuple[Fraction, ...] | None:
+    """Return mu of each set with which the lemma holds; None where none was found."""
+    mu = _fixed_point(problem, np.array([float(p) for p in chance]))
+    if mu is None:
+        return None
+    witness = tuple(
+        Fraction(int(np.ceil(m * _GRAIN)) + (m > 0), _GRAIN) for m in mu.tolist()
+    )
+    return witness if _holds(problem, chance, witness) else None
+
+
+def _fixed_point(problem: Problem, chance: Floats) -> Floats | None:
+    """Iterate mu <- p / (1 - p) * prod(1 + mu of others), with a little to spare."""
+    sets = problem.sets
+    if (chance >= 1).any():
+        return None
+    odds = chance / (1 - chance)
+    one, n = sets.member_set, problem.n_entries
+    open_ = problem.lo[sets.entry] > 0
+    mu = odds.copy()
+    for _ in range(_ROUNDS):
+        at = np.bincount(sets.entry, weights=mu[one], minlength=n)
+        logs = np.where(open_, np.log1p(np.maximum(at[sets.entry] - mu[one], 0)), 0.0)
+        around = np.bincount(one, weights=logs, minlength=sets.n_sets)
+        if around.max(initial=0.0) > 50:
+            return None
+        fresh = odds * np.exp(around) * (1 + 1e-6)
+        if np.allclose(fresh, mu, rtol=1e-9, atol=0):
+            break
+        mu = np.asarray(fresh)
+    return np.asarray(mu * (1 + 1e-4))
+
+
+def _holds(
+    problem: Problem, chance: tuple[Fraction, ...], witness: tuple[Fraction, ...]
+) -> bool:
+    """Check the condition of the lemma, exactly.
+
+    Neighbours that share several entries are counted at each: that asks for more.
+    """
+    sets = problem.sets
+    at = [Fraction(0)] * problem.n_entries
+    for row, one in enumerate(sets.member_set.tolist()):
+        at[int(sets.entry[row])] += witness[one]
+    for one in range(sets.n_sets):
+        if not chance[one]:
+            continue
+        around = prod(
+            (1 + at[d] - witness[one] for d in sets.members(one).tolist()
+             if problem.lo[d]),
+            start=Fraction(1),
+        )  # fmt: skip
+        if chance[one] * (witness[one] + around) > witness[one]:
+            return False
+    return True
+
+
+def safe_number(problem: Problem, exposures: Ints | None = None) -> int:
+    """Active adversaries with whom every open entry always finds one who may get it.
+
+    Parameters
+    ----------
+    problem : Problem
+    exposures : int64 array, shape (n,), optional
+        Exposures that the gate will still allow of each entry: answers wanted and
+        returns. None: ``hi``.
+
+    Returns
+    -------
+    int
+        K: with at least K of the problem's adversaries asking, no order of asks and no
+        choice among what is safe leads to an entry that all are barred from. Entries
+        that cross a set alone are left out: nobody is ever shown them. 0 without open
+        entries.
+
+    Notes
+    -----
+    Worked out without expanding anything: a worker is barred from d if it holds d, or
+    so much of the rest of one of d's sets that d would cross it; as each e is held by
+    at most T_e workers, few can be.
+    """
+    return int(_safe_numbers(problem, exposures).max(initial=0))
+
+
+def served(problem: Problem) -> Bools:
+    """Entries whose ``lo`` copies can be given one by one, in whatever order.
+
+    Parameters
+    ----------
+    problem : Problem
+        Nothing is proven where coalitions, caps on means or limits on links are kept,
+        or where history alone makes every plan infeasible.
+
+    Returns
+    -------
+    bool array, shape (n,)
+        If it holds for all entries of a component, that component has a plan; with
+        capacities, if it holds for all entries of the problem. It holds for entries
+        that want no copy.
+    """
+    none = np.zeros(problem.n_entries, np.bool_)
+    links = problem.links
+    limited = links is not None and links.limited
+    if problem.coalitions or problem.averages or limited:
+        return none
+    if problem.strict_history and len(problem.history):
+        before = judge(replace(problem, lo=np.zeros_like(problem.lo)), Plan())
+        if not before.feasible:
+            return none
+    ask = _safe_numbers(problem, problem.lo)
+    barred = np.bincount(problem.forbidden.entry, minlength=problem.n_entries)
+    enough = (ask > 0) & (ask + barred <= problem.n_adversaries)
+    return np.asarray(enough | (problem.lo == 0))
+
+
+def _safe_numbers(problem: Problem, exposures: Ints | None) -> Ints:
+    """What each entry asks for, shape (n,); 0 where it is not open, or never shown."""
+    left = problem.hi if exposures is None else exposures
+    held = np.bincount(problem.history.entry, minlength=problem.n_entries)
+    most = held + left
+    never = np.zeros(problem.n_entries, np.bool_)
+    never[problem.sets.entry[alone(problem.sets)]] = True
+    open_ = (left > 0) & ~never
+    barred = most - 1
+    np.add.at(barred, problem.sets.entry, _barring(problem, most))
+    full = 0
+    if problem.capacity is not None:
+        room = np.cumsum(np.sort(problem.capacity.astype(np.float64)))
+        full = int(np.sum(room <= int(left.sum()) - 1))
+    return np.where(open_, 1 + full + barred, 0)
+
+
+def _barring(problem: Problem, most: Ints) -> Ints:
+    """Workers whom each member row's set may bar from its entry, shape (members,)."""
+    sets = problem.sets
+    one = sets.member_set
+    by_weight = _weighted(problem, most)
+    if not sets.classes.any():
+        return by_weight
+    return np.where(sets.classes[one], _classed(problem, most), by_weight)
+
+
+def _weighted(problem: Problem, most: Ints) -> Ints:
+    """For weighted sets: by the mass that is around, and by members that are needed."""
+    sets, m = problem.sets, problem.sets.n_sets
+    one = sets.member_set
+    weight, cap = np.where(sets.classes[one], 0, sets.amount), sets.cap[one]
+    total = _sums(one, weight, m)
+    mass = _sums(one, weight * most[sets.entry], m)
+    crossable = total[one] > cap
+    need = np.maximum(np.where(crossable, cap, 0) + 1 - weight, 1)
+    bound = (mass[one] - weight * most[sets.entry]) // need
+    needed = crossable & (weight > 0) & (weight >= total[one] - cap)
+    value = np.where(needed, most[sets.entry], NO_CAP)
+    return np.where(crossable, np.minimum(bound, _others_least(one, value, m)), 0)
+
+
+def _classed(problem: Problem, most: Ints) -> Ints:
+    """For sets of classes: by the least held of the other classes."""
+    sets, m = problem.sets, problem.sets.n_sets
+    one = sets.member_set
+    width = int(sets.amount.max(initial=0)) + 1
+    number = one * width + sets.amount
+    groups, row = np.unique(number, return_inverse=True)
+    owner = groups // width
+    size = np.bincount(row, weights=most[sets.entry], minlength=len(groups))
+    size = size.astype(np.int64)
+    count = np.bincount(owner, minlength=m)
+    cap = np.maximum(sets.cap[owner], 1)
+    around = (_sums(owner, size, m)[owner] - size) // cap
+    least = np.where(
+        sets.cap[owner] == count[owner] - 1, _others_least(owner, size, m), NO_CAP
+    )
+    bound = np.where(sets.cap[owner] >= count[owner], 0, np.minimum(around, least))
+    return np.asarray(bound[row], dtype=np.int64)
+
+
+def _sums(one: Ints, value: Ints, m: int) -> Ints:
+    """Sums by set."""
+    out = np.zeros(m, np.int64)
+    np.add.at(out, one, value)
+    return out
+
+
+def _others_least(one: Ints, value: Ints, m: int) -> Ints:
+    """Least value of the other rows of the same set; NO_CAP where there is none."""
+    order = np.lexsort((value, one))
+    start = np.searchsorted(one[order], np.arange(m))
+    sized = np.bincount(one, minlength=m)
+    first = np.full(m, NO_CAP)
+    second = np.full(m, NO_CAP)
+    first[sized > 0] = value[order[start[sized > 0]]]
+    second[sized > 1] = value[order[start[sized > 1] + 1]]
+    holder = np.full(m, -1)
+    holder[sized > 0] = order[start[sized > 0]]
+    rows = np.arange(len(one))
+    return np.where(rows == holder[one], second[one], first[one])

@@ -1,0 +1,251 @@
+"""Chances of crossings when each entry's copies go to whoever may have them, uniformly.
+
+What certificates count with (:mod:`policies.judging.certificates`), and a plan by it: if fewer
+than one crossing is expected, giving copies one by one so that the expectation never
+rises ends with an integer below 1, which is none (method of conditional expectations).
+Everything is an exact rational.
+
+References
+----------
+Erdos, Selfridge. On a combinatorial game. J. Combinatorial Theory A 14 (1973).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import comb, prod
+from typing import Final
+
+import numpy as np
+
+from policies.model.problem import Pairs, Plan, Problem
+from policies.model.sets import NO_CAP
+
+LARGEST: Final = 200_000
+"""Members of sets times hands above which nothing is worked out."""
+
+_LOADS: Final = 4_000  # different loads of one set above which its chance counts as 1
+
+Hand = frozenset[int]
+
+
+@dataclass(eq=False)
+class Draw:
+    """Uniform copies: entry d goes to ``left[d]`` more of ``pool[d]``, all independent.
+
+    Attributes
+    ----------
+    problem : Problem
+    hands : tuple of frozenset of int
+        Adversaries, or coalitions; none lies within another that is judged alike.
+    judged : dict of frozenset to tuple of bool
+        By hand: of each property whether it is judged.
+    held : dict of frozenset to frozenset of int
+        What each hand held before; empty hands are left out.
+    pool : list of set of int
+        Adversaries that may still get each entry.
+    left : list of int
+        Copies still to be given.
+    given : list of set of int
+        Adversaries that have been given each entry.
+    """
+
+    problem: Problem
+    hands: tuple[Hand, ...]
+    judged: dict[Hand, tuple[bool, ...]]
+    held: dict[Hand, frozenset[int]]
+    pool: list[set[int]]
+    left: list[int]
+    given: list[set[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.given = [set() for _ in self.left]
+
+    @classmethod
+    def of(cls, problem: Problem) -> Draw | None:
+        """Return the draw of ``lo`` copies of everything; None where it proves nothing.
+
+        That is with capacities, caps on means, cosines below a limit, an entry that
+        fewer may have than must, and above :data:`LARGEST`.
+        """
+        k, links = problem.n_adversaries, problem.links
+        limited = links is not None and links.limited
+        if problem.capacity is not None or problem.averages or limited or not k:
+            return None
+        if len(problem.sets.entry) * (k + len(problem.groups)) > LARGEST:
+            return None
+        pool = [set(range(k)) for _ in range(problem.n_entries)]
+        for d, a in _columns(problem.forbidden):
+            pool[d].discard(a)
+        left = problem.lo.tolist()
+        if any(copies > len(may) for copies, may in zip(left, pool, strict=True)):
+            return None
+        hands, judged = _hands(problem)
+        seen: dict[int, set[int]] = {}
+        for d, a in _columns(problem.history):
+            seen.setdefault(a, set()).add(d)
+        held = {
+            hand: frozenset().union(*(seen.get(a, ()) for a in hand))
+            for hand in hands
+            if not hand.isdisjoint(seen)
+        }
+        return cls(problem, hands, judged, held, pool, left)
+
+    def chances(self) -> tuple[Fraction, ...]:
+        """Bound, set by set, the chance that some hand crosses it."""
+        n_sets = self.problem.sets.n_sets
+        return tuple(min(self.crossings(one), Fraction(1)) for one in range(n_sets))
+
+    def crossings(self, one: int) -> Fraction:
+        """Expected number of hands that cross the set, or add to it though past it.
+
+        Hands of one size, of whom nothing sets any apart, have the same chance.
+        """
+        sets = self.problem.sets
+        owner, members = int(sets.owner[one]), sets.members(one).tolist()
+        special = set().union(*(self.given[d] for d in members))
+        every = set(range(self.problem.n_adversaries))
+        for d in members:
+            special |= every - self.pool[d]
+        alike: Counter[int] = Counter()
+        example: dict[int, Hand] = {}
+        total = Fraction(0)
+        for hand in self.hands:
+            if not self.judged[hand][owner]:
+                continue
+            if hand in self.held or not special.isdisjoint(hand):
+                total += self.chance(one, hand)
+            else:
+                alike[len(hand)] += 1
+                example[len(hand)] = hand
+        for size, count in alike.items():
+            total += count * self.chance(one, example[size])
+        return total
+
+    def chance(self, one: int, hand: Hand) -> Fraction:
+        """Chance that this hand crosses the set, or adds to it though past it."""
+        sets = self.problem.sets
+        cap = int(sets.cap[one])
+        if cap == NO_CAP:
+            return Fraction(0)
+        rows = slice(int(sets.start[one]), int(sets.start[one + 1]))
+        members = list(
+            zip(sets.entry[rows].tolist(), sets.amount[rows].tolist(), strict=True)
+        )
+        before = self.held.get(hand, frozenset())
+        held = [w for d, w in members if d in before]
+        classed = bool(sets.classes[one])
+        base = len(set(held)) if classed else sum(held)
+        if base > cap:
+            if self.problem.strict_history:
+                return Fraction(1)
+            missed = (1 - self.reach(d, hand) for d in {d for d, _ in members})
+            return 1 - prod(missed, start=Fraction(1))
+        fresh = [(d, w) for d, w in members if d not in before]
+        if not classed:
+            return past([(w, self.reach(d, hand)) for d, w in fresh], cap - base)
+        if len({d for d, _ in members}) < len(members):
+            return Fraction(1)  # one entry in two classes: they are not independent
+        miss: dict[int, Fraction] = {}
+        for d, w in fresh:
+            if w not in held:
+                miss[w] = miss.get(w, Fraction(1)) * (1 - self.reach(d, hand))
+        return past([(1, 1 - m) for m in miss.values()], cap - base)
+
+    def reach(self, entry: int, hand: Hand) -> Fraction:
+        """Chance that somebody of the hand is given the entry."""
+        if not hand.isdisjoint(self.given[entry]):
+            return Fraction(1)
+        pool, copies = self.pool[entry], self.left[entry]
+        others = len(pool) - len(pool & hand)
+        return 1 - Fraction(comb(others, copies), comb(len(pool), copies))
+
+    def give(self, entry: int, adversary: int) -> None:
+        """Fix one copy."""
+        self.pool[entry].remove(adversary)
+        self.given[entry].add(adversary)
+        self.left[entry] -= 1
+
+    def take(self, entry: int, adversary: int) -> None:
+        """Draw that copy again."""
+        self.pool[entry].add(adversary)
+        self.given[entry].remove(adversary)
+        self.left[entry] += 1
+
+
+def drawn(problem: Problem) -> Plan | None:
+    """Return a plan without a search, where fewer than one crossing is expected.
+
+    Each copy goes where the expectation is least; the mean over all who may get it is
+    the expectation before, so that it never rises.
+
+    Returns
+    -------
+    Plan or None
+        None where the expectation is 1 or more, or is not to be had (:meth:`Draw.of`),
+        and where it would have to be asked for too often.
+    """
+    draw = Draw.of(problem)
+    if draw is None:
+        return None
+    looks = len(problem.sets.entry) * len(draw.hands) * problem.n_adversaries
+    if looks > LARGEST or sum(draw.chances(), Fraction(0)) >= 1:
+        return None
+    start, row = problem.sets.by_entry()
+    set_of = problem.sets.member_set
+    pairs = []
+    for entry in range(problem.n_entries):
+        around = np.unique(set_of[row[start[entry] : start[entry + 1]]]).tolist()
+        while draw.left[entry]:
+            costs = []
+            for adversary in sorted(draw.pool[entry]):
+                draw.give(entry, adversary)
+                cost = sum((draw.crossings(one) for one in around), Fraction(0))
+                costs.append((cost, adversary))
+                draw.take(entry, adversary)
+            least = min(costs)[1]
+            draw.give(entry, least)
+            pairs.append((entry, least))
+    return Plan.of(pairs)
+
+
+def past(terms: list[tuple[int, Fraction]], room: int) -> Fraction:
+    """Chance that independent weights add up to more than ``room``."""
+    below: dict[int, Fraction] = {0: Fraction(1)}
+    for weight, p in terms:
+        if not p or not weight:
+            continue
+        after: dict[int, Fraction] = {}
+        for load, q in below.items():
+            after[load] = after.get(load, Fraction(0)) + q * (1 - p)
+            if load + weight <= room:
+                more = load + weight
+                after[more] = after.get(more, Fraction(0)) + q * p
+        below = after
+        if len(below) > _LOADS:
+            return Fraction(1)
+    return 1 - sum(below.values(), Fraction(0))
+
+
+def _columns(pairs: Pairs) -> list[tuple[int, int]]:
+    return list(zip(pairs.entry.tolist(), pairs.adversary.tolist(), strict=True))
+
+
+def _hands(
+    problem: Problem,
+) -> tuple[tuple[Hand, ...], dict[Hand, tuple[bool, ...]]]:
+    """Hands that are judged and not covered: whoever is in one crosses no more than it."""
+    k = problem.n_adversaries
+    every = [frozenset((a,)) for a in range(k)] + [frozenset(g) for g in problem.groups]
+    mask = problem.judged()
+    n = len(problem.sets.properties)
+    judged = {
+        hand: (True,) * n if mask is None else tuple(mask[:, i].tolist())
+        for i, hand in enumerate(every)
+    }
+    wide = [hand for hand in every if len(hand) > 1]
+    inside = {a for hand in wide for a in hand} if mask is None else set()
+    singles = [frozenset((a,)) for a in range(k) if a not in inside]
+    return tuple(dict.fromkeys([*singles, *wide])), judged

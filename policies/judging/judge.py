@@ -1,0 +1,374 @@
+"""The one judge: utility, disclosure, objective and feasibility, recomputed from scratch.
+
+Solvers may use marginal gains; no plan counts before it was judged here. Nothing is
+taken over from a solver but the plan itself, and every comparison is between integers
+or fractions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from policies.judging.tally import SHOWN, Crossing, Tally
+from policies.model.aggregates import Parts
+from policies.model.disclosure import loads, reachable, share
+from policies.model.links import above_level, alikeness, below_limit
+from policies.model.meetings import sharing
+from policies.model.objective import Objective
+from policies.model.problem import Pairs, Problem
+from policies.model.sets import InvalidProblem, Measure, SetSystem
+
+__all__ = ["SHOWN", "Crossing", "Judgement", "judge"]
+
+_LISTED = 8  # entries of a set, or members of a group, that are named one by one
+_SHORT = 10**4  # denominators up to this are written as they are
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a plan is worth and what it breaks.
+
+    Attributes
+    ----------
+    utility : int
+        Sum of w_da in units of the problem's weights.
+    u : Fraction
+        The same as a number; u of the problem's utilities where it has any.
+    f : Fraction
+        Worst f over all judged sets and hands, history included; over the links where
+        the problem has links (a cosine is rounded up to 10^-18).
+    where : (int, int) or None
+        Set (or link) and hand of the worst f; None where nothing is held.
+    by_property : tuple of Fraction
+        Worst f of each property.
+    f_average : Fraction
+        Highest mean of f over all sets (or links), of one hand.
+    f_goal : Fraction
+        f as the goal counts it: one of these two, or the problem's aggregate.
+    objective : Fraction
+        u, or u + lambda * (tau - f).
+    complete : int
+        Judged (set, adversary) with f = 1, history included.
+    whole : tuple of int
+        Sets of which some judged hand holds every entry (or one of every class),
+        ascending.
+    past : int
+        (set, adversary) past the limit by history alone: nothing in the plan adds to it.
+    crossed : tuple of Crossing
+        (set, adversary) past the limit that the plan adds to; at most ``SHOWN``.
+    violations : tuple of str
+        In plain words; empty for a feasible plan.
+    """
+
+    utility: int
+    u: Fraction
+    f: Fraction
+    where: tuple[int, int] | None
+    by_property: tuple[Fraction, ...]
+    f_average: Fraction
+    f_goal: Fraction
+    objective: Fraction
+    complete: int
+    whole: tuple[int, ...]
+    past: int
+    crossed: tuple[Crossing, ...]
+    violations: tuple[str, ...]
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the plan keeps every limit."""
+        return not self.violations
+
+    @property
+    def disclosed(self) -> int:
+        """How many sets are wholly held."""
+        return len(self.whole)
+
+
+def judge(problem: Problem, plan: Pairs) -> Judgement:
+    """Judge a plan against the problem, from scratch.
+
+    Parameters
+    ----------
+    problem : Problem
+    plan : Pairs
+
+    Returns
+    -------
+    Judgement
+
+    Raises
+    ------
+    InvalidProblem
+        If the plan names an entry or adversary that the problem does not have.
+    """
+    n, k = problem.n_entries, problem.n_adversaries
+    for name, values, limit in (
+        ("entry", plan.entry, n),
+        ("adversary", plan.adversary, k),
+    ):
+        if len(values) and int(values.max()) >= limit:
+            raise InvalidProblem(
+                f"the plan names {name} {int(values.max())}, expected < {limit}"
+            )
+    tally = Tally(problem)
+    held, before = problem.held(plan), problem.held(problem.history)
+    for piece in loads(problem.sets, held, before):
+        tally.add(piece)
+    utility = int(np.sum(problem.weights.of(plan.entry, plan.adversary)))
+    u = utility * problem.weights.unit
+    if problem.utilities is not None:
+        u = problem.utilities.total(_hands(plan, k))
+    f, where, f_average = tally.worst, tally.where, _mean(problem, tally)
+    broken = list(_violations(problem, plan, tally))
+    if problem.links is not None:
+        f, where, f_average, passed = _alike(problem, tally, held.union(before))
+        broken += passed
+    goal = problem.goal
+    f_goal = f_average if goal.average else f
+    if goal.aggregate is not None and tally.parts is not None:
+        f_goal = tally.parts.value
+    objective = u
+    if goal.objective is Objective.TRADEOFF:
+        objective += goal.lambda_ * (goal.tau - f_goal)
+    return Judgement(
+        utility=utility,
+        u=u,
+        f=f,
+        where=where,
+        by_property=tuple(tally.by_property),
+        f_average=f_average,
+        f_goal=f_goal,
+        objective=objective,
+        complete=tally.complete,
+        whole=tuple(sorted(tally.whole)),
+        past=tally.past,
+        crossed=tuple(tally.crossed),
+        violations=tuple(broken),
+    )
+
+
+def _hands(plan: Pairs, k: int) -> list[frozenset[int]]:
+    """What the plan gives to each adversary."""
+    return [frozenset(plan.entry[plan.adversary == a].tolist()) for a in range(k)]
+
+
+def _mean(problem: Problem, tally: Tally) -> Fraction:
+    """Highest mean over all sets, of one hand."""
+    every = tuple(range(len(problem.sets.properties)))
+    whole = np.ones(problem.sets.n_sets, np.bool_)
+    means = tally.means(every, whole, problem.goal.over)
+    return max(means.values(), default=Fraction(0))
+
+
+def _alike(
+    problem: Problem, tally: Tally, held: Pairs
+) -> tuple[Fraction, tuple[int, int] | None, Fraction, list[str]]:
+    """Worst f over the links, where it is, highest mean of one hand, limits passed."""
+    links = problem.links
+    assert links is not None
+    worst, where = Fraction(0), None
+    total: dict[int, Fraction] = defaultdict(Fraction)
+    passed = []
+    how, limit = problem.aggregate, links.aggregate_tau
+    tally.parts = None if how is None else Parts(how)
+    for alike in alikeness(links, held.entry, held.adversary):
+        f = alike.share(links.relation)
+        total[alike.hand] += f
+        if tally.parts is not None:
+            above = above_level(alike, links.relation, tally.parts.aggregate.level)
+            tally.parts.add(alike.link, alike.link, alike.hand, f, above=above)
+        if f > worst:
+            worst, where = f, (alike.link, alike.hand)
+        tau = links.tau
+        if how is not None and how.by_set and limit is not None:
+            tau = how.level_of(alike.link, limit)
+        if tau is not None and not below_limit(alike, links.relation, tau):
+            passed.append(
+                f"property {alike.link}: {_number(f)} is disclosed to "
+                f"{_named(problem, alike.hand)}, allowed below {_number(tau)}"
+            )
+    over = problem.goal.over or links.n_links or 1
+    mean = max(total.values(), default=Fraction(0)) / over
+    told = list(_told(passed[:SHOWN], len(passed), "limits crossed"))
+    if (cap := links.mean_tau) is not None and mean >= cap:
+        means = {hand: whole / over for hand, whole in sorted(total.items())}
+        past = {hand: share for hand, share in means.items() if share >= cap}
+        told += _above(problem, past, f"below {_number(cap)}")
+    if any(not cap.kept(Fraction(0)) for cap in problem.averages):
+        told = []  # it is told already that nothing is below the limit
+    elif tally.parts is not None and limit is not None and how and not how.by_set:
+        told += _aggregated(problem, tally.parts, limit, strict=True)
+    return worst, where, mean, told
+
+
+def _aggregated(
+    problem: Problem, parts: Parts, limit: Fraction, *, strict: bool
+) -> Iterator[str]:
+    """An aggregate that is past its cap, by hand unless they are added up."""
+    how, allowed = parts.aggregate, f"{'below ' if strict else ''}{_number(limit)}"
+    if not (how.summed or how.shared):
+        hands = parts.past(limit, strict=strict)
+        seen = {hand: parts.seen(hand) for hand in hands[:SHOWN]}
+        yield from _above(problem, seen, allowed, str(how.shape), len(hands))
+    elif not parts.kept(limit, strict=strict):
+        yield (
+            f"the {how.shape} disclosure in all is {_number(parts.value)}, "
+            f"allowed {allowed}"
+        )
+
+
+def _told(lines: list[str], total: int, what: str) -> Iterator[str]:
+    """Return the lines, then how many more there are."""
+    yield from lines
+    if total > len(lines):
+        yield f"and {total - len(lines)} more {what}"
+
+
+def _violations(problem: Problem, plan: Pairs, tally: Tally) -> Iterator[str]:
+    """Everything that the plan breaks, in plain words."""
+    yield from _degrees(problem, plan)
+    load = np.bincount(plan.adversary, minlength=problem.n_adversaries)
+    if problem.capacity is not None:
+        over = np.flatnonzero(load > problem.capacity)
+        lines = [
+            f"adversary {a} gets {int(load[a])} new exposures, "
+            f"capacity {int(problem.capacity[a])}"
+            for a in over[:SHOWN].tolist()
+        ]
+        yield from _told(lines, len(over), "adversaries past their capacity")
+    barred = plan.within(problem.forbidden)
+    rows = np.flatnonzero(barred)
+    lines = [
+        f"entry {int(plan.entry[r])} may not go to adversary {int(plan.adversary[r])}"
+        for r in rows[:SHOWN].tolist()
+    ]
+    yield from _told(lines, len(rows), "forbidden pairs")
+    names = _properties(problem, [*tally.crossed, *tally.inherited])
+    lines = [_passed(problem, c, names[c.set]) for c in tally.crossed]
+    yield from _told(lines, tally.n_crossed, "limits crossed")
+    if problem.strict_history:
+        lines = [
+            f"{_passed(problem, c, names[c.set])}, by history alone"
+            for c in tally.inherited
+        ]
+        yield from _told(lines, tally.past, "limits crossed by history alone")
+    yield from _means(problem, tally)
+
+
+def _properties(problem: Problem, crossed: Iterable[Crossing]) -> dict[int, str]:
+    """The properties of sets in words: a pair that meets may be of several links."""
+    sets, links = problem.sets, problem.links
+    names = {c.set: sets.properties[int(sets.owner[c.set])] for c in crossed}
+    if links is None or not names:
+        return names
+    for one, shared in sharing(sets, links, names).items():
+        if len(shared) > 1:
+            rest = len(shared) - _LISTED
+            more = f" and {rest} more" if rest > 0 else ""
+            listed = ", ".join(map(str, shared[:_LISTED]))
+            names[one] = f"properties {listed}{more}"
+    return names
+
+
+def _passed(problem: Problem, crossing: Crossing, name: str) -> str:
+    """A limit that is passed, in words: what is disclosed, and to whom."""
+    sets, one = problem.sets, crossing.set
+    owner, full = int(sets.owner[one]), int(sets.full[one])
+    measure, who = sets.measures[owner], _named(problem, crossing.adversary)
+    if measure is Measure.STEP and crossing.load >= full:
+        return f"{name}: {_whole(sets, one)} held by {who}"
+    shown = _number(share(measure, crossing.load, full))
+    allowed = "nothing is low enough"
+    if crossing.cap >= 0:
+        allowed = f"allowed at most {_number(share(measure, crossing.cap, full))}"
+    return f"{_set(sets, one)}: {shown} is disclosed to {who}, {allowed}"
+
+
+def _whole(sets: SetSystem, one: int) -> str:
+    """All of a set in words, with its verb."""
+    entries = sets.entry[sets.start[one] : sets.start[one + 1]].tolist()
+    if sets.classes[one]:
+        return "an entry of every class is"
+    if len(entries) > _LISTED:
+        return f"all {len(entries)} entries are"
+    if len(entries) == 1:
+        return f"entry {entries[0]} is"
+    return f"entries {', '.join(map(str, entries))} are all"
+
+
+def _set(sets: SetSystem, one: int) -> str:
+    """A set by its property, and by its number where the property has others."""
+    name = sets.properties[int(sets.owner[one])]
+    return name if sets.n_sets == len(sets.properties) else f"{name} (set {one})"
+
+
+def _number(value: Fraction) -> str:
+    """A number in few signs: what it is compared by stays exact."""
+    if value.denominator <= _SHORT:
+        return str(value)
+    return f"{float(value):.15g}"
+
+
+def _named(problem: Problem, hand: int) -> str:
+    """A hand in words."""
+    k = problem.n_adversaries
+    if hand < k:
+        return f"adversary {hand}"
+    group = problem.groups[hand - k]
+    more = f" and {len(group) - _LISTED} more" if len(group) > _LISTED else ""
+    return f"adversaries {', '.join(map(str, group[:_LISTED]))}{more} together"
+
+
+def _degrees(problem: Problem, plan: Pairs) -> Iterator[str]:
+    """Entries with too few or too many copies."""
+    degree = np.bincount(plan.entry, minlength=problem.n_entries)
+    off = np.flatnonzero((degree < problem.lo) | (degree > problem.hi))
+    lines = []
+    for d in off[:SHOWN].tolist():
+        least, most = int(problem.lo[d]), int(problem.hi[d])
+        expected = f"expected {least} to {most}" if most else "it is history only"
+        copies = "1 copy" if degree[d] == 1 else f"{int(degree[d])} copies"
+        lines.append(f"entry {d} gets {copies}, {expected}")
+    yield from _told(lines, len(off), "entries with a wrong number of copies")
+
+
+def _means(problem: Problem, tally: Tally) -> Iterator[str]:
+    """Caps on averages that are passed."""
+    if not problem.averages:
+        return
+    counted = reachable(problem.sets)
+    for cap in problem.averages:
+        if not cap.kept(Fraction(0)):
+            sign = "below" if cap.strict else "at most"
+            yield f"no disclosure is {sign} tau = {_number(cap.limit)}"
+            continue
+        if cap.aggregate is not None:
+            assert tally.parts is not None
+            yield from _aggregated(problem, tally.parts, cap.limit, strict=cap.strict)
+            continue
+        means = tally.means(cap.properties, counted, cap.over)
+        sign = "below " if cap.strict else ""
+        above = {a: mean for a, mean in sorted(means.items()) if not cap.kept(mean)}
+        yield from _above(problem, above, f"{sign}{_number(cap.limit)}")
+
+
+def _above(
+    problem: Problem,
+    means: dict[int, Fraction],
+    allowed: str,
+    what: str = "mean",
+    many: int | None = None,
+) -> Iterator[str]:
+    """Hands that see more than a cap allows, in words; ``many``: how many there are."""
+    lines = [
+        f"the {what} disclosure to {_named(problem, a)} is {_number(mean)}, "
+        f"allowed {allowed}"
+        for a, mean in list(means.items())[:SHOWN]
+    ]
+    yield from _told(lines, len(means) if many is None else many, "past this cap")

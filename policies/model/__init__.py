@@ -1,0 +1,1 @@
+"""The assignment problem as numbers: sets, weights, utilities, goal, coalitions."""

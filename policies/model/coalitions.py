@@ -1,0 +1,112 @@
+"""Coalitions: adversaries who pool what they hold.
+
+A **hand** is whoever sees together: hands 0 .. k - 1 are the adversaries one by one,
+the next ones are the coalitions. A coalition holds the union of what its members hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain, combinations
+from math import comb
+from typing import Final
+
+import numpy as np
+
+from policies.model.sets import Bools, Ints, InvalidProblem
+
+MOST: Final = 200_000
+"""Coalitions that are listed; a problem with more is refused."""
+
+
+@dataclass(frozen=True)
+class Coalitions:
+    """Who is expected to pool.
+
+    Attributes
+    ----------
+    groups : tuple of tuple of int
+        Declared groups, each with adversaries once.
+    any_m : int
+        Every coalition of so many adversaries too, >= 1 (1: none).
+    """
+
+    groups: tuple[tuple[int, ...], ...] = ()
+    any_m: int = 1
+
+    def __post_init__(self) -> None:
+        if self.any_m < 1:
+            raise InvalidProblem(f"any_m is {self.any_m}, expected >= 1")
+
+    def __bool__(self) -> bool:
+        return bool(self.groups) or self.any_m > 1
+
+    def check(self, k: int) -> None:
+        """Raise unless all members are among k adversaries and the list stays short."""
+        for group in self.groups:
+            for a in group:
+                if not 0 <= a < k:
+                    raise InvalidProblem(
+                        f"a coalition names adversary {a}, expected 0 to {k - 1}"
+                    )
+        count = comb(k, min(self.any_m, k)) if self.any_m > 1 else 0
+        if count > MOST:
+            raise InvalidProblem(
+                f"any_m = {self.any_m} of {k} adversaries makes {count} coalitions, "
+                f"expected at most {MOST}"
+            )
+
+    def listed(self, k: int) -> tuple[tuple[int, ...], ...]:
+        """Coalitions of two and more, each once."""
+        found = {tuple(sorted(set(group))) for group in self.groups}
+        if self.any_m > 1:
+            found |= set(combinations(range(k), min(self.any_m, k)))
+        return tuple(sorted(g for g in found if len(g) > 1))
+
+
+NOBODY: Final = Coalitions()
+"""Nobody pools."""
+
+
+def membership(hands: tuple[tuple[int, ...], ...], k: int) -> Bools:
+    """Who is in which hand, shape (k + coalitions, k): the identity comes first."""
+    table = np.zeros((k + len(hands), k), np.bool_)
+    table[:k] = np.eye(k, dtype=np.bool_)
+    row, member = _members(hands)
+    table[k + row, member] = True
+    return table
+
+
+def _members(hands: tuple[tuple[int, ...], ...]) -> tuple[Ints, Ints]:
+    """Return every coalition's number with each of its members."""
+    sizes = np.array([len(group) for group in hands], np.int64)
+    member = np.fromiter(chain.from_iterable(hands), np.int64, int(sizes.sum()))
+    return np.repeat(np.arange(len(hands)), sizes), member
+
+
+def pooled(
+    hands: tuple[tuple[int, ...], ...], k: int, entry: Ints, adversary: Ints
+) -> tuple[Ints, Ints]:
+    """Pairs (entry, hand) of what is held by adversaries and by coalitions.
+
+    Parameters
+    ----------
+    hands : tuple of tuple of int
+        The coalitions.
+    k : int
+        Number of adversaries.
+    entry, adversary : int64 array, shape (pairs,)
+
+    Returns
+    -------
+    entry, hand : int64 array
+        May repeat a pair.
+    """
+    row, member = _members(hands)
+    by_hand = np.argsort(adversary, kind="stable")
+    start = np.searchsorted(adversary[by_hand], np.arange(k + 1))
+    times = (start[1:] - start[:-1])[member]
+    offset = np.repeat(start[:-1][member] - np.cumsum(times) + times, times)
+    mine = entry[by_hand[offset + np.arange(len(offset))]]
+    holders = np.repeat(k + row, times)
+    return np.concatenate([entry, mine]), np.concatenate([adversary, holders])

@@ -1,0 +1,210 @@
+"""How far a property is disclosed: f_a(p) by step, linear and quadratic, exactly.
+
+The functions read what adversaries hold and return loads and rational shares; they
+never round (paper, section 4; a float appears nowhere).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from policies.model.problem import Pairs
+from policies.model.sets import NO_CAP, Bools, Ints, Measure, SetSystem
+
+_ROWS = 400_000  # member rows looked at in one go; bounds memory
+
+
+@dataclass(frozen=True, eq=False)
+class Loads:
+    """Loads of adversaries on sets; only those that hold a member are listed.
+
+    Attributes
+    ----------
+    set, adversary, load : int64 array, shape (rows,)
+    count : int64 array, shape (rows,)
+        Members held.
+    fresh : bool array, shape (rows,)
+        Whether one of the newly planned pairs touches this set.
+    """
+
+    set: Ints
+    adversary: Ints
+    load: Ints
+    count: Ints
+    fresh: Bools
+
+
+def share(measure: Measure, load: int, full: int) -> Fraction:
+    """Disclosure f of one set at this load, 0 <= f <= 1."""
+    held = min(load, full)
+    match measure:
+        case Measure.STEP:
+            return Fraction(int(held == full))
+        case Measure.LINEAR:
+            return Fraction(held, full)
+        case Measure.QUADRATIC:
+            return Fraction(held, full) ** 2
+
+
+def cap_below(measure: Measure, full: int, tau: Fraction) -> int:
+    """Highest load with f < tau, or -1 where not even an empty hand is below.
+
+    Parameters
+    ----------
+    measure : Measure
+    full : int
+        Load from which f is 1, >= 1.
+    tau : Fraction
+        Above 1 there is no limit: ``NO_CAP``.
+
+    Examples
+    --------
+    >>> cap_below(Measure.LINEAR, 4, Fraction(3, 5))
+    2
+    """
+    if tau <= 0:
+        return -1
+    if tau > 1:
+        return NO_CAP
+    if measure is Measure.STEP or tau == 1:
+        return full - 1
+    return highest_load(measure, full, (0, full - 1), lambda f: f < tau)
+
+
+def cap_at(measure: Measure, full: int, level: Fraction) -> int:
+    """Highest load with f <= level; ``NO_CAP`` where f can not be above it.
+
+    Examples
+    --------
+    >>> cap_at(Measure.LINEAR, 4, Fraction(3, 4))
+    3
+    """
+    if level >= 1:
+        return NO_CAP
+    return highest_load(measure, full, (0, full - 1), lambda f: f <= level)
+
+
+def highest_load(
+    measure: Measure,
+    full: int,
+    span: tuple[int, int],
+    kept: Callable[[Fraction], bool],
+) -> int:
+    """Highest load of a span whose f is kept; the first of the span is taken for kept.
+
+    Parameters
+    ----------
+    measure : Measure
+    full : int
+        Load from which f is 1.
+    span : (int, int)
+        The lowest and the highest load.
+    kept : callable
+        Of f, which grows with the load: true up to some load, and false above.
+    """
+    low, high = span
+    while low < high:
+        middle = (low + high + 1) // 2
+        if kept(share(measure, middle, full)):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def loads(sets: SetSystem, plan: Pairs, history: Pairs) -> Iterator[Loads]:
+    """Count from scratch what every adversary holds of every set.
+
+    Parameters
+    ----------
+    sets : SetSystem
+    plan, history : Pairs
+        What is handed now and what was handed before; a pair in both counts once.
+
+    Yields
+    ------
+    Loads
+        In order of set; each set lies in one piece. Empty pieces are left out.
+    """
+    held = plan.union(history) if len(history) else plan
+    first = held.start(sets.n_entries)
+    fresh = held.within(plan) if len(history) else np.ones(len(held), np.bool_)
+    holders = np.diff(first)[sets.entry]
+    done = np.concatenate([[0], np.cumsum(holders)])[sets.start]
+    one = 0
+    while one < sets.n_sets:
+        stop = int(np.searchsorted(done, done[one] + _ROWS, side="right")) - 1
+        stop = min(max(stop, one + 1), sets.n_sets)
+        piece = _piece(sets, held, first, fresh, one, stop)
+        if len(piece.set):
+            yield piece
+        one = stop
+
+
+def _piece(
+    sets: SetSystem, held: Pairs, first: Ints, fresh: Bools, one: int, stop: int
+) -> Loads:
+    """Loads on the sets ``one`` to ``stop - 1``."""
+    rows = slice(int(sets.start[one]), int(sets.start[stop]))
+    entry, amount = sets.entry[rows], sets.amount[rows]
+    owner = np.repeat(np.arange(one, stop), np.diff(sets.start[one : stop + 1]))
+    count = first[entry + 1] - first[entry]
+    member = np.repeat(np.arange(len(entry)), count)
+    offset = np.repeat(first[entry] - np.cumsum(count) + count, count)
+    pair = offset + np.arange(len(member))
+    width = int(held.adversary.max(initial=0)) + 1
+    key = owner[member] * width + held.adversary[pair]
+    load, new = amount[member], fresh[pair]
+    classed = sets.classes[owner[member]]
+    if classed.any():
+        load = load.copy()
+        load[classed] = _first_of_class(key[classed], load[classed])
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    if not len(key):
+        empty = np.empty(0, np.int64)
+        return Loads(empty, empty, empty, empty, np.empty(0, np.bool_))
+    edge = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+    return Loads(
+        set=key[edge] // width,
+        adversary=key[edge] % width,
+        load=np.add.reduceat(load[order], edge),
+        count=np.diff(edge, append=len(key)),
+        fresh=np.logical_or.reduceat(new[order], edge),
+    )
+
+
+def _first_of_class(key: Ints, number: Ints) -> Ints:
+    """1 for the first row of each (key, class), 0 for the others."""
+    order = np.lexsort((number, key))
+    ranked, classes = key[order], number[order]
+    same = (ranked[1:] == ranked[:-1]) & (classes[1:] == classes[:-1])
+    first = np.ones(len(key), np.int64)
+    first[1:][same] = 0
+    out = np.empty(len(key), np.int64)
+    out[order] = first
+    return out
+
+
+def alone(sets: SetSystem) -> Bools:
+    """Member rows whose entry crosses the set's cap by itself, shape (members,)."""
+    one = sets.member_set
+    load = np.where(sets.classes[one], 1, sets.amount)
+    return np.asarray(load > sets.cap[one])
+
+
+def reachable(sets: SetSystem) -> Bools:
+    """Which sets could disclose anything: f > 0 with all their entries held."""
+    amount = sets.amount.copy()
+    top = np.zeros(sets.n_sets, np.int64)
+    np.add.at(top, sets.member_set, amount)
+    best = np.zeros(sets.n_sets, np.int64)
+    np.maximum.at(best, sets.member_set, amount + 1)
+    top = np.where(sets.classes, best, top)
+    step = np.array([m is Measure.STEP for m in sets.measures], dtype=np.bool_)
+    stepped = step[sets.owner] if sets.n_sets else np.empty(0, np.bool_)
+    return np.where(stepped, top >= sets.full, top > 0)

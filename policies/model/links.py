@@ -1,0 +1,246 @@
+"""Links: properties over two users' entries that meet at places (cosine and common).
+
+A link is a sensitive tie of two users, each with entries (place, count). What an
+adversary holds of both tells how alike they are: ``COSINE`` is the paper's measure of
+their two count vectors, ``COMMON`` is 1 as soon as they share one place. Everything is
+judged over integers; a root is rounded up, and only where it must be shown or summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from fractions import Fraction
+from functools import cached_property
+from math import isqrt
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.model.sets import Bools, Ints, InvalidProblem, below, column
+
+ROOT: Final = 10**18
+"""Roots are rounded up to a multiple of 1 / ROOT."""
+
+ROUGH: Final = 2**24 - 1
+"""Largest of the counts that a search weighs plans by."""
+
+Counts = npt.NDArray[Any]
+"""Integers >= 0: int64 while sums of their products fit it, else Python's (object)."""
+
+
+class Relation(IntEnum):
+    """How f follows from what is held of both ends of a link."""
+
+    COMMON = 0  # f = 1 if both ends are held at a common place, else 0
+    COSINE = 1  # f = cosine of the two vectors of counts by place (paper, section 5)
+
+
+def _none() -> Ints:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """All links, columnar.
+
+    Attributes
+    ----------
+    relation : Relation
+    place : int64 array, shape (n entries,)
+        Where each entry was.
+    count : int64 or object array, shape (n entries,)
+        How often, an integer >= 0 of any size.
+    link, entry, side : int64 array, shape (members,)
+        Entry ``entry`` belongs to end ``side`` (0 left, 1 right) of ``link``. A place
+        is at most once at one end; an entry may be in many links.
+    n_links : int
+        Links without members disclose nothing.
+    tau, mean_tau, aggregate_tau : Fraction or None
+        Limits: f < tau for each link and hand; mean f < mean_tau for each hand; the
+        goal's aggregate < aggregate_tau.
+    """
+
+    relation: Relation
+    place: Ints
+    count: Counts
+    link: Ints = field(default_factory=_none)
+    entry: Ints = field(default_factory=_none)
+    side: Ints = field(default_factory=_none)
+    n_links: int = 0
+    tau: Fraction | None = None
+    mean_tau: Fraction | None = None
+    aggregate_tau: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        place = column("links.place", self.place)
+        entry = column("links.entry", self.entry)
+        columns = {
+            "place": place,
+            "count": _counts(self.count, len(place)),
+            "link": column("links.link", self.link, len(entry)),
+            "entry": entry,
+            "side": column("links.side", self.side, len(entry)),
+        }
+        below("links.entry", entry, len(place))
+        below("links.side", columns["side"], 2)
+        below("links.link", columns["link"], self.n_links)
+        for name, array in columns.items():
+            object.__setattr__(self, name, array)
+        keys = np.stack([self.link, self.side, self.place[self.entry]])
+        order = np.lexsort(keys[::-1])
+        ranked = keys[:, order]
+        twice = np.flatnonzero((ranked[:, 1:] == ranked[:, :-1]).all(axis=0))
+        if twice.size:
+            link, side, spot = ranked[:, twice[0]].tolist()
+            raise InvalidProblem(
+                f"link {link} names place {spot} twice at end {side}, expected once: "
+                "add the counts up"
+            )
+
+    @property
+    def limited(self) -> bool:
+        """Whether what they disclose is under a limit."""
+        taus = (self.tau, self.mean_tau, self.aggregate_tau)
+        return any(tau is not None for tau in taus)
+
+    @cached_property
+    def rough(self) -> Ints:
+        """Counts up to ``ROUGH`` to search by, shape (n entries,); only 0 becomes 0.
+
+        Those that are larger are scaled down together and rounded up: what they say of
+        a plan is for ordering, the judge counts by ``count``.
+        """
+        top = int(self.count.max(initial=0))
+        if top <= ROUGH:
+            return self.count.astype(np.int64)
+        scaled = [-(-count * ROUGH // top) for count in self.count.tolist()]
+        return np.array(scaled, np.int64)
+
+    def select(self, entries: Ints) -> Links:
+        """Return the links over these entries alone, renumbered; others hold nothing."""
+        number = np.full(len(self.place), -1, np.int64)
+        number[entries] = np.arange(len(entries))
+        kept = number[self.entry] >= 0
+        return replace(
+            self,
+            place=self.place[entries],
+            count=self.count[entries],
+            link=self.link[kept],
+            entry=number[self.entry[kept]],
+            side=self.side[kept],
+        )
+
+    def among(self, rows: Bools) -> Links:
+        """Return the links with these rows of members alone, their numbers kept."""
+        return replace(
+            self, link=self.link[rows], entry=self.entry[rows], side=self.side[rows]
+        )
+
+    def conflicts(self) -> tuple[Ints, Ints, Ints]:
+        """Pairs of entries that disclose something together.
+
+        Returns
+        -------
+        link, left, right : int64 array, shape (conflicts,)
+            Entries at a common place at the two ends of ``link``, both with counts > 0;
+            by link. A link of an entry with itself gives ``left == right``.
+        """
+        live = np.flatnonzero(self.count[self.entry] > 0)
+        left, right = (live[self.side[live] == end] for end in (0, 1))
+        spots = int(self.place.max(initial=0)) + 1
+        one, two = (
+            self.link[rows] * spots + self.place[self.entry[rows]]
+            for rows in (left, right)
+        )
+        _, at, to = np.intersect1d(one, two, assume_unique=True, return_indices=True)
+        found = left[at], right[to]
+        return self.link[found[0]], self.entry[found[0]], self.entry[found[1]]
+
+
+def _counts(values: npt.ArrayLike, length: int) -> Counts:
+    """Return a read-only vector of counts; raise unless integers >= 0, of that length."""
+    array = np.asarray(values)
+    if array.dtype != np.object_:
+        array = column("links.count", array, length)
+    elif array.shape != (length,) or not all(
+        type(count) is int and count >= 0 for count in array.tolist()
+    ):
+        raise InvalidProblem(f"links.count is not {length} integers >= 0")
+    top = int(array.max(initial=0))
+    array = array.astype(np.int64 if top * top * length < 2**63 else np.object_)
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True)
+class Alike:
+    """How alike a link's ends look to one hand: cosine = dot / sqrt(square)."""
+
+    link: int
+    hand: int
+    dot: int
+    square: int
+
+    def share(self, relation: Relation) -> Fraction:
+        """Disclosure f, 0 <= f <= 1; a cosine is rounded up to 10^-18."""
+        if relation is Relation.COMMON:
+            return Fraction(int(self.dot > 0))
+        return root_up(Fraction(self.dot**2, self.square))
+
+
+def root_up(value: Fraction) -> Fraction:
+    """Root of a number >= 0, rounded up to a multiple of 10^-18, never above 1 for <= 1."""
+    scaled = value.numerator * ROOT * ROOT
+    floor = isqrt(scaled // value.denominator)
+    exact = floor * floor * value.denominator == scaled
+    return Fraction(floor if exact else floor + 1, ROOT)
+
+
+def above_level(alike: Alike, relation: Relation, level: Fraction) -> bool:
+    """Whether f > level >= 0, exactly: cosines are compared by their squares."""
+    if relation is Relation.COMMON:
+        return int(alike.dot > 0) > level
+    return Fraction(alike.dot**2, alike.square) > level * level
+
+
+def below_limit(alike: Alike, relation: Relation, tau: Fraction) -> bool:
+    """Whether f < tau, exactly: cosines are compared by their squares."""
+    if relation is Relation.COMMON:
+        return int(alike.dot > 0) < tau
+    return tau > 0 and Fraction(alike.dot**2, alike.square) < tau * tau
+
+
+def alikeness(links: Links, entry: Ints, hand: Ints) -> Iterator[Alike]:
+    """Work out from scratch what each hand sees of each link; only where dot > 0.
+
+    Parameters
+    ----------
+    links : Links
+    entry, hand : int64 array, shape (held,)
+        What is held, each pair once.
+    """
+    start = np.searchsorted(np.sort(links.entry), np.arange(len(links.place) + 1))
+    by_entry = np.argsort(links.entry, kind="stable")
+    times = (start[1:] - start[:-1])[entry]
+    held = np.repeat(np.arange(len(entry)), times)
+    offset = np.repeat(start[:-1][entry] - np.cumsum(times) + times, times)
+    row = by_entry[offset + np.arange(len(held))]
+    width = int(hand.max(initial=0)) + 1
+    owner = links.link[row] * width + hand[held]
+    count = links.count[links.entry[row]]
+    keys, group = np.unique(owner, return_inverse=True)
+    squares = np.zeros((len(keys), 2), count.dtype)
+    np.add.at(squares, (group, links.side[row]), count * count)
+    dots = np.zeros(len(keys), count.dtype)
+    spot = links.place[links.entry[row]]
+    order = np.lexsort((links.side[row], spot, group))
+    met = (np.diff(group[order]) == 0) & (np.diff(spot[order]) == 0)
+    first = np.flatnonzero(met)
+    np.add.at(dots, group[order[first]], count[order[first]] * count[order[first + 1]])
+    for one in np.flatnonzero(dots).tolist():
+        link, holder = divmod(int(keys[one]), width)
+        square = int(squares[one, 0]) * int(squares[one, 1])
+        yield Alike(link, holder, int(dots[one]), square)

@@ -1,0 +1,351 @@
+"""The policy as values: what a checked policy file says, nothing more.
+
+Built by :func:`policies.document.parse`; frozen, hashable where it matters, exact
+(every number of the file is a :class:`~fractions.Fraction` or an ``int``).
+The words are those of the policy language; the paper's word stands in the glossary
+(field = kind of data entry, property = sensitive property, worker = adversary).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from typing import Final
+
+from policies.model.objective import Objective
+
+MOST_TOLD: Final = 12
+"""Names of fields that a table or a user's function is asked for: 2^12 sets of them."""
+
+
+class Scope(StrEnum):
+    """What one sensitive set of a property is made for."""
+
+    RECORD = "record"
+    SUBJECT = "subject"
+    RELATION = "relation"
+
+
+class Kind(StrEnum):
+    """The disclosure functions of the language (paper, section 4)."""
+
+    STEP = "step"
+    LINEAR = "linear"
+    QUADRATIC = "quadratic"
+    COMMON = "common"
+    COSINE = "cosine"
+    POSTERIOR = "posterior"
+    INFORMATION_GAIN = "information-gain"
+    PLUGIN = "plugin"
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """A disclosure function with its parameters.
+
+    Attributes
+    ----------
+    kind : Kind
+    at : int or None
+        Step only: complete when any ``at`` entries of the set are held.
+    weights : Mapping[str, Fraction] or None
+        Linear and quadratic: a_dp by field, adding up to 1; None means 1/size each.
+    per_entry : Fraction or None
+        Linear and quadratic: one weight for each entry of an open-ended set.
+    vector, count : str or None
+        Common and cosine: the columns of the location and of the visits.
+    table, prior : str or None
+        Posterior and information gain: the file of the joint table, the prior.
+    plugin : str or None
+        Name of the user's function.
+    """
+
+    kind: Kind = Kind.STEP
+    at: int | None = None
+    weights: Mapping[str, Fraction] | None = None
+    per_entry: Fraction | None = None
+    vector: str | None = None
+    count: str | None = None
+    table: str | None = None
+    prior: str | None = None
+    plugin: str | None = None
+
+
+@dataclass(frozen=True)
+class Property:
+    """A rule: the sensitive sets it makes and how far they may be disclosed.
+
+    Attributes
+    ----------
+    name : str
+    alternatives : tuple of tuple of str
+        The fields of ``of`` as the only alternative, or the alternatives of
+        ``any_of``; each in the order of the file.
+    uses_any_of : bool
+        Whether the file wrote ``any_of``.
+    scope : Scope
+    relation : str or None
+        Name of the link table, for scope relation.
+    disclosure : Disclosure
+    tau : Fraction or None
+        The limit in force for this rule (its own or the budget's): f < tau. None is
+        ``"none"``: no limit.
+    average : Fraction or None
+        This rule's own cap on the mean of f over its sets, per adversary.
+    window : int or None
+        Length of the sliding window in microseconds, closed at both ends.
+    note : str
+    line : int
+        Line of the table header in the file, from 1.
+    """
+
+    name: str
+    alternatives: tuple[tuple[str, ...], ...]
+    uses_any_of: bool = False
+    scope: Scope = Scope.RECORD
+    relation: str | None = None
+    disclosure: Disclosure = Disclosure()
+    tau: Fraction | None = Fraction(1)
+    average: Fraction | None = None
+    window: int | None = None
+    note: str = ""
+    line: int = 0
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """All fields that the rule names."""
+        return frozenset(f for alt in self.alternatives for f in alt)
+
+
+QUESTIONS: Final = {
+    "transcribe": "Type exactly what you see",
+    "choose": "Choose what you see",
+    "number": "Type the number you see",
+    "date": "Type the date you see",
+    "yes_no": "Is it so?",
+    "spans": "Copy each passage that is asked for",
+    "table": "Type the table you see, row by row",
+}
+"""What is asked where a field of the policy has no question, by ``ask``."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A made-up value of a field and its right answer, for workers to look at."""
+
+    shown: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of the entity: how it is asked for and shown."""
+
+    name: str
+    ask: str | None = None
+    choices: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    minimum: Fraction | None = None
+    maximum: Fraction | None = None
+    question: str | None = None
+    image_column: str | None = None
+    image_box: str | None = None
+    answers: int = 1
+    utility: Fraction = Fraction(1)
+    send: bool = True
+    free: bool = False
+    redact: tuple[str, ...] = ()
+    help: str = ""
+    example: Example | None = None
+
+    @property
+    def column(self) -> str:
+        """The loaded column that makes the entry exist: the page's or its own."""
+        return self.image_column if self.image_column is not None else self.name
+
+    @property
+    def asked(self) -> str:
+        """The question that people are asked: its own, or the usual one of its kind."""
+        return self.question or QUESTIONS.get(self.ask or "", "")
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box on the scan: page from 1; x, y, width, height as shares of the page."""
+
+    page: int
+    x: Fraction
+    y: Fraction
+    width: Fraction
+    height: Fraction
+
+
+@dataclass(frozen=True)
+class Entity:
+    """The kind of record that the policy speaks of."""
+
+    name: str
+    key: str
+    fields: Mapping[str, Field]
+    subject: str | None = None
+    time: str | None = None
+    retain: int | None = None  # microseconds
+    layout: Mapping[str, Box] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The limits and the objective that hold unless a rule says otherwise."""
+
+    objective: Objective = Objective.DISC_BUDGET
+    tau: Fraction | None = Fraction(1)
+    average: Fraction | None = None
+    t: int | None = None
+    lambda_: Fraction = Fraction(1)
+    utility: str | None = None  # name of a user's function, in place of a sum
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A link table: the CSV beside the policy file and its two columns."""
+
+    name: str
+    source: str
+    ends: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Accounts that are one adversary, and the rules that they are trusted with."""
+
+    name: str
+    members: tuple[str, ...]
+    trusted: tuple[str, ...] = ()
+
+    def matches(self, account: str) -> bool:
+        """Whether the whole account text matches one of the members' globs."""
+        return any(fnmatchcase(account, glob) for glob in self.members)
+
+
+@dataclass(frozen=True)
+class UtilityRow:
+    """One ``[[utility]]`` row; all rows that match multiply."""
+
+    worker: str = "*"
+    fields: tuple[str, ...] = ()
+    where: Mapping[str, str] = field(default_factory=dict)
+    weight: Fraction | None = None
+    from_: str | None = None
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How much one worker that matches the glob may be given; None = no limit.
+
+    ``worker = "default"`` stands for what no matching row says: ask
+    :meth:`Policy.capacity`.
+    """
+
+    worker: str
+    total: int | None = None
+    open: int | None = None
+    per_day: int | None = None
+    per_hour: int | None = None
+
+    def room(self, given: int, live: int, day: int, hour: int) -> int | None:
+        """How many more tasks fit now.
+
+        Parameters
+        ----------
+        given, live, day, hour : int
+            Tasks ever given, in hand now, given in the last day, in the last hour.
+
+        Returns
+        -------
+        int or None
+            >= 0; None if nothing limits it.
+        """
+        caps = (
+            (self.total, given),
+            (self.open, live),
+            (self.per_day, day),
+            (self.per_hour, hour),
+        )
+        left = [max(0, cap - used) for cap, used in caps if cap is not None]
+        return min(left) if left else None
+
+
+@dataclass(frozen=True)
+class TestFacts:
+    """What a ``[[test]]`` tells about its records and links."""
+
+    __test__ = False
+
+    relations: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    subject: Mapping[str, str] = field(default_factory=dict)
+    vector: Mapping[str, str] = field(default_factory=dict)
+    count: Mapping[str, int] = field(default_factory=dict)
+    time: Mapping[str, int] = field(default_factory=dict)  # microseconds UTC
+
+
+@dataclass(frozen=True)
+class PolicyTest:
+    """One ``[[test]]`` block; entries are (record, field)."""
+
+    __test__ = False
+
+    name: str
+    worker: str
+    ask: tuple[str, str]
+    expect_allow: bool
+    by: str | None = None
+    seen: tuple[tuple[str, str], ...] = ()
+    seen_by: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    same_subject: tuple[tuple[str, ...], ...] = ()
+    facts: TestFacts = TestFacts()
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A whole policy file that passed every check."""
+
+    name: str
+    entity: Entity
+    budget: Budget = Budget()
+    properties: Mapping[str, Property] = field(default_factory=dict)
+    relations: Mapping[str, Relation] = field(default_factory=dict)
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    utilities: tuple[UtilityRow, ...] = ()
+    capacities: tuple[Capacity, ...] = ()
+    tests: tuple[PolicyTest, ...] = ()
+
+    def capacity(self, account: str) -> Capacity:
+        """How much one account may be given: the least of all rows that match it.
+
+        A row called ``default`` holds for the limits that no matching row names.
+        """
+        rows = [
+            row
+            for row in self.capacities
+            if row.worker != "default" and fnmatchcase(account, row.worker)
+        ]
+        rest = [row for row in self.capacities if row.worker == "default"]
+
+        def least(limit: str) -> int | None:
+            named = [n for row in rows if (n := getattr(row, limit)) is not None]
+            spare = [n for row in rest if (n := getattr(row, limit)) is not None]
+            return min(named or spare, default=None)
+
+        return Capacity(
+            account, least("total"), least("open"), least("per_day"), least("per_hour")
+        )
+
+    def showings(self, name: str) -> int:
+        """Lifetime cap t of the field: ``budget.t``, or its own answers + 2."""
+        if self.budget.t is not None:
+            return self.budget.t
+        return self.entity.fields[name].answers + 2

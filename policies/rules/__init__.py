@@ -1,0 +1,1 @@
+"""The rules of a policy: disclosure functions, relations, and their sensitive sets."""

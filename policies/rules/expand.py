@@ -1,0 +1,378 @@
+"""Policy + record keys -> sets and classes of entries.
+
+The one expansion: gate, planner and tests use it. It has two faces on the same rules
+(compiled by :mod:`policies.rules.record_rules`):
+
+* the scalar face, for one ask: :func:`compile_rules`, :func:`judge_ask`;
+* the array face, for a plan: :func:`expand`, columnar, a few array passes a rule.
+
+That both say the same is a law under test: for any held entries of a unit,
+``rule.past(held)`` iff some set of that unit is over its cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.model.sets import NO_CAP, Measure, SetSystem
+from policies.policy import Policy, Scope
+from policies.rules.asks import (
+    EntryFacts,
+    Finding,
+    Rules,
+    compile_rules,
+    judge_ask,
+    unsupported,
+)
+from policies.rules.encounters import PeoplePairs, encounters, spread
+from policies.rules.entries import EntryTable
+from policies.rules.groups import Adversary, adversaries, groups_of, trusted_rules
+from policies.rules.levels import LevelRule, Levels
+from policies.rules.pairings import Apart, ToldLink, kept_apart
+from policies.rules.record_rules import Held, Rule, reaches_limit
+from policies.rules.relations import LinkRule
+from policies.rules.windows import LATEST, every_window, widest_windows
+
+__all__ = [
+    "Adversary",
+    "EntryFacts",
+    "EntryTable",
+    "Expansion",
+    "Finding",
+    "Held",
+    "LinkRule",
+    "PeoplePairs",
+    "Rule",
+    "Rules",
+    "adversaries",
+    "compile_rules",
+    "expand",
+    "groups_of",
+    "judge_ask",
+    "reaches_limit",
+    "trusted_rules",
+    "unsupported",
+]
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+LARGEST_SCALE: Final = 1 << 52  # loads stay exact, also as float64
+MOST_SUMMED: Final = 12  # fields whose sums are all looked at
+MOST_WINDOWS: Final = 8  # an entry lies in, on average, where every window is a set
+MOST_MEMBERS: Final = 10**5  # of a rule's windows, that are always sets
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The sensitive sets of a table of entries, and where each comes from (S sets).
+
+    Sets that can not exist yield none: a step set or alternative that lacks a field,
+    ``at = k`` where fewer than k entries are there, windows inside a wider window of the
+    same subject (but where a mean is capped: there each one counts, see ``widest``).
+    Entries of fields with ``send = false`` are members too (they tell whether a set
+    exists); nobody ever holds them.
+
+    Attributes
+    ----------
+    rules : tuple of Rule or LinkRule
+        The compiled rules, relation rules last; ``sets.owner`` points into them.
+    sets : SetSystem
+        Members are rows of the entry table. A step set over classes with one entry each
+        is given as weighted.
+    unit : int64[S]
+        The record, subject or link that the set belongs to, by the rule's scope.
+    alternative : int64[S]
+        Index into the rule's ``alternatives``.
+    since : int64[S]
+        First time of the set's window; 0 without a window.
+    widest : frozenset of int
+        Rules whose mean is capped and that have too many windows in each other to make
+        sets of all: only the widest are there, which add up to no more than all.
+    """
+
+    rules: tuple[Rule | LinkRule, ...]
+    sets: SetSystem
+    unit: Ints
+    alternative: Ints
+    since: Ints
+    widest: frozenset[int] = frozenset()
+
+
+def expand(
+    policy: Policy,
+    entries: EntryTable,
+    links: Mapping[str, PeoplePairs] | None = None,
+    levels: Mapping[str, Levels] | None = None,
+) -> Expansion:
+    """Make all sensitive sets of the entries.
+
+    Parameters
+    ----------
+    policy : Policy
+    entries : EntryTable
+        Every loaded entry of the units in question: a unit must be whole, since a
+        missing field means that its set does not exist.
+    links : Mapping of str to PeoplePairs, optional
+        By relation; one that is missing has no links. A relation rule makes the sets of
+        :mod:`policies.rules.encounters`, or of :mod:`policies.rules.pairings`.
+    levels : Mapping of str to Levels, optional
+        F by fields held, of rules that name a table or a user's function. Such a rule
+        makes step sets of the smallest sets of fields with f >= tau; without a tau none.
+
+    Raises
+    ------
+    ValueError
+        If :func:`unsupported` names a rule, or an entry of a subject rule has none.
+    """
+    refused = unsupported(policy, levels)
+    if refused:
+        raise ValueError("no plan can judge these rules: " + "; ".join(refused))
+    compiled = compile_rules(policy, levels)
+    rules = tuple(compiled.all.values())
+    whole = policy.budget.average is not None
+    blocks = [
+        _block(
+            index, shape, alternative, entries, every=whole or rule.average is not None
+        )
+        for index, rule in enumerate(rules)
+        if (shape := _shape(rule)) is not None
+        for alternative in range(len(shape.alternatives))
+    ]
+    paired = tuple(compiled.links.values())
+    for index, link in enumerate(paired, start=len(rules)):
+        pairs = (links or {}).get(link.relation)
+        if pairs is not None and isinstance(link, ToldLink):
+            apart = kept_apart(link, entries, pairs)
+            blocks += [_apart_block(index, one) for one in apart]
+        elif pairs is not None and entries.place is not None:
+            blocks.append(_link_block(index, link, entries, entries.place, pairs))
+    return _joined((*rules, *paired), blocks, len(entries))
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The sets of one alternative of one rule: columns as in :class:`Expansion`."""
+
+    owner: int
+    alternative: int
+    unit: Ints
+    since: Ints
+    classes: Flags
+    cap: int
+    full: int
+    sizes: Ints
+    entry: Ints
+    amount: Ints
+    widest: bool = False
+
+
+def _block(
+    index: int, rule: Rule, alternative: int, table: EntryTable, *, every: bool
+) -> _Block:
+    """All sets of one alternative; ``every`` window, or only the widest."""
+    fields = rule.alternatives[alternative]
+    rows, unit, time, classes = _members_of(rule, fields, table)
+    wanted = every and rule.window is not None
+    windows = _every(rule, unit, time, table) if wanted else None
+    if windows is None:
+        first, last = widest_windows(unit, time, rule.window)
+        since, of_set = time[first], unit[first]
+    else:
+        first, last, of_set, since = windows
+    held = _classes_present(classes, first, last, len(fields))
+    keep = _exists(rule, held, last - first, len(fields))
+    first, last, held = first[keep], last[keep], held[keep]
+    sizes = last - first
+    members = spread(first, sizes)
+    whole = rule.complete & (sizes > held)  # some class has several entries
+    weights, cap, full = _measured(rule, fields)
+    amount = weights[classes[members]]
+    in_classes = np.repeat(whole, sizes)
+    amount[in_classes] = classes[members][in_classes]
+    return _Block(
+        owner=index,
+        alternative=alternative,
+        unit=of_set[keep],
+        since=since[keep],
+        classes=whole,
+        cap=NO_CAP if rule.tau is None else cap,
+        full=full,
+        sizes=sizes,
+        entry=rows[members],
+        amount=amount,
+        widest=wanted and windows is None,
+    )
+
+
+def _every(
+    rule: Rule, unit: Ints, time: Ints, table: EntryTable
+) -> tuple[Ints, Ints, Ints, Ints] | None:
+    """Every window, or None where they have too many members: n windows of up to n."""
+    assert rule.window is not None
+    starts = _members_of(rule, tuple(rule.fields), table)[1:3]
+    found = every_window(unit, time, rule.window, starts)
+    members = int((found[1] - found[0]).sum())
+    return found if members <= max(MOST_MEMBERS, MOST_WINDOWS * len(unit)) else None
+
+
+def _members_of(
+    rule: Rule, fields: tuple[str, ...], table: EntryTable
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Rows in these fields with their units, times (0 without a window) and fields.
+
+    They are sorted by (unit, time).
+    """
+    rows, classes = table.of_fields(fields)
+    unit = (table.record if rule.scope is Scope.RECORD else table.subject)[rows]
+    if rule.scope is Scope.SUBJECT and len(unit) and unit.min() < 0:
+        raise ValueError(
+            f"rule {rule.name}: an entry has no subject, expected one each"
+        )
+    time = (
+        table.time[rows] if rule.window is not None else np.zeros(len(rows), np.int64)
+    )
+    order = np.lexsort((time, unit))
+    return rows[order], unit[order], time[order], classes[order]
+
+
+def _shape(rule: Rule) -> Rule | None:
+    """Return the rule that makes the sets: see ``levels`` of :func:`expand`."""
+    return rule.planned if isinstance(rule, LevelRule) else rule
+
+
+def _link_block(
+    index: int, rule: LinkRule, table: EntryTable, place: Ints, pairs: PeoplePairs
+) -> _Block:
+    """All sets of a relation rule."""
+    mine = np.array([name in rule.fields for name in table.fields], np.bool_)
+    rows = np.flatnonzero(mine[table.field]) if len(table) else np.zeros(0, np.int64)
+    found = encounters(rows, table.subject, place, pairs)
+    classes = found.sizes > 2  # somebody has several entries there
+    in_classes = np.repeat(classes, found.sizes)
+    return _Block(
+        owner=index,
+        alternative=0,
+        unit=found.link,
+        since=np.zeros(len(found.link), np.int64),
+        classes=classes,
+        cap=NO_CAP if rule.tau is None else 1,
+        full=2,
+        sizes=found.sizes,
+        entry=found.entry,
+        amount=np.where(in_classes, found.side, 1),
+    )
+
+
+def _apart_block(index: int, apart: Apart) -> _Block:
+    """Sets of a relation rule that is told set by set."""
+    classes = apart.sizes > apart.classes  # some class has several entries
+    in_classes = np.repeat(classes, apart.sizes)
+    return _Block(
+        owner=index,
+        alternative=apart.alternative,
+        unit=apart.link,
+        since=np.zeros(len(apart.link), np.int64),
+        classes=classes,
+        cap=apart.full - 1,
+        full=apart.full,
+        sizes=apart.sizes,
+        entry=apart.entry,
+        amount=np.where(in_classes, apart.number, 1),
+    )
+
+
+def _classes_present(classes: Ints, first: Ints, last: Ints, number: int) -> Ints:
+    """How many different classes lie in each range."""
+    present = np.zeros(len(first), dtype=np.int64)
+    for c in range(number):
+        upto = np.r_[0, np.cumsum(classes == c)]
+        present += upto[last] > upto[first]
+    return present
+
+
+def _exists(rule: Rule, classes: Ints, sizes: Ints, number: int) -> Flags:
+    """Which sets could disclose something: see :class:`Expansion`."""
+    there: Flags = classes == number if rule.complete else sizes >= (rule.need or 1)
+    return there
+
+
+def _measured(rule: Rule, fields: tuple[str, ...]) -> tuple[Ints, int, int]:
+    """Integer amounts by class, the cap, and the load at which f is 1.
+
+    Weights of very many digits do not fit: they are brought to a smaller scale, rounded
+    up. What is past the cap stays past it, and what is kept is kept: by counts where all
+    weights are alike, else by all sums of few fields (of more, the cap is rounded down).
+    """
+    if rule.need is not None:
+        full = len(fields) if rule.complete else rule.need
+        return np.ones(len(fields), dtype=np.int64), full - 1, full
+    full = rule.unit.denominator
+    exact = [rule.weights[f] * rule.unit.numerator for f in fields]
+    weights, cap = exact, (rule.cap or 0) * rule.unit.numerator
+    if full > LARGEST_SCALE:
+        weights = [-(-w * LARGEST_SCALE // full) for w in exact]
+        cap = _coarse_cap(rule, exact, weights)
+        full = max(LARGEST_SCALE, cap + 1)
+    return np.array(weights, dtype=np.int64), min(cap, full), full
+
+
+def _coarse_cap(rule: Rule, exact: list[int], weights: list[int]) -> int:
+    """The cap on rounded weights: no load that is past the exact one is within it."""
+    cap, unit = rule.cap or 0, rule.unit
+    if rule.by_entry:
+        return cap * weights[0]
+    if len(exact) > MOST_SUMMED:
+        return cap * unit.numerator * LARGEST_SCALE // unit.denominator
+    sums = [(0, 0)]
+    for one, rounded in zip(exact, weights, strict=True):
+        sums += [(most + one, load + rounded) for most, load in sums]
+    kept = cap * unit.numerator
+    past = min((load for most, load in sums if most > kept), default=LATEST)
+    return max(load for most, load in sums if most <= kept and load < past)
+
+
+def _joined(
+    rules: tuple[Rule | LinkRule, ...], blocks: list[_Block], rows: int
+) -> Expansion:
+    """One expansion of all blocks, in the order of the file."""
+    counts = [len(b.unit) for b in blocks]
+
+    def column(parts: list[Ints]) -> Ints:
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+    def spread(numbers: list[int]) -> Ints:
+        repeated: Ints = np.repeat(np.array(numbers, dtype=np.int64), counts)
+        return repeated
+
+    sets = SetSystem(
+        n_entries=rows,
+        properties=tuple(rule.name for rule in rules),
+        measures=tuple(map(_measure, rules)),
+        owner=spread([b.owner for b in blocks]),
+        start=np.r_[0, np.cumsum(column([b.sizes for b in blocks]))],
+        entry=column([b.entry for b in blocks]),
+        amount=column([b.amount for b in blocks]),
+        cap=spread([b.cap for b in blocks]),
+        full=spread([b.full for b in blocks]),
+        classes=np.concatenate([np.zeros(0, np.bool_), *(b.classes for b in blocks)]),
+    )
+    return Expansion(
+        rules=rules,
+        sets=sets,
+        unit=column([b.unit for b in blocks]),
+        alternative=spread([b.alternative for b in blocks]),
+        since=column([b.since for b in blocks]),
+        widest=frozenset(b.owner for b in blocks if b.widest),
+    )
+
+
+def _measure(rule: Rule | LinkRule) -> Measure:
+    if isinstance(rule, LinkRule | LevelRule) or rule.need is not None:
+        return Measure.STEP
+    return Measure.LINEAR if rule.power == 1 else Measure.QUADRATIC

@@ -1,0 +1,299 @@
+"""The rules of a policy, compiled to integers: exact f of one unit.
+
+The scalar face of the one expansion (see :mod:`policies.rules.expand` for the array face).
+A *unit* is what a rule makes sets for: one record, or one subject. What an adversary
+holds of a unit is a mapping ``(field, time) -> number of distinct entries held``; rules
+without a window do not look at the time, so any time (0, say) may stand there.
+
+Every rule is an integer *score* of the held entries and a *cap*, the largest score whose
+f is below tau, found exactly once when the rule is compiled:
+
+====================  ==============================  ===================================
+rule                  score                           f
+====================  ==============================  ===================================
+step                  1 if a set is complete, else 0  score
+step, ``at = k``      entries held                    1 if score >= k, else 0
+by field weights      sum of the weights * unit       (score / unit) ** power
+``per = "entry"``     entries held                    min(1, score * weight) ** power
+====================  ==============================  ===================================
+
+so that ``f < tau`` is ``score <= cap`` and no fraction is touched when an ask is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from fractions import Fraction
+from math import isqrt, lcm
+from typing import Final
+
+from policies.policy import Kind, Property
+
+ZERO: Final = Fraction(0)
+ONE: Final = Fraction(1)
+
+Held = Mapping[tuple[str, int], int]
+"""What is held of one unit: (field, time) -> number of distinct entries, >= 0."""
+
+
+def reaches_limit(f: Fraction, tau: Fraction | None) -> bool:
+    """Whether f is at or past tau; the limit is strict, f < tau, and exact."""
+    return tau is not None and f >= tau
+
+
+def largest_score(unit: Fraction, power: int, tau: Fraction) -> int:
+    """Largest integer n >= 0 with ``(n * unit) ** power < tau``, exactly.
+
+    Parameters
+    ----------
+    unit : Fraction
+        What one point of score adds to the sum, > 0.
+    power : int
+        1 (linear) or 2 (quadratic).
+    tau : Fraction
+        > 0.
+    """
+    bound = tau / unit**power  # n ** power < p / q  <=>  n ** power <= (p - 1) // q
+    below = (bound.numerator - 1) // bound.denominator
+    return below if power == 1 else isqrt(below)
+
+
+class Rule:
+    """One record or subject rule, compiled; see the module's table.
+
+    Attributes
+    ----------
+    name : str
+    scope : Scope
+        ``RECORD`` or ``SUBJECT``.
+    tau, average : Fraction or None
+    window : int or None
+        Microseconds, closed at both ends.
+    fields : frozenset of str
+    alternatives : tuple of tuple of str
+        The sets of a unit, by their fields.
+    complete : bool
+        Step without ``at``: the score is whether an alternative is complete.
+    weights : Mapping[str, int]
+        What each field adds to the score (1 each, but for weights by field).
+    by_entry : bool
+        Each entry held adds one to the score, also several of one field.
+    unit, power : Fraction, int
+        f = min(1, score * unit) ** power; for step with ``at`` see ``need``.
+    need : int or None
+        Step: the score from which f is 1.
+    cap : int or None
+        Largest score whose f is below tau; None is no limit.
+    """
+
+    __slots__ = (
+        "_fractions",
+        "_masks",
+        "alternatives",
+        "average",
+        "bits",
+        "by_entry",
+        "cap",
+        "complete",
+        "fields",
+        "name",
+        "need",
+        "power",
+        "scope",
+        "tau",
+        "unit",
+        "weights",
+        "window",
+    )
+
+    def __init__(self, prop: Property) -> None:
+        shape = prop.disclosure
+        self.name = prop.name
+        self.scope = prop.scope
+        self.tau = prop.tau
+        self.average = prop.average
+        self.window = prop.window
+        self.fields = prop.fields
+        self.alternatives = prop.alternatives
+        self.complete = shape.kind is Kind.STEP and shape.at is None
+        self.power = 2 if shape.kind is Kind.QUADRATIC else 1
+        self.need = None
+        self.weights, self.unit = dict.fromkeys(sorted(self.fields), 1), ONE
+        self.by_entry = not self.complete
+        if shape.kind is Kind.STEP:
+            self.need = 1 if self.complete else shape.at
+        elif shape.per_entry is not None:
+            self.unit = shape.per_entry
+        else:
+            self.by_entry = False
+            self._weigh(shape.weights)
+        self.cap = self._largest()
+        self.bits = {field: 1 << i for i, field in enumerate(self.weights)}
+        self._masks = tuple(
+            sum(map(self.bits.__getitem__, a)) for a in prop.alternatives
+        )
+        self._fractions: dict[int, Fraction] = {}
+
+    def _weigh(self, declared: Mapping[str, Fraction] | None) -> None:
+        """Bring the weights by field over one denominator."""
+        share = Fraction(1, len(self.fields))
+        weights = declared or dict.fromkeys(sorted(self.fields), share)
+        scale = lcm(*(w.denominator for w in weights.values()))
+        self.weights = {field: int(w * scale) for field, w in weights.items()}
+        self.unit = Fraction(1, scale)
+
+    def _largest(self) -> int | None:
+        if self.tau is None:
+            return None
+        if self.need is not None:  # f is 0 or 1, and 0 < tau <= 1
+            return self.need - 1
+        return largest_score(self.unit, self.power, self.tau)
+
+    def fraction(self, score: int) -> Fraction:
+        """F of a score, exactly, in [0, 1]."""
+        known = self._fractions.get(score)
+        if known is None:
+            if self.need is not None:
+                known = ONE if score >= self.need else ZERO
+            else:
+                known = min(ONE, score * self.unit) ** self.power
+            self._fractions[score] = known
+        return known
+
+    def score(self, counts: Mapping[str, int], through: str | None = None) -> int:
+        """Score of one set of held entries, by field.
+
+        Parameters
+        ----------
+        counts : Mapping[str, int]
+            Distinct entries held, by field; fields of other rules do no harm.
+        through : str, optional
+            Look only at the alternatives that have this field.
+        """
+        if self.complete:
+            return self._completes(counts, through)
+        if self.by_entry:
+            return sum(n for field, n in counts.items() if field in self.fields)
+        weights = self.weights
+        return sum(weights[f] for f, n in counts.items() if n > 0 and f in weights)
+
+    def _completes(self, counts: Mapping[str, int], through: str | None) -> int:
+        bits, mask = self.bits, 0
+        for field, n in counts.items():
+            if n > 0 and field in bits:
+                mask |= bits[field]
+        asked = 0 if through is None else bits[through]
+        for alternative in self._masks:
+            if alternative & mask == alternative and alternative & asked == asked:
+                return 1
+        return 0
+
+    def highest(self, held: Held, through: tuple[str, int] | None = None) -> int:
+        """Highest score over the sets of one unit.
+
+        Parameters
+        ----------
+        held : Mapping[tuple[str, int], int]
+        through : tuple of (str, int), optional
+            Field and time of an entry: only the sets that contain it count.
+        """
+        field = None if through is None else through[0]
+        if self.window is None:
+            return self.score(by_field(held), field)
+        time = None if through is None else through[1]
+        times = sorted({t for (f, t), n in held.items() if n > 0 and f in self.fields})
+        best = 0
+        for _, counts in self.slide(held, times, time):
+            best = max(best, self.score(counts, field))
+        return best
+
+    def slide(
+        self, held: Held, starts: list[int], through: int | None = None
+    ) -> Iterator[tuple[int, Mapping[str, int]]]:
+        """Go through the closed windows that begin at ``starts`` (ascending).
+
+        Starting at held entries is enough for the largest f: let W = [x, x + w] be any
+        window and y the earliest held time in it. Every held time of W is at most
+        x + w <= y + w and at least y, so [y, y + w] holds all that W holds, and f never
+        falls when entries are added. If W contains a given held time, so does
+        [y, y + w], by the same two inequalities.
+
+        Yields
+        ------
+        tuple of (int, Mapping[str, int])
+            Start, and entries held in the window by field (one dict, reused).
+        """
+        assert self.window is not None
+        events = sorted(
+            (t, f, n) for (f, t), n in held.items() if n > 0 and f in self.fields
+        )
+        counts: dict[str, int] = {}
+        first = last = 0
+        for start in starts:
+            while last < len(events) and events[last][0] <= start + self.window:
+                counts[events[last][1]] = (
+                    counts.get(events[last][1], 0) + events[last][2]
+                )
+                last += 1
+            while first < last and events[first][0] < start:
+                counts[events[first][1]] -= events[first][2]
+                first += 1
+            if through is None or start <= through <= start + self.window:
+                yield start, counts
+
+    def value(self, held: Held) -> Fraction:
+        """Exact f of one unit: the largest over its sets, in [0, 1]."""
+        return self.fraction(self.highest(held))
+
+    def past(self, held: Held) -> bool:
+        """Whether the unit is at or past the limit, f >= tau."""
+        return self.cap is not None and self.highest(held) > self.cap
+
+    def total(self, held: Held, known: Held) -> tuple[Fraction, int]:
+        """Sum of f over the sets of one unit, and how many of them count.
+
+        For the caps on averages: a caller keeps the two sums per adversary and adds the
+        difference of ``total`` before and after an exposure. A set counts if it could
+        disclose something: f > 0 with all its entries held. Each alternative is a set;
+        with a window, one from each different time of an entry in the rule's fields.
+
+        Parameters
+        ----------
+        held : Mapping[tuple[str, int], int]
+            What the adversary holds of the unit, a part of ``known``.
+        known : Mapping[tuple[str, int], int]
+            All entries of the unit that are loaded.
+        """
+        sums, sets = ZERO, 0
+        groups = self.alternatives if self.complete else (tuple(self.fields),)
+        for some, every in self._pairs(held, known):
+            for fields in groups:
+                if self.fraction(self._score_set(every, fields)) > 0:
+                    sums += self.fraction(self._score_set(some, fields))
+                    sets += 1
+        return sums, sets
+
+    def _pairs(
+        self, held: Held, known: Held
+    ) -> Iterator[tuple[Mapping[str, int], Mapping[str, int]]]:
+        if self.window is None:
+            yield by_field(held), by_field(known)
+            return
+        mine = self.fields
+        starts = sorted({t for (f, t), n in known.items() if n > 0 and f in mine})
+        pairs = zip(self.slide(held, starts), self.slide(known, starts), strict=True)
+        for (_, some), (_, every) in pairs:
+            yield some, every
+
+    def _score_set(self, counts: Mapping[str, int], fields: Collection[str]) -> int:
+        if self.complete:
+            return int(all(counts.get(field, 0) > 0 for field in fields))
+        return self.score(counts)
+
+
+def by_field(held: Held) -> dict[str, int]:
+    """Distinct entries held, by field, over all times."""
+    counts: dict[str, int] = {}
+    for (field, _), n in held.items():
+        counts[field] = counts.get(field, 0) + n
+    return counts

@@ -1,0 +1,140 @@
+"""Relation rules, compiled: exact f of one link from what is held of its two people.
+
+A *place vector* is what an adversary holds of one person: place -> visits, summed over the
+entries in the rule's fields. ``common`` is 1 as soon as both vectors have a place;
+``cosine`` is compared by the squares of integers, and only rounded, up, where a number
+must be shown or summed (design: no rounding on the unsafe side).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+from policies.model.links import root_up
+from policies.policy import Kind, Property, Scope
+from policies.rules.link_facts import Reached, Vector, common, cosine
+
+NOTHING = Reached(Fraction(0))
+
+End = Mapping[Any, int]
+"""What is held of one person, as its rule reads it: visits by place (:data:`Vector`), or 1
+by (record, field), see :mod:`policies.rules.pairings`."""
+
+
+class LinkRule:
+    """One relation rule.
+
+    Attributes
+    ----------
+    name, relation : str
+    scope : Scope
+        ``RELATION``.
+    kind : Kind
+        ``COMMON`` or ``COSINE``, unless it is told set by set.
+    fields : frozenset of str
+        Whose entries count.
+    vector : str or None
+        Column of the place; None where no place counts.
+    count : str or None
+        Column of the visits; None counts each entry once.
+    tau, average : Fraction or None
+    window : None
+        No relation rule slides a window.
+    """
+
+    __slots__ = (
+        "average",
+        "count",
+        "fields",
+        "kind",
+        "name",
+        "relation",
+        "scope",
+        "tau",
+        "vector",
+        "window",
+    )
+
+    def __init__(self, prop: Property) -> None:
+        shape = prop.disclosure
+        placed = shape.kind in (Kind.COMMON, Kind.COSINE)
+        if prop.relation is None or placed is (shape.vector is None):
+            raise ValueError(
+                f"rule {prop.name} has relation {prop.relation!r} and vector "
+                f"{shape.vector!r}, expected both, a vector for places only"
+            )
+        self.name, self.relation, self.scope = prop.name, prop.relation, prop.scope
+        self.kind, self.fields = shape.kind, prop.fields
+        self.vector, self.count = shape.vector, shape.count
+        self.tau, self.average = prop.tau, prop.average
+        self.window: int | None = None
+
+    def reached(self, one: End, other: End) -> Reached:
+        """F of one link, as its exact square."""
+        return (common if self.kind is Kind.COMMON else cosine)(one, other)
+
+    def worst(self, mine: End, others: Iterable[End]) -> Reached:
+        """Largest f of one person's links to others."""
+        return max(
+            (self.reached(mine, other) for other in others),
+            key=lambda found: found.square,
+            default=NOTHING,
+        )
+
+    def past(self, reached: Reached) -> bool:
+        """Whether f >= tau, exactly."""
+        return reached.past(self.tau)
+
+
+def value(reached: Reached) -> Fraction:
+    """F of a link, exact where it is rational, else rounded up to 10^-18.
+
+    Examples
+    --------
+    >>> value(Reached(Fraction(1, 9)))
+    Fraction(1, 3)
+    """
+    square = reached.square
+    exact = Fraction(isqrt(square.numerator), isqrt(square.denominator))
+    return exact if exact * exact == square else root_up(square)
+
+
+def vectors(
+    held: Iterable[tuple[int, str, Any, int]], fields: frozenset[str]
+) -> dict[int, dict[Any, int]]:
+    """Add up place vectors by person.
+
+    Parameters
+    ----------
+    held : iterable of (int, str, place, int)
+        Person, field, place (its name, or a number of it), visits.
+    fields : frozenset of str
+        The rule's; others are left out.
+    """
+    found: dict[int, dict[Any, int]] = {}
+    for person, field, place, visits in held:
+        if field in fields:
+            vector = found.setdefault(person, {})
+            vector[place] = vector.get(place, 0) + visits
+    return found
+
+
+def with_visit(vector: Vector, place: str | None, visits: int) -> Vector:
+    """Return the vector with one more entry; at no place it stays as it is."""
+    if place is None or visits < 1:
+        return vector
+    return {**vector, place: vector.get(place, 0) + visits}
+
+
+def place_columns(rules: Mapping[str, Property]) -> tuple[str, str | None] | None:
+    """Columns of the place and of the visits that the relation rules read.
+
+    One pair for a policy: an entry is at one place.
+    """
+    for prop in rules.values():
+        if prop.scope is Scope.RELATION and prop.disclosure.vector is not None:
+            return prop.disclosure.vector, prop.disclosure.count
+    return None

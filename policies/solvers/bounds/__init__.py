@@ -1,0 +1,1 @@
+"""Proven bounds on the objective, and counting proofs, without a search."""

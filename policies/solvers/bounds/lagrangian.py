@@ -1,0 +1,334 @@
+"""A bound that needs no solver, for what hands see: every load has a price.
+
+What a hand sees of a set is a load, and once loads have prices each entry takes its best
+copies by itself: any prices >= 0 prove a bound (Lagrange). Subgradient steps look for
+good ones. Loads are whole numbers of steps, and that is used three times. A worst f is one
+of finitely many levels, so each level has a bound of its own, with caps rounded down. What
+f is at a load is looked at in those numbers, not between them. And where any m
+adversaries pool and may hold c of a set, all but m - 1 of them hold c/m at most, rounded
+down: so any s of them together hold at most c + (s - m) floor(c / m).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import comb, inf
+from typing import Any, Final
+
+import numpy as np
+
+from policies.model.objective import Objective
+from policies.model.problem import Problem
+from policies.model.problem_arrays import Floats, tables
+from policies.model.sets import Ints
+from policies.solvers.bounds.coalition_loads import SUBSETS, PoolLoads, pools
+from policies.solvers.exact.level_sweep import levels, thinned
+from policies.solvers.features import by_hands
+from policies.solvers.interfaces import Limits, Solution, Verdict, best_of, free_bound
+from policies.solvers.load_tables import ERROR
+from policies.solvers.parallel_portfolio import sure
+from policies.solvers.scaling import reached
+from policies.solvers.search.annealing import annealable
+
+_STEPS: Final = 2_000  # for each unit of work
+_MOST: Final = 20_000
+_CHOICES: Final = 2**20  # entries x sets of adversaries, above which nothing is proven
+_HIT: Final = 2**22  # hands x sets of adversaries, the same: laid out in 40 MB
+_ROWS: Final = 2**21  # members of sets x hands, the same: a step takes milliseconds
+_LEVELS: Final = 400
+_FINEST: Final = 1_000  # numbers of a load up to which levels() has all levels
+_IDLE: Final = 25  # steps without a better bound before they become shorter
+_SHORT: Final = 0.7
+_ENOUGH: Final = 1e-4  # a step of so little of the first one ends it
+_AIM: Final = 0.01  # below the bound, relative to it, that steps aim at without a plan
+_KEEP: Final = 0.6  # of the last direction, in the next one
+_LOOSE: Final = 1e-9  # a cap may be a little too high, never too low
+
+
+def priceable(problem: Problem) -> bool:
+    """Whether prices are for the problem: few choices, and nobody is trusted."""
+    if not annealable(problem) or problem.trusted is not None:
+        return False
+    if len(problem.history) and not problem.strict_history:
+        return False
+    k, copies = problem.n_adversaries, int(problem.hi.max(initial=0))
+    choices = sum(comb(k, size) for size in range(copies + 1))
+    hands = k + len(problem.groups) + SUBSETS
+    rows = max(problem.sets.n_sets, len(problem.sets.entry)) * hands
+    hit = (hands if problem.coalitions.any_m > 1 else hands - SUBSETS) * choices
+    few = problem.n_entries * choices <= _CHOICES and hit <= _HIT
+    return few and rows <= _ROWS
+
+
+def price_bound(
+    problem: Problem, limits: Limits, value: float | None = None
+) -> Fraction:
+    """Return a bound on the objective of all plans.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that is :func:`priceable`.
+    limits : Limits
+    value : float, optional
+        Objective of a plan: nothing below it needs a proof.
+    """
+    free = free_bound(problem)
+    search = _Search(problem, limits, value)
+    search.run()
+    if not np.isfinite(search.bound):  # there is no plan: others say why
+        return free
+    return min(free, Fraction(search.bound))
+
+
+def bounded(
+    problem: Problem, found: Sequence[Solution], limits: Limits
+) -> list[Solution]:
+    """Return what prices prove beside these answers; nothing where that is of no use."""
+    if any(sure(one) for one in found) or not (
+        by_hands(problem) and priceable(problem)
+    ):
+        return []
+    best = best_of(found)
+    bound = price_bound(problem, limits, None if best is None else float(best.value))
+    told = "prices of what hands see"
+    if best is None:
+        return [Solution(Verdict.UNKNOWN, bound=bound, tried=(told,))]
+    bound = max(bound, best.value)
+    stopped = "optimal" if reached(best.value, bound) else ""
+    return [replace(best, bound=bound, tried=(*best.tried, told), stopped=stopped)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Prices:
+    """Prices, or a direction to change them in.
+
+    Attributes
+    ----------
+    load : float64 array, shape (m, h)
+    mean : float64 array, shape (h,)
+    room : float64 array, shape (k,)
+    """
+
+    load: Floats
+    mean: Floats
+    room: Floats
+
+    def moved(self, step: float, by: _Prices) -> _Prices:
+        """Return these less a step along a direction; nothing is below 0."""
+        pairs = zip(self.parts(), by.parts(), strict=True)
+        return _Prices(*(np.maximum(one - step * two, 0.0) for one, two in pairs))
+
+    def mixed(self, last: _Prices | None) -> _Prices:
+        """Return this direction with a part of the last one."""
+        if last is None:
+            return self
+        pairs = zip(self.parts(), last.parts(), strict=True)
+        return _Prices(*(one + _KEEP * two for one, two in pairs))
+
+    def size(self) -> float:
+        """Return the square of its length."""
+        return float(sum((one * one).sum() for one in self.parts()))
+
+    def parts(self) -> tuple[Floats, Floats, Floats]:
+        """Return the three tables."""
+        return self.load, self.mean, self.room
+
+
+class _Search:
+    """Subgradient steps, and the lowest bounds so far.
+
+    Attributes
+    ----------
+    proven : float64 array, shape (levels,)
+        Bound on plans whose f is such a level, without the constant of the tradeoff.
+    """
+
+    def __init__(self, problem: Problem, limits: Limits, value: float | None) -> None:
+        self.limits, self.over = limits, limits.deadline()
+        goal, self.t = problem.goal, tables(problem)
+        tradeoff = goal.objective is Objective.TRADEOFF and goal.lambda_ > 0
+        self.price = float(goal.lambda_) if tradeoff else 0.0
+        self.shift = float(goal.lambda_ * goal.tau) if tradeoff else 0.0
+        self.means = bool(problem.averages) or (tradeoff and goal.average)
+        self.hands = pools(problem, summed=not self.means)
+        self.loads = PoolLoads(self.t, problem, self.hands)
+        self.limit, self.number = inf, float(self.t.over)
+        if problem.averages:
+            cap = problem.averages[0]
+            self.limit, self.number = float(cap.limit), float(cap.over)
+        self.value = -inf if value is None else value - self.shift
+        self._worths(problem)
+        self._levels(problem, worst=tradeoff and not self.means)
+        free = float(free_bound(problem)) - self.shift
+        self.proven: Floats = free - self.price * self.level
+        self._impossible(problem)
+
+    def _worths(self, problem: Problem) -> None:
+        """What every entry has from every set of adversaries, shape (n, s)."""
+        choice, t = self.hands.choice, self.t
+        each = choice.T.astype(float)
+        self.worth = t.worth @ each
+        size = choice.sum(axis=1)
+        no = (size < t.lo[:, None]) | (size > t.hi[:, None])
+        no |= (~t.able).astype(float) @ each > 0
+        self.worth[no] = -inf
+        self.scarce = problem.capacity is not None
+
+    def _levels(self, problem: Problem, *, worst: bool) -> None:
+        """Levels of f, ascending, and caps on loads at each, for hands with equal ones."""
+        beyond, self.like = np.unique(self.hands.beyond, return_inverse=True)
+        self.alike = np.eye(len(beyond))[self.like]
+        loads = self.loads
+        self.level: Floats = np.zeros(1)
+        caps = problem.sets.cap[None]
+        if worst:
+            every = levels(problem.sets)
+            ladder = thinned(every, _LEVELS)
+            caps = np.minimum(caps, self._at(np.array([*map(float, ladder)])))
+            exact = len(ladder) == len(every) and bool((loads.most <= _FINEST).all())
+            below = [Fraction(0), *ladder[:-1]]
+            self.level = np.array([*map(float, ladder if exact else below)])
+        self.caps = np.array([loads.caps(cap, beyond) for cap in caps]) + _LOOSE
+
+    def _at(self, level: Floats) -> Ints:
+        """Highest loads whose f is at most a level, or a little above, (levels, m)."""
+        kind, full = self.t.measure, self.t.full
+        part = np.where(kind > 1, np.sqrt(level)[:, None], level[:, None])
+        cap = np.floor(part * full * (1 + _LOOSE) + _LOOSE).astype(np.int64)
+        cap = np.where(kind > 0, cap, full - 1)
+        return np.where(level[:, None] >= 1, self.loads.most, cap)
+
+    def _impossible(self, problem: Problem) -> None:
+        """Strike out levels below what history, or all adversaries together, hold."""
+        wanted = self.loads.parts[self.t.lo > 0].sum(axis=0)
+        all_of = self.hands.members.all(axis=1)
+        least = self.loads.base.copy()
+        if not problem.sets.classes.any():
+            least[:, all_of] = np.maximum(least[:, all_of], wanted[:, None])
+        least = np.stack(
+            [least[:, self.like == i].max(axis=1) for i in range(self.caps.shape[2])], 1
+        )
+        bad = (least[None] > self.caps + _LOOSE).any(axis=(1, 2))
+        if len(self.level) > 1:  # that no plan exists at all is for others to say
+            self.proven[bad] = -inf
+
+    @property
+    def bound(self) -> float:
+        """Proven: no plan has a higher objective."""
+        return self.shift + max(float(self.proven.max()), self.value)
+
+    def run(self) -> None:
+        """Step until work or time ends, or no level is open."""
+        most = int(min(self.limits.work * _STEPS, _MOST))
+        prices, last, length, idle = self._first(), None, 1.0, 0
+        for _ in range(most):
+            at = int(np.argmax(self.proven))
+            before = float(self.proven[at])
+            if self.over() or before <= self.value + _LOOSE or length < _ENOUGH:
+                return
+            found, slope = self._dual(prices, at)
+            direction = slope.mixed(last)
+            idle = 0 if self.proven[at] < before - 1e-6 * abs(before) else idle + 1
+            if idle > _IDLE:
+                length, idle = length * _SHORT, 0
+            aim = self.value if self.value > -inf else before - _AIM * abs(before)
+            far, size = max(found - min(aim, before), 1e-9), direction.size()
+            if size <= 0:
+                return
+            prices = prices.moved(length * far / size, direction)
+            last = direction
+
+    def _first(self) -> _Prices:
+        """Prices at an even spread."""
+        m, h = self.loads.base.shape
+        k = self.t.room.shape[0]
+        load, mean = np.zeros((m, h)), np.zeros(h)
+        if self.means:
+            total = self.price or 1.0
+            mean += total / h
+            even = self.hands.members.sum(axis=1) / k
+            rise = np.where(self.t.measure[:, None] > 1, 2 * even, 1.0)
+            rise = rise * (self.t.measure > 0)[:, None]
+            load = rise * mean / self.number
+        return _Prices(load, mean, np.zeros(k))
+
+    def _dual(self, prices: _Prices, at: int) -> tuple[float, _Prices]:
+        """Bound at a level, kept for all of them; and how it changes with the prices."""
+        hands, loads = self.hands, self.loads
+        cost = np.asarray(loads.parts @ (prices.load @ hands.hit))
+        if len(loads.past):
+            spared = np.asarray(loads.own @ prices.load) * loads.seen
+            cost[loads.past] -= spared @ hands.hit
+        score = self.worth - cost - hands.choice @ prices.room
+        pick = np.argmax(score, axis=1)
+        best = score[np.arange(len(pick)), pick]
+        held = hands.hit.T[pick]
+        held[loads.past] *= 1 - loads.seen
+        load = loads.base + np.asarray(loads.back @ held)
+        rent = float(prices.room @ self.t.room) if self.scarce else 0.0
+        fixed = float(best.sum()) + rent - float((prices.load * loads.base).sum())
+        high, f = self._highest(prices, at)
+        paid, slope = self._means_paid(prices, f)
+        terms = self._terms(prices, high, f)
+        found = fixed + paid + terms - self.price * self.level
+        size = float(np.abs(best).sum()) + rent + np.abs(terms) + abs(paid)
+        found = found + ERROR * (1.0 + size)
+        self.proven = np.minimum(self.proven, found)
+        taken = hands.choice[pick].sum(axis=0)
+        room = self.t.room - taken if self.scarce else np.zeros(len(taken))
+        return float(found[at]), _Prices(high - load, slope, room.astype(float))
+
+    def _terms(self, prices: _Prices, high: Floats, f: Floats) -> Floats:
+        """What loads pay at their best, at each level, shape (levels,)."""
+        if not self.means:
+            return np.asarray(np.tensordot(self.caps, prices.load @ self.alike, 2))
+        paid = float((prices.load * high).sum())
+        return np.array([paid - float(prices.mean @ f)])
+
+    def _means_paid(self, prices: _Prices, f: Floats) -> tuple[float, Floats]:
+        """What means pay, and how that changes with their prices."""
+        if not self.means:
+            return 0.0, np.zeros(len(prices.mean))
+        if self.limit < inf:
+            return float(prices.mean.sum()) * self.limit, self.limit - f
+        over = float(prices.mean.sum()) - self.price  # f is 1 at most
+        return max(over, 0.0), -f + float(over > 0)
+
+    def _highest(self, prices: _Prices, at: int) -> tuple[Floats, Floats]:
+        """Loads that pay most, shape (m, h), and the mean f of each hand then."""
+        if not self.means:
+            return self.caps[at][:, self.like], np.zeros(len(prices.mean))
+        top, best, found = self.caps[0][:, self.like], None, None
+        for load in self._candidates(prices, top):
+            part = np.minimum(load, 1.0)
+            kind = self.t.measure[:, None]
+            whole = (load >= 1).astype(float)  # not to be said too soon
+            f = np.where(kind > 1, part * part, np.where(kind > 0, part, whole))
+            pays = prices.load * load - prices.mean * f / self.number
+            if best is None:
+                best, found, share = pays, load, f
+                continue
+            more = pays > best
+            best = np.where(more, pays, best)
+            found, share = np.where(more, load, found), np.where(more, f, share)
+        assert found is not None
+        return found, share.sum(axis=0) / self.number
+
+    def _candidates(self, prices: _Prices, top: Floats) -> Iterator[Any]:
+        """Loads among which one pays most: the ends, and where f has a turn."""
+        base, kind = self.loads.base, self.t.measure[:, None]
+        each = (self.loads.gcd / self.loads.full)[:, None]
+        yield top
+        inner = base
+        if (self.t.measure > 1).any():
+            slope = np.maximum(2 * prices.mean / self.number, 1e-300)
+            turn = np.clip(prices.load / slope, base, np.minimum(1.0, top))
+            even = (self.loads.full % self.loads.gcd == 0)[:, None]
+            even &= not len(self.loads.past)
+            whole = np.minimum(np.round(turn / each) * each, top)
+            inner = np.where(kind > 1, np.where(even, whole, turn), inner)
+        below = np.maximum(self.loads.below, base)
+        yield np.where(kind == 0, np.minimum(below, top), inner)

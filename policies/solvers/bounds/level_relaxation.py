@@ -1,0 +1,188 @@
+"""A bound on worst-set tradeoffs that knows the steps in which loads grow.
+
+f of a plan is one of finitely many levels. At a level v a load is at most v, rounded down
+to a multiple of its set's step. Prices of these rows prove a bound for every level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.judging.judge import judge
+from policies.model.problem import Plan, Problem
+from policies.model.sets import Ints
+from policies.solvers.exact.level_sweep import levels
+from policies.solvers.interfaces import Limits, free_bound
+from policies.solvers.load_tables import Loads
+
+Floats = npt.NDArray[np.float64]
+
+_LOOSE = 1e-9  # a cap may be a little too high, never too low
+_FINEST = 1_000  # steps of a set beyond which levels() is thinned
+
+
+class Ladder:
+    """Levels of f, and what is proven of each.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that :func:`policies.solvers.load_tables.plain` holds for, of worst sets.
+    it : Loads
+
+    Attributes
+    ----------
+    count : int
+        Relaxations that were solved.
+    """
+
+    def __init__(self, problem: Problem, it: Loads) -> None:
+        self.it, self.count = it, 0
+        sets = problem.sets
+        step = np.zeros(sets.n_sets, np.int64)
+        filled = np.flatnonzero(np.diff(sets.start) > 0)
+        if len(filled):
+            step[filled] = np.gcd.reduceat(sets.amount, sets.start[filled])
+        total = np.bincount(sets.member_set, sets.amount, sets.n_sets)
+        self._full = sets.full.astype(np.float64)
+        self._step = np.maximum(step, 1).astype(np.float64)
+        least = judge(problem, Plan()).f
+        every = [v for v in levels(sets) if v >= least] or [least]
+        self.high: Floats = np.array([*map(float, every), 1.0])
+        fine = bool((total / self._step <= _FINEST).all())
+        below = np.concatenate([[float(least)], self.high[:-1]])
+        self.low = self.high if fine else below
+        free = float(free_bound(problem)) - it.shift
+        self.proven: Floats = free - it.lambda_ * self.low
+
+    @property
+    def bound(self) -> float:
+        """Proven: no plan has a higher objective."""
+        return self.it.shift + float(self.proven.max()) + _LOOSE * 1e-3
+
+    def caps(self, level: npt.NDArray[Any]) -> Floats:
+        """Highest load of each set at each level, shape (sets, levels)."""
+        root = np.sqrt(level)
+        part = np.where(self.it.square[:, None], root, level)
+        steps = np.floor(
+            part * (self._full / self._step)[:, None] * (1 + _LOOSE) + _LOOSE
+        )
+        return np.asarray(steps * (self._step / self._full)[:, None])
+
+    def climb(
+        self,
+        value: float,
+        level: float,
+        most: int,
+        over: Callable[[], bool],
+        limits: Limits,
+    ) -> None:
+        """Relax at a plan's level, then at that of the highest bound, again and again.
+
+        Parameters
+        ----------
+        value : float
+            Objective of a plan; nothing below it needs a proof.
+        level : float
+            Its f.
+        most : int
+            Relaxations.
+        over, limits
+        """
+        end = limits.clock() + limits.seconds
+        caps = self.caps(self.high)
+        for turn in range(most):
+            at = int(np.argmax(self.proven))
+            before = self.proven[at]
+            if self.it.shift + before <= value + _LOOSE or over():
+                return
+            left = end - limits.clock()
+            if turn == 0:
+                prices, possible = self._tangent(level, left)
+            else:
+                prices, possible = self._relax(caps[:, at], left)
+            self.count += 1
+            if not possible:  # then no lower level is
+                self.proven[: at + 1] = -np.inf
+                continue
+            if prices is None:
+                return
+            ceiling = self.it.ceiling(self.it.priced(prices))
+            free = prices.sum(axis=1) @ caps - float((prices * self.it.base).sum())
+            found = ceiling + free + 1e-12 * (1 + np.abs(free))
+            self.proven = np.minimum(self.proven, found - self.it.lambda_ * self.low)
+            if turn and self.proven[at] > before - 1e-9:
+                return
+
+    def _tangent(self, level: float, seconds: float) -> tuple[Floats | None, bool]:
+        """Maximise u - lambda f with squares replaced by tangents at a level of f."""
+        from scipy.sparse import coo_array, hstack
+
+        it = self.it
+        root = max(float(np.sqrt(level)), 1e-3)
+        slope = np.where(it.square, 1 / (2 * root), 1.0)  # load <= slope * f + rest
+        rest = np.where(it.square, root / 2, 0.0)
+        matrix, right, pairs = _rows(it, rest)
+        size = it.base.size
+        column = coo_array(
+            (-np.repeat(slope, it.shape[1]), (np.arange(size), np.zeros(size, int))),
+            shape=(matrix.shape[0], 1),
+        )
+        cost = np.append(-it.worth[pairs], it.lambda_)
+        return self._prices(cost, hstack([matrix, column]).tocsr(), right, seconds)
+
+    def _relax(self, cap: Floats, seconds: float) -> tuple[Floats | None, bool]:
+        """Maximise u below these loads: prices (m, k), and whether any plan might exist."""
+        matrix, right, pairs = _rows(self.it, cap)
+        return self._prices(-self.it.worth[pairs], matrix, right, seconds)
+
+    def _prices(
+        self,
+        cost: Floats,
+        matrix: Any,  # noqa: ANN401
+        right: Floats,
+        seconds: float,
+    ) -> tuple[Floats | None, bool]:
+        from scipy.optimize import linprog
+
+        options = {} if seconds == np.inf else {"time_limit": max(seconds, 0.01)}
+        found = linprog(
+            cost,
+            A_ub=matrix,
+            b_ub=right,
+            bounds=(0, 1),
+            method="highs",
+            options=options,
+        )
+        if found.status == 2:
+            return None, False
+        if found.status != 0:
+            return None, True
+        duals = -np.asarray(found.ineqlin.marginals[: self.it.base.size])
+        return np.maximum(duals, 0.0).reshape(self.it.base.shape), True
+
+
+def _rows(it: Loads, cap: Floats) -> tuple[Any, Floats, tuple[Ints, Ints]]:
+    """Rows of loads (m * k), copies (2 n) and capacities (k), over the possible pairs."""
+    from scipy.sparse import coo_array, eye_array, kron, vstack
+
+    n, k = it.shape
+    entry, adversary = np.nonzero(it.may)
+    wide = kron(it.parts, eye_array(k), format="csc")[:, entry * k + adversary]
+    fresh = (~it.held[entry, adversary]).astype(np.float64)
+    ones, column = np.ones(len(entry)), np.arange(len(entry))
+    copies = coo_array((ones, (entry, column)), shape=(n, len(entry)))
+    blocks = [wide.multiply(fresh[None, :]), copies, -copies]
+    right = [(cap[:, None] - it.base).reshape(-1), it.hi, -it.lo]
+    if it.capped:
+        blocks.append(coo_array((ones, (adversary, column)), shape=(k, len(entry))))
+        right.append(it.room)
+    return (
+        vstack(blocks).tocsr(),
+        np.concatenate(right).astype(float),
+        (entry, adversary),
+    )

@@ -1,0 +1,111 @@
+"""What a pair of entries that meet tells of a link at least, whatever else is held.
+
+A cosine is the sum over the places at which both ends are held, divided by the lengths
+of what is held of either end. Those lengths are at most the lengths of all that could
+ever be held. So each pair adds a fixed part at least: disclosure of links is bounded from
+below by a weighted count of pairs, which falls apart by components of pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+from typing import Final
+
+import numpy as np
+
+from policies.model.links import Links, Relation
+from policies.model.meetings import meetings
+from policies.model.problem import Problem
+from policies.model.sets import Bools, SetSystem
+
+BITS: Final = 40
+"""Parts are rounded down to multiples of 2^-BITS."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkPairs:
+    """Pairs of entries that meet, each once.
+
+    Attributes
+    ----------
+    sets : SetSystem
+        The pairs as sets of two; of one, where a link ties an entry to itself.
+    part : list of int
+        By pair: who holds it sees so much of all links' disclosures at least, summed,
+        times 2^BITS, rounded down.
+    worst : list of Fraction
+        By pair: squared disclosure of some link to whoever holds it, at least.
+    before : bool array, shape (pairs,)
+        Pairs that somebody held whole before.
+    """
+
+    sets: SetSystem
+    part: list[int]
+    worst: list[Fraction]
+    before: Bools
+
+    @classmethod
+    def of(cls, problem: Problem) -> LinkPairs:
+        """List them; pairs that could never be held count too."""
+        links = problem.links
+        assert links is not None
+        sets = meetings(links)
+        number = {
+            (int(members[0]), int(members[-1])): one
+            for one, members in enumerate(map(sets.members, range(sets.n_sets)))
+        }
+        length = lengths(problem, links)
+        link, left, right = links.conflicts()
+        times = np.bincount(link, minlength=links.n_links).tolist()
+        count = links.count.tolist()
+        part, worst = [0] * len(number), [Fraction(0)] * len(number)
+        for one, d, e in zip(link.tolist(), left.tolist(), right.tolist(), strict=True):
+            at = number[min(d, e), max(d, e)]
+            if links.relation is Relation.COMMON:
+                part[at] += (1 << BITS) // times[one]
+                square = Fraction(1)
+            else:
+                square = Fraction((count[d] * count[e]) ** 2, max(length[one], 1))
+                part[at] += int(root_down(square) * 2**BITS)
+            worst[at] = max(worst[at], square)
+        return cls(sets, part, worst, _whole_before(problem, sets))
+
+    def kept_apart(self, chosen: Bools) -> SetSystem:
+        """Return these pairs as sets, but those that somebody held before whole."""
+        every = np.arange(self.sets.n_entries)
+        return self.sets.select(every, np.flatnonzero(chosen & ~self.before))
+
+
+def _whole_before(problem: Problem, sets: SetSystem) -> Bools:
+    """Which sets some hand held whole before, shape (sets,)."""
+    before = problem.held(problem.history)
+    hands = problem.n_adversaries + len(problem.groups)
+    grid = np.zeros((problem.n_entries, hands), np.int64)
+    grid[before.entry, before.adversary] = 1
+    held = np.zeros((sets.n_sets, hands), np.int64)
+    np.add.at(held, sets.member_set, grid[sets.entry])
+    whole: Bools = (held == np.diff(sets.start)[:, None]).any(axis=1)
+    return whole
+
+
+def lengths(problem: Problem, links: Links) -> list[int]:
+    """Product of both ends' squared lengths of each link, of all that can be held."""
+    can = problem.hi > 0
+    can[problem.history.entry] = True
+    count = np.where(can, links.count, 0).tolist()
+    ends = [[0, 0] for _ in range(links.n_links)]
+    rows = zip(
+        links.link.tolist(), links.side.tolist(), links.entry.tolist(), strict=True
+    )
+    for link, side, d in rows:
+        ends[link][side] += count[d] ** 2
+    return [left * right for left, right in ends]
+
+
+def root_down(square: Fraction) -> Fraction:
+    """Root of a number from 0 to 1, rounded down to a multiple of 2^-BITS."""
+    whole = 1 << BITS
+    root = isqrt((square.numerator << 2 * BITS) // square.denominator)
+    return Fraction(min(root, whole), whole)

@@ -1,0 +1,150 @@
+"""Small plain sets and few adversaries: colourings, and how strained they are.
+
+One notion for all who ask: CP-SAT, whether a relaxation pays; annealing across limits,
+whether it fits; the wiring, which of the two gives a start and who proves.
+"""
+
+from __future__ import annotations
+
+from math import comb, log
+from typing import Final
+
+import numpy as np
+
+from policies.model.objective import Objective
+from policies.model.problem import Problem
+
+FEW: Final = 3
+"""Adversaries; with more, plans within limits are near each other."""
+
+SMALL: Final = 12
+"""Entries of a set, on average, up to which few entries decide about it."""
+
+MANY: Final = 300
+"""Entries up to which a search of all colourings may end, however strained they are."""
+
+STRAINED: Final = 0.55
+"""Strain up to which it may end for more, led by a relaxation."""
+
+PAIRED: Final = 0.68
+"""The same where most sets are pairs: a relaxation leads further in graphs."""
+
+OPEN: Final = 230.0
+"""Strain times entries up to which it may: the product is what is left to search."""
+
+RULED: Final = 0.74
+"""Strain from which rules alone lead from choice to choice: a relaxation says little."""
+
+_LARGE: Final = 60  # members of a set above which it is not looked at
+
+
+def small_sets(problem: Problem) -> bool:
+    """Whether sets are small: hitting sets of many adversaries are in each other's way."""
+    return len(problem.sets.entry) <= SMALL * problem.sets.n_sets
+
+
+def tight(problem: Problem) -> bool:
+    """Whether an entry has few places to go: hardly a plan keeps all limits, if one does."""
+    return problem.n_adversaries <= FEW and int(problem.hi.max(initial=0)) <= 1
+
+
+def packed(problem: Problem) -> bool:
+    """Whether there is nothing but small plain sets with limits for few, and utility."""
+    return bool(
+        _plain(problem)
+        and problem.capacity is None
+        and not len(problem.history)
+        and 0 < problem.n_adversaries <= FEW
+        and problem.n_entries
+        and small_sets(problem)
+    )
+
+
+def _plain(problem: Problem) -> bool:
+    """Whether limits on sets of plain entries are all that there is, beside utility."""
+    sets, goal = problem.sets, problem.goal
+    return bool(
+        goal.objective is Objective.DISC_BUDGET
+        and goal.aggregate is None
+        and problem.utilities is None
+        and problem.links is None
+        and not problem.coalitions
+        and not problem.averages
+        and sets.n_sets
+        and not sets.classes.any()
+        and (sets.amount == 1).all()
+    )
+
+
+def strain(problem: Problem) -> float:
+    """How near a colouring is to the edge of what has a plan: 0 is free, about 1 the edge.
+
+    Where each entry goes to one adversary, drawn at random: the bits that all limits
+    take of those that the choices have, were limits independent of each other.
+
+    Parameters
+    ----------
+    problem : Problem
+
+    Returns
+    -------
+    float
+        At least 0; 0 for what is no colouring: not :func:`packed`, or an entry may be
+        left out, have two copies, or go to somebody who is trusted.
+
+    References
+    ----------
+    Gent, MacIntyre, Prosser, Walsh: The constrainedness of search (AAAI 1996).
+    """
+    k, sets = problem.n_adversaries, problem.sets
+    exactly = bool((problem.lo == problem.hi).all()) and problem.trusted is None
+    if not (packed(problem) and tight(problem) and exactly and k > 1):
+        return 0.0
+    given = problem.hi > 0
+    inside = sets.member_set[given[sets.entry]]
+    size = np.bincount(inside, minlength=sets.n_sets)
+    kinds = np.stack([size, np.minimum(sets.cap, size)], axis=1)
+    found, times = np.unique(kinds, axis=0, return_counts=True)
+    bits = sum(
+        n * _bits(k, members, cap)
+        for (members, cap), n in zip(found.tolist(), times.tolist(), strict=True)
+    )
+    return float(bits / max(int(given.sum()) * log(k), 1e-9))
+
+
+def _bits(k: int, members: int, cap: int) -> float:
+    """One over the chance that k adversaries keep a set's cap, as a logarithm."""
+    if members > _LARGE:
+        return 0.0
+    past = sum(
+        comb(members, j) * (k - 1) ** (members - j) for j in range(cap + 1, members + 1)
+    )
+    kept = 1 - k * past / k**members  # two at once are counted twice: no matter
+    return -log(max(kept, 1e-3))
+
+
+def stuck(problem: Problem) -> bool:
+    """Whether this is a colouring that no search of all ends for."""
+    n, sets = problem.n_entries, problem.sets
+    pairs = 2 * len(sets.entry) < 5 * sets.n_sets
+    return n > MANY and strain(problem) >= max(PAIRED if pairs else STRAINED, OPEN / n)
+
+
+def coloured(problem: Problem) -> bool:
+    """Whether colourings are searched best by rules alone: few entries, strained."""
+    return problem.n_entries <= MANY and strain(problem) >= RULED
+
+
+def level(problem: Problem) -> bool:
+    """Whether a colouring by adversaries who are alike is one plan as good as another.
+
+    Each entry has as many copies as it may have, and nobody may hold a whole set: there
+    is nothing to find but whether a plan exists, for which a relaxation says little.
+    """
+    sets = problem.sets
+    return bool(
+        _plain(problem)
+        and 0 < problem.n_entries <= MANY
+        and (sets.cap == np.diff(sets.start) - 1).all()
+        and (problem.lo == problem.hi).all()
+    )

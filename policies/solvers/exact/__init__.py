@@ -1,0 +1,1 @@
+"""Exact search: CP-SAT, HiGHS, enumeration, and levels of disclosure."""

@@ -1,0 +1,335 @@
+"""HITTING-SET: step functions with t = k, where all may see everything but leaks.
+
+Then a plan is what is withheld: for each adversary a set of entries that hits every
+D_p, and no entry withheld from all. Without the last rule the adversaries are apart,
+and the cheapest hitting set of each is found and proven by branch and bound; that gives
+the bound. A plan that attains it is looked for by solving them in turn, each without
+what the others used up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import permutations
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from policies.model.objective import Objective
+from policies.model.problem import Plan, Problem
+from policies.model.problem_arrays import plan_of
+from policies.model.sets import NO_CAP, Bools, Ints
+from policies.solvers.exact.cpsat import refuted
+from policies.solvers.interfaces import Limits, Solution, answer
+from policies.solvers.kernels import cover as kernels_cover
+from policies.solvers.kernels.compiling import FROM, compiled
+from policies.solvers.kernels.cover import BEST, FOUND, OPEN, STATES, Cover
+from policies.solvers.search.local_search import Meter, with_end
+
+_NODES = 20_000  # nodes between two looks at the clock
+_TRIES = 30  # randomised greedy covers
+_TURNS = 24  # orders of adversaries that are tried
+_ROWS = 400  # members looked at in one node, about: its price in work
+
+PLAIN: Final[Mapping[str, Any]] = MappingProxyType(vars(kernels_cover))
+
+
+@cache
+def fast() -> Mapping[str, Any]:
+    """Compile the search, once."""
+    return compiled((vars(kernels_cover),), kernels_cover.NAMES, ("search",))
+
+
+class HittingSet:
+    """Exact for step functions where every entry may go to everybody."""
+
+    def supports(self, problem: Problem) -> bool:
+        """Whole-set step functions, 0 or 1 to k copies, no history and no other limit."""
+        sets, goal = problem.sets, problem.goal
+        size = np.diff(sets.start)
+        whole = (sets.full >= size) & ((sets.cap >= size) | (sets.cap == size - 1))
+        plain = (
+            whole
+            & ~sets.classes
+            & np.array([m == 0 for m in sets.measures])[sets.owner]
+            if sets.n_sets
+            else whole
+        )
+        tradeoff = goal.objective is Objective.TRADEOFF
+        return bool(
+            plain.all()
+            and (sets.amount == 1).all()
+            and (problem.hi >= problem.n_adversaries).all()
+            and (problem.lo <= min(1, problem.n_adversaries)).all()
+            and not (tradeoff and (not goal.worst or (sets.cap != NO_CAP).any()))
+            and not len(problem.history)
+            and not len(problem.forbidden)
+            and problem.capacity is None
+            and problem.links is None
+            and problem.utilities is None
+            and not problem.averages
+            and not problem.coalitions
+        )
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Withhold as little as possible."""
+        meter = Meter(limits)
+        top = problem.weights.best(problem.hi) * problem.weights.unit
+        full = np.ones((problem.n_entries, problem.n_adversaries), np.bool_)
+        stuck = _stuck(problem)
+        tradeoff = problem.goal.objective is Objective.TRADEOFF
+        if stuck and not tradeoff:
+            return refuted(problem, "an entry is a set by itself, for everybody")
+        if stuck:
+            leak = problem.goal.tau - _worst(problem, full)
+            bound = top + problem.goal.lambda_ * leak
+            return with_end(answer(problem, plan_of(full), bound=bound), meter)
+        withheld, cost = _Turns(problem, rng, meter).solve()
+        bound = top - cost * problem.weights.unit
+        plans = [] if withheld is None else [plan_of(~withheld)]
+        if tradeoff:
+            goal = problem.goal
+            bound = max(bound, top - goal.lambda_) + goal.lambda_ * goal.tau
+            plans.append(plan_of(full))
+        made = [answer(problem, p, bound=bound, tried=_TOLD) for p in plans]
+        if not made:
+            made = [answer(problem, Plan(), bound=bound, tried=_TOLD)]
+        return with_end(
+            max(made, key=lambda s: (s.verdict == "SOLVED", s.value)), meter
+        )
+
+
+_TOLD = ("cheapest hitting sets",)
+
+
+def _worst(problem: Problem, chosen: Bools) -> Fraction:
+    from policies.judging.judge import judge
+
+    return judge(problem, plan_of(chosen)).f
+
+
+def _binding(problem: Problem, a: int) -> Ints:
+    """Sets that the adversary must not hold whole."""
+    sets = problem.sets
+    size = np.diff(sets.start)
+    tradeoff = problem.goal.objective is Objective.TRADEOFF
+    bind = sets.full == size if tradeoff else sets.cap < size
+    judged = problem.judged()
+    if judged is not None:
+        bind = bind & judged[sets.owner, a]
+    return np.flatnonzero(bind & (size > 0))
+
+
+def _stuck(problem: Problem) -> bool:
+    """Whether some entry that must be shown is a set by itself for everybody."""
+    alone = problem.lo.astype(np.bool_)
+    size = np.diff(problem.sets.start)
+    for a in range(problem.n_adversaries):
+        mine = np.zeros(problem.n_entries, np.bool_)
+        bind = _binding(problem, a)
+        mine[problem.sets.entry[problem.sets.start[:-1][bind[size[bind] == 1]]]] = True
+        alone &= mine
+    return bool(alone.any()) and problem.n_adversaries > 0
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A hitting set, what it costs, and what any must cost at least."""
+
+    entries: Ints
+    cost: int
+    least: int
+
+
+class _Turns:
+    """Solves the adversaries in turn.
+
+    Parameters
+    ----------
+    problem, rng, meter
+    """
+
+    def __init__(
+        self, problem: Problem, rng: np.random.Generator, meter: Meter
+    ) -> None:
+        self.problem, self.rng, self.meter = problem, rng, meter
+        self.n, self.k = problem.n_entries, problem.n_adversaries
+        size = len(problem.sets.entry) * self.k
+        self.kernels = fast() if size >= FROM else PLAIN
+        rows = np.arange(self.n)[:, None]
+        self.cost = problem.weights.of(rows, np.arange(self.k)[None, :])
+
+    def solve(self) -> tuple[Bools | None, int]:
+        """Return what is withheld, shape (n, k), or None; and a proven least cost."""
+        free = np.ones(self.n, np.bool_)
+        alone = [self._one(a, free, 0) for a in range(self.k)]
+        least = sum(one.least for one in alone if one is not None)
+        if any(one is None for one in alone):
+            return None, 0
+        best, price = None, 0
+        for turn, order in enumerate(permutations(range(self.k))):
+            if turn >= _TURNS or (turn and self.meter.ended):
+                break
+            found = self._in_turn(order, alone)
+            if found is None:
+                continue
+            cost = int(self.cost[found].sum())
+            if best is None or cost < price:
+                best, price = found, cost
+            if price <= least:
+                break
+        return best, least
+
+    def _in_turn(
+        self, order: tuple[int, ...], alone: list[_Found | None]
+    ) -> Bools | None:
+        """Withhold for one after another; each entry stays with ``lo`` at least."""
+        withheld = np.zeros((self.n, self.k), np.bool_)
+        for a in order:
+            free = withheld.sum(axis=1) < self.k - self.problem.lo
+            one = alone[a]
+            assert one is not None
+            if not free[one.entries].all():
+                one = self._one(a, free, one.cost)
+                if one is None:
+                    return None
+            withheld[one.entries, a] = True
+        return withheld
+
+    def _one(self, a: int, free: Bools, floor: int) -> _Found | None:
+        """Find the cheapest hitting set of one adversary among free entries."""
+        sets = self.problem.sets
+        bind = _binding(self.problem, a)
+        table = np.zeros((len(bind), self.n), np.bool_)
+        size = np.diff(sets.start)[bind]
+        rows = np.repeat(np.arange(len(bind)), size)
+        offset = np.repeat(sets.start[bind] - np.cumsum(size) + size, size)
+        table[rows, sets.entry[offset + np.arange(len(rows))]] = True
+        table &= free[None, :]
+        cost = self.cost[:, a]
+        gifts = np.flatnonzero((cost == 0) & table.any(axis=0))  # they cost nothing
+        table = table[~table[:, gifts].any(axis=1)]
+        if not table.any(axis=1).all():
+            return None
+        if not len(table):
+            return _Found(gifts, 0, 0)
+        chosen, price, least = self._search(table, cost, floor)
+        return _Found(np.concatenate([gifts, chosen]), price, least)
+
+    def _search(self, table: Bools, cost: Ints, floor: int) -> tuple[Ints, int, int]:
+        """Return the best cover, its cost, and a proven least cost."""
+        best = self._greedy(table, cost)
+        price = int(cost[best].sum())
+        dual = _duals(table, cost)
+        low = int(dual.sum())
+        reduced = cost - dual @ table
+        kept = np.flatnonzero(table.any(axis=0) & (low + reduced < price))
+        if price <= max(low, floor) or not len(kept):
+            return best, price, price if price <= low or not len(kept) else low
+        part = table[:, kept]
+        if not part.any(axis=1).all():  # a set without columns: nothing is cheaper
+            return best, price, price
+        cover = _cover(part, cost[kept], dual, price)
+        state = 1
+        while state and self.meter.spend(0):
+            state = int(self.kernels["search"](cover, _NODES, floor))
+            self.meter.spend(_NODES * _ROWS * 0.05)
+        if cover.state[FOUND]:
+            best = kept[cover.best[: cover.state[FOUND]]]
+            price = int(cover.state[BEST])
+        return best, price, max(low, floor) if state else price
+
+    def _greedy(self, table: Bools, cost: Ints) -> Ints:
+        """Randomised greedy covers; the cheapest of them."""
+        best: list[int] = []
+        price = -1
+        for turn in range(_TRIES):
+            if turn and not self.meter.spend(table.size):
+                break
+            noise = 1.0 + (0.3 * self.rng.random(table.shape[1]) if turn else 0.0)
+            chosen = _greedy(table, cost * noise)
+            total = int(cost[chosen].sum())
+            if price < 0 or total < price:
+                best, price = chosen, total
+        return np.array(sorted(best), np.int64)
+
+
+def _greedy(table: Bools, cost: Any) -> list[int]:  # noqa: ANN401 - floats
+    """Take the column that hits most for its cost until all is hit; drop spare ones."""
+    hits = table.sum(axis=0).astype(np.float64)
+    open_ = np.ones(len(table), np.bool_)
+    chosen: list[int] = []
+    while open_.any():
+        column = int(np.argmax(hits / np.maximum(cost, 1e-9)))
+        chosen.append(column)
+        now = open_ & table[:, column]
+        hits -= table[now].sum(axis=0)
+        open_ &= ~now
+    times = table[:, chosen].sum(axis=1)
+    for column in sorted(chosen, key=lambda c: -cost[c]):
+        if len(chosen) > 1 and (times[table[:, column]] > 1).all():
+            chosen.remove(column)
+            times -= table[:, column]
+    return chosen
+
+
+def _duals(table: Bools, cost: Ints) -> Ints:
+    """Whole duals y >= 0 of the covering LP with ``y @ table <= cost``, exactly."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_matrix
+
+    used = np.flatnonzero(table.any(axis=0))
+    scale = float(cost[used].min())
+    made = linprog(
+        cost[used] / scale,
+        A_ub=-csr_matrix(table[:, used].astype(np.float64)),
+        b_ub=-np.ones(len(table)),
+        method="highs",
+    )
+    if made.status != 0:
+        return np.zeros(len(table), np.int64)
+    real = np.maximum(-made.ineqlin.marginals, 0.0) * scale
+    for shrink in (1e-9, 1e-7, 1e-5, 1e-3):
+        dual: Ints = np.floor(real * (1.0 - shrink)).astype(np.int64)
+        if (dual @ table <= cost).all():
+            return dual
+    return np.zeros(len(table), np.int64)
+
+
+def _cover(table: Bools, cost: Ints, dual: Ints, price: int) -> Cover:
+    """Lay out a search for something cheaper."""
+    m, c = table.shape
+    rows, columns = np.nonzero(table)
+    by_column = np.argsort(columns, kind="stable")
+    state = np.zeros(STATES, np.int64)
+    state[BEST], state[OPEN] = price, m
+    state[kernels_cover.DUAL] = dual.sum()
+    zero: Callable[[int], Ints] = lambda size: np.zeros(size, np.int64)  # noqa: E731
+    return Cover(
+        set_start=np.searchsorted(rows, np.arange(m + 1)).astype(np.int64),
+        set_column=columns.astype(np.int64),
+        column_start=np.searchsorted(columns[by_column], np.arange(c + 1)).astype(
+            np.int64
+        ),
+        column_set=rows[by_column].astype(np.int64),
+        cost=np.ascontiguousarray(cost, np.int64),
+        dual=dual,
+        hits=table.sum(axis=0).astype(np.int64),
+        banned=zero(c),
+        covered=zero(m),
+        choices=table.sum(axis=1).astype(np.int64),
+        child=np.zeros((m + 1, c), np.int64),
+        place=zero(m + 1),
+        many=zero(m + 1),
+        rest=zero(m + 1),
+        picked=zero(m + 1),
+        best=zero(m + 1),
+        tally=zero(m + 1),
+        state=state,
+    )

@@ -1,0 +1,221 @@
+"""The safe objective: the fewest complete sets first, then the paper's objective.
+
+The paper's worst case is a maximum, so that after one set that must leak all others leak
+for nothing (section 5, GREEDY with t = k). Here plans are compared by two numbers, the
+first before the second: how many sets somebody holds whole, and u or u + lambda (tau - f).
+
+1. A plan without any complete set is asked of the solver: caps just below whole.
+2. Where there is none, CP-SAT keeps as many sets incomplete as it can, then, at that
+   number, gives as much utility as it can. Of a worst-case tradeoff that is all: f is 1.
+3. A mean also counts what is held of the others: the solver is asked again, with those
+   sets closed that stayed incomplete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from policies.judging.judge import judge
+from policies.model.disclosure import share
+from policies.model.objective import Objective
+from policies.model.problem import Goal, Plan, Problem
+from policies.model.problem_arrays import able
+from policies.model.sets import NO_CAP, Bools, Ints, Measure, SetSystem
+from policies.solvers.exact.cpsat import CpSat, maximise, run_model
+from policies.solvers.exact.cpsat_model import build
+from policies.solvers.exact.zero_disclosure import whole
+from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
+
+_SEALED = 0.4  # of the time, for a plan without any complete set
+_COUNTED = 0.5  # of what is left, for the fewest
+
+Solve = Callable[[Problem, Limits], Solution]
+
+
+@dataclass(frozen=True, eq=False)
+class Fewest:
+    """An answer by the safe objective.
+
+    Attributes
+    ----------
+    solution : Solution
+        Judged by the problem that was asked. Its bound holds for every plan that
+        completes no more sets than this one.
+    least : int
+        Proven: no plan completes fewer sets.
+    """
+
+    solution: Solution
+    least: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether no plan completes fewer sets than this one."""
+        judged = self.solution.judged
+        return judged is not None and judged.disclosed == self.least
+
+
+def countable(problem: Problem) -> bool:
+    """Whether complete sets are counted by :func:`fewest`: no links, additive utility."""
+    if problem.links is not None:
+        return False
+    return CpSat().supports(replace(problem, goal=Goal()))
+
+
+def fewest(
+    problem: Problem, rng: np.random.Generator, limits: Limits, solve: Solve
+) -> Fewest:
+    """Solve a problem that is :func:`countable` by the safe objective.
+
+    Parameters
+    ----------
+    problem : Problem
+    rng, limits
+    solve : callable
+        Solves by the paper's objective.
+
+    Returns
+    -------
+    Fewest
+        INFEASIBLE and UNKNOWN as the solver says them of the problem itself.
+    """
+    began = limits.clock()
+
+    def left(part: float) -> Limits:
+        return limits.part(part).left(began, part, 0.02)
+
+    closed = Solution(Verdict.UNKNOWN)
+    past = judge(problem, Plan()).whole  # then none is out of reach
+    if not past and _by_load(problem.sets):
+        closed = _none_complete(problem, left(_SEALED), solve)
+    if closed.verdict is Verdict.SOLVED:
+        return Fewest(closed, 0)
+    surely = closed.verdict is Verdict.INFEASIBLE
+    counted = _counted(problem, rng, left(_COUNTED), int(surely))
+    if counted is None:
+        found = solve(problem, left(1.0))
+        return Fewest(found, int(surely and found.verdict is Verdict.SOLVED))
+    found, least = counted
+    if not problem.goal.worst and problem.goal.objective is Objective.TRADEOFF:
+        found = _at_rest(problem, found, left(1.0), solve)
+    optimal = Fewest(found, least).proven and found.value == found.bound
+    return Fewest(replace(found, stopped="optimal" if optimal else "gap"), least)
+
+
+def _none_complete(problem: Problem, limits: Limits, solve: Solve) -> Solution:
+    """Solve with every set kept incomplete; the answer is of the problem asked."""
+    sets = _closed(problem.sets, np.ones(problem.sets.n_sets, np.bool_))
+    tight = replace(problem, sets=sets)
+    shift = Fraction(0)
+    if whole(problem):  # nothing complete: f is 0, what is left is utility
+        tight = replace(tight, goal=Goal())
+        shift = problem.goal.lambda_ * problem.goal.tau
+    found = solve(tight, limits)
+    if found.verdict is not Verdict.SOLVED:
+        return found
+    told = answer(problem, found.plan, bound=found.bound + shift, tried=found.tried)
+    return replace(told, stopped=found.stopped)
+
+
+def _totals(sets: SetSystem) -> Ints:
+    """Load of each whole set, shape (sets,)."""
+    total = np.zeros(sets.n_sets, np.int64)
+    np.add.at(total, sets.member_set, sets.amount)
+    return np.where(sets.classes, sets.full, total)
+
+
+def _by_load(sets: SetSystem) -> bool:
+    """Whether a set is whole just when its load is: no entry of it weighs nothing."""
+    weighted = ~sets.classes[sets.member_set]
+    return bool((sets.amount[weighted] > 0).all())
+
+
+def _closed(sets: SetSystem, which: Bools) -> SetSystem:
+    """Return the sets with the caps of some just below whole; empty ones are never."""
+    total = _totals(sets)
+    below = np.where(which & (total > 0), total - 1, NO_CAP)
+    return replace(sets, cap=np.minimum(sets.cap, below))
+
+
+def _entry_by_entry(sets: SetSystem) -> SetSystem:
+    """Return the sets with a cap on the number of their entries: all but one."""
+    rows = np.diff(sets.start)
+    weighted = ~sets.classes[sets.member_set]
+    size = np.where(sets.classes, sets.full, np.maximum(rows, 1))
+    return replace(
+        sets,
+        measures=(Measure.STEP,) * len(sets.properties),
+        amount=np.where(weighted, 1, sets.amount),
+        full=size,
+        cap=np.where(rows > 0, size - 1, NO_CAP),
+    )
+
+
+def _counted(
+    problem: Problem, rng: np.random.Generator, limits: Limits, least: int
+) -> tuple[Solution, int] | None:
+    """Fewest complete sets by CP-SAT, and the proven least, at least ``least``."""
+    n_sets = problem.sets.n_sets
+    if (problem.sets.cap < _totals(problem.sets)).any():
+        return None  # limits of their own: what they leave is the solver's to say
+    sets = _entry_by_entry(problem.sets)
+    open_ = replace(problem, sets=sets, goal=Goal(), strict_history=True)
+    over = limits.deadline()
+    built = build(open_, guarded=True, may=able(problem), over=over)
+    if built is None or not built.guards or over():
+        return None
+    kept = sum(built.guards)
+    built.model.maximize(kept)
+    plan, _, most, _ = run_model(built, rng, limits)
+    if plan is None:
+        return None
+    first = answer(problem, plan)
+    if first.judged is None or first.verdict is not Verdict.SOLVED:
+        return None
+    if np.isfinite(most):
+        least = max(least, n_sets - int(most))
+    here = first.judged.disclosed
+    built.model.add(kept >= n_sets - here)
+    plan, top = maximise(open_, built, plan, rng, limits)
+    bound, tried = _ceiling(problem, top, least), ("fewest complete sets",)
+    best = answer(problem, plan, bound=bound, tried=tried)
+    if best.verdict is not Verdict.SOLVED:  # past a mean, of which CP-SAT knows nothing
+        best = answer(problem, first.plan, bound=bound, tried=tried)
+    return best, least
+
+
+def _ceiling(problem: Problem, top: Fraction, least: int) -> Fraction:
+    """Bound of the objective over plans of at most this utility and some complete sets."""
+    goal = problem.goal
+    if goal.objective is not Objective.TRADEOFF:
+        return top
+    sets, total = problem.sets, _totals(problem.sets)
+    each = [
+        share(sets.measures[o], load, full)
+        for o, load, full in zip(
+            sets.owner.tolist(), total.tolist(), sets.full.tolist(), strict=True
+        )
+    ]
+    known = least and goal.aggregate is None  # of others it could be nothing
+    floor = min(each, default=Fraction(0)) if known else Fraction(0)
+    if goal.average:
+        floor /= goal.over or max(1, sets.n_sets)
+    return min(free_bound(problem), top + goal.lambda_ * (goal.tau - floor))
+
+
+def _at_rest(
+    problem: Problem, found: Solution, limits: Limits, solve: Solve
+) -> Solution:
+    """Better the objective of a plan without completing any set that it does not."""
+    assert found.judged is not None
+    stays = np.ones(problem.sets.n_sets, np.bool_)
+    stays[list(found.judged.whole)] = False
+    other = solve(replace(problem, sets=_closed(problem.sets, stays)), limits)
+    if other.verdict is not Verdict.SOLVED:
+        return found
+    better = answer(problem, other.plan, bound=found.bound, tried=other.tried)
+    return better if better.value > found.value else found

@@ -1,0 +1,1 @@
+"""Why there is no plan: minimal cores, and what to withhold."""

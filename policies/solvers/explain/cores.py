@@ -1,0 +1,376 @@
+"""Why an instance has no plan: counting proofs first, then a smallest clash by search.
+
+A core is minimal: with any one of its properties left out there is a plan, and this was
+proven by a plan (deletion filter). Where time ends that, ``Solution.tried`` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import comb
+from typing import Final
+
+import numpy as np
+
+from policies.judging.judge import judge
+from policies.model.disclosure import loads
+from policies.model.links import Relation
+from policies.model.objective import Objective
+from policies.model.problem import Goal, Plan, Problem
+from policies.model.sets import NO_CAP, Ints, Measure
+from policies.model.utility import Weights
+from policies.solvers.bounds.counting import capacity, clash, needs, singles
+from policies.solvers.bounds.link_limits import outgrown
+from policies.solvers.exact import enumeration
+from policies.solvers.exact.cpsat import CpSat, clashing, search
+from policies.solvers.exact.highs_then_cpsat import either
+from policies.solvers.exact.link_enumeration import listable, listed
+from policies.solvers.exact.milp import Milp
+from policies.solvers.explain.minimum import widened
+from policies.solvers.interfaces import (
+    Cause,
+    Clash,
+    Core,
+    Limits,
+    Solution,
+    Verdict,
+)
+
+MORE: Final = 24
+"""Further adversaries that are tried one by one."""
+
+_POOLS: Final = 2_000  # coalitions of any m up to which further adversaries are tried
+
+_FEW: Final = 24  # entries of a clash that are left out one by one
+
+UNPROVEN: Final = "the core could not be made smallest in time"
+
+
+def plain(problem: Problem) -> Problem:
+    """Return the question alone: is there any plan? No copy that need not be."""
+    n, k = problem.n_entries, problem.n_adversaries
+    links, how = problem.links, problem.goal.aggregate
+    if links is not None and not links.limited:
+        links = how = None  # what it weighed are links
+    return replace(
+        problem,
+        hi=problem.lo,
+        weights=Weights.flat(n, k),
+        goal=Goal(Objective.DISC_BUDGET, aggregate=how),
+        links=links,
+        utilities=None,
+    )
+
+
+def possible(problem: Problem, rng: np.random.Generator, limits: Limits) -> bool | None:
+    """Whether any plan exists; None where that stayed open."""
+    if limits.stopped():
+        return None
+    known = {Verdict.SOLVED: True, Verdict.INFEASIBLE: False}
+    if problem.links is not None and problem.links.limited:
+        return known.get(listed(problem, limits).verdict) if listable(problem) else None
+    bare = plain(problem)
+    if bare.aggregate is not None and enumeration.listable(bare):
+        return known.get(enumeration.listed(bare, limits).verdict)
+    steps = all(measure is Measure.STEP for measure in bare.sets.measures)
+    if CpSat().supports(bare) and (steps or not bare.averages):
+        found = [search(bare, rng, limits, utility=False, sums=True)]
+    elif Milp().supports(bare):
+        found = either(bare, rng, limits, 0)
+    else:
+        return None
+    return next((known[one.verdict] for one in found if one.verdict in known), None)
+
+
+def counted(problem: Problem) -> list[Clash]:
+    """Clashes that are seen without any search, hopeless ones first."""
+    found = [*_limits(problem), *_history(problem), *_pooled(problem)]
+    found += list(singles(problem))
+    need = needs(problem)
+    over = np.flatnonzero(need > problem.n_adversaries)
+    for one in over[np.argsort(-need[over], kind="stable")][:1].tolist():
+        found.append(clash(problem, int(one), int(need[one])))
+    short = capacity(problem)
+    if short is not None:
+        found.append(short)
+    return found
+
+
+def _limits(problem: Problem) -> Iterator[Clash]:
+    """A limit that nothing is below."""
+    if any(not cap.kept(cap.limit * 0) for cap in problem.averages):
+        yield Clash(Cause.LIMIT)
+
+
+def _history(problem: Problem) -> Iterator[Clash]:
+    """Limits that history alone is past."""
+    if not problem.strict_history or not len(problem.history):
+        return
+    sets = problem.sets
+    before, judged = problem.held(problem.history), problem.judged()
+    for piece in loads(sets, Plan(), before):
+        past = piece.load > sets.cap[piece.set]
+        if judged is not None:
+            past &= judged[sets.owner[piece.set], piece.adversary]
+        for one, hand in zip(
+            piece.set[past].tolist(), piece.adversary[past].tolist(), strict=True
+        ):
+            seen = before.entry[before.adversary == hand]
+            members = np.intersect1d(sets.members(one), seen)
+            yield Clash(
+                Cause.HISTORY,
+                sets=(one,),
+                properties=(int(sets.owner[one]),),
+                entries=tuple(members.tolist()),
+            )
+            return
+    links = problem.links
+    if links is not None and links.limited:
+        yield from outgrown(problem)
+        if links.relation is Relation.COSINE:  # what is added may hide what is held
+            return
+    empty = judge(replace(problem, lo=problem.lo * 0), Plan())
+    if not empty.feasible:
+        parts = (sets.owner[sets.member_set], sets.entry)
+        if links is not None and links.limited:
+            parts = (links.link, links.entry)
+        seen = np.isin(parts[1], before.entry)
+        properties, entries = (np.unique(part[seen]).tolist() for part in parts)
+        yield Clash(Cause.HISTORY, properties=tuple(properties), entries=tuple(entries))
+
+
+def _pooled(problem: Problem) -> Iterator[Clash]:
+    """Sets whose few entries any m adversaries hold between them."""
+    k, m = problem.n_adversaries, problem.coalitions.any_m
+    if m < 2:
+        return
+    sets = problem.sets
+    total = np.zeros(sets.n_sets, np.int64)
+    np.add.at(total, sets.member_set, sets.amount)
+    size = np.diff(sets.start)
+    wanted = np.zeros(sets.n_sets, np.int64)
+    np.add.at(wanted, sets.member_set, problem.lo[sets.entry] > 0)
+    few = (size <= m) | (m >= np.count_nonzero(problem.room()))
+    lost = (wanted == size) & few & (total > sets.cap) & ~sets.classes
+    if problem.trusted is not None:
+        lost &= ~np.asarray(problem.trusted.any(axis=1))[sets.owner]
+    for one in np.flatnonzero(lost)[:1].tolist():
+        yield Clash(
+            Cause.COALITION,
+            sets=(one,),
+            properties=(int(sets.owner[one]),),
+            entries=tuple(sets.members(one).tolist()),
+            needed=None if size[one] <= m else k + 1,
+        )
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A core, and what could not be done for it."""
+
+    core: Core
+    tried: tuple[str, ...] = ()
+
+
+def explain(problem: Problem, rng: np.random.Generator, limits: Limits) -> Explained:
+    """Find a smallest clash of a problem that is known to have no plan."""
+    found = counted(problem)
+    tried: tuple[str, ...] = ()
+    if not found:
+        least, smallest = _smallest(problem, rng, limits)
+        found = [least]
+        tried = () if smallest else (UNPROVEN,)
+    hopeless = (Cause.ALONE, Cause.HISTORY, Cause.LIMIT, Cause.COALITION)
+    needed, exact = None, True
+    if all(c.cause not in hopeless or c.needed for c in found):
+        low = max([problem.n_adversaries + 1, *(c.needed or 0 for c in found)])
+        needed, exact = _needed(problem, low, rng, limits)
+    core = Core(
+        entries=tuple(np.flatnonzero(problem.lo).tolist()),
+        clashes=tuple(found[:1]),
+        needed=needed,
+        exact=exact,
+        available=problem.n_adversaries,
+    )
+    return Explained(core, tried)
+
+
+def _needed(
+    problem: Problem, low: int, rng: np.random.Generator, limits: Limits
+) -> tuple[int | None, bool]:
+    """Adversaries that would do (new ones free of history), and if one fewer would not."""
+    over, exact = limits.deadline(), True
+    m = problem.coalitions.any_m
+    for number in range(low, low + MORE):
+        if over() or (m > 1 and comb(number, min(m, number)) > _POOLS):
+            break
+        told = possible(widened(problem, number), rng, _slice(limits, 0.25))
+        if told:
+            return number, exact
+        exact = exact and told is False
+    return None, False
+
+
+def _slice(limits: Limits, share: float) -> Limits:
+    return replace(
+        limits, seconds=limits.seconds * share, work=max(limits.work * share, 0.01)
+    )
+
+
+def _smallest(
+    problem: Problem, rng: np.random.Generator, limits: Limits
+) -> tuple[Clash, bool]:
+    """Drop capacities, sets and entries as long as there is still no plan."""
+    cut = _Cut(problem, rng, limits)
+    if problem.capacity is not None:
+        cut.free_capacity()
+    cut.narrow()
+    cut.sets()
+    cut.links()
+    cut.entries()
+    return cut.clash(), cut.smallest
+
+
+class _Cut:
+    """Deletion filter: parts that are not needed for the clash are left out."""
+
+    def __init__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> None:
+        self.problem, self.rng = problem, rng
+        self.kept = np.arange(problem.sets.n_sets)
+        self.wanted = np.flatnonzero(problem.lo)
+        self.smallest = True
+        self.over, self.limits = limits.deadline(), limits
+        links = problem.links
+        single = links is None or not links.limited or links.tau is not None
+        self.mean = bool(problem.averages) or not single
+
+    def _still(self, kept: Ints, wanted: Ints, *, free: bool = False) -> bool:
+        """Whether these parts alone leave no plan."""
+        if self.over():
+            self.smallest = False
+            return False
+        told = possible(self.part(kept, wanted, free=free), self.rng, self._each())
+        if told is None:
+            self.smallest = False
+        return told is False
+
+    def _each(self) -> Limits:
+        seconds = self.limits.seconds / 4
+        return replace(self.limits, seconds=seconds, work=self.limits.work / 4)
+
+    def part(self, kept: Ints, wanted: Ints, *, free: bool = False) -> Problem:
+        """Return the problem with these sets' limits and these entries' copies alone."""
+        problem = self.problem
+        lo = np.zeros_like(problem.lo)
+        lo[wanted] = problem.lo[wanted]
+        inside = np.zeros(problem.sets.n_sets, np.bool_)
+        inside[kept] = True
+        sets = problem.sets
+        if problem.averages:  # sets count in the means: only their caps go
+            sets = replace(sets, cap=np.where(inside, sets.cap, NO_CAP))
+        else:
+            sets = sets.select(np.arange(problem.n_entries), kept)
+        capacity = None if free else problem.capacity
+        return replace(problem, sets=sets, lo=lo, capacity=capacity)
+
+    def free_capacity(self) -> None:
+        """Forget the capacities if they are not to blame."""
+        if self._still(self.kept, self.wanted, free=True):
+            self.problem = replace(self.problem, capacity=None)
+
+    def narrow(self) -> None:
+        """Take the sets that CP-SAT's own proof used."""
+        bare = plain(self.problem)
+        if self.problem.averages or not CpSat().supports(bare):
+            return
+        used = clashing(bare, self.rng, self._each())
+        if used is not None:
+            self.kept = np.array(used, np.int64)
+
+    def sets(self) -> None:
+        """Leave sets out one by one."""
+        if self.problem.averages:
+            capped = self.problem.sets.cap < NO_CAP
+            self.kept = self.kept[capped[self.kept]]
+        for one in self.kept.tolist():
+            rest = self.kept[self.kept != one]
+            if self._still(rest, self.wanted):
+                self.kept = rest
+
+    def links(self) -> None:
+        """Leave links out one by one, but where they count together."""
+        links = self.problem.links
+        if links is None or not links.limited:
+            return
+        for one in [] if self.mean else np.unique(links.link).tolist():
+            before = self.problem
+            rest = links.among(links.link != one)
+            self.problem = replace(before, links=rest)
+            if self._still(self.kept, self.wanted):
+                links = rest
+            else:
+                self.problem = before
+
+    def entries(self) -> None:
+        """Leave entries out one by one: of means all, else if few are left."""
+        inside = self.wanted if self.mean else self._involved()
+        if not self.mean and len(inside) > _FEW:
+            return
+        if len(inside) < len(self.wanted) and not self._still(self.kept, inside):
+            return
+        self.wanted = inside
+        for d in inside.tolist():
+            rest = self.wanted[self.wanted != d]
+            if self._still(self.kept, rest):
+                self.wanted = rest
+
+    def _involved(self) -> Ints:
+        """Entries that want copies, and are of what is left: all, if capacities are."""
+        sets, links = self.problem.sets, self.problem.links
+        if self.problem.capacity is not None:
+            return self.wanted
+        inside = sets.entry[np.isin(sets.member_set, self.kept)]
+        if links is not None and links.limited:
+            inside = links.entry
+        return np.intersect1d(self.wanted, inside)
+
+    def clash(self) -> Clash:
+        """Tell what is left."""
+        problem, kept = self.problem, self.kept
+        if problem.averages:
+            kept = np.flatnonzero(
+                np.isin(np.arange(problem.sets.n_sets), kept)
+                | (np.diff(problem.sets.start) > 0)
+            )
+        properties = np.unique(problem.sets.owner[kept])
+        links = problem.links
+        if links is not None and links.limited:
+            properties = np.unique(links.link)
+        cause = Cause.MEAN if self.mean else Cause.SEARCH
+        wanted = self.wanted if self.mean else self._involved()
+        if not len(wanted):  # only what is held already clashes
+            cause, wanted = Cause.HISTORY, np.unique(problem.history.entry)
+        return Clash(
+            cause,
+            sets=tuple(kept.tolist()),
+            properties=tuple(properties.tolist()),
+            entries=tuple(wanted.tolist()),
+            answers=int(problem.lo[wanted].sum()),
+        )
+
+
+def infeasible(
+    problem: Problem, rng: np.random.Generator, limits: Limits, tried: tuple[str, ...]
+) -> Solution:
+    """Make the answer for a problem that is known to have no plan."""
+    told = explain(problem, rng, limits)
+    return Solution(
+        Verdict.INFEASIBLE,
+        held=np.flatnonzero(problem.lo),
+        cores=(told.core,),
+        tried=(*tried, *told.tried),
+        stopped="optimal",
+    )

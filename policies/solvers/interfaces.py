@@ -1,0 +1,341 @@
+"""What a solver is asked and what it must answer.
+
+A solver is a callable ``(problem, rng, limits) -> Solution`` that says by
+``supports(problem)`` when it applies. It never answers with a bare failure: every
+Solution has a verdict, and an INFEASIBLE one names what clashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from policies.judging.judge import Judgement, judge
+from policies.model.objective import Objective
+from policies.model.problem import Plan, Problem
+from policies.model.sets import Ints
+
+
+class Verdict(StrEnum):
+    """What is known about a problem."""
+
+    CERTIFIED = "CERTIFIED"  # a proof that a plan exists; none is at hand
+    SOLVED = "SOLVED"  # a plan that was judged, and a proven bound
+    INFEASIBLE = "INFEASIBLE"  # no plan exists; the cores say why
+    UNKNOWN = "UNKNOWN"  # neither: what was tried is told
+
+
+def never() -> bool:
+    """Never stop."""
+    return False
+
+
+def timeless() -> float:
+    """Return the same moment always: no time passes."""
+    return 0.0
+
+
+def _share(amount: float, share: float) -> float:
+    """Return so much of an amount; no share of one without end is nothing."""
+    return amount * share if share else 0.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a solver may do.
+
+    Attributes
+    ----------
+    work : float
+        Deterministic work for exact search, about seconds on a slow core, > 0. The same
+        work and seed give the same plan on every machine.
+    seconds : float
+        Wall time after which the search ends, by ``clock``; > 0, inf for none.
+    clock : callable
+        Seconds, monotonic.
+    stopped : callable
+        True once the caller wants the search to end.
+    threads : int
+        Threads for exact search, >= 1; more than one is not deterministic.
+    spread : float
+        No adversary is planned more than ``spread`` times its fair share while others
+        have room; >= 1, inf for utility alone.
+    exact_size : int
+        Entries x adversaries up to which utility is searched exactly.
+    prove : bool
+        Whether to go on until the plan is proven best or a limit is reached (``solve``),
+        instead of stopping at a good plan (``plan``).
+    paper : bool
+        Whether heuristics work as the paper prints them, mistakes included, instead of
+        never leaking (``solve --mode paper``).
+    """
+
+    work: float = 10.0
+    seconds: float = float("inf")
+    clock: Callable[[], float] = timeless
+    stopped: Callable[[], bool] = never
+    threads: int = 1
+    spread: float = float("inf")
+    exact_size: int = 4_000
+    prove: bool = False
+    paper: bool = False
+
+    def __post_init__(self) -> None:
+        for name, low in (("work", 0.0), ("seconds", 0.0)):
+            value = getattr(self, name)
+            if not value > low:
+                raise ValueError(f"limits.{name} is {value}, expected > {low}")
+        if not self.spread >= 1:
+            raise ValueError(f"limits.spread is {self.spread}, expected >= 1")
+        if self.threads < 1:
+            raise ValueError(f"limits.threads is {self.threads}, expected >= 1")
+
+    def deadline(self) -> Callable[[], bool]:
+        """Start the clock: the result tells whether time is over or a stop was asked."""
+        end = self.clock() + self.seconds
+        return lambda: self.stopped() or self.clock() > end
+
+    def left(self, began: float, share: float = 1.0, least: float = 0.01) -> Limits:
+        """Return the same limits with a share of the time that is left since then.
+
+        ``least`` seconds are always left: there is something to be told.
+        """
+        seconds = _share(self.seconds - (self.clock() - began), share)
+        return replace(self, seconds=max(seconds, least))
+
+    def part(self, share: float) -> Limits:
+        """Return the same limits with a share of the work."""
+        return replace(self, work=max(_share(self.work, share), 0.01))
+
+
+class Cause(StrEnum):
+    """Why no plan exists."""
+
+    ALONE = "alone"  # one entry by itself crosses the limit of a set
+    COPIES = "copies"  # an entry wants more answers than adversaries may see it
+    SET = "set"  # a set's answers, so many of them to a worker at most
+    CLASSES = "classes"  # classes of entries that no worker may complete
+    CAPACITY = "capacity"  # answers wanted in all against capacities
+    SEARCH = "search"  # all assignments were searched
+    HISTORY = "history"  # what was seen before is past a limit by itself
+    LIMIT = "limit"  # no plan at all has f below such a limit
+    COALITION = (
+        "coalition"  # adversaries who pool hold a whole set however it is spread
+    )
+    MEAN = "mean"  # a mean over sets can not stay below its limit
+
+
+@dataclass(frozen=True)
+class Clash:
+    """One reason by counting: these answers need so many adversaries.
+
+    Attributes
+    ----------
+    cause : Cause
+    sets : tuple of int
+        The sets that clash.
+    properties : tuple of int
+        Their properties.
+    entries : tuple of int
+        The entries whose answers are counted.
+    answers : int
+        Answers that must go to different adversaries or be spread over them.
+    per_adversary : int
+        How many of those answers one adversary may be given, or 0.
+    needed : int or None
+        Adversaries that are needed at least; None: no number of them would do.
+    """
+
+    cause: Cause
+    sets: tuple[int, ...] = ()
+    properties: tuple[int, ...] = ()
+    entries: tuple[int, ...] = ()
+    answers: int = 0
+    per_adversary: int = 0
+    needed: int | None = None
+
+
+@dataclass(frozen=True)
+class Core:
+    """What clashes in one component, and how many adversaries would do.
+
+    Attributes
+    ----------
+    entries : tuple of int
+        Entries of one such component.
+    clashes : tuple of Clash
+        Most demanding first; the first proves the verdict.
+    needed : int or None
+        Adversaries that would do; None: no number of them.
+    exact : bool
+        Whether one fewer was proven not to do.
+    available : int
+        Adversaries there are.
+    repeats : int
+        Components of this same shape.
+    """
+
+    entries: tuple[int, ...]
+    clashes: tuple[Clash, ...]
+    needed: int | None
+    exact: bool
+    available: int
+    repeats: int = 1
+
+
+class Ground(StrEnum):
+    """How it is known without a search that a plan exists."""
+
+    ORDER = "any-order"  # so many adversaries that no order of giving gets stuck
+    EXPECTATION = "expectation"  # fewer than one crossing expected of a uniform draw
+    LEMMA = "local-lemma"  # of a uniform draw, by the Lovasz local lemma
+
+
+@dataclass(frozen=True)
+class Proof:
+    """That components have a plan, known before any search.
+
+    Attributes
+    ----------
+    ground : Ground
+    entries : tuple of int
+        Their entries, ascending.
+    components : int
+        How many they are.
+    """
+
+    ground: Ground
+    entries: tuple[int, ...]
+    components: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A solver's answer.
+
+    Attributes
+    ----------
+    verdict : Verdict
+    plan : Plan
+        SOLVED: the whole plan. INFEASIBLE and UNKNOWN: the plan of the components that
+        could be planned; empty if none.
+    held : int64 array
+        Entries of the components without a plan, ascending.
+    reason : int64 array, shape as ``held``
+        Index into ``cores`` of the one that holds the entry back; -1 where it is not
+        explained.
+    value : Fraction
+        Objective of ``plan`` as the judge sees it.
+    bound : Fraction
+        Proven: no plan has a higher objective.
+    cores : tuple of Core
+        INFEASIBLE: one for each shape of component that can not be planned.
+    tried : tuple of str
+        What was done, in plain words.
+    judged : Judgement or None
+        What the judge says of ``plan``; None where there is none.
+    stopped : str
+        Why the search ended: ``optimal``, ``gap``, ``work``, ``time`` or ``interrupt``;
+        empty where nothing was searched.
+    proofs : tuple of Proof
+        Components that were certified first, one for each ground.
+    """
+
+    verdict: Verdict
+    plan: Plan = field(default_factory=Plan)
+    held: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    reason: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    value: Fraction = Fraction(0)
+    bound: Fraction = Fraction(0)
+    cores: tuple[Core, ...] = ()
+    tried: tuple[str, ...] = ()
+    judged: Judgement | None = None
+    stopped: str = ""
+    proofs: tuple[Proof, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.reason) != len(self.held):
+            object.__setattr__(self, "reason", np.full(len(self.held), -1))
+
+    @property
+    def core(self) -> Core | None:
+        """The most demanding core."""
+        return max(
+            self.cores,
+            key=lambda c: float("inf") if c.needed is None else c.needed,
+            default=None,
+        )
+
+
+class Solver(Protocol):
+    """The one role of this package."""
+
+    def supports(self, problem: Problem) -> bool:
+        """Whether the solver can answer for this problem."""
+        ...
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Solve."""
+        ...
+
+
+def answer(
+    problem: Problem,
+    plan: Plan,
+    *,
+    bound: Fraction | None = None,
+    tried: tuple[str, ...] = (),
+    stopped: str = "",
+) -> Solution:
+    """Judge a solver's plan and make its answer: SOLVED, or UNKNOWN where refused.
+
+    Parameters
+    ----------
+    problem : Problem
+    plan : Plan
+    bound : Fraction, optional
+        A proven bound; None: the best utility without limits, and no disclosure.
+    tried : tuple of str
+        What was done.
+    stopped : str
+        See :class:`Solution`.
+    """
+    ceiling = free_bound(problem)
+    ceiling = ceiling if bound is None else min(bound, ceiling)
+    judged = judge(problem, plan)
+    if not judged.feasible:
+        told = (*tried, f"the plan was refused: {judged.violations[0]}")
+        return Solution(Verdict.UNKNOWN, bound=ceiling, tried=told, stopped=stopped)
+    value = judged.objective
+    return Solution(
+        Verdict.SOLVED,
+        plan,
+        value=value,
+        bound=max(ceiling, value),
+        tried=tried,
+        judged=judged,
+        stopped=stopped,
+    )
+
+
+def best_of(found: Sequence[Solution]) -> Solution | None:
+    """Return the answer with the best plan, if there is one."""
+    plans = [one for one in found if one.verdict is Verdict.SOLVED]
+    return max(plans, key=lambda one: one.value, default=None)
+
+
+def free_bound(problem: Problem) -> Fraction:
+    """Bound that needs no search: the best copies of every entry, nothing disclosed."""
+    u = problem.weights.best(problem.hi) * problem.weights.unit
+    if problem.utilities is not None:  # each adversary gets everything
+        whole = frozenset(np.flatnonzero(problem.hi).tolist())
+        u = problem.utilities.total([whole] * problem.n_adversaries)
+    goal = problem.goal
+    return u + goal.lambda_ * goal.tau if goal.objective is Objective.TRADEOFF else u

@@ -1,0 +1,1 @@
+"""Relaxations rounded to plans, and random draws."""

@@ -1,0 +1,135 @@
+"""CONTINUOUS-GREEDY: sealing with near-optimal submodular utility (repair R1).
+
+The paper's Theorem 2 rests on a result for a constant number of knapsacks and packing
+alone; a sealed plan has neither. In its place (1 - 1/e)(1 - theta) of the best u without
+any limit, theta = eps k / (k - t), eps = ln(P k / delta) / s for P sets of at least s
+entries, reached with probability 1 - delta, where only copies and sets bind:
+
+1. continuous greedy (Vondrak 2008): x moves for a while in the direction of the plan
+   that the gains at x like best, gains being averaged over plans drawn from x;
+2. x is mixed with the even row by theta, so that an adversary has at most (1 - eps) of a
+   set on average, and all of it with probability at most exp(-eps s) = delta / (P k);
+3. rows are rounded by pairs: copies are kept with certainty, and u is not lower on
+   average (F is convex along e_i - e_j);
+4. what a rounding would leak is not dealt but given to others, and the plan climbs.
+
+Small sets leave theta above 1: then nothing is promised but that nothing leaks, and
+smaller mixtures are tried. A utility that is a sum over pairs has its gains everywhere:
+one direction is enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import log
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.model.problem import Problem
+from policies.model.problem_arrays import able
+from policies.model.sets import Bools
+from policies.solvers.interfaces import Limits, Solution, Verdict
+from policies.solvers.rounding.dependent_rounding import mixed, rounded
+from policies.solvers.search.local_search import Meter, with_end
+from policies.solvers.search.oracle import modular
+from policies.solvers.search.submodular import Board, sealed
+
+Floats = npt.NDArray[np.float64]
+
+STEPS: Final = 20
+SAMPLES: Final = 4
+ROUNDINGS: Final = 8
+THETAS: Final = (0.0, 0.02, 0.1)
+DELTA: Final = 0.01
+
+
+def theta(problem: Problem) -> float:
+    """Return R1's mixture: 1 or more where it promises nothing; 0 without limits."""
+    sets, k = problem.sets, problem.n_adversaries
+    top = np.bincount(sets.member_set, sets.amount, sets.n_sets)
+    bound = np.flatnonzero(np.where(sets.classes, sets.full, top) > sets.cap)
+    if not bound.size:
+        return 0.0
+    t = int(np.minimum(problem.hi, k).max(initial=1))
+    if t >= k:
+        return 1.0
+    s = int(np.diff(sets.start)[bound].min())
+    return log(bound.size * k / DELTA) / max(s, 1) * k / (k - t)
+
+
+def relaxed(
+    problem: Problem, may: Bools, rng: np.random.Generator, meter: Meter
+) -> Floats:
+    """Continuous greedy over the copies alone, shape (n, k)."""
+    n, k = problem.n_entries, problem.n_adversaries
+    utilities = modular(problem)
+    steps = 1 if problem.utilities is None else STEPS
+    samples = 1 if problem.utilities is None else SAMPLES
+    copies = np.minimum(problem.hi, may.sum(axis=1))
+    first = np.arange(k) < copies[:, None]
+    x = np.zeros((n, k))
+    for _ in range(steps):
+        gains = np.zeros((n, k))
+        for _ in range(samples):
+            drawn = rng.random((n, k)) < x
+            for a in range(k):
+                gains[:, a] += utilities.gains(a, drawn[:, a])
+        order = np.argsort(-np.where(may, gains, -1.0), axis=1, kind="stable")
+        step = np.zeros((n, k))
+        np.put_along_axis(step, order, first.astype(np.float64), axis=1)
+        x += step / steps
+        meter.spend(samples * n * k)
+    return np.minimum(x, 1.0)
+
+
+class ContinuousGreedy:
+    """A heuristic with the guarantee of the module's head, and a bound always."""
+
+    def supports(self, problem: Problem) -> bool:
+        """What ``submodular`` does."""
+        return sealed(problem)
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Relax, mix, round, deal, climb; the best of some roundings."""
+        meter, may = Meter(limits), able(problem)
+        chance = relaxed(problem, may, rng, meter)
+        due = theta(problem)
+        shares = (due, *THETAS) if 0.0 < due < 1.0 else THETAS
+        best: Solution | None = None
+        bound: Fraction | None = None
+        for i in range(ROUNDINGS):
+            board = Board(problem, meter)
+            table = rounded(mixed(chance, may, shares[i % len(shares)]), rng)
+            rows = rng.permutation(np.argwhere(table & may))
+            board.deal((int(d), int(a)) for d, a in rows.tolist())
+            failed = board.complete(rng)
+            if failed is not None:
+                best = best or failed
+                break
+            made = board.answer((f"{STEPS} steps, {ROUNDINGS} roundings",))
+            bound = made.bound if bound is None else min(bound, made.bound)
+            if best is None or better(made, best):
+                best = made
+            if meter.ended or made.value >= bound:
+                break
+        assert best is not None
+        return with_end(tightened(best, bound), meter)
+
+
+def better(made: Solution, best: Solution) -> bool:
+    """Whether one answer is worth more than another."""
+    if made.verdict is not Verdict.SOLVED:
+        return False
+    return best.verdict is not Verdict.SOLVED or made.value > best.value
+
+
+def tightened(best: Solution, bound: Fraction | None) -> Solution:
+    """Return the answer with the lowest bound that any plan gave."""
+    if bound is None or best.verdict is not Verdict.SOLVED:
+        return best
+    return replace(best, bound=max(best.value, min(best.bound, bound)))

@@ -1,0 +1,114 @@
+"""LP-ROUNDING: the linear relaxation, rounded at random a hundred times (section 4.1).
+
+As the paper says (L690): every pair is taken with the probability that the relaxation
+gives it; an entry with too few copies gets its likeliest, one with too many loses its
+least likely. That can leak: in safe mode every sample is judged and only plans that keep
+all limits count; the paper's mode keeps the one of highest objective, whatever it leaks.
+
+For the worst linear set safe mode adds the rounding of :mod:`policies.solvers.rounding.beck_fiala`:
+the paper's promises nothing there (E[max] is not max E), this one a bounded rise of f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.judging.judge import judge
+from policies.model.problem import Plan, Problem
+from policies.model.problem_arrays import able, plan_of
+from policies.model.sets import Bools, Ints, Measure
+from policies.solvers.exact.cpsat import refuted
+from policies.solvers.exact.highs import EMPTY, run
+from policies.solvers.exact.linear_model import build
+from policies.solvers.exact.milp import Milp, bound_of
+from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
+from policies.solvers.load_tables import loads, plain
+from policies.solvers.rounding.beck_fiala import additive
+
+Floats = npt.NDArray[np.float64]
+
+REPEATS: Final = 100
+
+
+class LpRounding:
+    """A heuristic with a bound: the relaxation's."""
+
+    def supports(self, problem: Problem) -> bool:
+        """What has a linear model."""
+        return Milp().supports(problem)
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Relax, round, judge."""
+        over = limits.deadline()
+        model = build(problem)
+        if model.impossible:
+            return refuted(problem, "an entry, history or a limit leaves no plan")
+        found = run(model, limits, relax=True)
+        if found.status == EMPTY:
+            return refuted(problem, "not even fractions of copies fit")
+        ceiling = bound_of(model, found, free_bound(problem))
+        if found.values is None:
+            return Solution(
+                Verdict.UNKNOWN, bound=ceiling, tried=("the LP ran out of time",)
+            )
+        chance = np.zeros((problem.n_entries, problem.n_adversaries))
+        chance[model.entry, model.adversary] = found.values[: len(model.entry)]
+        best: tuple[Fraction, Plan] | None = None
+        made = feasible = 0
+        for plan in _roundings(problem, chance, rng, limits):
+            seen = judge(problem, plan)
+            made += 1
+            feasible += seen.feasible
+            counts = seen.feasible or limits.paper
+            if counts and (best is None or seen.objective > best[0]):
+                best = seen.objective, plan
+            if over():
+                break
+        told = (f"{feasible} of {made} roundings kept every limit",)
+        if best is None:
+            return Solution(Verdict.UNKNOWN, bound=ceiling, tried=told, stopped="work")
+        return answer(problem, best[1], bound=ceiling, tried=told, stopped="work")
+
+
+def _roundings(
+    problem: Problem, chance: Floats, rng: np.random.Generator, limits: Limits
+) -> Iterator[Plan]:
+    """Round the relaxation again and again."""
+    free = not limits.paper and problem.capacity is None
+    if free and plain(problem, (Measure.LINEAR,), average=False):
+        sure = additive(loads(problem), chance, limits.deadline())
+        if sure is not None:
+            yield plan_of(sure)
+    may = able(problem)
+    for _ in range(REPEATS):
+        yield plan_of(rounded(chance, may, problem.lo, problem.hi, rng))
+
+
+def rounded(
+    chance: Floats, may: Bools, lo: Ints, hi: Ints, rng: np.random.Generator
+) -> Bools:
+    """Round once and mend the number of copies.
+
+    Parameters
+    ----------
+    chance : float64 array, shape (n, k)
+        The relaxation's x, 0 to 1.
+    may : bool array, shape (n, k)
+        Pairs that are possible.
+    lo, hi : int64 array, shape (n,)
+    """
+    drawn = (rng.random(chance.shape) < chance) & may
+    score = np.where(may, chance + 2.0 * drawn, -1.0)
+    order = np.argsort(-score, axis=1, kind="stable")
+    copies = np.clip(drawn.sum(axis=1), lo, np.minimum(hi, may.sum(axis=1)))
+    kept = np.arange(chance.shape[1]) < copies[:, None]
+    out = np.zeros(chance.shape, np.bool_)
+    np.put_along_axis(out, order, kept, axis=1)
+    return out & may

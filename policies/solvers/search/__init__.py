@@ -1,0 +1,1 @@
+"""Constructive and local search: GREEDY, GRASP, annealing, exchanges."""

@@ -1,0 +1,268 @@
+"""GREEDY and GREEDYL: algorithms 1 to 3 of the paper with incremental gains.
+
+Mode safe (the default) is the algorithms mended: the best repetition is kept, plans are
+compared by (copies missing, complete sets, -objective), no limit is ever crossed, local
+search runs to a local optimum. For step functions that is the order (missing, complete
+sets, max f, -u), since f is 1 as soon as one set is complete.
+
+Mode paper is the algorithms as printed, on G = u + lambda (tau - f) - C (section 5,
+correctness), mistakes included:
+
+- algorithm 1 resets g_opt inside its loop, so the last repetition that beats the empty
+  plan is returned, not the best;
+- f is flat: once one set is complete, more of them are free;
+- algorithm 3 asks for G > g strictly, so that at lambda = 1 an entry can stay
+  unassigned by a tie;
+- local search makes one pass; of neighbours that tie, the plan as it is comes first.
+
+What the printing leaves open is read as the text has it: g, which algorithm 2 never
+sets, is the objective of the plan as it is; algorithm 3 returns the pair it found; of
+pairs that tie the lower id comes first.
+
+The local form exists twice. ``rounds`` is the section's text (extensions): t rounds over
+all entries. ``onward`` is the listing SelectCandidates that the paper's source leaves
+out, to the letter: candidates are all pairs of the entry that was planned last and of
+those after it in the order. Entries that are passed over are left to local search.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from policies.model.problem import Plan, Problem
+from policies.model.sets import Ints
+from policies.solvers.interfaces import Limits, Solution
+from policies.solvers.kernels.tape import ABLE, Floats
+from policies.solvers.search.delta_evaluation import Gains
+from policies.solvers.search.local_search import (
+    Meter,
+    blocks,
+    climb,
+    finish,
+    fits,
+)
+
+_SLOW = 0.005  # seconds of a pick from which it is worth several threads
+_PACE = 60_000  # member rows between two looks at the clock
+
+ORDERS: Final = ("degree", "input", "random")
+LOCALS: Final = ("rounds", "onward")
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """Algorithm 1 with its choices.
+
+    Attributes
+    ----------
+    repeats : int
+        r, repetitions.
+    width : int
+        n: a pair is drawn from the n best (GRASP); 1 takes the best (GREEDY). For the
+        myopic form at most k.
+    myopic : bool
+        The local form (section 5, extensions): in a fixed order of the entries, instead
+        of over all pairs.
+    order : str
+        The fixed order, where myopic: ``degree`` (in most sets first), ``input`` or
+        ``random``.
+    local : str
+        Which local form, where myopic: ``rounds`` or ``onward``.
+    """
+
+    repeats: int = 1
+    width: int = 1
+    myopic: bool = False
+    order: str = "degree"
+    local: str = "rounds"
+
+    def __post_init__(self) -> None:
+        if self.repeats < 1 or self.width < 1:
+            raise ValueError(
+                f"repeats is {self.repeats} and width {self.width}, expected >= 1"
+            )
+        if self.order not in ORDERS:
+            raise ValueError(f"order is {self.order!r}, expected one of {ORDERS}")
+        if self.local not in LOCALS:
+            raise ValueError(f"local is {self.local!r}, expected one of {LOCALS}")
+        if not self.myopic and (self.order, self.local) != (ORDERS[0], LOCALS[0]):
+            raise ValueError(
+                f"order is {self.order!r} and local {self.local!r}, expected no choice: "
+                "over all pairs there is no order"
+            )
+
+    def supports(self, problem: Problem) -> bool:
+        """All problems that fit."""
+        return fits(problem)
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Construct and climb ``repeats`` times."""
+        gains = Gains(problem, paper=limits.paper, every=not self.myopic)
+        meter = Meter(limits)
+        empty = gains.key
+        best, kept = empty, Plan()
+        for i in range(self.repeats):
+            gains.reset()
+            self._construct(gains, rng, meter)
+            climb(gains, rng, meter, passes=1 if limits.paper else None)
+            # printed: compared with the empty plan each time, not with the best
+            if gains.key < (empty if limits.paper else best) or i == 0:
+                best, kept = gains.key, gains.plan()
+            if meter.ended:
+                break
+        if limits.paper and not kept_beats(best, empty):
+            kept = Plan()
+        return finish(gains, kept, rng, meter, (self._told(),))
+
+    def _told(self) -> str:
+        form = "over all pairs"
+        if self.myopic:
+            form = f"entry by entry ({self.order} order, {self.local})"
+        return f"{self.repeats} greedy constructions {form}, best of {self.width}"
+
+    def _construct(self, gains: Gains, rng: np.random.Generator, meter: Meter) -> None:
+        """Algorithm 2."""
+        if meter.ended or (self.myopic and self.local == "rounds"):
+            self._by_entry(gains, rng, meter)
+            return
+        if self.myopic:
+            order = fixed_order(gains.problem, self.order, rng)
+            done = _onward(gains, self.width, order, rng, meter)
+        else:
+            done = _by_pair(gains, self.width, rng, meter)
+        if not done:
+            self._by_entry(gains, rng, meter)  # cut: the rest in linear time
+
+    def _by_entry(self, gains: Gains, rng: np.random.Generator, meter: Meter) -> None:
+        """Go round after round over all entries, until nobody gets more."""
+        problem, k = gains.problem, gains.k
+        order = fixed_order(problem, self.order, rng)
+        top = np.zeros((min(self.width, max(1, k)), 4))
+        looks = gains.rows * k
+        for _ in range(int(np.minimum(problem.hi, k).max(initial=0))):
+            made = 0
+            for part in blocks(order, looks):
+                draws = rng.random(len(part))
+                made += int(gains.run("myopic", part, draws, top))
+                meter.spend(looks * len(part))
+            if not made or meter.ended in ("time", "interrupt"):
+                return
+
+
+def kept_beats(key: tuple[float, ...], empty: tuple[float, ...]) -> bool:
+    """Whether a plan is worth more than the empty one (algorithm 1, g > g_opt)."""
+    return key < empty
+
+
+def fixed_order(problem: Problem, order: str, rng: np.random.Generator) -> Ints:
+    """Return the total order of entries, those with hi = 0 left out."""
+    n = problem.n_entries
+    if order == "random":
+        ranked = rng.permutation(n)
+    elif order == "input":
+        ranked = np.arange(n)
+    else:
+        degree = np.bincount(problem.sets.entry, minlength=n)
+        if problem.links is not None:
+            degree = degree + np.bincount(problem.links.entry, minlength=n)
+        ranked = np.argsort(-degree, kind="stable")
+    return np.asarray(ranked[problem.hi[ranked] > 0], np.int64)
+
+
+def _onward(
+    gains: Gains, width: int, order: Ints, rng: np.random.Generator, meter: Meter
+) -> bool:
+    """Plan the best pair of the entry before and of all later ones, over and over.
+
+    Ids are places in the order, so that of pairs that tie the earlier entry comes first.
+    Whether it was done to the end.
+    """
+    problem, k = gains.problem, gains.k
+    rest = np.setdiff1d(np.arange(gains.n), order)  # nobody wants them: history only
+    order = np.concatenate([order, rest])
+    ranked = problem.select(order, np.arange(problem.sets.n_sets))
+    mine = Gains(ranked, paper=gains.paper, quick=gains.quick, every=True)
+    most = int(np.minimum(problem.hi, k).sum())
+    draws = rng.random(most)
+    if not k or not meter.spend(gains.rows * gains.n * k):
+        return False
+    mine.prepare()
+    memo, known, top = mine.memo(min(width, k))
+    at = 0
+    for i in range(most):
+        count = int(mine.run("pick", 0, k, memo, known, top))
+        if not count or not meter.spend(mine.around):
+            break
+        pair = int(top[int(draws[i] * count), 3])
+        mine.run("settle_pick", pair, i + 1, memo, known)
+        if pair // k > at:  # those passed over are closed for good
+            mine.tape.write(ABLE, np.zeros((pair // k - at) * k, np.int64), at * k)
+            known[:, 0] = -1.0
+            at = pair // k
+    made = mine.plan()
+    gains.load(Plan(order[made.entry], made.adversary))
+    return not meter.ended
+
+
+def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -> bool:
+    """Plan the best pair over and over; whether it was done to the end."""
+    n, k, looks = gains.n, gains.k, gains.around
+    most = int(np.minimum(gains.problem.hi, k).sum())
+    draws = rng.random(most)
+    if not k or not meter.spend(gains.rows * n * k):
+        return False
+    gains.prepare()
+    scratch = gains.memo(width)
+    step = max(1, int(_PACE / looks))
+    threads, clock = min(meter.limits.threads, k), meter.limits.clock
+    slow, at = False, 0
+    with ThreadPoolExecutor(threads) as pool:
+        while 0 <= at < most:
+            stop = min(at + step, most)
+            if slow:
+                at = _side_by_side(gains, draws, scratch, pool, threads, at, stop)
+            else:
+                began, each = clock(), _SLOW * (stop - at)
+                at = int(gains.run("construct", draws, *scratch, at, stop))
+                slow = threads > 1 and clock() - began > each
+            if at >= 0 and not meter.spend(looks * step):
+                return False
+    return True
+
+
+def _side_by_side(
+    gains: Gains,
+    draws: Floats,
+    scratch: tuple[Floats, Floats, Floats],
+    pool: ThreadPoolExecutor,
+    threads: int,
+    at: int,
+    stop: int,
+) -> int:
+    """Run ``construct`` with PickNextBest in threads; the same pairs (a total order)."""
+    memo, known, top = scratch
+    k, width = gains.k, len(top)
+    cuts = np.linspace(0, k, threads + 1).astype(int).tolist()
+    tops = [np.zeros((width, 4)) for _ in range(threads)]
+    for i in range(at, stop):
+        counts = list(
+            pool.map(
+                lambda j: gains.run("pick", cuts[j], cuts[j + 1], memo, known, tops[j]),
+                range(threads),
+            )
+        )
+        found = np.concatenate(
+            [top[:count] for top, count in zip(tops, counts, strict=True)]
+        )
+        if not len(found):
+            return -1
+        best = np.lexsort((found[:, 3], -found[:, 2], found[:, 1], found[:, 0]))[:width]
+        one = int(found[best[int(draws[i] * len(best))], 3])
+        gains.run("settle_pick", one, i + 1, memo, known)
+    return stop

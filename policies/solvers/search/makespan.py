@@ -1,0 +1,124 @@
+"""MAKESPAN: linear average tradeoffs of one copy an entry as scheduling (paper, 4.2).
+
+An entry is a job, an adversary a machine, and f the load of the fullest one: with equal
+worths this is P||Cmax, else generalised assignment. The rounding is Shmoys' and Tardos':
+no utility is lost against the relaxation, and no mean rises by more than one entry's
+share. Longest-job-first is tried beside it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.model.problem import Problem
+from policies.model.problem_arrays import plan_of
+from policies.model.sets import Bools, Ints
+from policies.solvers.interfaces import Limits, Solution, answer
+from policies.solvers.load_balance import Balance, relaxed
+from policies.solvers.load_tables import loads, unseated
+from policies.solvers.search.exchange import Exchange
+
+Floats = npt.NDArray[np.float64]
+
+_ZERO = 1e-9  # values of the relaxation below this are rounding errors
+
+
+class Makespan:
+    """An approximation with a guarantee: f within the largest share of one entry."""
+
+    def supports(self, problem: Problem) -> bool:
+        """What ``exchange`` can solve, with one copy of every entry that is assigned."""
+        single = bool((problem.lo == problem.hi).all() and (problem.hi <= 1).all())
+        return single and Exchange().supports(problem)
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Relax, round by matching; and longest job first."""
+        del rng  # nothing is drawn
+        b = Balance.of(loads(problem))
+        x, prices, rent = relaxed(b, limits)
+        bound = Fraction(b.bound(prices, rent))
+        plans = [p for p in (matched(b, x), longest_first(b)) if p is not None]
+        if not plans:
+            return unseated(bound)
+        told = ("the relaxation rounded by matching; longest job first",)
+        best = max(plans, key=b.value)
+        return answer(problem, plan_of(best), bound=bound, tried=told, stopped="work")
+
+
+def matched(b: Balance, x: Floats) -> Bools | None:
+    """Round the relaxation: a matching of entries to unit slots of adversaries.
+
+    Notes
+    -----
+    The pairs of an adversary, dearest first, are poured into slots of size 1. A matching
+    of best worth is integral, so it is worth no less than ``x``; an entry of slot s + 1
+    costs no more than any of slot s, so a mean rises by one entry's cost at most.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
+    it = b.it
+    jobs = np.flatnonzero(it.lo)
+    chosen = np.zeros(x.shape, np.bool_)
+    if not len(jobs):
+        return chosen
+    entry, slot, owner = _slots(x, b.cost)
+    if len(np.unique(entry)) < len(jobs):
+        return None
+    row = np.searchsorted(jobs, entry)
+    worth = it.worth[entry, owner[slot]]
+    price = worth.max() - worth + 1.0 + np.abs(worth).max()  # 0 would be no edge
+    graph = coo_array((price, (row, slot)), shape=(len(jobs), len(owner))).tocsr()
+    try:
+        rows, columns = min_weight_full_bipartite_matching(graph)
+    except ValueError:  # rounding errors of the relaxation left a slot too few
+        return None
+    chosen[jobs[rows], owner[columns]] = True
+    return chosen
+
+
+def _slots(x: Floats, cost: Floats) -> tuple[Ints, Ints, Ints]:
+    """Pour pairs into slots: entry and slot of each edge, and each slot's adversary."""
+    edges: list[tuple[int, int]] = []
+    owner: list[int] = []
+    for a in range(x.shape[1]):
+        mine = np.flatnonzero(x[:, a] > _ZERO)
+        mine = mine[np.argsort(-cost[mine, a], kind="stable")]
+        ends = np.cumsum(x[mine, a])
+        begins = ends - x[mine, a]
+        first = np.floor(begins + _ZERO).astype(np.int64)
+        last = np.maximum(np.ceil(ends - _ZERO).astype(np.int64) - 1, first)
+        base = len(owner)
+        for d, one, two in zip(mine.tolist(), first, last, strict=True):
+            edges += [(d, base + s) for s in range(int(one), int(two) + 1)]
+        owner += [a] * (int(last.max(initial=-1)) + 1)
+    grid = np.array(edges, np.int64).reshape(-1, 2)
+    return grid[:, 0], grid[:, 1], np.array(owner, np.int64)
+
+
+def longest_first(b: Balance) -> Bools | None:
+    """Give entries, dearest first, to where worth - lambda * (highest mean) is best.
+
+    Ties of that objective go to the adversary whose mean stays lowest.
+    """
+    it = b.it
+    means, room = b.base.copy(), it.room.copy()
+    chosen = np.zeros(it.shape, np.bool_)
+    jobs = np.flatnonzero(it.lo)
+    for d in jobs[np.argsort(-b.cost[jobs].max(axis=1), kind="stable")].tolist():
+        open_ = it.may[d] & (room > 0)
+        if not open_.any():
+            return None
+        after = means + b.cost[d]
+        value = it.worth[d] - it.lambda_ * np.maximum(after, means.max())
+        order = np.lexsort((after, -np.where(open_, value, -np.inf)))
+        a = int(order[0])
+        chosen[d, a] = True
+        means[a] = after[a]
+        room[a] -= 1
+    return chosen

@@ -1,0 +1,352 @@
+"""Meet in the middle: the plan that loses least at the prices of a balanced tradeoff.
+
+The entries that could turn are dealt into two halves. All sets of turns of a half that
+lose no more than some amount are listed, and halves whose changes cancel out are joined:
+the means of a good plan are nearly even, so few pairs of them come near each other. What
+is joined is complete up to that amount, which is raised until a plan is found: it is the
+best there is, and where none is found the amount is taken off the bound (Horowitz and
+Sahni, JACM 1974, for knapsacks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.model.sets import Bools, Ints
+from policies.solvers.load_balance import Balance, scaled
+from policies.solvers.search.deviations import Choices, Turns
+
+Floats = npt.NDArray[np.float64]
+Over = Callable[[], bool]
+
+FEW: Final = 20_000
+"""Sets of turns of a half that are listed in passing."""
+
+MANY: Final = 500_000
+"""Sets of turns of a half that are listed at most."""
+
+_PAIRS: Final = 80  # of halves that are looked at for one amount, for each such set
+
+_FIRST: Final = 64  # the first amount is this part of the gap
+_GROWTH: Final = 1.3
+_LEVELS: Final = 8  # of loss, into which a half is cut
+_DENSE: Final = 300_000  # pairs up to which all are looked at
+_CHUNK: Final = 500_000
+_AXES: Final = 3  # rows by which halves are sought
+_SCANT: Final = 1e-12  # price, as a part, of a row whose mean may be as low as it likes
+_SLACK: Final = 1e-10  # of a loss: what rounding amounts to
+
+
+@dataclass(frozen=True, eq=False)
+class Half:
+    """Sets of turns of some entries, lowest loss first.
+
+    Attributes
+    ----------
+    loss : float64 array, shape (sets,)
+    shift : float64 array, shape (sets, rows)
+    parent, turn : int64 array, shape (listed,)
+        The set that was listed without its last turn, and that turn; -1 for the empty.
+    place : int64 array, shape (sets,)
+        Where each is listed.
+    """
+
+    loss: Floats
+    shift: Floats
+    parent: Ints
+    turn: Ints
+    place: Ints
+
+    @classmethod
+    def of(
+        cls, turns: Turns, use: Bools, amount: float, most: int, over: Over
+    ) -> Half | None:
+        """List the sets of the turns of a mask that lose at most ``amount``.
+
+        None where they are more than ``most``, or time is over.
+        """
+        if _bits(turns, use, amount) > np.log2(most):
+            return None
+        rows = turns.shift.shape[1]
+        loss, shift = np.zeros(1), np.zeros((1, rows))
+        parent, turn = np.full(1, -1), np.full(1, -1)
+        at = np.flatnonzero(use)
+        cuts = np.flatnonzero(np.diff(turns.entry[at])) + 1
+        for group in np.split(at, cuts) if len(at) else ():
+            near = [np.flatnonzero(loss <= amount - turns.loss[o]) for o in group]
+            if over() or len(loss) + sum(map(len, near)) > most:
+                return None
+            each = list(zip(near, group.tolist(), strict=True))
+            loss = np.concatenate([loss, *(loss[i] + turns.loss[o] for i, o in each)])
+            shift = np.concatenate(
+                [shift, *(shift[i] + turns.shift[o] for i, o in each)]
+            )
+            parent = np.concatenate([parent, *near])
+            turn = np.concatenate([turn, *(np.full(len(i), o) for i, o in each)])
+        order = np.argsort(loss, kind="stable")
+        return cls(loss[order], shift[order], parent, turn, order)
+
+    def turns(self, at: int) -> list[int]:
+        """Return the turns of a set."""
+        found, row = [], int(self.place[at])
+        while row > 0:
+            found.append(int(self.turn[row]))
+            row = int(self.parent[row])
+        return found
+
+
+def _bits(turns: Turns, use: Bools, amount: float) -> float:
+    """Return log2 of how many sets there are at least, of turns that lose next to nothing."""
+    entries = len(np.unique(turns.entry[use]))
+    little = use & (turns.loss * max(1, entries) <= amount)
+    many = np.unique(turns.entry[little], return_counts=True)[1]
+    return float(np.log2(1.0 + many).sum())
+
+
+@dataclass
+class Join:
+    """The pair of halves that loses least.
+
+    Attributes
+    ----------
+    left, right : Half
+    start : float64 array, shape (rows,)
+    share : float64 array, shape (rows,)
+    lambda_ : float
+    amount : float
+        Every pair that loses no more is looked at.
+    least : float
+        Of the pairs seen so far; at first what a pair may lose.
+    pair : (int, int), optional
+    most : int
+        Pairs that are looked at.
+    over : callable
+    seen : int
+        Pairs that were looked at.
+    """
+
+    left: Half
+    right: Half
+    start: Floats
+    share: Floats
+    lambda_: float
+    amount: float
+    least: float
+    most: int
+    over: Over
+    pair: tuple[int, int] | None = None
+    seen: int = 0
+
+    def run(self) -> bool:
+        """Look at every pair that can lose at most ``amount``.
+
+        False where they are more than ``most``, or time is over.
+        """
+        if self._small(len(self.left.loss), len(self.right.loss)):
+            self._every(slice(None), slice(None))
+            return True
+        steps = self.amount * np.arange(_LEVELS + 1) / _LEVELS
+        cut = [np.searchsorted(h.loss, steps[:-1]) for h in (self.left, self.right)]
+        left, right = (
+            np.append(c, len(h.loss))
+            for c, h in zip(cut, (self.left, self.right), strict=True)
+        )
+        for i in range(_LEVELS):
+            for j in range(_LEVELS - i):
+                rest = self.amount - steps[i] - steps[j]
+                mine = slice(int(left[i]), int(left[i + 1]))
+                other = slice(int(right[j]), int(right[j + 1]))
+                if rest >= 0 and not self._near(mine, other, rest):
+                    return False
+        return True
+
+    @staticmethod
+    def _small(mine: int, other: int) -> bool:
+        return mine * other <= _DENSE
+
+    def _every(self, mine: slice, other: slice) -> None:
+        i = np.arange(len(self.left.loss))[mine]
+        j = np.arange(len(self.right.loss))[other]
+        self._look(np.repeat(i, len(j)), np.tile(j, len(i)))
+
+    def _look(self, i: Ints, j: Ints) -> None:
+        """Look at these pairs."""
+        self.seen += len(i)
+        if not len(i):
+            return
+        mean = self.start + self.left.shift[i] + self.right.shift[j]
+        loss = self.left.loss[i] + self.right.loss[j] + self.lambda_ * mean.max(axis=1)
+        at = int(loss.argmin())
+        if loss[at] <= self.least:
+            self.least, self.pair = float(loss[at]), (int(i[at]), int(j[at]))
+
+    def _near(self, mine: slice, other: slice, rest: float) -> bool:
+        """Look at the pairs whose means are even enough to lose at most ``rest``."""
+        a, z = self.left.shift[mine] + self.start, self.right.shift[other]
+        if self._small(len(a), len(z)):
+            self._every(mine, other)
+            return True
+        low = -rest / (np.maximum(self.share, _SCANT) * self.lambda_)
+        high = rest / self.lambda_
+        width = high - low
+        axes = np.argsort(-np.ptp(z, axis=0) / width, kind="stable")[:_AXES]
+        boxes = Boxes.of(z[:, axes], width[axes])
+        for i, j in boxes.within((low - a)[:, axes]):
+            if self.seen > self.most or self.over():
+                return False
+            self._look(i + mine.start, j + other.start)
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """Points sorted into boxes as large as what is asked for.
+
+    Attributes
+    ----------
+    floor, width : float64 array, shape (axes,)
+    size, step : int64 array, shape (axes,)
+        Boxes along each axis, and what a box is apart from the next.
+    key, place : int64 array, shape (points,)
+        Box of each point, in order, and which point it is.
+    """
+
+    floor: Floats
+    width: Floats
+    size: Ints
+    step: Ints
+    key: Ints
+    place: Ints
+
+    @classmethod
+    def of(cls, points: Floats, width: Floats) -> Boxes:
+        """Sort points, shape (points, axes), into boxes of a width, shape (axes,), > 0."""
+        floor = points.min(axis=0)
+        width = np.maximum(width, np.ptp(points, axis=0) / 2**19)
+        box = np.floor((points - floor) / width).astype(np.int64)
+        size = box.max(axis=0) + 1
+        step = np.cumprod(np.append(1, size[:-1]))
+        key = box @ step
+        place = np.argsort(key, kind="stable")
+        return cls(floor, width, size, step, key[place], place)
+
+    def within(self, corner: Floats) -> Iterator[tuple[Ints, Ints]]:
+        """Yield (asked, point) in pieces: points less than a width above each corner.
+
+        Parameters
+        ----------
+        corner : float64 array, shape (asked, axes)
+        """
+        first = np.floor(np.clip((corner - self.floor) / self.width, -2, 2**20))
+        axes = len(self.step)
+        for turn in range(2**axes):
+            box = first.astype(np.int64) + (turn >> np.arange(axes) & 1)
+            asked = np.flatnonzero(((box >= 0) & (box < self.size)).all(axis=1))
+            key = box[asked] @ self.step
+            order = np.argsort(key, kind="stable")
+            begin, end = (
+                np.searchsorted(self.key, key[order], side)
+                for side in ("left", "right")
+            )
+            yield from self._pieces(asked[order], begin, end - begin)
+
+    def _pieces(
+        self, asked: Ints, begin: Ints, count: Ints
+    ) -> Iterator[tuple[Ints, Ints]]:
+        done = np.cumsum(count)
+        cuts = np.searchsorted(done, np.arange(_CHUNK, int(done[-1:].sum()), _CHUNK))
+        for part in np.split(np.arange(len(asked)), cuts):
+            many = count[part]
+            before = np.repeat(np.cumsum(many) - many, many)
+            at = np.repeat(begin[part], many) + np.arange(len(before)) - before
+            yield np.repeat(asked[part], many), self.place[at]
+
+
+def nearest(
+    b: Balance, prices: Floats, row: Ints, gap: float, most: int, over: Over
+) -> tuple[Bools | None, float, bool]:
+    """Return the plan that loses least at the prices, and what every plan loses.
+
+    Parameters
+    ----------
+    b : Balance
+        Without capacities.
+    prices : float64 array, shape (k,)
+    row : int64 array, shape (k,)
+        Numbers from 0: adversaries of one number have one price and are taken for one, so
+        that what is lost is a bound, and the plan's means within a row are evened out.
+    gap : float
+        Plans that lose more are not sought.
+    most : int
+        Sets of turns of a half that are listed.
+    over : callable
+
+    Returns
+    -------
+    plan : bool array, shape (n, k), or None
+    loss : float
+        At most ``gap``; every plan's value is at least this below the prices' bound.
+    whole : bool
+        Whether the search came to its end; or the plan is the best that was met.
+    """
+    it = b.it
+    if it.lambda_ <= 0:  # the bound is reached
+        return None, 0.0, True
+    price = scaled(prices, it.lambda_)
+    share = np.bincount(row, price) / it.lambda_
+    choices = Choices.of(it, it.worth - b.cost * price, row)
+    lost, amount, least, plan = 0.0, gap / _FIRST, gap, None
+    while choices is not None and lost < gap and not over():
+        turns = Turns.of(b, choices, row, share, amount)
+        join = _join(turns, share, (it.lambda_, amount, least, most), over)
+        whole = join is not None and join.run()
+        if join is not None and join.pair is not None:
+            plan, least = _plan(b, choices, turns, join), join.least
+        if not whole:
+            break
+        if plan is not None and least <= amount:
+            return plan, max(least - _SLACK * (1 + least), lost), True
+        lost, amount = amount, min(gap, amount * _GROWTH)
+    return plan, lost, lost >= gap
+
+
+def _join(
+    turns: Turns, share: Floats, numbers: tuple[float, float, float, int], over: Over
+) -> Join | None:
+    """Deal entries into halves by their least loss, to join; None if they are too large."""
+    lambda_, amount, least, most = numbers
+    entry, at = np.unique(turns.entry, return_inverse=True)
+    lowest = np.full(len(entry), np.inf)
+    np.minimum.at(lowest, at, turns.loss)
+    odd = np.zeros(len(entry), np.bool_)
+    odd[np.argsort(lowest, kind="stable")[1::2]] = True
+    left = Half.of(turns, ~odd[at], amount, most, over)
+    right = None if left is None else Half.of(turns, odd[at], amount, most, over)
+    if left is None or right is None:
+        return None
+    pairs = most * _PAIRS
+    return Join(left, right, turns.start, share, lambda_, amount, least, pairs, over)
+
+
+def _plan(b: Balance, choices: Choices, turns: Turns, join: Join) -> Bools:
+    """Return the plan of a pair; sets that are alike go where least lies."""
+    chosen = turns.best.copy()
+    i, j = join.pair or (0, 0)
+    taken = join.left.turns(i) + join.right.turns(j)
+    chosen[turns.entry[taken]] = turns.subset[taken]
+    plan = choices.subset[chosen]
+    loss = choices.loss[np.arange(len(chosen)), chosen]
+    ties = (choices.loss <= loss[:, None] + _SLACK).sum(axis=1) > 1
+    mean = b.base + (b.cost * plan * ~ties[:, None]).sum(axis=0)
+    open_ = np.flatnonzero(ties)
+    for d in open_[np.argsort(-b.cost[open_].max(axis=1), kind="stable")].tolist():
+        alike = choices.alike(d, int(chosen[d]))
+        after = mean + b.cost[d] * choices.subset[alike]
+        plan[d] = choices.subset[alike[int(after.max(axis=1).argmin())]]
+        mean = mean + b.cost[d] * plan[d]
+    return plan

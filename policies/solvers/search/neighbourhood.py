@@ -1,0 +1,184 @@
+"""Large neighbourhood search: free some entries of a plan, let HiGHS place them anew.
+
+Most of a good plan is right. Entries that share sensitive sets are freed together, all
+others stay where they are, and the small problem that is left is solved to the end; its
+size follows how long that takes. Annealing takes turns with that, where it can: it leaves
+plans that no small problem leads out of. It proves nothing and never makes a plan worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final
+
+import numpy as np
+
+from policies.model.problem import Pairs, Plan, Problem
+from policies.model.problem_arrays import plan_of
+from policies.model.sets import Bools, Ints
+from policies.solvers.exact.highs import OPTIMAL, run
+from policies.solvers.exact.linear_builder import MARGIN
+from policies.solvers.exact.linear_model import build
+from policies.solvers.exact.linear_terms import Model
+from policies.solvers.features import crossed
+from policies.solvers.interfaces import Limits, Solution, Verdict, answer
+from policies.solvers.search.annealing import LONG, STEPS, HandAnnealer, annealable
+from policies.solvers.search.penalty_annealing import anneal_across
+
+_FIRST: Final = 0.2  # share of the entries that is freed at first
+_NODES: Final = 0.25  # work of one small problem, at most
+_SECONDS: Final = 0.4
+_GAP: Final = 1.0  # in cost: a millionth of the objective
+_PATIENCE: Final = 400  # small problems without a better plan that end the search
+_TURN: Final = 0.5  # seconds of small problems at least, before a run of annealing
+_EACH: Final = 4  # small problems of a turn, where no clock tells
+
+
+def onward(
+    problem: Problem,
+    plan: Pairs,
+    rng: np.random.Generator,
+    limits: Limits,
+    done: Callable[[], bool],
+) -> Solution:
+    """Improve a plan by what leads furthest: see :func:`improve` for the parameters."""
+    search = anneal_across if crossed(problem) else improve
+    return search(problem, plan, rng, limits, done)
+
+
+def improve(
+    problem: Problem,
+    plan: Pairs,
+    rng: np.random.Generator,
+    limits: Limits,
+    done: Callable[[], bool],
+) -> Solution:
+    """Improve a plan until time, work or patience ends.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that has a linear model.
+    plan : Pairs
+        A plan that keeps all limits.
+    rng : Generator
+    limits : Limits
+    done : callable
+        True once the answer is not wanted any more.
+    """
+    ended, start = limits.deadline(), limits.clock()  # the model's making counts
+
+    def over() -> bool:
+        return ended() or done()
+
+    search = _Search(problem, build(problem, MARGIN), rng, plan)
+    annealer = None
+    if annealable(problem):
+        annealer = HandAnnealer(problem, rng, limits.left(start), done)
+    rounds, turn = int(min(limits.work, 1e6) / _NODES) + 1, limits
+    while rounds > 0 and not over() and (annealer or search.idle < _PATIENCE):
+        most = rounds
+        if annealer:
+            began, timed = limits.clock(), limits.seconds != inf
+            search.anneal(annealer, LONG if timed else int(STEPS * _NODES))
+            seconds = max((limits.clock() - began) / 2, _TURN)
+            turn = replace(limits, seconds=seconds) if timed else limits
+            most = rounds if timed else min(rounds, _EACH)
+        search.steps(most, turn, over)
+        rounds -= most if turn is limits else 1
+    return replace(search.best, tried=("large neighbourhoods",))
+
+
+@dataclass
+class _Search:
+    """A plan, and how much of it is freed at a time."""
+
+    problem: Problem
+    model: Model
+    rng: np.random.Generator
+    plan: Pairs
+    share: float = _FIRST
+    idle: int = 0
+
+    def __post_init__(self) -> None:
+        self.best = answer(self.problem, Plan(self.plan.entry, self.plan.adversary))
+        self.taken = self._columns(self.plan)
+        self.start, self.row = self.problem.sets.by_entry()
+        self.owner = self.problem.sets.member_set
+
+    def steps(self, most: int, limits: Limits, over: Callable[[], bool]) -> None:
+        """Free and place anew so many times, until time or patience ends."""
+        late = limits.deadline()
+        for _ in range(most):
+            if over() or late() or self.idle >= _PATIENCE:
+                break
+            self._step(limits, over)
+
+    def _step(self, limits: Limits, done: Callable[[], bool]) -> None:
+        """Free some entries and place them anew."""
+        n = self.problem.n_entries
+        count = min(max(2, round(self.share * n)), n)
+        fixed = np.flatnonzero(~self._freed(count)[self.model.entry])
+        lower = np.zeros(len(self.model.cost))
+        upper = self.model.upper.copy()
+        lower[fixed] = upper[fixed] = self.taken[fixed]
+        part = replace(
+            limits, seconds=min(limits.seconds, _SECONDS), work=min(limits.work, _NODES)
+        )
+        small = replace(self.model, lower=lower, upper=upper)
+        start = Pairs(self.model.entry[self.taken], self.model.adversary[self.taken])
+        found = run(small, part, start=start, done=done, gap=_GAP)
+        self.share *= 1.08 if found.status == OPTIMAL else 0.9
+        self.share = min(max(self.share, 0.02), 0.9)
+        self.idle += 1
+        if found.values is None:
+            return
+        made = answer(self.problem, self.model.plan(found.values))
+        if made.verdict is not Verdict.SOLVED or made.value < self.best.value:
+            return
+        self._keep(made)
+
+    def anneal(self, annealer: HandAnnealer, steps: int) -> None:
+        """Anneal once, at most so many steps; the plan is one to start from."""
+        chosen = np.zeros(
+            (self.problem.n_entries, self.problem.n_adversaries), np.bool_
+        )
+        chosen[self.best.plan.entry, self.best.plan.adversary] = True
+        annealer.offer(chosen)
+        annealer.run(steps)
+        if annealer.best is None:
+            return
+        made = answer(self.problem, plan_of(annealer.best))
+        if made.verdict is Verdict.SOLVED and made.value > self.best.value:
+            self._keep(made)
+
+    def _keep(self, made: Solution) -> None:
+        """Go on from a plan that is as good, or better."""
+        if made.value > self.best.value:
+            self.idle = 0
+        self.best = made
+        self.taken = self._columns(made.plan)
+
+    def _columns(self, plan: Pairs) -> Bools:
+        """Which of the model's pairs are in a plan."""
+        width = self.problem.n_adversaries
+        chosen = plan.entry * width + plan.adversary
+        return np.isin(self.model.entry * width + self.model.adversary, chosen)
+
+    def _freed(self, count: int) -> Bools:
+        """Entries that share sets with each other, about so many."""
+        sets, n = self.problem.sets, self.problem.n_entries
+        freed = np.zeros(n, np.bool_)
+        queue: list[int] = []
+        while int(freed.sum()) < count:
+            d = queue.pop(0) if queue else int(self.rng.integers(n))
+            freed[d] = True
+            around: Ints = self.owner[self.row[self.start[d] : self.start[d + 1]]]
+            if not len(around) or len(queue) > count:
+                continue
+            near = sets.members(int(self.rng.choice(around)))
+            picked = self.rng.choice(near, min(len(near), 4), replace=False)
+            queue += [int(e) for e in picked if not freed[e]]
+        return freed

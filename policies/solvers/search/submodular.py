@@ -1,0 +1,199 @@
+"""SUBMODULAR: lazy greedy and exchanges for monotone submodular utilities, sealed.
+
+What Theorem 2 of the paper promises can not be had (finding a plan at all is colouring a
+hypergraph). What can: greedy over pairs, with every limit as a wall. Where no limit but
+the number of copies bites, that is greedy over a partition matroid and reaches half of
+the best u (Fisher, Nemhauser and Wolsey 1978), usually far more; the bound that comes
+with the plan says how much. Gains shrink, so a gain that is out of date is an upper
+bound and only the best few are asked again (Minoux 1978).
+
+Copies that the walls leave missing are moved in by ejection chains, then by an exact
+search for any plan; then pairs are added and moved while u rises.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from policies.model.objective import Objective
+from policies.model.problem import Plan, Problem
+from policies.model.sets import Ints
+from policies.solvers.exact.cpsat import CpSat, search
+from policies.solvers.explain.cores import plain
+from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
+from policies.solvers.search.local_search import Meter, repair, with_end
+from policies.solvers.search.oracle import Oracle, ceiling
+from policies.solvers.search.plan_state import Hands
+
+_LARGEST = 10**6  # pairs
+_LEAST = 1e-12  # of u: a smaller rise is rounding
+
+
+def sealed(problem: Problem) -> bool:
+    """Whether this is u below limits on what single adversaries hold, of a fit size."""
+    links = problem.links
+    free = links is None or not links.limited
+    budget = problem.goal.objective is Objective.DISC_BUDGET
+    small = problem.n_entries * problem.n_adversaries <= _LARGEST
+    known = all(cap.aggregate is None for cap in problem.averages)
+    return budget and free and small and known and not problem.coalitions
+
+
+class Board:
+    """A plan under construction: what limits allow, and what u gains.
+
+    Parameters
+    ----------
+    problem : Problem
+    meter : Meter
+    """
+
+    def __init__(self, problem: Problem, meter: Meter) -> None:
+        self.problem, self.meter = problem, meter
+        self.hands, self.oracle = Hands(problem), Oracle(problem)
+        rows = len(problem.sets.entry) / max(1, problem.n_entries)
+        self.looks = 1.0 + rows * problem.n_adversaries
+
+    def give(self, entry: int, adversary: int) -> None:
+        """Plan the pair."""
+        self.hands.give(entry, adversary)
+        self.oracle.give(entry, adversary)
+
+    def take(self, entry: int, adversary: int) -> None:
+        """Withdraw the pair."""
+        self.hands.take(entry, adversary)
+        self.oracle.take(entry, adversary)
+
+    def deal(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Plan those of the pairs, in their order, that no limit bars."""
+        for entry, adversary in pairs:
+            if self.hands.open(entry)[adversary]:
+                self.give(entry, adversary)
+
+    def fill(self, copies: Ints) -> None:
+        """Plan the pair of highest gain over and over, up to so many copies."""
+        n, k = self.problem.n_entries, self.problem.n_adversaries
+        version = [0] * k
+        heap = [
+            (-float(gain), d, a, 0)
+            for a in range(k)
+            for d, gain in enumerate(self.oracle.column(a).tolist())
+            if len(self.hands.holders[d]) < copies[d]
+        ]
+        heapq.heapify(heap)
+        self.meter.spend(n * k)
+        while heap:
+            _, d, a, seen = heapq.heappop(heap)
+            if len(self.hands.holders[d]) >= copies[d] or not self.hands.open(d)[a]:
+                continue  # limits only tighten: this pair will never be open again
+            if seen != version[a]:
+                heapq.heappush(heap, (-self.oracle.gain(d, a), d, a, version[a]))
+                continue
+            self.give(d, a)
+            version[a] += 1
+            self.meter.spend(self.looks + n)
+
+    def climb(self, rng: np.random.Generator) -> None:
+        """Add and move copies while u rises."""
+        moved = True
+        while moved:
+            moved = False
+            for d in rng.permutation(self.problem.n_entries).tolist():
+                moved |= self._visit(d)
+                if not self.meter.spend(self.looks * (1 + len(self.hands.holders[d]))):
+                    return
+
+    def _visit(self, entry: int) -> bool:
+        """Give the entry where it gains most; whether anything changed."""
+        changed = False
+        for a in sorted(self.hands.holders[entry]):
+            self.take(entry, a)
+            best, gain = self._best(entry)
+            if best < 0 or gain <= self.oracle.gain(entry, a) + _LEAST:
+                best = a
+            self.give(entry, best)
+            changed |= best != a
+        while len(self.hands.holders[entry]) < self.problem.hi[entry]:
+            best, gain = self._best(entry)
+            if best < 0 or gain <= _LEAST:
+                break
+            self.give(entry, best)
+            changed = True
+        return changed
+
+    def _best(self, entry: int) -> tuple[int, float]:
+        """Return the open adversary of highest gain, and the gain; -1 if there is none."""
+        found = [
+            (self.oracle.gain(entry, a), -a)
+            for a in np.flatnonzero(self.hands.open(entry)).tolist()
+        ]
+        gain, a = max(found, default=(0.0, 1))
+        return -a, gain
+
+    def load(self, plan: Plan) -> None:
+        """Start again from a plan."""
+        self.hands, self.oracle = Hands(self.problem), Oracle(self.problem)
+        for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
+            self.give(d, a)
+
+    def short(self) -> bool:
+        """Whether copies are owed."""
+        degree = np.array([len(h) for h in self.hands.holders], np.int64)
+        return bool((degree < self.problem.lo).any())
+
+    def complete(self, rng: np.random.Generator) -> Solution | None:
+        """Give what is owed, then what gains, then climb; a Solution if that fails."""
+        problem = self.problem
+        self.fill(problem.lo)
+        if self.short():
+            self.load(repair(problem, self.hands.plan(), rng, self.meter.limits))
+        if self.short():
+            found = _any_plan(problem, rng, self.meter.limits)
+            if found.verdict is not Verdict.SOLVED:
+                return found
+            self.load(found.plan)
+        self.fill(problem.hi)
+        self.climb(rng)
+        return None
+
+    def answer(self, tried: tuple[str, ...]) -> Solution:
+        """Have the plan judged, with the bound that its own gains prove."""
+        made = answer(self.problem, self.hands.plan(), tried=tried)
+        bound = ceiling(self.problem, self.oracle, made.value)
+        if made.verdict is Verdict.SOLVED and bound is not None:
+            made = replace(made, bound=max(made.value, min(made.bound, bound)))
+        return made
+
+
+def _any_plan(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
+    """Search exactly for a plan, whatever its u."""
+    bare = plain(problem)
+    if CpSat().supports(bare):
+        found = search(bare, rng, limits, utility=False)
+    else:
+        found = Solution(Verdict.UNKNOWN)
+    tried = ("greedy over pairs", "ejection chains", *found.tried)
+    return replace(found, bound=free_bound(problem), tried=tried)
+
+
+class Submodular:
+    """A heuristic with half of the best u where only copies bind, and a bound always."""
+
+    def supports(self, problem: Problem) -> bool:
+        """Disc-budget problems without coalitions and links, up to 10^6 pairs."""
+        return sealed(problem)
+
+    def __call__(
+        self, problem: Problem, rng: np.random.Generator, limits: Limits
+    ) -> Solution:
+        """Greedy, then exchanges."""
+        meter = Meter(limits)
+        board = Board(problem, meter)
+        failed = board.complete(rng)
+        if failed is not None:
+            return with_end(failed, meter)
+        return with_end(board.answer(("greedy over pairs, then exchanges",)), meter)

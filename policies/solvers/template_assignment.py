@@ -1,0 +1,222 @@
+"""Give the slots of one solved shape to concrete adversaries, for all its components.
+
+A template plan of a shape is a list of slots: what one (abstract) adversary is handed.
+In every component, each slot goes to another adversary. How often an adversary takes
+which slot is a small flow problem (quotas); the quotas are then cut into assignments by
+peeling matchings off (Birkhoff and von Neumann; Koenig: it always works out). Cost is
+linear in the components.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.model.problem import Problem
+from policies.model.sets import Ints
+
+_STEPS = 1_000_000  # weights are brought to integers of about this size for the flow
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """One shape: its slots and the components that have it.
+
+    Attributes
+    ----------
+    slots : tuple of int64 arrays
+        Local positions of the entries of each slot, none empty.
+    entries : int64 array, shape (components, size)
+        Entries of each component, ascending; columns are the local positions.
+    """
+
+    slots: tuple[Ints, ...]
+    entries: Ints
+
+    @property
+    def weight(self) -> int:
+        """Entries of the largest slot."""
+        return max(len(s) for s in self.slots)
+
+
+def quotas(
+    worth: npt.NDArray[np.float64], count: int, ceiling: Ints, even: Ints
+) -> Ints | None:
+    """How often each adversary takes each slot: of most worth, then most even.
+
+    Parameters
+    ----------
+    worth : float array, shape (slots, k)
+        Mean worth of giving the slot to the adversary.
+    count : int
+        Components; each slot is taken so often in all.
+    ceiling : int64 array, shape (k,)
+        Most components that the adversary may take part in.
+    even : int64 array, shape (k,)
+        Share at which the adversaries would be loaded evenly; ties are broken by it.
+
+    Returns
+    -------
+    int64 array, shape (slots, k), or None
+        Rows add up to ``count``, columns to at most ``min(ceiling, count)``. None if
+        there is no such table.
+    """
+    q, k = worth.shape
+    ceiling = np.minimum(ceiling, count)
+    if int(ceiling.sum()) < q * count:
+        return None
+    from ortools.graph.python import min_cost_flow
+
+    flow = min_cost_flow.SimpleMinCostFlow()
+    top = float(worth.max(initial=0.0)) or 1.0
+    cost = (-np.rint(worth / top * _STEPS)).astype(np.int64) * 2
+    source, sink = q + k, q + k + 1
+    slot = np.repeat(np.arange(q), k)
+    hand = q + np.tile(np.arange(k), q)
+    low = np.minimum(even, ceiling)
+    tails = np.concatenate(
+        [np.full(q, source), slot, q + np.arange(k), q + np.arange(k)]
+    )
+    heads = np.concatenate([np.arange(q), hand, np.full(2 * k, sink)])
+    room = np.concatenate(
+        [np.full(q, count), np.full(q * k, count), low, ceiling - low]
+    )
+    price = np.concatenate(
+        [
+            np.zeros(q, np.int64),
+            cost.ravel(),
+            np.zeros(k, np.int64),
+            np.ones(k, np.int64),
+        ]
+    )
+    arcs = flow.add_arcs_with_capacity_and_unit_cost(tails, heads, room, price)
+    flow.set_node_supply(source, q * count)
+    flow.set_node_supply(sink, -q * count)
+    if flow.solve() != flow.OPTIMAL:
+        return None
+    used = np.asarray(flow.flows(arcs), dtype=np.int64)
+    return used[q : q + q * k].reshape(q, k)
+
+
+def deal(table: Ints, count: int) -> Ints:
+    """Cut quotas into assignments in which no adversary takes two slots.
+
+    Parameters
+    ----------
+    table : int64 array, shape (slots, k)
+        As :func:`quotas` gives it.
+    count : int
+
+    Returns
+    -------
+    int64 array, shape (count, slots)
+        The adversary of each slot in each component; equal rows lie together.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    left = table.copy()
+    remaining = count
+    rows: list[Ints] = []
+    times: list[int] = []
+    while remaining:
+        column = left.sum(axis=0)
+        tight = column == remaining
+        gain = np.where(left > 0, np.minimum(left, 1_000), -(10**9))
+        gain = gain + np.where(tight, 10**6, 0)
+        slot, hand = linear_sum_assignment(gain, maximize=True)
+        chosen = np.zeros(left.shape[1], np.bool_)
+        chosen[hand] = True
+        often = int(left[slot, hand].min())
+        if not chosen.all():
+            often = min(often, remaining - int(column[~chosen].max()))
+        assert often > 0, "a matching covers every slot and every full column"
+        left[slot, hand] -= often
+        remaining -= often
+        rows.append(hand[np.argsort(slot)].astype(np.int64))
+        times.append(often)
+    return np.repeat(np.stack(rows), times, axis=0)
+
+
+def evenly(load: Ints, ceiling: Ints, total: int) -> Ints:
+    """Fill the emptiest first: how much each gets so that loads end up level.
+
+    Parameters
+    ----------
+    load : int64 array, shape (k,)
+        What each has already.
+    ceiling : int64 array, shape (k,)
+        What each may get at most now.
+    total : int
+        What is given out, where the ceilings allow.
+    """
+    low, high = int(load.min(initial=0)), int(load.max(initial=0)) + total + 1
+    while low < high:
+        level = (low + high) // 2
+        if int(np.clip(level - load, 0, ceiling).sum()) >= total:
+            high = level
+        else:
+            low = level + 1
+    given = np.clip(low - load, 0, ceiling)
+    spare = int(given.sum()) - total
+    if spare > 0:
+        last = np.flatnonzero((given > 0) & (load + given == low))
+        given[last[:spare]] -= 1
+    return np.asarray(given, dtype=np.int64)
+
+
+def place(
+    template: Template,
+    worth: npt.NDArray[np.float64],
+    given: Ints,
+    room: Ints,
+    rng: np.random.Generator,
+    fair: int | None,
+) -> tuple[Ints, Ints] | None:
+    """Hand out all slots of one template.
+
+    Parameters
+    ----------
+    template : Template
+    worth : float array, shape (slots, k)
+    given, room : int64 array, shape (k,)
+        Exposures planned so far, and allowed in all.
+    rng : Generator
+        Which component gets which assignment.
+    fair : int or None
+        Soft ceiling on exposures of one adversary, used while it leaves enough room.
+
+    Returns
+    -------
+    (entry, adversary) or None
+        The pairs, or None where the capacities are too small for whole slots.
+    """
+    count, q = len(template.entries), len(template.slots)
+    hard = np.maximum(room - given, 0) // template.weight
+    hard = np.minimum(hard, count)
+    ceiling = hard
+    if fair is not None:
+        soft = np.minimum(hard, np.maximum(fair - given, 0) // template.weight)
+        if int(soft.sum()) >= q * count:
+            ceiling = soft
+    even = evenly(given // template.weight, ceiling, q * count)
+    order = rng.permutation(len(given))
+    table = quotas(worth[:, order], count, ceiling[order], even[order])
+    if table is None:
+        return None
+    hands = order[deal(table, count)][rng.permutation(count)]
+    entry = [template.entries[:, slot].ravel() for slot in template.slots]
+    adversary = [
+        np.repeat(hands[:, i], len(slot)) for i, slot in enumerate(template.slots)
+    ]
+    return np.concatenate(entry), np.concatenate(adversary)
+
+
+def slot_worth(problem: Problem, template: Template) -> npt.NDArray[np.float64]:
+    """Mean worth of each slot to each adversary, shape (slots, k)."""
+    weights = problem.weights
+    base = weights.base[template.entries].mean(axis=0)
+    kind = weights.kind[template.entries[0]]
+    each = base[:, None] * weights.factor[:, kind].T
+    return np.stack([each[slot].sum(axis=0) for slot in template.slots])

@@ -1,0 +1,118 @@
+"""Rules told set by set: against the definitions, on tables small enough to see through."""
+
+from fractions import Fraction
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policies.policy import Disclosure, Kind, Property
+from policies.rules.belief import Beliefs, World, closure, information_gain, posterior
+from policies.rules.functions import InvalidFunction
+from policies.rules.levels import (
+    LevelRule,
+    closed,
+    levels_of_beliefs,
+    levels_of_function,
+    subsets,
+)
+
+FIELDS = ("a", "b", "c")
+
+
+@st.composite
+def beliefs(draw):
+    """Up to six worlds of three fields with two values each."""
+    value = st.sampled_from("xy")
+    rows = draw(st.lists(st.tuples(value, value, value, value), min_size=1, max_size=6))
+    chances = [draw(st.integers(1, 4)) for _ in rows]
+    total = sum(chances)
+    return Beliefs(
+        tuple(
+            World(row[:3], row[3], Fraction(chance, total))
+            for row, chance in zip(rows, chances, strict=True)
+        )
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(beliefs())
+def test_the_posterior_is_the_highest_of_all_worlds_and_of_all_subsets(table):
+    levels = levels_of_beliefs(Kind.POSTERIOR, table, FIELDS)
+    for held in subsets(FIELDS):
+        seen = [FIELDS.index(name) for name in held]
+        highest = max(
+            closure(lambda s, w=world: posterior(table, s, w), seen)
+            for world in table.worlds
+        )
+        assert levels[held] == highest
+    assert levels[frozenset()] == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(beliefs())
+def test_information_gain_is_never_told_below_itself_and_never_falls(table):
+    levels = levels_of_beliefs(Kind.INFORMATION_GAIN, table, FIELDS)
+    for held in subsets(FIELDS):
+        seen = [FIELDS.index(name) for name in held]
+        assert information_gain(table, seen) <= levels[held] <= 1
+        assert all(levels[held - {one}] <= levels[held] for one in held)
+
+
+def rule(levels, tau="1/2", fields=FIELDS):
+    limit = None if tau is None else Fraction(tau)
+    shape = Disclosure(Kind.PLUGIN, plugin="mine")
+    return LevelRule(Property("p", (fields,), disclosure=shape, tau=limit), levels)
+
+
+shares = st.integers(0, 4).map(lambda n: Fraction(n, 4))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=st.lists(shares, min_size=7, max_size=7),
+    tau=st.sampled_from(["1/4", "1/2", "1"]),
+)
+def test_gate_and_plan_say_the_same_of_every_set(values, tau):
+    sets = subsets(FIELDS)
+    levels = closed(dict(zip(sets, [Fraction(0), *values], strict=True)))
+    told = rule(levels, tau)
+    for held in sets:
+        counts = {(name, 0): 2 for name in held} | {("z", 0): 1}
+        assert told.value(counts) == levels[held]
+        past = levels[held] >= Fraction(tau)
+        assert told.past(counts) is past
+        planned = told.planned is not None and told.planned.past(counts)
+        assert planned is past
+
+
+def test_a_rule_without_a_limit_makes_no_sets():
+    levels = levels_of_function(lambda held: len(held) / 3, FIELDS)
+    assert rule(levels, None).planned is None
+    assert rule(levels, None).cap is None
+    assert rule(levels_of_function(lambda held: 0, FIELDS)).planned is None
+
+
+def test_what_falls_is_closed_if_it_says_so():
+    def f(held):
+        return {0: 0, 1: 1}.get(len(held), 0)
+
+    assert levels_of_function(f, FIELDS, monotone=False)[frozenset(FIELDS)] == 1
+    with pytest.raises(InvalidFunction, match="falls from b to a, b"):
+        levels_of_function(f, FIELDS)
+
+
+def test_too_much_to_be_told_is_refused():
+    with pytest.raises(InvalidFunction, match="13 fields"):
+        subsets(map(str, range(13)))
+    world = World(tuple("x" * 12), "s", Fraction(1, 2000))
+    table = Beliefs((world,) * 2000)
+    with pytest.raises(InvalidFunction, match="too many"):
+        levels_of_beliefs(Kind.POSTERIOR, table, [str(i) for i in range(12)])
+
+
+def test_a_rule_needs_every_set_told():
+    levels = {frozenset(c): Fraction(0) for c in combinations(FIELDS, 1)}
+    with pytest.raises(ValueError, match="no fields is not told"):
+        rule(levels)
