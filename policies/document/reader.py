@@ -24,6 +24,7 @@ from policies.document.limits import (
 )
 from policies.document.properties import Context, read_properties
 from policies.document.reading import Findings, Reader
+from policies.document.rendering import render
 from policies.document.source import read
 from policies.policy import Entity, Policy
 
@@ -98,6 +99,42 @@ def parse(
     )
     result = None if findings.failed else policy
     return ParseResult(result, findings.ordered(), filename, source.text)
+
+
+class InvalidPolicy(ValueError):
+    """A policy file that is none; the message shows each error in its place.
+
+    Attributes
+    ----------
+    diagnostics : tuple of Diagnostic
+        The errors and warnings, in order of line.
+    """
+
+    def __init__(self, result: ParseResult) -> None:
+        shown = render(result.diagnostics, result.text, result.filename)
+        super().__init__(f"{result.filename} is no policy\n\n{shown}")
+        self.diagnostics = result.diagnostics
+
+
+def read_policy(text: bytes | str, filename: str = "policy.toml") -> Policy:
+    """Read and check a policy file; warnings are left out, see :func:`parse`.
+
+    Parameters
+    ----------
+    text : bytes or str
+        What the file holds.
+    filename : str
+        For messages only; nothing is opened.
+
+    Raises
+    ------
+    InvalidPolicy
+        With every error, its place, why it is one and how to mend it.
+    """
+    result = parse(text.encode() if isinstance(text, str) else text, filename)
+    if result.policy is None:
+        raise InvalidPolicy(result)
+    return result.policy
 
 
 def _policy(root: Reader, *, strict: bool) -> Policy:

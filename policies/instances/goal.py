@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from policies.instances.exact_numbers import fraction
 from policies.instances.fields import (
     InvalidInstance,
     choice,
@@ -19,7 +18,8 @@ from policies.instances.fields import (
     number,
 )
 from policies.model.aggregates import LARGEST_Q, Aggregate, Shape
-from policies.model.disclosure import cap_below
+from policies.model.construction import highest_load, limits_on_all
+from policies.model.exact_numbers import fraction
 from policies.model.fraction_sums import total
 from policies.model.links import Relation
 from policies.model.objective import Objective
@@ -52,67 +52,36 @@ class Ask:
     ----------
     kind, asked : str
         Disclosure function, and one of ``ASKED``.
-    average : bool
-        Whether f is the plain mean of the paper.
-    aggregate : Aggregate or None
-        What f is where it is neither that nor the worst set.
-    lambda_, tau : Fraction
-    over : int
-        Properties, at least 1.
+    goal : Goal
     """
 
     kind: str
     asked: str
-    average: bool
-    aggregate: Aggregate | None
-    lambda_: Fraction
-    tau: Fraction
-    over: int
-
-    @property
-    def goal(self) -> Goal:
-        """The same as a goal."""
-        tradeoff = self.asked == "tradeoff"
-        return Goal(
-            Objective.TRADEOFF if tradeoff else Objective.DISC_BUDGET,
-            self.lambda_,
-            self.tau,
-            self.average,
-            self.over,
-            self.aggregate,
-        )
+    goal: Goal
 
     @property
     def limit(self) -> Fraction | None:
         """What f must stay below."""
-        return self.tau if self.asked == "discbudget" else None
+        return self.goal.tau if self.asked == "discbudget" else None
+
+    @property
+    def aggregate_limit(self) -> Fraction | None:
+        """The same, where it is on an aggregate beyond the paper's."""
+        return None if self.goal.aggregate is None else self.limit
 
     def averages(self, n_properties: int) -> tuple[Average, ...]:
-        """Return the cap f < tau where it is not on single sets, or can never be kept."""
-        if self.limit is None:
-            return ()
-        if self.tau <= 0:
-            return (Average((), self.tau, strict=True, over=1),)
-        if not n_properties:  # nothing to be seen of any set; links are limited apart
-            return ()
-        if self.average:
-            every = tuple(range(n_properties))
-            return (Average(every, self.tau, strict=True, over=self.over),)
-        how = self.aggregate
-        if how is None or how.by_set:
-            return ()
-        return (Average((), self.tau, strict=True, aggregate=how),)
+        """Return the limit where it is on no single set, or can never be kept."""
+        return () if self.limit is None else limits_on_all(self.goal, n_properties)
 
-    def cap(self, measure: Measure, full: int, property_: int) -> int:
-        """Return the highest load of one set."""
+    def cap(self, measure: Measure, full: int, number: int) -> int:
+        """Return the highest load of one set, of the property of this number."""
         if self.asked == "zero_step":
             return full - 1
-        how = self.aggregate
-        single = not self.average and (how is None or how.by_set)
-        if self.limit is None or not single or self.tau <= 0:
-            return NO_CAP
-        tau = self.tau if how is None else how.level_of(property_, self.tau)
-        return NO_CAP if tau is None else cap_below(measure, full, tau)
+        return (
+            NO_CAP
+            if self.limit is None
+            else highest_load(self.goal, measure, full, number)
+        )
 
 
 def read_ask(root: Mapping[str, Any]) -> tuple[Ask, list[str]]:
@@ -133,26 +102,26 @@ def read_ask(root: Mapping[str, Any]) -> tuple[Ask, list[str]]:
     many = len(listed(root.get("properties"), "properties"))
     aggregate = _aggregate(how, Shape(shape), many)
     plain = _plain(aggregate)
-    ask = Ask(
-        kind,
-        asked,
-        plain and aggregate.shape is Shape.AVERAGE,
-        None if plain else aggregate,
+    goal = Goal(
+        Objective.TRADEOFF if asked == "tradeoff" else Objective.DISC_BUDGET,
         fraction(number(root.get("lambda", 1.0), "lambda")),
         fraction(number(root.get("tau", 0.0), "tau", -1e18)),
-        max(1, many),
+        average=plain and aggregate.shape is Shape.AVERAGE,
+        over=max(1, many),
+        aggregate=None if plain else aggregate,
     )
-    _check_priced(ask, max(total(aggregate.weights), Fraction(max(1, many))))
-    return ask, unread
+    _check_priced(goal, max(total(aggregate.weights), Fraction(max(1, many))))
+    return Ask(kind, asked, goal), unread
 
 
-def _check_priced(ask: Ask, most: Fraction) -> None:
+def _check_priced(goal: Goal, most: Fraction) -> None:
     """Raise where what disclosure costs is no number that could be written."""
-    if ask.asked != "tradeoff" or ask.lambda_ * (abs(ask.tau) + most) <= PRICED:
+    tradeoff = goal.objective is Objective.TRADEOFF
+    if not tradeoff or goal.lambda_ * (abs(goal.tau) + most) <= PRICED:
         return
     raise InvalidInstance(
-        f"lambda (tau - f) with lambda = {float(ask.lambda_):g} and tau = "
-        f"{float(ask.tau):g} can be larger than numbers can be written",
+        f"lambda (tau - f) with lambda = {float(goal.lambda_):g} and tau = "
+        f"{float(goal.tau):g} can be larger than numbers can be written",
         "lambda",
         "Write a smaller lambda, or a smaller tau.",
     )

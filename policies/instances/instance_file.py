@@ -1,19 +1,18 @@
 """Instance files ("sparsi-instance/1") to the one Problem, and plans back to rows.
 
 An instance is the paper's problem with numbers written out: weights, sensitive sets, a
-disclosure function, and what is asked. Reading is exact: see :mod:`policies.instances.exact_numbers`.
+disclosure function, and what is asked. Reading is exact: see :mod:`policies.model.exact_numbers`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from policies.instances.adversaries import capacity, coalitions, history, prices
-from policies.instances.exact_numbers import fraction, grid, proportions, shares
 from policies.instances.fields import (
     InvalidInstance,
     choice,
@@ -31,6 +30,8 @@ from policies.instances.fields import (
 )
 from policies.instances.goal import MEASURES, RELATIONS, Ask, read_ask
 from policies.instances.utility import Loader, with_utility
+from policies.model.construction import SensitiveSet, exact_weights, set_system
+from policies.model.exact_numbers import proportions
 from policies.model.links import Counts, Links, Relation
 from policies.model.meetings import meetings
 from policies.model.problem import Pairs, Problem
@@ -154,27 +155,22 @@ def _title(root: Mapping[str, Any]) -> str:
 def _weights(root: Mapping[str, Any], n: int, k: int, hi: Ints) -> Weights:
     """Weights as integers; ``utility_norm`` becomes part of the unit."""
     real = table(root.get("weights"), "weights", n, k)
-    steps, unit = grid(real, 2**61 // max(1, n * k))
-    weights = Weights(np.arange(n), np.ones(n, np.int64), steps.T, unit)
-    norm = root.get("utility_norm")
-    if norm is None:
-        best = weights.best(hi) * unit
-        return replace(weights, unit=unit / (best or 1))
-    value = number(norm, "utility_norm")
-    if value <= 0:
+    if root.get("utility_norm") is None:
+        return exact_weights(real, hi, None)
+    norm = number(root["utility_norm"], "utility_norm")
+    mend = "Write the sum of each entry's t best weights, or 1."
+    if norm <= 0:
         raise InvalidInstance(
-            f"{value!r} is out of range, expected > 0",
-            "utility_norm",
-            "Write the sum of each entry's t best weights, or 1.",
+            f"{norm!r} is out of range, expected > 0", "utility_norm", mend
         )
-    unit /= fraction(value)
-    if weights.best(hi) * unit > _MOST:
+    weights = exact_weights(real, hi, norm)
+    if weights.best(hi) * weights.unit > _MOST:
         raise InvalidInstance(
-            f"{value!r} makes u larger than numbers can be written",
+            f"{norm!r} makes u larger than numbers can be written",
             "utility_norm",
-            "Write the sum of each entry's t best weights, or 1.",
+            mend,
         )
-    return replace(weights, unit=unit)
+    return weights
 
 
 def _measured(
@@ -182,36 +178,12 @@ def _measured(
 ) -> Problem:
     """Step, linear and quadratic: one set a property."""
     rows = [_property(p, f"properties[{i}]", n, measure) for i, p in enumerate(given)]
-    size = [len(r.entries) for r in rows]
-    names = tuple(f"property {i}" for i in range(len(rows)))
-    sets = SetSystem(
-        n_entries=n,
-        properties=names,
-        measures=(measure,) * len(rows),
-        owner=np.arange(len(rows)),
-        start=np.cumsum([0, *size]),
-        entry=np.array([d for r in rows for d in r.entries], np.int64),
-        amount=np.array([w for r in rows for w in r.amounts], np.int64),
-        cap=np.array(
-            [ask.cap(measure, r.full, i) for i, r in enumerate(rows)], np.int64
-        ),
-        full=np.array([r.full for r in rows], np.int64),
-        classes=np.array([r.classes for r in rows], np.bool_),
-    )
+    caps = [ask.cap(measure, row.full, i) for i, row in enumerate(rows)]
+    sets = set_system(n, rows, measure, caps, "property")
     return Problem(sets=sets, goal=ask.goal, averages=ask.averages(len(rows)), **base)
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One property, read."""
-
-    entries: list[int]
-    amounts: list[int]
-    full: int
-    classes: bool = False
-
-
-def _property(given: object, where: str, n: int, measure: Measure) -> _Row:
+def _property(given: object, where: str, n: int, measure: Measure) -> SensitiveSet:
     one = mapped(given, where)
     keyed(one, where, PROPERTY_KEYS)  # other keys are the writer's own
     if "classes" in one:
@@ -219,25 +191,20 @@ def _property(given: object, where: str, n: int, measure: Measure) -> _Row:
     needed(one, where, ("entries",) if measure is Measure.STEP else ("entries", "a"))
     entries = indices(one["entries"], f"{where}.entries", n)
     if measure is Measure.STEP:
-        once = sorted(set(entries))
-        return _Row(once, [1] * len(once), max(1, len(once)))
+        return SensitiveSet.whole(sorted(set(entries)))
     a = listed(one["a"], f"{where}.a", len(entries))
     values = [number(item, f"{where}.a[{j}]") for j, item in enumerate(a)]
-    total = sum(values)
-    if total > 1 + 1e-9:
+    try:
+        return SensitiveSet.weighted(entries, values)
+    except InvalidProblem as error:
         raise InvalidInstance(
-            f"the weights add up to {total:.9g}, expected at most 1",
+            str(error),
             f"{where}.a",
             "Divide them by their sum: a disclosure lies between 0 and 1.",
-        )
-    amounts, full = shares(values)
-    sums: dict[int, int] = {}
-    for d, amount in zip(entries, amounts, strict=True):
-        sums[d] = sums.get(d, 0) + amount
-    return _Row(list(sums), list(sums.values()), full)
+        ) from None
 
 
-def _classes(given: object, where: str, n: int, measure: Measure) -> _Row:
+def _classes(given: object, where: str, n: int, measure: Measure) -> SensitiveSet:
     """Classes; one that is empty can never be held, so nothing is disclosed."""
     if measure is not Measure.STEP:
         raise InvalidInstance(
@@ -245,14 +212,12 @@ def _classes(given: object, where: str, n: int, measure: Measure) -> _Row:
             where,
             "Use kind step, or list entries with their weights a.",
         )
-    groups = [
-        sorted(set(indices(group, f"{where}[{c}]", n)))
-        for c, group in enumerate(listed(given, where))
-    ]
-    if not groups or not all(groups):
-        return _Row([], [], 1)
-    pairs = [(d, c) for c, group in enumerate(groups) for d in group]
-    return _Row([d for d, _ in pairs], [c for _, c in pairs], len(groups), True)
+    return SensitiveSet.of_classes(
+        [
+            indices(group, f"{where}[{c}]", n)
+            for c, group in enumerate(listed(given, where))
+        ]
+    )
 
 
 def _linked(
@@ -277,7 +242,7 @@ def _linked(
             link += [i] * len(found)
             entry += found
             side += [end] * len(found)
-    tau, shared = ask.limit, ask.aggregate is not None
+    goal = ask.goal
     links = Links(
         relation,
         place,
@@ -286,14 +251,12 @@ def _linked(
         np.array(entry, np.int64),
         np.array(side, np.int64),
         len(given),
-        tau=None if ask.average or shared else tau,
-        mean_tau=tau if ask.average else None,
-        aggregate_tau=tau if shared else None,
+        tau=ask.limit if goal.worst else None,
+        mean_tau=ask.limit if goal.average else None,
+        aggregate_tau=ask.aggregate_limit,
     )
     sets = meetings(links) if ask.asked == "zero_cosine" else SetSystem(n)
-    return Problem(
-        sets=sets, links=links, goal=ask.goal, averages=ask.averages(0), **base
-    )
+    return Problem(sets=sets, links=links, goal=goal, averages=ask.averages(0), **base)
 
 
 def _visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Counts]:

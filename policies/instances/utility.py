@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from policies.instances.exact_numbers import fraction
 from policies.instances.fields import (
     InvalidInstance,
     choice,
@@ -31,6 +30,7 @@ from policies.instances.fields import (
     number,
     table,
 )
+from policies.model.exact_numbers import fraction
 from policies.model.problem import Problem
 from policies.model.utility import Weights
 from policies.model.utility_functions import (

@@ -7,13 +7,14 @@ and self-checking: a Problem that exists is well formed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from policies.model.aggregates import Aggregate
 from policies.model.coalitions import NOBODY, Coalitions, membership, pooled
@@ -52,6 +53,9 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.entry)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self.entry.tolist(), self.adversary.tolist(), strict=True)
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[int, int]]) -> Self:
@@ -203,6 +207,106 @@ class Problem:
     strict_history: bool = False
     utilities: Utilities | None = None
     prices: Ints | None = None
+
+    @classmethod
+    def from_sets(
+        cls,
+        weights: npt.ArrayLike,
+        sets: Sequence[Iterable[int] | Mapping[int, float]],
+        *,
+        adversaries: int | None = None,
+        copies: int | Sequence[int] = 1,
+        tau: float = 1,
+        disclosure: str = "step",
+        aggregation: str = "worst",
+        objective: str = Objective.DISC_BUDGET,
+        lambda_: float = 1,
+        utility_norm: float | None = None,
+        capacity: Iterable[int | None] | None = None,
+        history: Iterable[tuple[int, int]] = (),
+        forbidden: Iterable[tuple[int, int]] = (),
+        coalitions: Iterable[Iterable[int]] = (),
+    ) -> Self:
+        """Return the paper's problem over plain lists of numbers.
+
+        Parameters
+        ----------
+        weights : real array, shape (n entries, k adversaries) or (n entries,)
+            w_da >= 0, what it is worth to show the entry to the adversary; one number
+            an entry is the same for all ``adversaries``.
+        sets : sequence
+            Sensitive sets: the entries of each, from 0, which disclose the same each;
+            or, of a linear or quadratic disclosure, ``{entry: a_dp}``, at most 1 in all.
+        adversaries : int, optional
+            k, where ``weights`` does not tell it.
+        copies : int or sequence of int, one an entry
+            Every entry goes to at least one and at most so many adversaries; one that
+            may have 0 copies stands in ``history`` alone.
+        tau : float
+            ``disc-budget``: f must stay below; ``tradeoff``: the constant.
+        disclosure : {"step", "linear", "quadratic"}
+            f of a set and an adversary: 1 for who holds all of it and 0 else; the sum
+            of the a_dp that are held; the square of that sum.
+        aggregation : {"worst", "average"}
+            f in all: the highest f of a set, or the highest mean over all sets.
+        objective : {"disc-budget", "tradeoff"}
+            The most u with f < tau, or the most u + lambda (tau - f).
+        lambda_ : float
+            >= 0, of a tradeoff.
+        utility_norm : float, optional
+            > 0. u is the sum of the planned weights divided by this; without it by the
+            sum of each entry's best weights, so that u is at most 1.
+        capacity : iterable of int or None, one an adversary, optional
+            New entries that each may get; None: any number.
+        history, forbidden : iterable of (entry, adversary)
+            What is held already, and what must not be planned.
+        coalitions : iterable of iterables of int
+            Adversaries who pool what they hold.
+
+        Returns
+        -------
+        Problem
+            Floats count as the simplest fractions that read as them: 0.1 is one tenth.
+
+        Raises
+        ------
+        InvalidProblem
+            With what was found, and what was expected.
+
+        Examples
+        --------
+        >>> problem = Problem.from_sets([[9, 2], [8, 3]], [[0, 1]])
+        >>> problem.n_entries, problem.n_adversaries
+        (2, 2)
+        """
+        # construction knows Goal and Pairs, so it is loaded when it is asked for
+        from policies.model import construction as made
+
+        table = made.table_of(weights, adversaries)
+        n, k = table.shape
+        most = np.broadcast_to(np.asarray(copies), (n,))
+        hi = np.minimum(column("copies", most), k)
+        measure = made.measure_of(disclosure)
+        rows = [made.sensitive_set(i, one, measure) for i, one in enumerate(sets)]
+        goal = made.goal_of(objective, aggregation, tau, lambda_, len(rows))
+        caps = [
+            made.highest_load(goal, measure, row.full, i) for i, row in enumerate(rows)
+        ]
+        if utility_norm is not None and not utility_norm > 0:
+            raise InvalidProblem(f"utility_norm is {utility_norm}, expected > 0")
+        return cls(
+            sets=made.set_system(n, rows, measure, caps, "set"),
+            lo=np.minimum(hi, 1),
+            hi=hi,
+            weights=made.exact_weights(table, hi, utility_norm),
+            capacity=made.capacities(capacity),
+            forbidden=Pairs.of(forbidden),
+            history=Pairs.of(history),
+            goal=goal,
+            averages=made.limits_on_all(goal, len(rows)),
+            coalitions=Coalitions(tuple(map(tuple, coalitions))),
+            strict_history=True,
+        )
 
     def __post_init__(self) -> None:
         n, k = self.n_entries, self.n_adversaries

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from policies.instances.exact_numbers import fraction, grid, shares
 from policies.instances.fields import InvalidInstance
 from policies.instances.instance_file import read_instance, rows_of
 from policies.judging.judge import judge
+from policies.model.exact_numbers import fraction, grid, shares
 from policies.model.problem import Plan
 from policies.solvers import SOLVERS, Limits, Verdict
 from tests.unit.policies.referee import best, evaluate

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from policies.instances.exact_numbers import grid
 from policies.instances.instance_file import read_instance
+from policies.model.exact_numbers import grid
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.scaling import near_one, restored
 

@@ -34,7 +34,10 @@ def best(problem):
 
 def checked(problem):
     """What all plans say, told by the tables for any kind, links included."""
-    with patch("policies.solvers.exact.enumeration.link_enumeration.listable", return_value=False):
+    with patch(
+        "policies.solvers.exact.enumeration.link_enumeration.listable",
+        return_value=False,
+    ):
         assert listable(problem)
         found, expected = listed(problem, Limits()), best(problem)
     if expected is None:

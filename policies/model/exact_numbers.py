@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import lcm
+from numbers import Rational
 from typing import Final
 
 import numpy as np
@@ -26,8 +27,10 @@ FULL: Final = 2**60
 _DIGITS = 15
 
 
-def fraction(value: float) -> Fraction:
+def fraction(value: float | Rational) -> Fraction:
     """Return the number that is meant: a simple fraction, else the decimal text.
+
+    An integer or a fraction, numpy's too, stays what it is.
 
     Examples
     --------
@@ -36,7 +39,9 @@ def fraction(value: float) -> Fraction:
     """
     if isinstance(value, int):
         return Fraction(value)
-    text = Fraction(repr(value))
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    text = Fraction(repr(float(value)))
     if text.denominator <= SIMPLE:
         return text
     simple = text.limit_denominator(SIMPLE)
