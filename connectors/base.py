@@ -4,7 +4,7 @@ A connector is a market (people open tasks there and answers come back) or a fee
 goes there and nothing returns). It knows no database and no policy: values in, values
 out, errors classed by what the caller does next.
 
-The promises, proved for every connector by :mod:`connectors.contract`:
+The promises, proved for every connector by :mod:`connectors.testing.suite`:
 
 - *At least once, made once by the key.* ``publish`` and ``send`` carry the idempotency
   key; after an unknown outcome (a timeout, a crash) the caller asks ``find(key)``
@@ -29,6 +29,7 @@ from connectors.errors import (
     Rejected,
     TryLater,
 )
+from connectors.isolation import Stranger, Tried, Wall
 from connectors.manifest import (
     Binding,
     Content,
@@ -41,7 +42,6 @@ from connectors.manifest import (
     pull_manifest,
 )
 from connectors.money import Money, Pay, PayKind, Progress, Submission
-from connectors.probing import Stranger, Tried, Wall
 from connectors.values import (
     ASKS,
     TOKEN,

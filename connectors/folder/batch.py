@@ -7,7 +7,7 @@ import io
 import json
 
 from connectors.base import Item, Offer, Rejected
-from connectors.cells import guard
+from connectors.formats.formula_guard import guard
 
 COLUMNS = (
     "task",

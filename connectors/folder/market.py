@@ -35,7 +35,6 @@ from connectors.base import (
     Settings,
     Visit,
 )
-from connectors.cells import guard
 from connectors.folder.batch import batch_files
 from connectors.folder.files import (
     disk_errors,
@@ -56,6 +55,7 @@ from connectors.folder.names import (
     directory_of,
 )
 from connectors.folder.sheets import Row, read_rows
+from connectors.formats.formula_guard import guard
 
 MANIFEST = Manifest(
     name="folder",

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import NoReturn
 
 from connectors.base import Outcome
-from connectors.cells import unguard
+from connectors.formats.formula_guard import unguard
 
 MAX_VALUE = 100_000
 _STATES = {

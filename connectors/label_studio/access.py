@@ -12,8 +12,8 @@ from typing import Final
 
 import jwt
 
-from connectors.http import Http
-from connectors.rest import Rest
+from connectors.http.client import Http
+from connectors.http.rest import Rest
 
 SERVER: Final = "Label Studio"
 _SHORTEST: Final = 10.0

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from connectors.http import Http
+from connectors.http.client import Http
+from connectors.http.rest import Told
 from connectors.label_studio.access import Access
-from connectors.rest import Told
 
 PAGE: Final = 100
 _MOST_PAGES: Final = 10_000

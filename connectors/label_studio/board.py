@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from connectors.base import Handle, Listed, Posted, Rejected
-from connectors.http import within
+from connectors.http.client import within
 from connectors.label_studio.api import Api
 from connectors.tickets import opaque
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from connectors.base import Manifest, Market, Misconfigured, Settings
-from connectors.http import Http
+from connectors.http.client import Http
 from connectors.label_studio import instance, notices
 from connectors.label_studio.api import Api
 from connectors.tickets import check_key, token_and_key

@@ -23,7 +23,7 @@ from connectors.base import (
 )
 from connectors.label_studio.api import Api
 from connectors.label_studio.board import Board, Task
-from connectors.pages import check_link
+from connectors.task_page import check_link
 from connectors.tickets import Linked
 
 MANIFEST: Final = pull_manifest(

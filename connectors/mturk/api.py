@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NoReturn
 
-from connectors.aws import Client
 from connectors.errors import ConnectorError, Misconfigured, Rejected, TryLater
+from connectors.http.aws import Client
 
 LONG_AGO: Final = datetime(2015, 1, 1, tzinfo=UTC)
 """When a withdrawn HIT expires: so far back that no clock disagrees."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from connectors.aws import Client
 from connectors.base import Quarantined, TryLater
+from connectors.http.aws import Client
 from connectors.mturk.api import raise_classed
 
 ACCEPTED: Final = "AssignmentAccepted"

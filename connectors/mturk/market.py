@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from connectors.aws import Client, make_client
 from connectors.base import (
     Arrival,
     Binding,
@@ -38,8 +37,9 @@ from connectors.base import (
     Visit,
     pull_manifest,
 )
-from connectors.http import Http
-from connectors.index import Index
+from connectors.http.aws import Client, make_client
+from connectors.http.client import Http
+from connectors.listing_cache import Index
 from connectors.mturk.api import Api, Pace
 from connectors.mturk.arrivals import (
     MARK,
@@ -53,10 +53,10 @@ from connectors.mturk.arrivals import (
 )
 from connectors.mturk.documents import question
 from connectors.mturk.events import Events
-from connectors.mturk.paying import CURRENCY, Paying, dollars
+from connectors.mturk.isolation import try_number
+from connectors.mturk.payments import CURRENCY, Paying, dollars
 from connectors.mturk.reviewing import Reviewing
-from connectors.mturk.walls import try_number
-from connectors.pages import check_door, check_place, no_door, origin
+from connectors.task_page import check_door, check_place, no_door, origin
 from connectors.tickets import check_key, opaque
 
 MANIFEST: Final = pull_manifest(

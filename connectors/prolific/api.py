@@ -7,8 +7,8 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from connectors.errors import Misconfigured
-from connectors.http import Http
-from connectors.rest import Rest
+from connectors.http.client import Http
+from connectors.http.rest import Rest
 
 _MOST_PAGES: Final = 10_000
 _PAGE: Final = 100

@@ -36,16 +36,16 @@ from connectors.base import (
     Visit,
     pull_manifest,
 )
-from connectors.http import Http
-from connectors.index import Index
-from connectors.pages import check_door, check_place
-from connectors.probing import synthetic_offer
+from connectors.http.client import Http
+from connectors.isolation import synthetic_offer
+from connectors.listing_cache import Index
 from connectors.prolific.api import Api
-from connectors.prolific.hooks import Hooks
-from connectors.prolific.proof import Keys, read
-from connectors.prolific.purse import Purse
-from connectors.prolific.standings import ENDED, OFFER, Standings
-from connectors.prolific.walls import try_draft
+from connectors.prolific.isolation import try_draft
+from connectors.prolific.payments import Purse
+from connectors.prolific.signed_links import Keys, read
+from connectors.prolific.submissions import ENDED, OFFER, Standings
+from connectors.prolific.webhooks import Hooks
+from connectors.task_page import check_door, check_place
 from connectors.tickets import check_key, opaque, token_and_key
 
 MANIFEST: Final = pull_manifest(

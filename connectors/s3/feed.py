@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from typing import Final, NoReturn, Protocol, cast
 
-from connectors.aws import make_client
 from connectors.base import (
     ConnectorError,
     Handle,
@@ -20,8 +19,9 @@ from connectors.base import (
     TryLater,
     feed_manifest,
 )
-from connectors.drops import MEDIA_TYPES, check_format, file_name, written
-from connectors.http import Http
+from connectors.formats.feed_files import MEDIA_TYPES, check_format, file_name, written
+from connectors.http.aws import make_client
+from connectors.http.client import Http
 
 MANIFEST = feed_manifest(
     name="s3",
@@ -60,7 +60,7 @@ class S3Feed:
     prefix : str
         Before every object's name.
     form : str
-        One of :data:`connectors.drops.FORMATS`.
+        One of :data:`connectors.formats.feed_files.FORMATS`.
     guarded : bool
         Whether cells of CSV are guarded against formulas.
     close : callable

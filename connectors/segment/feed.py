@@ -22,7 +22,7 @@ from connectors.base import (
     Settings,
     feed_manifest,
 )
-from connectors.http import Http, expect_done, within
+from connectors.http.client import Http, expect_done, within
 
 MANIFEST = feed_manifest(
     name="segment",

@@ -16,7 +16,7 @@ from connectors.base import (
     Settings,
     feed_manifest,
 )
-from connectors.drops import check_format, file_name, written
+from connectors.formats.feed_files import check_format, file_name, written
 from connectors.sftp.session import Server, check_host_key, library, read_key, session
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class SftpFeed:
     directory : str
         Where files are dropped; ``"."``: where the login leads.
     form : str
-        One of :data:`connectors.drops.FORMATS`.
+        One of :data:`connectors.formats.feed_files.FORMATS`.
     guarded : bool
         Whether cells of CSV are guarded against formulas.
     """

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from connectors.base import ConnectorError, Misconfigured, TryLater
-from connectors.http import Resolve, addresses, is_public
+from connectors.http.client import Resolve, addresses, is_public
 
 if TYPE_CHECKING:
     import paramiko

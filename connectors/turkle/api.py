@@ -8,8 +8,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from connectors.errors import Rejected, TryLater
-from connectors.http import Http
-from connectors.rest import Rest
+from connectors.http.client import Http
+from connectors.http.rest import Rest
 
 _MOST_PAGES: Final = 10_000
 _WORD: Final = re.compile(r"[A-Za-z0-9_]+")  # what the look-up by name takes

@@ -30,13 +30,13 @@ from connectors.base import (
     Wall,
     pull_manifest,
 )
-from connectors.http import Http
-from connectors.index import Index
-from connectors.pages import check_link
-from connectors.probing import synthetic_offer
+from connectors.http.client import Http
+from connectors.isolation import synthetic_offer
+from connectors.listing_cache import Index
+from connectors.task_page import check_link
 from connectors.tickets import Linked, check_key, opaque, token_and_key
 from connectors.turkle.api import Api
-from connectors.turkle.walls import try_pages
+from connectors.turkle.isolation import try_pages
 
 Pages = Callable[[int, str, Stranger], Iterator[Tried]]
 

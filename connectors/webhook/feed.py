@@ -24,7 +24,7 @@ from connectors.base import (
     Visit,
     feed_manifest,
 )
-from connectors.http import Http, expect_done
+from connectors.http.client import Http, expect_done
 from connectors.webhook.collection import tokens_wanted
 
 MANIFEST = feed_manifest(

@@ -234,7 +234,7 @@ def open_connector(
         raise Invalid(
             f"the connector {plugin.name!r} lacks {', '.join(lacking)}",
             why=f"what declares itself so has {', '.join(verbs)}",
-            fix="tell the author: connectors.contract would have found it",
+            fix="tell the author: connectors.testing.suite would have found it",
         )
     if _attribute(opened, "manifest") != manifest:
         raise Invalid(

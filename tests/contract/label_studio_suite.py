@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from connectors.base import Form, Handle, Item, Offer, Outcome, Settings, Visit
-from connectors.contract import CANARY, NOW, Bench, offer_for
 from connectors.inhouse import Ticket, sign
 from connectors.label_studio import CONNECTOR
 from connectors.label_studio.api import Api
-from connectors.listing_contract import ListingContract
+from connectors.testing.listing_suite import ListingContract
+from connectors.testing.suite import CANARY, NOW, Bench, offer_for
 
 LINK = "https://tasks.example.test/"
 PNG = b"\x89PNG\r\n\x1a\n"

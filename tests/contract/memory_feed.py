@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connectors.base import Handle, Manifest, Offer, Role
-from connectors.hostile import MEMORY
+from connectors.testing.hostile import MEMORY
 
 FEED = replace(MEMORY, name="memory-feed", role=Role.FEED)
 

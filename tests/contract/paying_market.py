@@ -19,7 +19,7 @@ from connectors.base import (
     Rejected,
     Submission,
 )
-from connectors.hostile import MEMORY, Memory
+from connectors.testing.hostile import MEMORY, Memory
 
 MANIFEST = replace(
     MEMORY, name="paying", content=Content.OURS, preview=Preview.CONTENTLESS, pays=True

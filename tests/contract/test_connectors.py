@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 
 from connectors.base import Handle, Rejected, Settings, Visit
-from connectors.cells import guard
-from connectors.contract import NOW, Bench, FeedContract, MarketContract, offer_for
-from connectors.drops import file_name
 from connectors.folder import Folder
 from connectors.folder.names import batch_of, directory_of
-from connectors.hostile import BEARABLE, Hostile, Memory
-from connectors.http import Http
+from connectors.formats.feed_files import file_name
+from connectors.formats.formula_guard import guard
+from connectors.http.client import Http
 from connectors.inhouse import Inhouse, Ticket, sign
-from connectors.listing_contract import ListingContract
 from connectors.s3 import CONNECTOR as S3
 from connectors.s3 import S3Feed
 from connectors.segment import SegmentFeed
 from connectors.sftp import CONNECTOR as SFTP
+from connectors.testing.hostile import BEARABLE, Hostile, Memory
+from connectors.testing.listing_suite import ListingContract
+from connectors.testing.suite import NOW, Bench, FeedContract, MarketContract, offer_for
 from connectors.webhook import WebhookFeed
 from tests.contract.buckets import SECRET, bucket_server, objects
 from tests.contract.memory_feed import MemoryFeed

@@ -15,11 +15,11 @@ from connectors.base import (
     TryLater,
     Visit,
 )
-from connectors.contract import NOW
-from connectors.http import Http
+from connectors.http.client import Http
 from connectors.label_studio import CONNECTOR
 from connectors.label_studio.api import Api
 from connectors.label_studio.instance import HEADER
+from connectors.testing.suite import NOW
 from tests.contract.label_studio_server import PERSONAL, label_studio
 from tests.contract.label_studio_suite import (
     LINK,

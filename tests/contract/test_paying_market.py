@@ -3,8 +3,8 @@
 import pytest
 
 from connectors.base import Progress
-from connectors.contract import Bench
-from connectors.pay_contract import PayingContract
+from connectors.testing.payment_suite import PayingContract
+from connectors.testing.suite import Bench
 from tests.contract.paying_market import Outside, PayingMarket, losing
 
 

@@ -32,11 +32,11 @@ from connectors.base import (
     Visit,
     Wall,
 )
-from connectors.contract import NOW, REWARD, Bench, offer_for
 from connectors.errors import Misconfigured
-from connectors.listing_contract import ListingContract
-from connectors.pay_contract import PayingContract
 from connectors.prolific import CONNECTOR, Prolific
+from connectors.testing.listing_suite import ListingContract
+from connectors.testing.payment_suite import PayingContract
+from connectors.testing.suite import NOW, REWARD, Bench, offer_for
 from tests.contract.prolific_server import (
     PROJECT,
     TOKEN,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.hostile import Fault
+from connectors.testing.hostile import Fault
 from dispatcher.core.keys import task_id_of
 from dispatcher.store import open_store
 from dispatcher.verifier import main as verify

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 import structlog
 
-from connectors.hostile import Memory
+from connectors.testing.hostile import Memory
 from dispatcher.core import keys
 from dispatcher.core.log import configure
 from dispatcher.ledger.book import Push

@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 from PIL import Image
 
-from connectors.http import Http
+from connectors.http.client import Http
 from connectors.inhouse import Inhouse, Ticket, sign
 from connectors.turkle import Turkle
 from connectors.turkle.api import Api
-from connectors.turkle.walls import try_pages
+from connectors.turkle.isolation import try_pages
 from dispatcher.core import keys
 from dispatcher.ledger import chains
 from dispatcher.stages.serving import Present, Serving, Terms

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from connectors.hostile import Memory
+from connectors.testing.hostile import Memory
 from dispatcher.app.daemon import Daemon, Tick
 from dispatcher.core.errors import StoreUnreachable
 from dispatcher.ledger.book import Asks, Push, book

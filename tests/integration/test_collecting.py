@@ -21,7 +21,7 @@ from connectors.base import (
     TryLater,
 )
 from connectors.folder import Folder
-from connectors.hostile import MEMORY, Hostile, Memory
+from connectors.testing.hostile import MEMORY, Hostile, Memory
 from dispatcher.core.circuits import Turns
 from dispatcher.core.errors import StaleLease
 from dispatcher.ledger.book import Push

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.base import Arrival, Identity, Plugin, Tried, Wall
-from connectors.hostile import MEMORY, Memory
+from connectors.testing.hostile import MEMORY, Memory
 from dispatcher.core import plugins
 
 

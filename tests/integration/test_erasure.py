@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from connectors.base import TryLater
-from connectors.hostile import Memory
+from connectors.testing.hostile import Memory
 from dispatcher.core.errors import Conflict, NotFound, Refused
 from dispatcher.custody import erasure, retention
 from dispatcher.custody.audit import export, verify

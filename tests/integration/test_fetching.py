@@ -11,7 +11,7 @@ import pytest
 from standardwebhooks import Webhook
 from starlette.testclient import TestClient
 
-from connectors.http import Http
+from connectors.http.client import Http
 from connectors.webhook import WebhookFeed
 from dispatcher.ledger.book import Push
 from dispatcher.stages.serving import fetching

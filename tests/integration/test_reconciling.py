@@ -8,7 +8,7 @@ import pytest
 
 from connectors.base import Item, Listed, Misconfigured, Offer, Rejected
 from connectors.folder import Folder
-from connectors.hostile import Memory
+from connectors.testing.hostile import Memory
 from dispatcher.core import keys
 from dispatcher.core.errors import StaleLease
 from dispatcher.stages.reconciling import Mending, Reconciling

@@ -18,8 +18,8 @@ from connectors.base import (
     TryLater,
 )
 from connectors.folder import Folder
-from connectors.hostile import MEMORY, Fault, Hostile, Memory
 from connectors.inhouse import Inhouse
+from connectors.testing.hostile import MEMORY, Fault, Hostile, Memory
 from dispatcher.core.circuits import Turns
 from dispatcher.core.errors import StaleLease, StoreUnusable
 from dispatcher.ledger import versions

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.base import Idempotency
-from connectors.hostile import MEMORY, Memory
+from connectors.testing.hostile import MEMORY, Memory
 from dispatcher.core.errors import StaleLease
 from dispatcher.ledger.members import merge
 from dispatcher.store import lease, pause

@@ -6,7 +6,7 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
-from connectors.contract import VALUES
+from connectors.testing.suite import VALUES
 from dispatcher.core.errors import StoreLocked
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store

@@ -36,9 +36,9 @@ from connectors.base import (
     Submission,
     TryLater,
 )
-from connectors.contract import NOW
 from connectors.mturk import CONNECTOR, Mturk
 from connectors.mturk.arrivals import read_note
+from connectors.testing.suite import NOW
 from tests.contract.mturk_bench import SECRET, hand_in, values, visit_of
 from tests.contract.mturk_queue import queue_server
 from tests.contract.mturk_server import Faults, mturk_server

@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from connectors.base import Form, Item, Offer, Rejected, Visit
-from connectors.contract import CANARY, NOW
-from connectors.http import Http
+from connectors.http.client import Http
 from connectors.label_studio.api import Api
 from connectors.label_studio.instance import HEADER
+from connectors.testing.suite import CANARY, NOW
 from tests.contract.label_studio_suite import (
     LINK,
     Board,

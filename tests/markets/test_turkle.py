@@ -19,11 +19,11 @@ from connectors.base import (
     Visit,
     Wall,
 )
-from connectors.contract import NOW, Bench, offer_for
 from connectors.errors import Misconfigured, TryLater
+from connectors.http.rest import Rest
 from connectors.inhouse import Ticket, sign
-from connectors.listing_contract import ListingContract
-from connectors.rest import Rest
+from connectors.testing.listing_suite import ListingContract
+from connectors.testing.suite import NOW, Bench, offer_for
 from connectors.turkle import CONNECTOR, MANIFEST
 from connectors.turkle.api import Api
 from tests.markets.turkle_server import PASSWORD, turkle_server

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from connectors.cells import guard
+from connectors.formats.formula_guard import guard
 from dispatcher.core.errors import Invalid, NotFound
 from dispatcher.core.private_files import private
 from dispatcher.ledger.standing import current_policy, no_policy

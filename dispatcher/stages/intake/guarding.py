@@ -1,7 +1,7 @@
 """The formula guard taken away again, where it is ours.
 
 ``records reassemble`` puts ``'`` before cells of CSV that a spreadsheet would run as a
-formula (:mod:`connectors.cells`). A file of its shape is loaded without that sign, so
+formula (:mod:`connectors.formats.formula_guard`). A file of its shape is loaded without that sign, so
 that what went out comes back exactly. In any other file a ``'`` is part of the cell:
 whoever wrote it there meant it.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from connectors.cells import unguard
+from connectors.formats.formula_guard import unguard
 from dispatcher.stages.intake.table import Batch
 
 NOTE: Final = "written by records reassemble: the formula guard is taken away"

@@ -26,7 +26,7 @@ from connectors.base import (
     Role,
     TryLater,
 )
-from connectors.quoting import heard
+from connectors.leak_check import heard
 from dispatcher import money
 from dispatcher.core import meters
 from dispatcher.core.circuits import FAULTS, Circuits, Turns, pause_of

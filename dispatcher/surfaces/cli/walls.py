@@ -61,7 +61,7 @@ def try_walls(
             raise Conflict(
                 f"connector {name!r} failed while it was tried",
                 why=type(error).__name__,
-                fix="tell its author: connectors.contract would have found it",
+                fix="tell its author: connectors.testing.suite would have found it",
             ) from error
         finally:
             _close(opened)
@@ -102,18 +102,18 @@ def _first_worker(store: Store, name: str, other: str) -> str:
 def _tried(
     context: CliContext, opened: Market, account: str, other: Stranger
 ) -> Iterator[Tried]:
-    from connectors import probing
+    from connectors import isolation
     from connectors.base import Content, Inviting, Probing
 
     now = datetime.fromtimestamp(wall_clock() / MICRO, UTC)
     link = context.config.surfaces.task_page
-    yield from probing.try_claims(opened.arrive, other.account, now)
+    yield from isolation.try_claims(opened.arrive, other.account, now)
     if isinstance(opened, Inviting):
-        yield from probing.try_links(
+        yield from isolation.try_links(
             opened.arrive, opened.invite, account, other.account, now
         )
     if opened.manifest.content is Content.OURS:
-        yield from probing.try_content(opened.publish, opened.withdraw, account, link)
+        yield from isolation.try_content(opened.publish, opened.withdraw, account, link)
     if isinstance(opened, Probing):
         yield from opened.probe(account, other, link)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import connectors.mturk.api
-from connectors.contract import NOW
+from connectors.testing.suite import NOW
 from tests.contract.mturk_bench import OPENED
 from tests.contract.mturk_server import Mturk, mturk_server
 

@@ -10,10 +10,10 @@ from datetime import timedelta
 import pytest
 
 from connectors.base import Progress, Rejected, Stranger, TryLater, Visit
-from connectors.contract import NOW, Bench
 from connectors.errors import Misconfigured
-from connectors.listing_contract import ListingContract
-from connectors.pay_contract import PayingContract
+from connectors.testing.listing_suite import ListingContract
+from connectors.testing.payment_suite import PayingContract
+from connectors.testing.suite import NOW, Bench
 from tests.contract.mturk_bench import (
     PAGE,
     REWARD,

@@ -15,7 +15,7 @@ from connectors.base import (
     Rejected,
     TryLater,
 )
-from connectors.contract import NOW
+from connectors.testing.suite import NOW
 from tests.contract.mturk_bench import (
     WORKER,
     accept,

@@ -17,9 +17,9 @@ from connectors.base import (
     Rejected,
     TryLater,
 )
-from connectors.contract import NOW
 from connectors.mturk import reviewing
 from connectors.mturk.reviewing import KEPT
+from connectors.testing.suite import NOW
 from tests.contract.mturk_bench import (
     WORKER,
     accept,

@@ -28,7 +28,7 @@ from connectors.base import (
     Settings,
     Visit,
 )
-from connectors.hostile import MEMORY, Fault, Hostile
+from connectors.testing.hostile import MEMORY, Fault, Hostile
 
 MANIFEST = replace(MEMORY, name="liar")
 LONG = 5.5  # seconds: longer than a turn waits

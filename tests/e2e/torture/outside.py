@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from connectors.base import Handle, Offer
-from connectors.hostile import Memory
+from connectors.testing.hostile import Memory
 
 
 class Killed(BaseException):

@@ -27,11 +27,11 @@ from connectors.base import (
     Settings,
     TryLater,
 )
-from connectors.cells import guard, unguard
 from connectors.folder import CONNECTOR, Folder
 from connectors.folder.files import locked
 from connectors.folder.names import account_of, batch_of, directory_of, key_of
 from connectors.folder.sheets import read_rows
+from connectors.formats.formula_guard import guard, unguard
 
 FORM = Form("transcribe", question="What does it say?", help="=cmd")
 

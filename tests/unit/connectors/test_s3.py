@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from connectors.base import Item, Misconfigured, Offer, Settings, TryLater
-from connectors.cells import unguard
+from connectors.formats.formula_guard import unguard
 from connectors.s3 import CONNECTOR
 from tests.contract.buckets import SECRET, bucket_server, objects
 from tests.contract.receiver import receiving
@@ -137,7 +137,7 @@ def test_a_name_that_leads_into_the_own_network_is_not_reached(monkeypatch, valu
         asked.append(host)
         return [(2, 1, 6, "", ("169.254.169.254", port))]
 
-    monkeypatch.setattr("connectors.http.socket.getaddrinfo", private)
+    monkeypatch.setattr("connectors.http.client.socket.getaddrinfo", private)
     sent = CONNECTOR.open(Settings({"bucket": "acme-data", **values}, SECRET))
     assert "private network" in told(sent).what
     assert asked == [values.get("endpoint", "")[8:]

@@ -11,7 +11,7 @@ import pytest
 from segment.analytics.client import Client
 
 from connectors.base import Item, Misconfigured, Offer, Rejected, Settings, TryLater
-from connectors.http import Http
+from connectors.http.client import Http
 from connectors.segment import CONNECTOR, SegmentFeed
 from connectors.segment.feed import BATCH_BYTES, EVENT_BYTES
 

@@ -24,7 +24,7 @@ from connectors.base import (
     Role,
     TryLater,
 )
-from connectors.hostile import MEMORY
+from connectors.testing.hostile import MEMORY
 
 ITEM = Item("t1", Form("transcribe"), b"x")
 

@@ -11,7 +11,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from connectors.base import Item, Misconfigured, Offer, Settings, TryLater
-from connectors.http import Http
+from connectors.http.client import Http
 from connectors.webhook import CONNECTOR, WebhookFeed
 
 OLD = "whsec_" + base64.b64encode(b"o" * 32).decode()

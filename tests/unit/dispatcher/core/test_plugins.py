@@ -10,8 +10,8 @@ import pytest
 
 from connectors.base import Misconfigured, Plugin
 from connectors.folder import Folder
-from connectors.hostile import MEMORY, PLUGIN, Memory
 from connectors.inhouse import Inhouse
+from connectors.testing.hostile import MEMORY, PLUGIN, Memory
 from dispatcher.core import plugins
 from dispatcher.core.errors import Invalid
 
@@ -55,13 +55,13 @@ def test_the_settings_open_connectors_by_the_operators_names(tmp_path):
 
 
 def test_one_of_another_package_is_loaded_by_its_entry_point(monkeypatch, tmp_path):
-    installed(monkeypatch, "memory", "connectors.hostile:PLUGIN")
+    installed(monkeypatch, "memory", "connectors.testing.hostile:PLUGIN")
     assert plugins.available()["memory"] == "package-0"
     assert isinstance(open_one("memory", {}, tmp_path), Memory)
 
 
 def test_a_package_can_not_take_the_name_of_a_built_in_one(monkeypatch, tmp_path):
-    installed(monkeypatch, "folder", "connectors.hostile:PLUGIN")
+    installed(monkeypatch, "folder", "connectors.testing.hostile:PLUGIN")
     assert isinstance(open_one("folder", {"spool": "s"}, tmp_path), Folder)
 
 
@@ -72,7 +72,9 @@ def test_an_unknown_kind_is_refused_with_the_kinds_that_exist(tmp_path):
 
 
 def test_two_packages_of_one_name_are_refused_with_both_names(monkeypatch, tmp_path):
-    installed(monkeypatch, "memory", "connectors.hostile:PLUGIN", "other:PLUGIN")
+    installed(
+        monkeypatch, "memory", "connectors.testing.hostile:PLUGIN", "other:PLUGIN"
+    )
     with pytest.raises(Invalid) as caught:
         open_one("memory", {}, tmp_path)
     assert "package-0" in caught.value.why
@@ -82,9 +84,9 @@ def test_two_packages_of_one_name_are_refused_with_both_names(monkeypatch, tmp_p
 @pytest.mark.parametrize(
     ("target", "match"),
     [
-        ("connectors.hostile:Memory", "is no connector"),
-        ("connectors.hostile:MEMORY", "is no connector"),
-        ("connectors.hostile:NOTHING", "can not be loaded"),
+        ("connectors.testing.hostile:Memory", "is no connector"),
+        ("connectors.testing.hostile:MEMORY", "is no connector"),
+        ("connectors.testing.hostile:NOTHING", "can not be loaded"),
         ("no.such.module:X", "can not be loaded"),
     ],
 )
@@ -104,7 +106,7 @@ def test_a_package_that_ends_the_program_is_refused(monkeypatch, tmp_path):
 
 
 def test_a_plugin_of_another_name_is_refused(monkeypatch, tmp_path):
-    installed(monkeypatch, "other", "connectors.hostile:PLUGIN")
+    installed(monkeypatch, "other", "connectors.testing.hostile:PLUGIN")
     with pytest.raises(Invalid, match="calls itself 'memory'"):
         open_one("other", {}, tmp_path)
 
@@ -127,8 +129,8 @@ def test_a_connector_that_breaks_the_protocol_is_refused(
     monkeypatch, tmp_path, made, match
 ):
     broken = Plugin(MEMORY, lambda settings: made())
-    monkeypatch.setattr("connectors.hostile.PLUGIN", broken)
-    installed(monkeypatch, "memory", "connectors.hostile:PLUGIN")
+    monkeypatch.setattr("connectors.testing.hostile.PLUGIN", broken)
+    installed(monkeypatch, "memory", "connectors.testing.hostile:PLUGIN")
     with pytest.raises(Invalid, match=match):
         open_one("memory", {}, tmp_path)
     assert PLUGIN is not broken
@@ -171,8 +173,8 @@ def test_a_secret_comes_by_file_and_never_by_value(monkeypatch, tmp_path):
         seen.append(settings)
         raise Misconfigured("the secret is refused")
 
-    monkeypatch.setattr("connectors.hostile.PLUGIN", Plugin(MEMORY, opening))
-    installed(monkeypatch, "memory", "connectors.hostile:PLUGIN")
+    monkeypatch.setattr("connectors.testing.hostile.PLUGIN", Plugin(MEMORY, opening))
+    installed(monkeypatch, "memory", "connectors.testing.hostile:PLUGIN")
     (tmp_path / "token").write_bytes(b"s3cret\n")
     with pytest.raises(Invalid) as caught:
         open_one("memory", {"secret_file": "token", "x": "y"}, tmp_path)

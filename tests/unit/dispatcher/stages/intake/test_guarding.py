@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.cells import guard
+from connectors.formats.formula_guard import guard
 from dispatcher.stages.intake.guarding import NOTE, is_reassembled
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.table import Options

@@ -1,6 +1,6 @@
 """The suite that every market must pass that pays its workers itself.
 
-It is :class:`connectors.contract.MarketContract` and more; see there how to use it.
+It is :class:`connectors.testing.suite.MarketContract` and more; see there how to use it.
 """
 
 # A test's name is its sentence; a docstring would say it twice.
@@ -24,7 +24,7 @@ from connectors.base import (
     Rejected,
     Submission,
 )
-from connectors.contract import REWARD, Bench, MarketContract, offer_for
+from connectors.testing.suite import REWARD, Bench, MarketContract, offer_for
 
 
 class PayingContract(MarketContract):

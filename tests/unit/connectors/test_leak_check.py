@@ -2,7 +2,7 @@
 
 import pytest
 
-from connectors.quoting import quotes
+from connectors.leak_check import quotes
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from connectors.base import Item, Misconfigured
-from connectors.cells import guard
+from connectors.formats.formula_guard import guard
 
 COLUMNS: Final = ("token", "field", "media_type", "text", "base64")
 FORMATS: Final = ("csv", "jsonl", "parquet")

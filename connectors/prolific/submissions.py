@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from connectors.base import Collected, Progress, Submission
 from connectors.prolific.api import Api
-from connectors.prolific.purse import progress_of
+from connectors.prolific.payments import progress_of
 
 OFFER: Final = "offer-"
 """Begins the internal name of a study of ours; behind it stands the offer's key."""

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlencode, urljoin
 
 from connectors.base import Misconfigured, Stranger, Tried, Wall
-from connectors.http import Answered, Http
+from connectors.http.client import Answered, Http
 
 _TASK: Final = re.compile(r"/task/\d+")
 _LOG_IN: Final = re.compile(rb'href="(/[A-Za-z0-9/_-]*login/)')

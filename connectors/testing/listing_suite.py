@@ -1,6 +1,6 @@
 """The suite that every market must pass that can list what it has of us.
 
-It is :class:`connectors.contract.MarketContract` and more; see there how to use it.
+It is :class:`connectors.testing.suite.MarketContract` and more; see there how to use it.
 """
 
 # A test's name is its sentence; a docstring would say it twice.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from connectors.base import ConnectorError, Listing, Posted
-from connectors.contract import Bench, MarketContract, offer_for
+from connectors.testing.suite import Bench, MarketContract, offer_for
 
 _MOST_PAGES = 1000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import SplitResult, urlsplit
 
 from connectors.errors import Misconfigured, Rejected
-from connectors.http import Http
+from connectors.http.client import Http
 
 
 def origin(url: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.index import OVERLAP, Index
+from connectors.listing_cache import OVERLAP, Index
 
 
 class Market:

@@ -13,9 +13,9 @@ from connectors.base import (
     Stranger,
     Wall,
 )
-from connectors.hostile import Memory
 from connectors.inhouse import Inhouse
-from connectors.probing import try_claims, try_content, try_links
+from connectors.isolation import try_claims, try_content, try_links
+from connectors.testing.hostile import Memory
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 LINK = "https://tasks.example.test/"

@@ -8,7 +8,14 @@ import threading
 import pytest
 
 from connectors.errors import Misconfigured, Rejected, TryLater
-from connectors.http import Answered, Http, TooLong, expect_done, is_public, retry_after
+from connectors.http.client import (
+    Answered,
+    Http,
+    TooLong,
+    expect_done,
+    is_public,
+    retry_after,
+)
 
 
 @pytest.fixture

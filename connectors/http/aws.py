@@ -1,6 +1,6 @@
 """Clients of Amazon's services whose calls go out through our own guarded HTTP.
 
-boto3 signs and reads; :class:`connectors.http.Http` resolves the name, connects to the
+boto3 signs and reads; :class:`connectors.http.client.Http` resolves the name, connects to the
 address that was checked, and bounds time and size. Retries are the caller's.
 """
 
@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from connectors.errors import Misconfigured
-from connectors.http import Http
+from connectors.http.client import Http
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest, AWSResponse

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connectors.errors import Misconfigured
-from connectors.http import Http, expect_done
+from connectors.http.client import Http, expect_done
 
 Told = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """What is sent as JSON."""

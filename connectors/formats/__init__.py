@@ -1,0 +1,1 @@
+"""Files that connectors write, and the guard against formulas in them."""
