@@ -25,7 +25,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal, Problem
 from policies.model.problem_arrays import tables
 from policies.model.sets import NO_CAP, Measure, SetSystem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.solvers.search.delta_evaluation import Gains
 
 SAMPLE = 1_000

@@ -20,12 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.model.disclosure import cap_below
-from policies.model.links import Links, Relation
-from policies.model.meetings import meetings
+from policies.model.links import Links, Relation, meetings
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal, Problem
 from policies.model.sets import NO_CAP, Measure, SetSystem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 
 STEPS = 10**9
 ENTRIES, USERS, FRIENDSHIPS = 15_661, 3_266, 2_935

@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from enum import StrEnum
 from fractions import Fraction
+from typing import Final
 
 from policies.answers.notation import fold, read_date, read_number
 from policies.policy import Field
 
 MAX_TEXT = 100_000
 MAX_PARTS = 1_000
+
+_RANGES: Final = re.compile(r"[\d\s;,\[\]-]*")
 
 
 class Mark(StrEnum):
@@ -265,3 +268,35 @@ CHECKERS: dict[str, Callable[[Field, str], Valid | Invalid]] = {
     "spans": _spans,
     "table": _table,
 }
+
+
+def locate_passages(field: Field, raw: str, text: str | None) -> str | Invalid:
+    """Turn the passages that somebody copied, one a line, into the ranges they stand for.
+
+    Parameters
+    ----------
+    field : Field
+    raw : str
+    text : str or None
+        The text that was shown; None for an image.
+
+    Returns
+    -------
+    str or Invalid
+        Passages of ``spans`` become ranges; all else is as it was typed.
+    """
+    if field.ask != "spans" or text is None:
+        return raw
+    ranges: list[list[int]] = []
+    taken: dict[str, int] = {}
+    for line in filter(None, (part.strip() for part in raw.splitlines())):
+        if re.fullmatch(r"\[[a-z_ ]+\]", line):
+            return raw  # a mark
+        start = text.find(line, taken.get(line, 0))
+        if start < 0 and _RANGES.fullmatch(raw):
+            return raw
+        if start < 0:
+            return Invalid("a passage is not in the text: copy it word for word")
+        taken[line] = start + len(line)
+        ranges.append([start, start + len(line)])
+    return json.dumps(ranges) if ranges else ""

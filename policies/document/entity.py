@@ -8,9 +8,8 @@ from fractions import Fraction
 from typing import Final
 
 from policies.document.diagnostic import Span, shown
-from policies.document.illustration import read_example
 from policies.document.reading import Reader, meant
-from policies.policy import Box, Entity, Field
+from policies.policy import Box, Entity, Example, Field
 
 ENTITY_KEYS: Final = ("key", "subject", "time", "retain", "fields", "layout")
 ASKS: Final = ("choose", "date", "number", "spans", "table", "transcribe", "yes_no")
@@ -38,6 +37,9 @@ FIELD_KEYS: Final = (
     "help",
     "example",
 )
+
+
+EXAMPLE_KEYS: Final = ("synthetic", "shown", "answer")
 
 
 def read_entity(root: Reader) -> Entity | None:
@@ -117,7 +119,60 @@ def _field(name: str, reader: Reader) -> Field:
         redact=_tags(reader, whose),
         help=reader.text("help", empty=True) or "",
     )
-    return replace(field, example=read_example(reader, field))
+    return replace(field, example=_example(reader, field))
+
+
+def _example(field: Reader, asked: Field) -> Example | None:
+    """Read the example of a field.
+
+    Parameters
+    ----------
+    field : Reader
+        The field's table.
+    asked : Field
+        The rest of it: the example's answer is judged as a worker's would be.
+
+    Returns
+    -------
+    Example or None
+        None where there is none, or a wrong one, which is reported.
+    """
+    if "example" not in field or asked.ask is None:
+        return None
+    reader = field.inner("example", "an example")
+    reader.knows(EXAMPLE_KEYS)
+    if not isinstance(field.values["example"], dict):
+        return None
+    if "synthetic" not in reader:
+        reader.missing(
+            "synthetic", "make the example up, and say so with synthetic = true"
+        )
+    elif reader.values["synthetic"] is not True:
+        reader.wrong("synthetic", "true: an example is made up, no part of a record")
+    value = reader.needed_text("shown", 'add shown = "…", what a worker would see')
+    answer = reader.needed_text("answer", 'add answer = "…", the right answer to it')
+    if value is None or answer is None:
+        return None
+    fault = _wrong_answer(asked, value, answer)
+    if fault:
+        reader.findings.error(
+            "POL003",
+            reader.value_span("answer"),
+            f"the example of `{shown(asked.name)}` has a wrong answer",
+            fault,
+            f'write an answer that ask = "{asked.ask}" takes',
+        )
+    return Example(value, answer)
+
+
+def _wrong_answer(asked: Field, value: str, answer: str) -> str:
+    """Say why the answer would not be taken; nothing if it would."""
+    # checking an answer is rare and slow to load: a file without examples does not
+    from policies.answers.validation import Invalid, check, locate_passages
+
+    raw = locate_passages(asked, answer, value)
+    verdict = raw if isinstance(raw, Invalid) else check(asked, raw)
+    return verdict.reason if isinstance(verdict, Invalid) else ""
 
 
 def _fits_ask(reader: Reader, whose: str, ask: str | None) -> None:

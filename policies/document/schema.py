@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from policies.document.cases import TEST_KEYS
-from policies.document.entity import ASKS, TAGS
-from policies.document.illustration import EXAMPLE_KEYS
+from policies.document.entity import ASKS, EXAMPLE_KEYS, TAGS
 from policies.document.limits import CAPACITY_KEYS
 from policies.document.properties import KIND_KEYS, WORDS
 from policies.model.objective import Objective

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from policies.document.diagnostic import Diagnostic, Severity, Span, escaped, shown
-from policies.document.locator import Path, Places, locate
+from policies.document.locator import Places, locate
 
 LARGEST_FILE: Final = 4 << 20
 MOST_DIGITS: Final = 30
@@ -98,11 +98,6 @@ def exact(text: str) -> Fraction | BadNumber:
     shift = int(power) - len(part)
     number = Fraction(int(sign + whole + part))
     return number * Fraction(10) ** shift
-
-
-def raw_value(source: Source, path: Path) -> str:
-    """The value as it is written in the file, for messages; empty if it has no place."""
-    return source.places.raw.get(path, "")
 
 
 def _refused(message: str, span: Span, why: str, fix: str) -> Diagnostic:

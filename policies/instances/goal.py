@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from policies.instances.fields import (
+from policies.instances.json_values import (
     InvalidInstance,
-    choice,
-    integer,
-    keyed,
-    listed,
-    mapped,
-    needed,
-    number,
+    as_choice,
+    as_integer,
+    as_list,
+    as_number,
+    as_object,
+    check_keys,
+    require_keys,
 )
 from policies.model.aggregates import LARGEST_Q, Aggregate, Shape
 from policies.model.construction import highest_load, limits_on_all
@@ -33,19 +33,26 @@ MEASURES: Final = {
 }
 RELATIONS: Final = {"cosine": Relation.COSINE, "common": Relation.COMMON}
 ASKED: Final = ("tradeoff", "discbudget", "zero_step", "zero_cosine")
-KEYS: Final = ("kind", "aggregation", "adversaries", "property_weights", "level", "q")
-MOST: Final = 1e9
+DISCLOSURE_KEYS: Final = (
+    "kind",
+    "aggregation",
+    "adversaries",
+    "property_weights",
+    "level",
+    "q",
+)
+LARGEST_WEIGHT: Final = 1e9
 """Largest weight of a property; its inverse is the least above 0."""
 
-PRICED: Final = 10**300
+LARGEST_COST: Final = 10**300
 """Largest lambda (|tau| + f): answers are floats, and some 10^7 hands may be added up."""
 
-ONLY: Final = {"level": Shape.COUNT, "q": Shape.SOFT_MAX}
+KEY_OWNERS: Final = {"level": Shape.COUNT, "q": Shape.SOFT_MAX}
 """Keys that say something of one aggregation alone."""
 
 
 @dataclass(frozen=True)
-class Ask:
+class InstanceGoal:
     """What is maximised, and below which limit.
 
     Attributes
@@ -84,7 +91,7 @@ class Ask:
         )
 
 
-def read_ask(root: Mapping[str, Any]) -> tuple[Ask, list[str]]:
+def read_goal(root: Mapping[str, Any]) -> tuple[InstanceGoal, list[str]]:
     """Read what is asked; return it, and the keys of ``disclosure`` that nothing reads.
 
     Raises
@@ -92,32 +99,32 @@ def read_ask(root: Mapping[str, Any]) -> tuple[Ask, list[str]]:
     InvalidInstance
         With what is wrong, where it is, and how to mend it.
     """
-    how = mapped(root.get("disclosure"), "disclosure")
-    unread = keyed(how, "disclosure", KEYS)
-    needed(how, "disclosure", ("kind", "aggregation"))
-    kind = choice(how.get("kind"), "disclosure.kind", (*MEASURES, *RELATIONS))
-    shape = choice(how.get("aggregation"), "disclosure.aggregation", tuple(Shape))
-    asked = choice(root.get("problem"), "problem", ASKED)
-    _check_asked(kind, asked)
-    many = len(listed(root.get("properties"), "properties"))
-    aggregate = _aggregate(how, Shape(shape), many)
-    plain = _plain(aggregate)
+    how = as_object(root.get("disclosure"), "disclosure")
+    unread = check_keys(how, "disclosure", DISCLOSURE_KEYS)
+    require_keys(how, "disclosure", ("kind", "aggregation"))
+    kind = as_choice(how.get("kind"), "disclosure.kind", (*MEASURES, *RELATIONS))
+    shape = as_choice(how.get("aggregation"), "disclosure.aggregation", tuple(Shape))
+    asked = as_choice(root.get("problem"), "problem", ASKED)
+    _check_question(kind, asked)
+    many = len(as_list(root.get("properties"), "properties"))
+    aggregate = _read_aggregate(how, Shape(shape), many)
+    is_papers = _is_papers(aggregate)
     goal = Goal(
         Objective.TRADEOFF if asked == "tradeoff" else Objective.DISC_BUDGET,
-        fraction(number(root.get("lambda", 1.0), "lambda")),
-        fraction(number(root.get("tau", 0.0), "tau", -1e18)),
-        average=plain and aggregate.shape is Shape.AVERAGE,
+        fraction(as_number(root.get("lambda", 1.0), "lambda")),
+        fraction(as_number(root.get("tau", 0.0), "tau", -1e18)),
+        average=is_papers and aggregate.shape is Shape.AVERAGE,
         over=max(1, many),
-        aggregate=None if plain else aggregate,
+        aggregate=None if is_papers else aggregate,
     )
-    _check_priced(goal, max(total(aggregate.weights), Fraction(max(1, many))))
-    return Ask(kind, asked, goal), unread
+    _check_cost(goal, max(total(aggregate.weights), Fraction(max(1, many))))
+    return InstanceGoal(kind, asked, goal), unread
 
 
-def _check_priced(goal: Goal, most: Fraction) -> None:
+def _check_cost(goal: Goal, most: Fraction) -> None:
     """Raise where what disclosure costs is no number that could be written."""
     tradeoff = goal.objective is Objective.TRADEOFF
-    if not tradeoff or goal.lambda_ * (abs(goal.tau) + most) <= PRICED:
+    if not tradeoff or goal.lambda_ * (abs(goal.tau) + most) <= LARGEST_COST:
         return
     raise InvalidInstance(
         f"lambda (tau - f) with lambda = {float(goal.lambda_):g} and tau = "
@@ -127,7 +134,7 @@ def _check_priced(goal: Goal, most: Fraction) -> None:
     )
 
 
-def _check_asked(kind: str, asked: str) -> None:
+def _check_question(kind: str, asked: str) -> None:
     """Raise where the function and the question do not go together."""
     fit = {
         "zero_step": kind == "step",
@@ -142,28 +149,28 @@ def _check_asked(kind: str, asked: str) -> None:
         )
 
 
-def _aggregate(how: Mapping[str, Any], shape: Shape, many: int) -> Aggregate:
+def _read_aggregate(how: Mapping[str, Any], shape: Shape, many: int) -> Aggregate:
     """Read how f of all properties and adversaries becomes one number."""
-    _owned(how, shape)
+    _check_owners(how, shape)
     across = "max" if how.get("adversaries") is None else how["adversaries"]
-    summed = choice(across, "disclosure.adversaries", ("max", "sum")) == "sum"
-    weights = _weights(how, many)
+    summed = as_choice(across, "disclosure.adversaries", ("max", "sum")) == "sum"
+    weights = _read_property_weights(how, many)
     if shape in (Shape.AVERAGE, Shape.SOFT_MAX) and len(set(weights)) == 1:
         weights = ()  # they are divided by their sum
     over = total(weights) if weights else Fraction(max(1, many))
     level, q = Fraction(0), 1
     if shape is Shape.COUNT:
-        level = _level(how)
+        level = _read_level(how)
     if shape is Shape.SOFT_MAX:
         mend = f"Write a whole number from 1 to {LARGEST_Q}: 1 is the average."
-        q = integer(how.get("q"), "disclosure.q", 1, LARGEST_Q, mend=mend)
+        q = as_integer(how.get("q"), "disclosure.q", 1, LARGEST_Q, mend=mend)
         shape = Shape.AVERAGE if q == 1 else shape
     return Aggregate(shape, weights, summed, level, q, over)
 
 
-def _owned(how: Mapping[str, Any], shape: Shape) -> None:
+def _check_owners(how: Mapping[str, Any], shape: Shape) -> None:
     """Refuse a key of another aggregation, and the lack of one's own."""
-    for key, owner in ONLY.items():
+    for key, owner in KEY_OWNERS.items():
         given = how.get(key) is not None
         if given and shape is not owner:
             raise InvalidInstance(
@@ -179,9 +186,9 @@ def _owned(how: Mapping[str, Any], shape: Shape) -> None:
             )
 
 
-def _level(how: Mapping[str, Any]) -> Fraction:
+def _read_level(how: Mapping[str, Any]) -> Fraction:
     """Read the level that f of what is counted is above."""
-    level = number(how.get("level"), "disclosure.level", 0.0)
+    level = as_number(how.get("level"), "disclosure.level", 0.0)
     if level >= 1:
         raise InvalidInstance(
             f"{level!r} is out of range, expected 0 to below 1: no f is above 1",
@@ -191,24 +198,29 @@ def _level(how: Mapping[str, Any]) -> Fraction:
     return fraction(level)
 
 
-def _plain(how: Aggregate) -> bool:
+def _is_papers(how: Aggregate) -> bool:
     """Whether this is the paper's worst or average."""
     known = how.shape in (Shape.WORST, Shape.AVERAGE)
     return known and not how.summed and not how.weights
 
 
-def _weights(how: Mapping[str, Any], many: int) -> tuple[Fraction, ...]:
+def _read_property_weights(how: Mapping[str, Any], many: int) -> tuple[Fraction, ...]:
     """Read the weights of properties; empty where they are all 1."""
     where = "disclosure.property_weights"
     if how.get("property_weights") is None:
         return ()
-    given = listed(how["property_weights"], where, many)
-    read = [number(item, f"{where}[{i}]", 0.0, MOST) for i, item in enumerate(given)]
+    given = as_list(how["property_weights"], where, many)
+    read = [
+        as_number(item, f"{where}[{i}]", 0.0, LARGEST_WEIGHT)
+        for i, item in enumerate(given)
+    ]
     weights = tuple(fraction(weight) for weight in read)
-    low = next((i for i, weight in enumerate(read) if 0 < weight < 1 / MOST), None)
+    low = next(
+        (i for i, weight in enumerate(read) if 0 < weight < 1 / LARGEST_WEIGHT), None
+    )
     if low is not None:
         raise InvalidInstance(
-            f"{read[low]!r} is out of range, expected 0, or {1 / MOST:g} to {MOST:g}",
+            f"{read[low]!r} is out of range, expected 0, or {1 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}",
             f"{where}[{low}]",
             "Write 0 for a property that does not count, or multiply all weights.",
         )

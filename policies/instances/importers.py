@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from io import StringIO
 from typing import Any, Final
 
-from policies.instances.fields import InvalidInstance, near, sized
 from policies.instances.instance_file import SCHEMA
+from policies.instances.json_values import InvalidInstance, check_size, closest_name
 
 Document = dict[str, Any]
 
-LARGEST: Final = 10**7
+LARGEST_COUNT: Final = 10**7
 """Vertices, edges or check-ins that are read at most."""
 
 COLUMNS: Final = ("user", "location", "count", "weight")
@@ -40,16 +40,16 @@ def colouring(text: str, adversaries: int, copies: int = 1) -> Document:
     for row, words in _lines(text):
         if words[0] == "p":
             if n is not None:
-                raise _off(row, f"a second line 'p', the first is line {head}")
-            n, declared = _sizes(row, words)
+                raise _line_error(row, f"a second line 'p', the first is line {head}")
+            n, declared = _graph_size(row, words)
             head = row
         elif words[0] == "e":
             if n is None:
-                raise _off(row, "an edge comes before the line 'p edge'")
+                raise _line_error(row, "an edge comes before the line 'p edge'")
             edges[_edge(row, words, n)] = None
             told += 1
         elif words[0] not in ("c", "d", "v", "x"):  # comments, and how it was made
-            raise _off(row, "the line begins with none of c, p, e, d, v and x")
+            raise _line_error(row, "the line begins with none of c, p, e, d, v and x")
     if n is None:
         raise InvalidInstance(
             "the line 'p edge <vertices> <edges>' is missing",
@@ -57,26 +57,26 @@ def colouring(text: str, adversaries: int, copies: int = 1) -> Document:
             "Is it a DIMACS .col file?",
         )
     if told < declared:  # more may be edges that are told both ways round
-        raise _off(head, f"{declared} edges are declared, {told} follow")
+        raise _line_error(head, f"{declared} edges are declared, {told} follow")
     properties = [{"entries": list(edge)} for edge in edges]
-    return _sealed(n, properties, adversaries, copies)
+    return _whole_sets_apart(n, properties, adversaries, copies)
 
 
-def _sizes(row: int, words: list[str]) -> tuple[int, int]:
+def _graph_size(row: int, words: list[str]) -> tuple[int, int]:
     """Vertices and edges of the line 'p'."""
     if words[1:2] not in (["edge"], ["edges"], ["col"]):
-        raise _off(row, "the line is not 'p edge <vertices> <edges>'")
-    n, declared = _whole(words[2:], row, 2)
+        raise _line_error(row, "the line is not 'p edge <vertices> <edges>'")
+    n, declared = _integers(words[2:], row, 2)
     return n, declared
 
 
 def _edge(row: int, words: list[str], n: int) -> tuple[int, int]:
     """Both vertices of an edge, from 0, the lower first."""
-    one, two = (v - 1 for v in _whole(words[1:], row, 2))
+    one, two = (v - 1 for v in _integers(words[1:], row, 2))
     if not (0 <= one < n and 0 <= two < n):
-        raise _off(row, f"an edge names a vertex that is not 1 to {n}")
+        raise _line_error(row, f"an edge names a vertex that is not 1 to {n}")
     if one == two:
-        raise _off(row, "an edge joins a vertex to itself")
+        raise _line_error(row, "an edge joins a vertex to itself")
     return min(one, two), max(one, two)
 
 
@@ -96,27 +96,29 @@ def hypergraph(text: str, adversaries: int, copies: int = 1) -> Document:
             "the file is empty", "the file", "Is it an hMETIS .hgr file?"
         )
     row, words = lines[0]
-    m, n = _whole(words[:2], row, 2)
+    m, n = _integers(words[:2], row, 2)
     style = " ".join(words[2:]) or "0"
     if style not in ("0", "00", "1", "01", "10", "11"):
-        raise _off(row, "the format is none of 1, 10 and 11")
+        raise _line_error(row, "the format is none of 1, 10 and 11")
     skip = 1 if style.endswith("1") else 0
     weighted = style in ("10", "11")
     wanted = m + (n if weighted else 0)
     if len(lines) - 1 != wanted:
-        raise _off(row, f"{wanted} lines must follow, {len(lines) - 1} do")
+        raise _line_error(row, f"{wanted} lines must follow, {len(lines) - 1} do")
     properties = []
     for number, line in lines[1 : m + 1]:
         for weight in line[:skip]:
-            _count(weight, number)
-        members = sorted({v - 1 for v in _whole(line[skip:], number)})
+            _integer(weight, number)
+        members = sorted({v - 1 for v in _integers(line[skip:], number)})
         if members and not (members[0] >= 0 and members[-1] < n):
-            raise _off(number, f"a hyperedge names a vertex that is not 1 to {n}")
+            raise _line_error(
+                number, f"a hyperedge names a vertex that is not 1 to {n}"
+            )
         properties.append({"entries": members})
     worth = [1] * n
     if weighted:
-        worth = [_whole(line, number, 1)[0] for number, line in lines[m + 1 :]]
-    return _sealed(n, properties, adversaries, copies, worth)
+        worth = [_integers(line, number, 1)[0] for number, line in lines[m + 1 :]]
+    return _whole_sets_apart(n, properties, adversaries, copies, worth)
 
 
 def checkins(
@@ -140,18 +142,18 @@ def checkins(
     """
     counts: dict[tuple[str, str], int] = {}
     worth: dict[tuple[str, str], float] = {}
-    for row, cells in _table(entries, "the check-ins", COLUMNS[:2], COLUMNS):
+    for row, cells in _csv_rows(entries, "the check-ins", COLUMNS[:2], COLUMNS):
         key = cells["user"], cells["location"]
-        counts[key] = counts.get(key, 0) + _count(cells.get("count", "1"), row)
-        worth[key] = max(worth.get(key, 0.0), _amount(cells.get("weight", "1"), row))
+        counts[key] = counts.get(key, 0) + _integer(cells.get("count", "1"), row)
+        worth[key] = max(worth.get(key, 0.0), _weight(cells.get("weight", "1"), row))
     by_user: dict[str, list[int]] = {}
     for d, (user, _) in enumerate(counts):
         by_user.setdefault(user, []).append(d)
     links: dict[tuple[str, str], None] = {}
-    for row, cells in _table(friendships, "the friendships", ()):
+    for row, cells in _csv_rows(friendships, "the friendships", ()):
         ends = list(cells.values())[:2]
         if len(ends) < 2:
-            raise _off(row, "a friendship needs two users")
+            raise _line_error(row, "a friendship needs two users")
         if ends[0] != ends[1]:
             links[min(ends), max(ends)] = None
     properties = [
@@ -161,9 +163,11 @@ def checkins(
     ]
     first = next(csv.reader(StringIO(friendships)))
     if len(first) == 2 and all(name.strip() in by_user for name in first):
-        raise _off(1, "two users stand where the friendships' header is expected")
+        raise _line_error(
+            1, "two users stand where the friendships' header is expected"
+        )
     n, t = len(counts), min(copies, adversaries)
-    sized(n, adversaries, "the file")
+    check_size(n, adversaries, "the file")
     return {
         "schema": SCHEMA,
         "n_entries": n,
@@ -181,7 +185,7 @@ def checkins(
     }
 
 
-def _sealed(
+def _whole_sets_apart(
     n: int,
     properties: list[dict[str, list[int]]],
     adversaries: int,
@@ -189,7 +193,7 @@ def _sealed(
     worth: list[int] | None = None,
 ) -> Document:
     """An instance in which no property may be wholly held."""
-    sized(n, adversaries, "the file")
+    check_size(n, adversaries, "the file")
     weights = [1] * n if worth is None else worth
     return {
         "schema": SCHEMA,
@@ -206,7 +210,7 @@ def _sealed(
     }
 
 
-def _off(row: int, what: str) -> InvalidInstance:
+def _line_error(row: int, what: str) -> InvalidInstance:
     return InvalidInstance(what, f"line {row}", "Correct this line of the file.")
 
 
@@ -217,37 +221,39 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
             yield row, words
 
 
-def _whole(words: list[str], row: int, count: int | None = None) -> list[int]:
+def _integers(words: list[str], row: int, count: int | None = None) -> list[int]:
     """Words as integers >= 0."""
     if count is not None and len(words) != count:
-        raise _off(row, f"{len(words)} numbers, {count} were expected")
+        raise _line_error(row, f"{len(words)} numbers, {count} were expected")
     if not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
-        raise _off(row, "a word is not a whole number")
+        raise _line_error(row, "a word is not a whole number")
     numbers = [int(word) for word in words]
-    if numbers and max(numbers) > LARGEST:
-        raise _off(row, f"a number is above {LARGEST}")
+    if numbers and max(numbers) > LARGEST_COUNT:
+        raise _line_error(row, f"a number is above {LARGEST_COUNT}")
     return numbers
 
 
-def _amount(word: str, row: int) -> float:
+def _weight(word: str, row: int) -> float:
     """A finite number >= 0."""
     try:
         value = float(word)
     except ValueError:
-        raise _off(row, "a weight is not a number") from None
+        raise _line_error(row, "a weight is not a number") from None
     if not 0 <= value < 1e15:
-        raise _off(row, "a weight is not a number from 0 to 10^15")
+        raise _line_error(row, "a weight is not a number from 0 to 10^15")
     return value
 
 
-def _count(word: str, row: int) -> int:
+def _integer(word: str, row: int) -> int:
     """A whole number >= 0."""
     if not (word.isascii() and word.isdigit() and len(word) <= 15):
-        raise _off(row, "a count or weight is not a whole number of at most 15 digits")
+        raise _line_error(
+            row, "a count or weight is not a whole number of at most 15 digits"
+        )
     return int(word)
 
 
-def _table(
+def _csv_rows(
     text: str, what: str, needed: tuple[str, ...], known: tuple[str, ...] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Rows of a CSV with a header, with their line numbers."""
@@ -256,9 +262,11 @@ def _table(
         header = [name.strip().lower() for name in reader.fieldnames or []]
         missing = [name for name in needed if name not in header]
         for name in header:
-            meant = near(name, known, 0.85)  # counts, but not country
+            meant = closest_name(name, known, 0.85)  # counts, but not country
             if meant and name not in known and meant not in header:
-                raise _off(1, f"the header of {what} lacks {meant}: is it {name[:40]}?")
+                raise _line_error(
+                    1, f"the header of {what} lacks {meant}: is it {name[:40]}?"
+                )
         if not header or missing:
             raise InvalidInstance(
                 f"the header of {what} lacks {', '.join(missing) or 'everything'}",
@@ -267,11 +275,13 @@ def _table(
             )
         twice = sorted({name for name in header if header.count(name) > 1})
         if twice:
-            raise _off(1, f"the header of {what} names {', '.join(twice)[:40]} twice")
+            raise _line_error(
+                1, f"the header of {what} names {', '.join(twice)[:40]} twice"
+            )
         reader.fieldnames = header
         for cells in reader:
             if None in cells or None in cells.values():
-                raise _off(reader.line_num, "the row has not one cell a column")
+                raise _line_error(reader.line_num, "the row has not one cell a column")
             yield reader.line_num, {k: v.strip() for k, v in cells.items()}
     except csv.Error as error:
-        raise _off(reader.line_num, f"the CSV is broken: {error}") from None
+        raise _line_error(reader.line_num, f"the CSV is broken: {error}") from None

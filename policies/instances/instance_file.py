@@ -6,41 +6,45 @@ disclosure function, and what is asked. Reading is exact: see :mod:`policies.mod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from policies.instances.adversaries import capacity, coalitions, history, prices
-from policies.instances.fields import (
+from policies.instances.goal import MEASURES, RELATIONS, InstanceGoal, read_goal
+from policies.instances.json_values import (
     InvalidInstance,
-    choice,
-    indices,
-    integer,
-    keyed,
-    listed,
-    mapped,
-    named,
-    needed,
-    number,
-    optional,
-    sized,
-    table,
+    as_choice,
+    as_indices,
+    as_integer,
+    as_list,
+    as_number,
+    as_object,
+    as_optional_list,
+    as_table,
+    check_keys,
+    check_size,
+    describe,
+    require_keys,
 )
-from policies.instances.goal import MEASURES, RELATIONS, Ask, read_ask
 from policies.instances.utility import Loader, with_utility
+from policies.model.coalitions import Coalitions
 from policies.model.construction import SensitiveSet, exact_weights, set_system
 from policies.model.exact_numbers import proportions
-from policies.model.links import Counts, Links, Relation
-from policies.model.meetings import meetings
+from policies.model.links import Counts, Links, Relation, meetings
 from policies.model.problem import Pairs, Problem
-from policies.model.sets import Ints, InvalidProblem, Measure, SetSystem
-from policies.model.utility import Weights
+from policies.model.sets import NO_CAP, Ints, InvalidProblem, Measure, SetSystem
+from policies.model.weights import Weights
 
 SCHEMA: Final = "sparsi-instance/1"
 
-_MOST: Final = 10**300  # that u may be: answers are written as floats
+LARGEST_UTILITY: Final = 10**300
+"""Highest u: answers are written as floats."""
+
+HIGHEST_PRICE: Final = 2**31
+"""Highest price of withholding an entry."""
 
 KEYS: Final = (
     *("schema", "name", "description", "user", "reference"),
@@ -53,7 +57,7 @@ NEEDED: Final = (
     *("n_entries", "n_adversaries", "t", "weights"),
     *("properties", "disclosure", "problem"),
 )
-PROPERTY_KEYS: Final = ("entries", "a", "classes", "left", "right")
+SET_KEYS: Final = ("entries", "a", "classes", "left", "right")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,33 +95,33 @@ def read_instance(document: object, load: Loader | None = None) -> Instance:
     InvalidInstance
         With what is wrong, where it is, and how to mend it.
     """
-    root = mapped(document, "the document")
-    choice(root.get("schema"), "schema", (SCHEMA,))
-    unread = keyed(root, "the document", KEYS)
-    needed(root, "the document", NEEDED)
-    n, k, t = _sizes(root)
-    ask, unasked = read_ask(root)
+    root = as_object(document, "the document")
+    as_choice(root.get("schema"), "schema", (SCHEMA,))
+    unread = check_keys(root, "the document", KEYS)
+    require_keys(root, "the document", NEEDED)
+    n, k, t = _read_sizes(root)
+    ask, unasked = read_goal(root)
     unread += unasked
-    given = listed(root.get("properties"), "properties")
-    title = _title(root)
+    given = as_list(root.get("properties"), "properties")
+    title = _read_name(root)
     lo = np.ones(n, np.int64)
-    closed = optional(root, "history_only_entries")
-    lo[indices(closed, "history_only_entries", n)] = 0
+    closed = as_optional_list(root, "history_only_entries")
+    lo[as_indices(closed, "history_only_entries", n)] = 0
     base = {
         "lo": lo,
         "hi": lo * min(t, k),
-        "weights": _weights(root, n, k, lo * min(t, k)),
-        "capacity": capacity(root, k),
-        "history": history(root, n, k),
-        "coalitions": coalitions(root, k),
+        "weights": _read_weights(root, n, k, lo * min(t, k)),
+        "capacity": _capacity(root, k),
+        "history": _history(root, n, k),
+        "coalitions": _coalitions(root, k),
         "strict_history": True,
-        "prices": prices(root, n),
+        "prices": _prices(root, n),
     }
     try:
         if ask.kind in RELATIONS:
-            problem = _linked(root, given, n, RELATIONS[ask.kind], ask, base)
+            problem = _over_links(root, given, n, RELATIONS[ask.kind], ask, base)
         else:
-            problem = _measured(given, n, MEASURES[ask.kind], ask, base)
+            problem = _over_sets(given, n, MEASURES[ask.kind], ask, base)
         problem, notes = with_utility(problem, root, load)
     except InvalidProblem as error:
         raise InvalidInstance(
@@ -127,44 +131,48 @@ def read_instance(document: object, load: Loader | None = None) -> Instance:
     return Instance(problem, title, ask.kind, ask.asked, notes)
 
 
-def _sizes(root: Mapping[str, Any]) -> tuple[int, int, int]:
+def _read_sizes(root: Mapping[str, Any]) -> tuple[int, int, int]:
     """Entries, adversaries, and copies of an entry at most."""
     mend = "Write how many {} there are, at least {}."
-    n = integer(root.get("n_entries"), "n_entries", 0, mend=mend.format("entries", 0))
-    k = integer(
+    n = as_integer(
+        root.get("n_entries"), "n_entries", 0, mend=mend.format("entries", 0)
+    )
+    k = as_integer(
         root.get("n_adversaries"),
         "n_adversaries",
         1,
         mend=mend.format("adversaries", 1),
     )
-    sized(n, k, "n_adversaries")
+    check_size(n, k, "n_adversaries")
     mend = "Write to how many adversaries an entry may go, at least 1."
-    return n, k, integer(root.get("t"), "t", 1, mend=mend)
+    return n, k, as_integer(root.get("t"), "t", 1, mend=mend)
 
 
-def _title(root: Mapping[str, Any]) -> str:
+def _read_name(root: Mapping[str, Any]) -> str:
     """Return the name of the file, empty without one."""
     name = root.get("name", "")
     if not isinstance(name, str):
         raise InvalidInstance(
-            f"found {named(name)}, expected a string", "name", "Write a name in quotes."
+            f"found {describe(name)}, expected a string",
+            "name",
+            "Write a name in quotes.",
         )
     return name
 
 
-def _weights(root: Mapping[str, Any], n: int, k: int, hi: Ints) -> Weights:
+def _read_weights(root: Mapping[str, Any], n: int, k: int, hi: Ints) -> Weights:
     """Weights as integers; ``utility_norm`` becomes part of the unit."""
-    real = table(root.get("weights"), "weights", n, k)
+    real = as_table(root.get("weights"), "weights", n, k)
     if root.get("utility_norm") is None:
         return exact_weights(real, hi, None)
-    norm = number(root["utility_norm"], "utility_norm")
+    norm = as_number(root["utility_norm"], "utility_norm")
     mend = "Write the sum of each entry's t best weights, or 1."
     if norm <= 0:
         raise InvalidInstance(
             f"{norm!r} is out of range, expected > 0", "utility_norm", mend
         )
     weights = exact_weights(real, hi, norm)
-    if weights.best(hi) * weights.unit > _MOST:
+    if weights.best(hi) * weights.unit > LARGEST_UTILITY:
         raise InvalidInstance(
             f"{norm!r} makes u larger than numbers can be written",
             "utility_norm",
@@ -173,27 +181,90 @@ def _weights(root: Mapping[str, Any], n: int, k: int, hi: Ints) -> Weights:
     return weights
 
 
-def _measured(
-    given: list[Any], n: int, measure: Measure, ask: Ask, base: dict[str, Any]
+def _prices(root: Mapping[str, Any], n: int) -> Ints | None:
+    """Return what it costs to withhold each entry; null: it may not be."""
+    mend = "Write a price of at least 1, or null for what may not be withheld."
+    return _nullable_integers(
+        root,
+        "withhold",
+        n,
+        0,
+        partial(as_integer, low=1, high=HIGHEST_PRICE, mend=mend),
+    )
+
+
+def _capacity(root: Mapping[str, Any], k: int) -> Ints | None:
+    """Return how many new entries each adversary may get; None: any number."""
+    mend = "Write how many new entries it may get, or null for any number."
+    return _nullable_integers(
+        root, "capacities", k, NO_CAP, partial(as_integer, low=0, mend=mend)
+    )
+
+
+def _nullable_integers(
+    root: Mapping[str, Any],
+    key: str,
+    length: int,
+    absent: int,
+    read: Callable[[object, str], int],
+) -> Ints | None:
+    """Return a list of numbers, ``absent`` where one is null; None without the list."""
+    given = root.get(key)
+    if given is None:
+        return None
+    rows = as_list(given, key, length)
+    found = [
+        absent if x is None else read(x, f"{key}[{i}]") for i, x in enumerate(rows)
+    ]
+    return np.array(found, np.int64)
+
+
+def _history(root: Mapping[str, Any], n: int, k: int) -> Pairs:
+    """Return what is held already."""
+    pairs = []
+    for i, pair in enumerate(as_optional_list(root, "prior")):
+        where = f"prior[{i}]"
+        d, a = as_list(pair, where, 2)
+        d = as_integer(d, f"{where}[0]", 0, n - 1)
+        pairs.append((d, as_integer(a, f"{where}[1]", 0, k - 1)))
+    return Pairs.of(pairs)
+
+
+def _coalitions(root: Mapping[str, Any], k: int) -> Coalitions:
+    """Return who pools what they hold."""
+    read = tuple(
+        tuple(as_indices(group, f"coalition_groups[{i}]", k))
+        for i, group in enumerate(as_optional_list(root, "coalition_groups"))
+    )
+    any_m = root.get("any_m")
+    mend = "Write how many adversaries pool what they hold, or 1 for nobody."
+    m = 1 if any_m is None else as_integer(any_m, "any_m", 1, mend=mend)
+    return Coalitions(read, m)
+
+
+def _over_sets(
+    given: list[Any], n: int, measure: Measure, ask: InstanceGoal, base: dict[str, Any]
 ) -> Problem:
     """Step, linear and quadratic: one set a property."""
-    rows = [_property(p, f"properties[{i}]", n, measure) for i, p in enumerate(given)]
+    rows = [_read_set(p, f"properties[{i}]", n, measure) for i, p in enumerate(given)]
     caps = [ask.cap(measure, row.full, i) for i, row in enumerate(rows)]
     sets = set_system(n, rows, measure, caps, "property")
     return Problem(sets=sets, goal=ask.goal, averages=ask.averages(len(rows)), **base)
 
 
-def _property(given: object, where: str, n: int, measure: Measure) -> SensitiveSet:
-    one = mapped(given, where)
-    keyed(one, where, PROPERTY_KEYS)  # other keys are the writer's own
+def _read_set(given: object, where: str, n: int, measure: Measure) -> SensitiveSet:
+    one = as_object(given, where)
+    check_keys(one, where, SET_KEYS)  # other keys are the writer's own
     if "classes" in one:
-        return _classes(one["classes"], f"{where}.classes", n, measure)
-    needed(one, where, ("entries",) if measure is Measure.STEP else ("entries", "a"))
-    entries = indices(one["entries"], f"{where}.entries", n)
+        return _read_classes(one["classes"], f"{where}.classes", n, measure)
+    require_keys(
+        one, where, ("entries",) if measure is Measure.STEP else ("entries", "a")
+    )
+    entries = as_indices(one["entries"], f"{where}.entries", n)
     if measure is Measure.STEP:
         return SensitiveSet.whole(sorted(set(entries)))
-    a = listed(one["a"], f"{where}.a", len(entries))
-    values = [number(item, f"{where}.a[{j}]") for j, item in enumerate(a)]
+    a = as_list(one["a"], f"{where}.a", len(entries))
+    values = [as_number(item, f"{where}.a[{j}]") for j, item in enumerate(a)]
     try:
         return SensitiveSet.weighted(entries, values)
     except InvalidProblem as error:
@@ -204,7 +275,7 @@ def _property(given: object, where: str, n: int, measure: Measure) -> SensitiveS
         ) from None
 
 
-def _classes(given: object, where: str, n: int, measure: Measure) -> SensitiveSet:
+def _read_classes(given: object, where: str, n: int, measure: Measure) -> SensitiveSet:
     """Classes; one that is empty can never be held, so nothing is disclosed."""
     if measure is not Measure.STEP:
         raise InvalidInstance(
@@ -214,31 +285,31 @@ def _classes(given: object, where: str, n: int, measure: Measure) -> SensitiveSe
         )
     return SensitiveSet.of_classes(
         [
-            indices(group, f"{where}[{c}]", n)
-            for c, group in enumerate(listed(given, where))
+            as_indices(group, f"{where}[{c}]", n)
+            for c, group in enumerate(as_list(given, where))
         ]
     )
 
 
-def _linked(
+def _over_links(
     root: Mapping[str, Any],
     given: list[Any],
     n: int,
     relation: Relation,
-    ask: Ask,
+    ask: InstanceGoal,
     base: dict[str, Any],
 ) -> Problem:
     """Cosine and common: links, and for ``zero_cosine`` the pairs that must not meet."""
-    place, count = _visits(root, n)
+    place, count = _read_visits(root, n)
     link: list[int] = []
     entry: list[int] = []
     side: list[int] = []
     for i, p in enumerate(given):
-        one = mapped(p, f"properties[{i}]")
-        keyed(one, f"properties[{i}]", PROPERTY_KEYS)
-        needed(one, f"properties[{i}]", ("left", "right"))
+        one = as_object(p, f"properties[{i}]")
+        check_keys(one, f"properties[{i}]", SET_KEYS)
+        require_keys(one, f"properties[{i}]", ("left", "right"))
         for end, word in enumerate(("left", "right")):
-            found = indices(one[word], f"properties[{i}].{word}", n)
+            found = as_indices(one[word], f"properties[{i}].{word}", n)
             link += [i] * len(found)
             entry += found
             side += [end] * len(found)
@@ -259,10 +330,10 @@ def _linked(
     return Problem(sets=sets, links=links, goal=goal, averages=ask.averages(0), **base)
 
 
-def _visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Counts]:
+def _read_visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Counts]:
     """Place of each entry, renumbered, and its count as an integer of any size."""
-    needed(root, "the document", ("loc", "cnt"))
-    where = listed(root["loc"], "loc", n)
+    require_keys(root, "the document", ("loc", "cnt"))
+    where = as_list(root["loc"], "loc", n)
     for d, item in enumerate(where):
         if isinstance(item, bool) or not isinstance(item, int | str):
             raise InvalidInstance(
@@ -271,9 +342,9 @@ def _visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Counts]:
                 "Write an integer or a string.",
             )
     number_of = {spot: i for i, spot in enumerate(dict.fromkeys(where))}
-    counts = listed(root["cnt"], "cnt", n)
+    counts = as_list(root["cnt"], "cnt", n)
     for d, count in enumerate(counts):
-        number(count, f"cnt[{d}]")
+        as_number(count, f"cnt[{d}]")
     place = np.array([number_of[spot] for spot in where], np.int64)
     return place, np.array(proportions(counts), np.object_)
 

@@ -12,16 +12,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from policies.instances.fields import InvalidInstance, integer, listed, named
 from policies.instances.instance_file import SCHEMA
+from policies.instances.json_values import (
+    InvalidInstance,
+    as_integer,
+    as_list,
+    describe,
+)
 from policies.model.problem import Plan
 
 KEY: Final = "assignment"
 
-_INDEX: Final = (
+_FROM_ZERO_HINT: Final = (
     "Adversaries count from 0; name the instance that the plan was made for."
 )
-_SHAPE: Final = (
+_SHAPE_HINT: Final = (
     "Name the output of: dispatcher solve -o; or a list, one row an entry, of lists of "
     "adversaries."
 )
@@ -39,7 +44,9 @@ def read_plan(document: object, n_entries: int, n_adversaries: int) -> Plan:
     if isinstance(document, dict):
         given, where = _assignment(document), KEY
     if not isinstance(given, list):
-        raise InvalidInstance(f"found {named(given)}, expected a list", where, _SHAPE)
+        raise InvalidInstance(
+            f"found {describe(given)}, expected a list", where, _SHAPE_HINT
+        )
     if len(given) != n_entries:
         raise InvalidInstance(
             f"the list has {len(given)} rows, expected {n_entries}, one an entry",
@@ -66,7 +73,7 @@ def _assignment(document: Mapping[str, Any]) -> object:
         )
     if KEY not in document:
         raise InvalidInstance(
-            f"the key {KEY!r} is missing, so this is no plan", "the plan", _SHAPE
+            f"the key {KEY!r} is missing, so this is no plan", "the plan", _SHAPE_HINT
         )
     if document[KEY] is None:
         raise InvalidInstance(
@@ -80,10 +87,10 @@ def _assignment(document: Mapping[str, Any]) -> object:
 
 def _row(row: object, where: str, k: int) -> list[int]:
     """Return the adversaries of one entry, each once."""
-    found = listed(row, where)
+    found = as_list(row, where)
     seen: set[int] = set()
     for i, a in enumerate(found):
-        integer(a, f"{where}[{i}]", 0, k - 1, mend=_INDEX)
+        as_integer(a, f"{where}[{i}]", 0, k - 1, mend=_FROM_ZERO_HINT)
         if a in seen:
             raise InvalidInstance(
                 f"adversary {a} stands there twice, expected once",

@@ -19,20 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from policies.instances.fields import (
+from policies.instances.json_values import (
     InvalidInstance,
-    choice,
-    indices,
-    keyed,
-    listed,
-    mapped,
-    named,
-    number,
-    table,
+    as_choice,
+    as_indices,
+    as_list,
+    as_number,
+    as_object,
+    as_table,
+    check_keys,
+    describe,
 )
 from policies.model.exact_numbers import fraction
 from policies.model.problem import Problem
-from policies.model.utility import Weights
 from policies.model.utility_functions import (
     ConcaveOverModular,
     Coverage,
@@ -40,10 +39,11 @@ from policies.model.utility_functions import (
     Utilities,
     Utility,
 )
+from policies.model.weights import Weights
 from policies.rules.functions import InvalidFunction, UserUtility, check_utility
 
-KINDS = ("concave", "coverage", "facility", "plugin")
-KEYS = ("kind", "scale", "curve", "cap", "touches", "topics", "serves", "name")
+UTILITY_KINDS = ("concave", "coverage", "facility", "plugin")
+UTILITY_KEYS = ("kind", "scale", "curve", "cap", "touches", "topics", "serves", "name")
 
 Loader = Callable[[str], UserUtility]
 """From the name of a user's utility to it; raises where there is none."""
@@ -75,33 +75,34 @@ def with_utility(
     """
     if root.get("utility") is None:
         return problem, ()
-    given = mapped(root["utility"], "utility")
-    kind = choice(given.get("kind"), "utility.kind", KINDS)
-    keyed(given, "utility", KEYS)
+    given = as_object(root["utility"], "utility")
+    kind = as_choice(given.get("kind"), "utility.kind", UTILITY_KINDS)
+    check_keys(given, "utility", UTILITY_KEYS)
     n, k = problem.n_entries, problem.n_adversaries
     scale = [Fraction(1)] * k
     if given.get("scale") is not None:
-        rows = listed(given["scale"], "utility.scale", k)
+        rows = as_list(given["scale"], "utility.scale", k)
         scale = [
-            fraction(number(w, f"utility.scale[{a}]", 0.0)) for a, w in enumerate(rows)
+            fraction(as_number(w, f"utility.scale[{a}]", 0.0))
+            for a, w in enumerate(rows)
         ]
     functions: tuple[Utility, ...]
     notes: tuple[str, ...] = ()
     if kind == "plugin":
-        function, note = _plugin(given, n, load)
+        function, note = _read_plugin(given, n, load)
         functions, notes = (function,) * k, (note,)
     elif kind == "concave":
-        functions = _concave(root, given, n, k)
+        functions = _read_concave(root, given, n, k)
     elif kind == "coverage":
-        functions = (_coverage(given, n),) * k
+        functions = (_read_coverage(given, n),) * k
     else:
-        functions = (_facility(given, n),) * k
+        functions = (_read_facility(given, n),) * k
     norm = root.get("utility_norm")
     made = Utilities(functions, tuple(scale))
     if norm is None:  # what everybody would get from everything
         top = made.total([frozenset(np.flatnonzero(problem.hi).tolist())] * k)
     else:
-        top = fraction(number(norm, "utility_norm"))
+        top = fraction(as_number(norm, "utility_norm"))
         if top <= 0:
             raise InvalidInstance(
                 f"{norm!r} is out of range, expected > 0",
@@ -112,14 +113,14 @@ def with_utility(
     return replace(problem, utilities=made, weights=Weights.flat(n, k)), notes
 
 
-def _plugin(
+def _read_plugin(
     given: Mapping[str, Any], n: int, load: Loader | None
 ) -> tuple[Utility, str]:
     """Load a user's utility and sample it; say what the samples showed."""
     name = given.get("name")
     if not isinstance(name, str) or not name:
         raise InvalidInstance(
-            f"found {named(name)}, expected the name of a utility",
+            f"found {describe(name)}, expected the name of a utility",
             "utility.name",
             "Write the name that its package gives it.",
         )
@@ -160,44 +161,44 @@ def _plugin(
     return u, note
 
 
-def _concave(
+def _read_concave(
     root: Mapping[str, Any], given: Mapping[str, Any], n: int, k: int
 ) -> tuple[Utility, ...]:
-    curve = choice(given.get("curve"), "utility.curve", ("root", "log", "cap"))
-    cap = number(given.get("cap", 1.0), "utility.cap")
+    curve = as_choice(given.get("curve"), "utility.curve", ("root", "log", "cap"))
+    cap = as_number(given.get("cap", 1.0), "utility.cap")
     if cap <= 0:
         raise InvalidInstance(
             f"{cap!r} is out of range, expected > 0",
             "utility.cap",
             "Write the sum of weights from which more gains nothing.",
         )
-    weights = np.asarray(table(root.get("weights"), "weights", n, k), np.float64)
+    weights = np.asarray(as_table(root.get("weights"), "weights", n, k), np.float64)
     return tuple(
         ConcaveOverModular(tuple(column), curve, cap)
         for column in weights.reshape(n, k).T.tolist()
     )
 
 
-def _coverage(given: Mapping[str, Any], n: int) -> Coverage:
+def _read_coverage(given: Mapping[str, Any], n: int) -> Coverage:
     topics = [
-        number(w, f"utility.topics[{j}]", 0.0)
-        for j, w in enumerate(listed(given.get("topics"), "utility.topics"))
+        as_number(w, f"utility.topics[{j}]", 0.0)
+        for j, w in enumerate(as_list(given.get("topics"), "utility.topics"))
     ]
-    rows = listed(given.get("touches"), "utility.touches", n)
+    rows = as_list(given.get("touches"), "utility.touches", n)
     touches = tuple(
-        frozenset(indices(row, f"utility.touches[{d}]", len(topics)))
+        frozenset(as_indices(row, f"utility.touches[{d}]", len(topics)))
         for d, row in enumerate(rows)
     )
     return Coverage(touches, tuple(topics))
 
 
-def _facility(given: Mapping[str, Any], n: int) -> FacilityLocation:
-    rows = listed(given.get("serves"), "utility.serves")
+def _read_facility(given: Mapping[str, Any], n: int) -> FacilityLocation:
+    rows = as_list(given.get("serves"), "utility.serves")
     return FacilityLocation(
         tuple(
             tuple(
-                number(w, f"utility.serves[{c}][{d}]", 0.0)
-                for d, w in enumerate(listed(row, f"utility.serves[{c}]", n))
+                as_number(w, f"utility.serves[{c}][{d}]", 0.0)
+                for d, w in enumerate(as_list(row, f"utility.serves[{c}]", n))
             )
             for c, row in enumerate(rows)
         )

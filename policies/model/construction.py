@@ -21,7 +21,7 @@ from policies.model.exact_numbers import fraction, grid, shares
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal
 from policies.model.sets import NO_CAP, Ints, InvalidProblem, Measure, SetSystem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 
 _SLACK = 1e-9  # weights that are sums of rounded numbers may be so much above 1
 

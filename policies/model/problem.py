@@ -21,8 +21,8 @@ from policies.model.coalitions import NOBODY, Coalitions, membership, pooled
 from policies.model.links import Links
 from policies.model.objective import Objective
 from policies.model.sets import Bools, Ints, InvalidProblem, SetSystem, below, column
-from policies.model.utility import Weights
 from policies.model.utility_functions import Utilities
+from policies.model.weights import Weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from policies.model.utility import Ints, InvalidWeights, Weights
+from policies.model.weights import Ints, InvalidWeights
 
 Held = frozenset[int]
 Bools = npt.NDArray[np.bool_]
@@ -309,30 +309,3 @@ class Utilities:
         """Return the same functions over these entries alone, renumbered."""
         chosen = tuple(entries)
         return Utilities(tuple(Subset(f, chosen) for f in self.functions), self.scale)
-
-
-def overall(
-    utilities: Sequence[Utility], weights: Sequence[float], held: Sequence[Held]
-) -> float:
-    """Return the weighted sum over adversaries: u = sum of w_a u_a(S_a).
-
-    Raises
-    ------
-    InvalidWeights
-        If the three do not go together.
-    """
-    if not len(utilities) == len(weights) == len(held):
-        raise InvalidWeights(
-            f"{len(utilities)} utilities, {len(weights)} weights and {len(held)} hands, "
-            "expected as many of each"
-        )
-    return sum(
-        w * u(s) for u, w, s in zip(utilities, _weights(weights), held, strict=True)
-    )
-
-
-def top_t(weights: Weights, copies: int) -> Fraction:
-    """Return the paper's normaliser: each entry's t best weights; 1 where that is 0."""
-    hi = np.full(weights.n_entries, copies, np.int64)
-    best = weights.best(hi) * weights.unit
-    return best if best > 0 else Fraction(1)

@@ -36,7 +36,6 @@ from policies.rules.levels import LevelRule, Levels
 from policies.rules.pairings import Apart, ToldLink, kept_apart
 from policies.rules.record_rules import Held, Rule, reaches_limit
 from policies.rules.relations import LinkRule
-from policies.rules.windows import LATEST, every_window, widest_windows
 
 __all__ = [
     "Adversary",
@@ -66,6 +65,7 @@ LARGEST_SCALE: Final = 1 << 52  # loads stay exact, also as float64
 MOST_SUMMED: Final = 12  # fields whose sums are all looked at
 MOST_WINDOWS: Final = 8  # an entry lies in, on average, where every window is a set
 MOST_MEMBERS: Final = 10**5  # of a rule's windows, that are always sets
+LATEST: Final = int(np.iinfo(np.int64).max)  # of all times
 
 
 @dataclass(frozen=True)
@@ -376,3 +376,59 @@ def _measure(rule: Rule | LinkRule) -> Measure:
     if isinstance(rule, LinkRule | LevelRule) or rule.need is not None:
         return Measure.STEP
     return Measure.LINEAR if rule.power == 1 else Measure.QUADRATIC
+
+
+def widest_windows(unit: Ints, time: Ints, window: int | None) -> tuple[Ints, Ints]:
+    """First and last + 1 position of every set, over rows sorted by (unit, time).
+
+    With a window: one for each different time x of a unit, from x to x + window, closed;
+    a window that ends where the one before it ends lies inside it and is left out.
+    """
+    if not len(unit):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    fresh = np.flatnonzero(np.r_[True, unit[1:] != unit[:-1]])
+    ends = np.r_[fresh[1:], len(unit)]
+    if window is None:
+        return fresh, ends
+    last = np.empty(len(unit), dtype=np.int64)
+    for begin, end in zip(fresh.tolist(), ends.tolist(), strict=True):
+        times = time[begin:end]
+        reach = _reach(times, window)
+        last[begin:end] = begin + np.searchsorted(times, reach, side="right")
+    # Within a unit `last` never falls, so a window is widest where it first reaches.
+    begins = np.r_[True, (last[1:] != last[:-1]) | (unit[1:] != unit[:-1])]
+    first = np.flatnonzero(begins)
+    return first, last[first]
+
+
+def every_window(
+    unit: Ints, time: Ints, window: int, starts: tuple[Ints, Ints]
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """One window for each different (unit, time) of the starts, some of them empty.
+
+    Parameters
+    ----------
+    unit, time : int64 array, shape (rows,)
+        Sorted by (unit, time).
+    window : int
+    starts : tuple of int64 array, shape (starts,)
+        Units and times, in any order.
+
+    Returns
+    -------
+    first, last, unit, since : int64 array, shape (windows,)
+        First and last + 1 position, unit, and time it begins at.
+    """
+    unit_of, since = np.unique(np.stack(starts), axis=1)
+    units, times = np.unique(np.r_[unit, unit_of]), np.unique(time)
+    span = len(times) + 1
+    key = np.searchsorted(units, unit) * span + np.searchsorted(times, time)
+    base = np.searchsorted(units, unit_of) * span
+    first = np.searchsorted(key, base + np.searchsorted(times, since))
+    ends = np.searchsorted(times, _reach(since, window), side="right")
+    return first, np.searchsorted(key, base + ends), unit_of, since
+
+
+def _reach(times: Ints, window: int) -> Ints:
+    """The ends of windows; the last of all times where that is no number."""
+    return np.where(times > LATEST - window, LATEST, times + window)

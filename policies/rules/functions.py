@@ -1,8 +1,9 @@
-"""User functions: disclosures and utilities that someone else wrote, checked by sampling.
+"""Functions that someone else wrote: disclosures over fields, utilities over entries.
 
-A function over sets of entries is believed only as far as samples support it; what a
-sample refutes is refused with the sets that show it. No sample proves a property: a
-solver with a guarantee that rests on one says so.
+A disclosure is asked for every set of fields (:mod:`policies.rules.levels`). A utility
+over the entries of an instance file has too many sets for that: it is sampled, and
+refused with the sets that refute it. Samples prove nothing, so a solver whose guarantee
+rests on them says so.
 """
 
 from __future__ import annotations
@@ -81,48 +82,6 @@ class Checked:
     monotone: bool
     submodular: bool
     samples: int
-
-
-def check_disclosure(
-    function: Function,
-    n_entries: int,
-    rng: np.random.Generator,
-    *,
-    monotone: bool = True,
-    samples: int = SAMPLES,
-) -> Checked:
-    """Check a disclosure function f.
-
-    Parameters
-    ----------
-    function : callable
-        From a set of entries to f.
-    n_entries : int
-    rng : Generator
-    monotone : bool
-        Whether the function declares that more entries never disclose less.
-    samples : int
-
-    Raises
-    ------
-    InvalidFunction
-        f of nothing is not 0, a value is outside 0 to 1, or a function that declares to
-        be monotone falls.
-    """
-    nothing = _value(function, frozenset())
-    if abs(nothing) > SLACK:
-        raise InvalidFunction(f"f of no entries is {nothing!r}, expected 0")
-    found = _sampled(function, n_entries, rng, samples)
-    for held, value in found.values:
-        if not -SLACK <= value <= 1 + SLACK:
-            raise InvalidFunction(f"f of {_named(held)} is {value!r}, expected 0 to 1")
-    if monotone and found.falls is not None:
-        less, more = found.falls
-        raise InvalidFunction(
-            f"f falls from {_named(less)} to {_named(more)}, expected it to rise: "
-            "declare it as not monotone"
-        )
-    return found.told(samples)
 
 
 def check_utility(

@@ -30,7 +30,7 @@ from policies.judging.judge import judge
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Plan, Problem
 from policies.model.sets import NO_CAP, Measure, SetSystem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.solvers.interfaces import Limits, Solution, Solver, Verdict
 
 SEEDS = range(8)

@@ -24,7 +24,7 @@ from dispatcher.store import Store, Tx, probes
 from dispatcher.store import serving as journal
 from dispatcher.store.probes import ProbeRow
 from policies.answers import validation
-from policies.answers.passages import located
+from policies.answers.validation import locate_passages
 from policies.policy import Field
 
 MOST: Final = 10_000
@@ -214,7 +214,7 @@ def _question(
     except BadPage as error:
         raise _bad(line, str(error)) from None
     is_image = spec.image_column is not None
-    raw = located(spec, answer, None if is_image else shown.decode())
+    raw = locate_passages(spec, answer, None if is_image else shown.decode())
     verdict = (
         raw if isinstance(raw, validation.Invalid) else validation.check(spec, raw)
     )

@@ -16,7 +16,7 @@ from dispatcher.stages.planning.means import Means
 from dispatcher.stages.planning.translation import Translation
 from policies.judging.judge import judge
 from policies.model.problem import Pairs, Plan, Problem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.solvers import Limits, Solution, Verdict
 from policies.solvers.component_answers import renumbered
 from policies.solvers.interfaces import free_bound

@@ -7,7 +7,7 @@ from dispatcher.stages.planning.backlog import Backlog
 from dispatcher.stages.planning.means import Means
 from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store.transaction import Tx
-from policies.judging.tally import Tally
+from policies.judging.judge import Tally
 from policies.model.disclosure import loads, reachable
 from policies.model.problem import Pairs, Problem
 

@@ -24,8 +24,8 @@ from dispatcher.store.accounts import Account
 from dispatcher.store.transaction import Tx
 from policies.model.problem import Average, Goal, Pairs, Problem
 from policies.model.sets import NO_CAP
-from policies.model.utility import Weights
 from policies.model.utility_functions import ByRecord, Utilities
+from policies.model.weights import Weights
 from policies.policy import Kind, Policy, UtilityRow
 from policies.rules.expand import EntryTable, Expansion, expand
 from policies.rules.field_utility import by_record

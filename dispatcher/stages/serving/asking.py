@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from policies.answers.passages import located
-from policies.answers.validation import Invalid, Mark, Valid, check
+from policies.answers.validation import Invalid, Mark, Valid, check, locate_passages
 from policies.policy import Example, Field
 
 MAX_ROWS: Final = 200
@@ -125,7 +124,7 @@ def judged(
     """
     if mark is not None:
         return f"[{mark.value}]", check(field, "", mark)
-    raw = located(field, typed, text)
+    raw = locate_passages(field, typed, text)
     if isinstance(raw, Invalid):
         return typed, raw
     return raw, check(field, raw)

@@ -56,7 +56,7 @@ def read_document(
         With what is wrong, where it is, and how to mend it.
     """
     from policies.instances import importers
-    from policies.instances.fields import InvalidInstance
+    from policies.instances.json_values import InvalidInstance
 
     kind = path.suffix.lower()
     _check_options(path, adversaries, copies, friendships)
@@ -115,8 +115,8 @@ def read_problem(document: object, where: str) -> Instance:
         With what is wrong, where it is, and how to mend it.
     """
     from dispatcher.strategies import load_utility
-    from policies.instances.fields import InvalidInstance
     from policies.instances.instance_file import read_instance
+    from policies.instances.json_values import InvalidInstance
 
     try:
         return read_instance(document, load_utility)
@@ -201,7 +201,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is anything until it wa
 
 
 def invalid(path: str, error: Any) -> Invalid:  # noqa: ANN401 - a lazy import's class
-    """Put an :class:`~policies.instances.fields.InvalidInstance` of a file in our words."""
+    """Put an :class:`~policies.instances.json_values.InvalidInstance` of a file in our words."""
     return Invalid(f"{path}: {error.where}", why=error.what, fix=error.mend)
 
 

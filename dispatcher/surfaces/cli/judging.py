@@ -67,7 +67,7 @@ def _read_plan(path: Path, found: Instance) -> Plan:
     Invalid
         With what is wrong, where it is, and how to mend it.
     """
-    from policies.instances.fields import InvalidInstance
+    from policies.instances.json_values import InvalidInstance
     from policies.instances.plan_document import read_plan
 
     problem = found.problem

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.model.problem import Plan, Problem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer
 from policies.solvers.search.local_search import fits, improved
 from policies.solvers.search.oracle import Oracle

@@ -15,8 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from policies.model.links import Links, Relation
-from policies.model.meetings import meetings
+from policies.model.links import Links, Relation, meetings
 from policies.model.problem import Problem
 from policies.model.sets import Bools, SetSystem
 

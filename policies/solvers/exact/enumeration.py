@@ -17,15 +17,14 @@ from typing import Final
 
 import numpy as np
 
-from policies.judging.judge import judge
-from policies.judging.tally import Tally
+from policies.judging.judge import Tally, judge
 from policies.model.aggregates import Aggregate, Parts
 from policies.model.disclosure import loads
 from policies.model.links import Counts, above_level, alikeness
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Plan, Problem
 from policies.model.sets import Bools, Ints
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.solvers.exact import link_enumeration
 from policies.solvers.exact.cpsat import refuted
 from policies.solvers.exact.plan_iterator import (

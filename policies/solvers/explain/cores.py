@@ -19,7 +19,7 @@ from policies.model.links import Relation
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
 from policies.model.sets import NO_CAP, Ints, Measure
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.solvers.bounds.counting import capacity, clash, needs, singles
 from policies.solvers.bounds.link_limits import outgrown
 from policies.solvers.exact import enumeration

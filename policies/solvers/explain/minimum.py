@@ -16,7 +16,7 @@ from policies.model.disclosure import share
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Problem
 from policies.model.sets import NO_CAP, Ints, Measure
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.solvers.bounds.counting import clash, needs, singles
 from policies.solvers.exact.cpsat import CpSat, search
 from policies.solvers.interfaces import Cause, Clash, Core, Limits, Solution, Verdict

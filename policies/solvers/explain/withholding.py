@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from policies.judging.judge import judge
-from policies.model.meetings import meetings
+from policies.model.links import meetings
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
 from policies.model.problem_arrays import able

@@ -187,6 +187,8 @@ def test_utility_is_one_at_most_unless_its_norm_is_given():
     assert judge(Problem.from_sets(weights, [[0, 1]]), plan).u == Fraction(4, 5)
     plain = Problem.from_sets(weights, [[0, 1]], utility_norm=1)
     assert judge(plain, plan).u == 4
+    worthless = Problem.from_sets([[0, 0], [0, 0]], [[0, 1]])
+    assert judge(worthless, plan).u == 0
 
 
 def test_a_search_by_name_says_which_names_there_are_and_fit():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal, Pairs, Plan, Problem
 from policies.model.sets import NO_CAP, Measure, SetSystem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.answers.notation import read_date, read_number
-from policies.answers.validation import CHECKERS, Invalid, Mark, Valid, check
+from policies.answers.validation import (
+    CHECKERS,
+    Invalid,
+    Mark,
+    Valid,
+    check,
+    locate_passages,
+)
 from policies.policy import Field
 
 NAME = Field("name", ask="transcribe")
@@ -261,3 +268,33 @@ def test_any_text_is_judged_and_a_key_is_never_empty(ask, raw):
     if isinstance(found, Valid):
         assert found.key
         found.text.encode()
+
+
+@pytest.mark.parametrize(
+    ("raw", "ranges"),
+    [
+        ("ada", "[[0, 3]]"),
+        ("ada\nada", "[[0, 3], [8, 11]]"),
+        ("  and \n", "[[4, 7]]"),
+        ("0-3; 8-11", "0-3; 8-11"),
+        ("[[0, 3]]", "[[0, 3]]"),
+        ("[not present]", "[not present]"),
+        ("", ""),
+    ],
+)
+def test_passages_become_ranges(raw, ranges):
+    assert locate_passages(SPANS, raw, "ada and ada") == ranges
+
+
+def test_a_passage_that_is_not_there_is_told_without_repeating_it():
+    wrong = locate_passages(SPANS, "grace", "ada and ada")
+    assert isinstance(wrong, Invalid)
+    assert "grace" not in wrong.reason
+
+
+def test_a_passage_of_digits_is_looked_for_before_it_is_a_range():
+    assert locate_passages(SPANS, "2001-02", "born 2001-02-03") == "[[5, 12]]"
+
+
+def test_spans_of_an_image_stay_as_they_are():
+    assert locate_passages(SPANS, "0-3", None) == "0-3"

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from policies.instances.fields import InvalidInstance
 from policies.instances.instance_file import read_instance
+from policies.instances.json_values import InvalidInstance
 from policies.judging.judge import judge
 from policies.model.aggregates import Aggregate, Shape
 from policies.model.problem import Average, Goal, Plan

@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from policies.instances.fields import InvalidInstance
 from policies.instances.importers import checkins, colouring, hypergraph
 from policies.instances.instance_file import read_instance
+from policies.instances.json_values import InvalidInstance
 from policies.solvers import SOLVERS, Limits, Verdict
 
 TRIANGLE = "c three\np edge 3 3\ne 1 2\ne 2 3\ne 3 1\ne 1 3\n"

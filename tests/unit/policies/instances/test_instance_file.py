@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from policies.instances.fields import InvalidInstance
 from policies.instances.instance_file import read_instance, rows_of
+from policies.instances.json_values import InvalidInstance
 from policies.judging.judge import judge
 from policies.model.exact_numbers import fraction, grid, shares
 from policies.model.problem import Plan

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.instances.fields import InvalidInstance
 from policies.instances.instance_file import read_instance, rows_of
+from policies.instances.json_values import InvalidInstance
 from policies.instances.plan_document import read_plan
 from policies.judging.judge import judge
 from policies.solvers import SOLVERS, Limits, Verdict

@@ -12,7 +12,7 @@ from policies.judging.judge import SHOWN, judge
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal, Pairs, Plan, Problem
 from policies.model.sets import NO_CAP, InvalidProblem, Measure, SetSystem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from tests.unit.policies.tiny import Made, Tiny, classes, step, tinies
 
 

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from policies.model.coalitions import Coalitions, membership, pooled
-from policies.model.links import Links, Relation, alikeness, below_limit, root_up
-from policies.model.meetings import meetings
+from policies.model.links import (
+    Links,
+    Relation,
+    alikeness,
+    below_limit,
+    meetings,
+    root_up,
+)
 from policies.model.sets import InvalidProblem
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from policies.model.problem import Goal, Pairs, Problem
 from policies.model.sets import InvalidProblem, Measure, SetSystem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from tests.unit.policies.tiny import Made, Tiny, classes, step, system
 
 

@@ -5,16 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from policies.model.utility import InvalidWeights, Weights
 from policies.model.utility_functions import (
     Additive,
     ConcaveOverModular,
     Coverage,
     FacilityLocation,
-    overall,
-    top_t,
+    Utilities,
 )
-from policies.rules.functions import InvalidFunction, check_disclosure, check_utility
+from policies.model.weights import InvalidWeights
+from policies.rules.functions import InvalidFunction, check_utility
 
 BUILT_IN = [
     Additive((1.0, 2.0, 0.0, 3.0)),
@@ -57,38 +56,15 @@ def test_values_by_hand():
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        (lambda held: 0.5, "f of no entries is 0.5"),
-        (lambda held: float(len(held)), "expected 0 to 1"),
-        (lambda held: -0.1 * bool(held), "expected 0 to 1"),
-        (lambda held: 1.0 if len(held) == 1 else 0.0, "f falls"),
+        (lambda held: -1.0 if held else 0.0, "expected >= 0"),
+        (lambda held: 2.0 - len(held) / 4, "u falls"),
+        (lambda held: float(len(held) ** 2), "gains more"),
         (lambda held: float("nan") if held else 0.0, "gives nan"),
         (lambda held: "x" if held else 0.0, "gives str"),
     ],
 )
-def test_a_disclosure_that_lies_is_refused_with_the_sets(function, told):
-    """Range, f of nothing, falling, and what is no number."""
-    with pytest.raises(InvalidFunction, match=told):
-        check_disclosure(function, 4, rng())
-
-
-def test_a_disclosure_may_declare_that_it_falls():
-    """Then only its range counts, and what was seen is told."""
-    told = check_disclosure(
-        lambda held: 1.0 if len(held) == 1 else 0.0, 4, rng(), monotone=False
-    )
-    assert not told.monotone
-
-
-@pytest.mark.parametrize(
-    ("function", "told"),
-    [
-        (lambda held: -1.0 if held else 0.0, "expected >= 0"),
-        (lambda held: 2.0 - len(held) / 4, "u falls"),
-        (lambda held: float(len(held) ** 2), "gains more"),
-    ],
-)
 def test_a_utility_that_lies_is_refused(function, told):
-    """Negative, falling, or gaining ever more."""
+    """Negative, falling, gaining ever more, and what is no number."""
     with pytest.raises(InvalidFunction, match=told):
         check_utility(function, 4, rng())
 
@@ -99,20 +75,13 @@ def test_a_utility_may_declare_that_gains_grow():
     assert (told.monotone, told.submodular) == (True, False)
 
 
-def test_the_overall_utility_is_a_weighted_sum():
+def test_the_utility_of_all_is_a_weighted_sum():
     """2 * 3 + 1 * 2."""
     add = Additive((1.0, 2.0))
     hands = [frozenset({0, 1}), frozenset({1})]
-    assert overall([add, add], [2, 1], hands) == 8
+    assert Utilities((add, add), (Fraction(2), Fraction(1))).total(hands) == 8
     with pytest.raises(InvalidWeights, match="as many of each"):
-        overall([add], [2, 1], hands)
-
-
-def test_the_normaliser_is_never_zero():
-    """Top t of each entry: 3 + 2 for t = 2; weights of 0 give 1."""
-    weights = Weights.dense([[1.0, 3.0, 2.0]], steps=10)
-    assert top_t(weights, 2) == Fraction(5)
-    assert top_t(Weights.dense([[0.0, 0.0]]), 1) == 1
+        Utilities((add,), (Fraction(2), Fraction(1)))
 
 
 @pytest.mark.parametrize(

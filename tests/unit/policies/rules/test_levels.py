@@ -94,6 +94,23 @@ def test_a_rule_without_a_limit_makes_no_sets():
     assert rule(levels_of_function(lambda held: 0, FIELDS)).planned is None
 
 
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (lambda held: 0.5, "f of no fields is 0.5"),
+        (lambda held: float(len(held)), "expected 0 to 1"),
+        (lambda held: -0.1 * bool(held), "expected 0 to 1"),
+        (lambda held: 1.0 if len(held) == 1 else 0.0, "f falls"),
+        (lambda held: float("nan") if held else 0.0, "is nan, expected 0 to 1"),
+        (lambda held: "x" if held else 0.0, "is str, expected a number"),
+    ],
+)
+def test_a_disclosure_that_lies_is_refused_with_the_sets(function, told):
+    """Range, f of nothing, falling, and what is no number."""
+    with pytest.raises(InvalidFunction, match=told):
+        levels_of_function(function, FIELDS)
+
+
 def test_what_falls_is_closed_if_it_says_so():
     def f(held):
         return {0: 0, 1: 1}.get(len(held), 0)

@@ -5,7 +5,7 @@ import numpy as np
 from dispatcher.stages.planning import choosing
 from dispatcher.stages.planning.choosing import answer_of
 from policies.model.problem import Problem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.solvers import Cause, Clash, Core, Limits, Solution, Verdict
 from tests.unit.policies.tiny import system
 

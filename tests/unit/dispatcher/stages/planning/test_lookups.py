@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dispatcher.stages.planning.lookups import worst_lookups
 from policies.model.problem import Plan, Problem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.policy import (
     Disclosure,
     Entity,

@@ -11,7 +11,7 @@ from policies.model.coalitions import Coalitions
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
 from policies.model.sets import NO_CAP, Measure, SetSystem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.solvers import Limits, Verdict
 from policies.solvers.bounds.lagrangian import bounded, price_bound, priceable
 from policies.solvers.interfaces import answer, free_bound

@@ -15,7 +15,7 @@ from policies.model.links import Links, Relation
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Problem
 from policies.model.sets import Measure, SetSystem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.bounds.link_pairs import LinkPairs, root_down
 from policies.solvers.bounds.priced_pairs import PricedPairs

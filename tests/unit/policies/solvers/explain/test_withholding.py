@@ -15,7 +15,7 @@ from policies.judging.judge import judge
 from policies.model.links import Relation
 from policies.model.problem import Average, Pairs, Problem
 from policies.model.sets import NO_CAP, InvalidProblem, Measure
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.solvers import Limits
 from policies.solvers.contract import drawn, every_plan
 from policies.solvers.exact import cpsat_sums

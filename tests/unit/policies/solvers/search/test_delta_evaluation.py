@@ -15,7 +15,7 @@ from policies.model.links import Links, Relation
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Plan, Problem
 from policies.model.sets import Measure, SetSystem
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.solvers.kernels import tape
 from policies.solvers.kernels.compiling import stamp
 from policies.solvers.search.delta_evaluation import Gains

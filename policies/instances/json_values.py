@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-LARGEST: Final = 10**9
+LARGEST_INDEX: Final = 10**9
 """Largest index or size that is read."""
 
 MOST_PAIRS: Final = 10**7
@@ -21,7 +21,7 @@ MOST_PAIRS: Final = 10**7
 MISTYPED: Final = 0.75
 """How alike an unknown key is to a known one for which it was meant, at least."""
 
-_INDEX: Final = "Indices count from 0; check the sizes n_entries and n_adversaries."
+_FROM_ZERO: Final = "Indices count from 0; check the sizes n_entries and n_adversaries."
 
 
 class InvalidInstance(ValueError):
@@ -44,7 +44,7 @@ class InvalidInstance(ValueError):
         self.mend = mend
 
 
-def named(value: object) -> str:
+def describe(value: object) -> str:
     """What a JSON value is, in words, without showing much of it."""
     match value:
         case None:
@@ -61,13 +61,19 @@ def named(value: object) -> str:
             return "an object"
 
 
-def integer(
-    value: object, where: str, low: int, high: int = LARGEST, mend: str = _INDEX
+def as_integer(
+    value: object,
+    where: str,
+    low: int,
+    high: int = LARGEST_INDEX,
+    mend: str = _FROM_ZERO,
 ) -> int:
     """Return an integer from low to high; ``mend`` says what to write instead."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInstance(
-            f"found {named(value)}, expected an integer", where, "Write a whole number."
+            f"found {describe(value)}, expected an integer",
+            where,
+            "Write a whole number.",
         )
     if not low <= value <= high:
         raise InvalidInstance(
@@ -79,7 +85,7 @@ def integer(
     return value
 
 
-def sized(n: int, k: int, where: str) -> None:
+def check_size(n: int, k: int, where: str) -> None:
     """Refuse an instance of more pairs than fit memory, before anything of it is made."""
     if max(n, 1) * k > MOST_PAIRS:
         raise InvalidInstance(
@@ -89,13 +95,15 @@ def sized(n: int, k: int, where: str) -> None:
         )
 
 
-def number(
+def as_number(
     value: object, where: str, low: float = 0.0, high: float = math.inf
 ) -> float:
     """Return a finite number from low to high."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInstance(
-            f"found {named(value)}, expected a number", where, "Write a plain number."
+            f"found {describe(value)}, expected a number",
+            where,
+            "Write a plain number.",
         )
     try:
         real = float(value)
@@ -119,11 +127,11 @@ def number(
     return real
 
 
-def listed(value: object, where: str, length: int | None = None) -> list[Any]:
+def as_list(value: object, where: str, length: int | None = None) -> list[Any]:
     """Return a list, of this length."""
     if not isinstance(value, list):
         raise InvalidInstance(
-            f"found {named(value)}, expected a list", where, "Write a JSON list."
+            f"found {describe(value)}, expected a list", where, "Write a JSON list."
         )
     if length is not None and len(value) != length:
         raise InvalidInstance(
@@ -134,28 +142,32 @@ def listed(value: object, where: str, length: int | None = None) -> list[Any]:
     return value
 
 
-def mapped(value: object, where: str) -> Mapping[str, Any]:
+def as_object(value: object, where: str) -> Mapping[str, Any]:
     """Return an object."""
     if not isinstance(value, dict):
         raise InvalidInstance(
-            f"found {named(value)}, expected an object", where, "Write a JSON object."
+            f"found {describe(value)}, expected an object",
+            where,
+            "Write a JSON object.",
         )
     return value
 
 
-def optional(root: Mapping[str, Any], key: str) -> list[Any]:
+def as_optional_list(root: Mapping[str, Any], key: str) -> list[Any]:
     """Return the list of a field that may be null or left out."""
     given = root.get(key)
-    return [] if given is None else listed(given, key)
+    return [] if given is None else as_list(given, key)
 
 
-def near(name: str, known: Collection[str], alike: float) -> str | None:
+def closest_name(name: str, known: Collection[str], alike: float) -> str | None:
     """Return the known name that a mistyped one is most like, if there is any."""
     found = get_close_matches(name[:80], sorted(known), 1, alike)
     return found[0] if found else None
 
 
-def keyed(given: Mapping[str, Any], where: str, known: Collection[str]) -> list[str]:
+def check_keys(
+    given: Mapping[str, Any], where: str, known: Collection[str]
+) -> list[str]:
     """Return the keys that nothing reads; refuse one that a known key was meant by.
 
     A mistyped ``prior`` would make a plan that forgets what was seen. Others are notes
@@ -163,7 +175,7 @@ def keyed(given: Mapping[str, Any], where: str, known: Collection[str]) -> list[
     """
     unread = [key for key in given if key not in known]
     for key in unread:
-        meant = near(key, known, MISTYPED)
+        meant = closest_name(key, known, MISTYPED)
         if meant:
             raise InvalidInstance(
                 f"the key {key[:40]!r} is unknown",
@@ -173,7 +185,7 @@ def keyed(given: Mapping[str, Any], where: str, known: Collection[str]) -> list[
     return unread
 
 
-def needed(given: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> None:
+def require_keys(given: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> None:
     """Refuse an object that lacks some of the keys it must have."""
     missing = [key for key in keys if key not in given]
     if missing:
@@ -184,10 +196,10 @@ def needed(given: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> None:
         )
 
 
-def choice(value: object, where: str, known: tuple[str, ...]) -> str:
+def as_choice(value: object, where: str, known: tuple[str, ...]) -> str:
     """Return one of the known words."""
     if not isinstance(value, str) or value not in known:
-        told = repr(value[:40]) if isinstance(value, str) else named(value)
+        told = repr(value[:40]) if isinstance(value, str) else describe(value)
         raise InvalidInstance(
             f"found {told}, expected one of {', '.join(known)}",
             where,
@@ -196,21 +208,21 @@ def choice(value: object, where: str, known: tuple[str, ...]) -> str:
     return value
 
 
-def indices(value: object, where: str, limit: int) -> list[int]:
+def as_indices(value: object, where: str, limit: int) -> list[int]:
     """Return a list of indices below the limit."""
-    found = listed(value, where)
+    found = as_list(value, where)
     for i, item in enumerate(found):
         if type(item) is not int or not 0 <= item < limit:
-            integer(item, f"{where}[{i}]", 0, limit - 1)
+            as_integer(item, f"{where}[{i}]", 0, limit - 1)
     return found
 
 
-def table(value: object, where: str, rows: int, width: int) -> Floats:
+def as_table(value: object, where: str, rows: int, width: int) -> Floats:
     """Return a table of finite numbers >= 0, shape (rows, width)."""
-    lines = listed(value, where, rows)
+    lines = as_list(value, where, rows)
     for i, line in enumerate(lines):
         spot = f"{where}[{i}]"
-        for j, item in enumerate(listed(line, spot, width)):
+        for j, item in enumerate(as_list(line, spot, width)):
             if type(item) is not float or not 0.0 <= item < math.inf:
-                number(item, f"{spot}[{j}]")
+                as_number(item, f"{spot}[{j}]")
     return np.array(lines, dtype=np.float64).reshape(rows, width)

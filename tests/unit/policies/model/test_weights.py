@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from policies.model.utility import InvalidWeights, Weights
+from policies.model.weights import InvalidWeights, Weights
 from tests.unit.policies.tiny import tinies
 
 
