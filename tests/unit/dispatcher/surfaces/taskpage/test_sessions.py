@@ -22,14 +22,12 @@ def test_another_store_does_not_read_it():
     assert Seals(b"x" * 32).read(SEALS.write(SESSION), now=0) is None
 
 
-@given(st.integers(0, 71), st.integers(1, 255))
-def test_no_changed_byte_passes(place, change):
-    import base64
-
-    raw = bytearray(base64.urlsafe_b64decode(SEALS.write(SESSION) + "=="))
-    raw[place % len(raw)] ^= change
-    text = base64.urlsafe_b64encode(bytes(raw)).decode().rstrip("=")
-    assert SEALS.read(text, now=0) is None
+@given(st.integers(0, 300), st.characters(codec="ascii"))
+def test_no_changed_character_passes(place, char):
+    cookie = SEALS.write(SESSION)
+    place %= len(cookie)
+    changed = cookie[:place] + char + cookie[place + 1 :]
+    assert changed == cookie or SEALS.read(changed, now=0) is None
 
 
 @pytest.mark.parametrize("text", ["", "é", "a", "====", "a" * 5000])
