@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final
 
 from connectors.base import TryLater
+from dispatcher.core.rate_limit import Rate, RateLimiter
 
 MICRO: Final = 1_000_000
 LONGEST: Final = 1800 * MICRO
@@ -44,11 +45,14 @@ class Circuits:
     def __init__(
         self, per_minute: Mapping[str, int | None], clock: Callable[[], int]
     ) -> None:
-        self._pace = per_minute
+        self._limits = {
+            name: RateLimiter(Rate(limit, limit))
+            for name, limit in per_minute.items()
+            if limit is not None
+        }
         self._clock = clock
         self._until: dict[str, int] = {}
         self._failures: dict[str, int] = {}
-        self._spent: dict[str, tuple[float, int]] = {}  # calls not yet earned back, at
 
     @property
     def resting(self) -> Mapping[str, int]:
@@ -86,21 +90,15 @@ class Circuits:
 
     def room(self, name: str, most: int) -> int:
         """How many calls its pace allows now, at most so many."""
-        limit = self._pace.get(name)
+        limit = self._limits.get(name)
         return (
-            most if limit is None else max(0, min(most, int(limit - self._owed(name))))
+            most if limit is None else min(most, limit.available(name, self._clock()))
         )
 
     def spend(self, name: str, calls: int) -> None:
         """Count calls against the pace."""
-        if self._pace.get(name) is not None:
-            self._spent[name] = self._owed(name) + calls, self._clock()
-
-    def _owed(self, name: str) -> float:
-        limit = self._pace.get(name) or 0
-        spent, at = self._spent.get(name, (0.0, 0))
-        earned = max(0, self._clock() - at) * limit / (60 * MICRO)
-        return max(0.0, spent - earned)
+        if name in self._limits:
+            self._limits[name].spend(name, calls, self._clock())
 
 
 class Turns:

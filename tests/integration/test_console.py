@@ -8,12 +8,12 @@ from starlette.testclient import TestClient
 
 from dispatcher import access
 from dispatcher.core.errors import StoreLocked
+from dispatcher.core.rate_limit import Rate
 from dispatcher.ledger.seals import seal
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import lease, moments
 from dispatcher.surfaces.console import ConsoleSettings, console_app, sign_in_link
 from dispatcher.surfaces.console.pages import STANDINGS
-from dispatcher.surfaces.pace import Rate
 from tests.integration.ledger_cases import Case, policy
 
 SAME = {"sec-fetch-site": "same-origin"}

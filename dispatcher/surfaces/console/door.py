@@ -13,11 +13,11 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from dispatcher import access
 from dispatcher.access import Operator
+from dispatcher.core.rate_limit import RateLimiter
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.pages import Pages
 from dispatcher.surfaces.console.settings import ConsoleSettings
 from dispatcher.surfaces.forms import own_page, read_form
-from dispatcher.surfaces.pace import Pace
 
 Handler = Callable[[Request], Awaitable[Response]]
 Page = Callable[[Request, Operator], Response]
@@ -33,7 +33,7 @@ class Door:
         self._pages = pages
         self._clock = clock
         self._settings = settings
-        self._pace = Pace(settings.sign_in)
+        self._pace = RateLimiter(settings.sign_in)
         self._cookie = f"{'__Host-' if settings.https else ''}console"
 
     def signed_in(self, page: Page) -> Handler:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from dispatcher.surfaces.pace import Rate
+from dispatcher.core.rate_limit import Rate
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,12 @@ from connectors.base import (
     Visit,
 )
 from dispatcher.core.log import get_logger
+from dispatcher.core.rate_limit import RateLimiter
 from dispatcher.stages.serving import Present, Serving
 from dispatcher.store import Clock
 from dispatcher.surfaces.forms import own_page, read_form
 from dispatcher.surfaces.guard import Framed
 from dispatcher.surfaces.invitations import read_code
-from dispatcher.surfaces.pace import Pace
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.sessions import ANONYMOUS, Seals, Session
 from dispatcher.surfaces.taskpage.settings import PageSettings
@@ -69,7 +69,7 @@ class Door:
         self._markets = dict(markets)
         self._clock = clock
         self._settings = settings
-        self._arrivals = Pace(settings.arrive)
+        self._arrivals = RateLimiter(settings.arrive)
         self._log = get_logger("arriving")
         prefix = "__Host-" if settings.https else ""
         # Two cookies: a strict one is withheld when a link is followed from elsewhere,

@@ -9,9 +9,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from dispatcher.core.rate_limit import RateLimiter
 from dispatcher.stages.serving import Present, leave, own_work
 from dispatcher.store import Clock, Store
-from dispatcher.surfaces.pace import Pace
 from dispatcher.surfaces.taskpage.arriving import Door, Guest
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.settings import PageSettings
@@ -34,7 +34,7 @@ class OwnPage:
         self._pages = pages
         self._door = door
         self._clock = clock
-        self._looks = Pace(settings.look)
+        self._looks = RateLimiter(settings.look)
 
     async def show(self, request: Request) -> Response:
         """``GET /me``: counts, pay and dates; no value, and nobody else."""

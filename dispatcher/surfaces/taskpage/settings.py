@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dispatcher.surfaces.pace import Rate
+from dispatcher.core.rate_limit import Rate
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from dispatcher.core.rate_limit import RateLimiter
 from dispatcher.stages.serving import (
     Given,
     Present,
@@ -21,7 +22,6 @@ from dispatcher.stages.serving import (
     Wrong,
 )
 from dispatcher.store import Clock
-from dispatcher.surfaces.pace import Pace
 from dispatcher.surfaces.taskpage.arriving import Door, Guest
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.settings import PageSettings
@@ -48,10 +48,10 @@ class Table:
         self._door = door
         self._clock = clock
         self._neutral = settings.neutral
-        self._starts = Pace(settings.start)
-        self._answers = Pace(settings.answer)
-        self._drafts = Pace(settings.draft)
-        self._looks = Pace(settings.look)
+        self._starts = RateLimiter(settings.start)
+        self._answers = RateLimiter(settings.answer)
+        self._drafts = RateLimiter(settings.draft)
+        self._looks = RateLimiter(settings.look)
 
     async def start(self, request: Request) -> Response:
         """``POST /start``: book, then show."""
@@ -227,7 +227,7 @@ class Table:
     ) -> Result:
         return await run_in_threadpool(act, worker, request.path_params["token"], *more)
 
-    def _pace(self, pace: Pace, worker: Present) -> None:
+    def _pace(self, pace: RateLimiter, worker: Present) -> None:
         wait = pace.wait(worker.account_id, self._clock())
         if wait:
             raise HTTPException(429, headers={"retry-after": str(wait)})
