@@ -32,7 +32,7 @@ import numpy as np
 from benchmarks import paper_data, paper_report
 from benchmarks.cells import Row, fill, rows_of
 from policies.judging.judge import Judgement
-from policies.model.links import alikeness
+from policies.model.links import link_similarities
 from policies.model.problem import Problem
 from policies.model.sets import Measure
 from policies.solvers import SOLVERS, Limits, Solution, Verdict
@@ -223,7 +223,7 @@ def _above(problem: Problem, run: Solution, judged: Judgement) -> float:
     links = problem.links
     if links is None:
         return float(sum(f > 0 for f in judged.by_property))
-    found = alikeness(links, run.plan.entry, run.plan.adversary)
+    found = link_similarities(links, run.plan.entry, run.plan.adversary)
     return float(len({a.link for a in found if a.share(links.relation) > 0}))
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.model.disclosure import cap_below
-from policies.model.links import Links, Relation, meetings
+from policies.model.links import Links, Relation, conflict_sets
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal, Problem
 from policies.model.sets import NO_CAP, Measure, SetSystem
@@ -208,7 +208,7 @@ def cosine(data: Checkins, seed: int, k: int, t: int, *, zero: bool) -> Problem:
     )
     objective = Objective.DISC_BUDGET if zero else Objective.TRADEOFF
     return Problem(
-        sets=meetings(links) if zero else SetSystem(n),
+        sets=conflict_sets(links) if zero else SetSystem(n),
         lo=np.ones(n, np.int64),
         hi=np.full(n, min(t, k)),
         weights=weights_of(w, t),

@@ -45,7 +45,7 @@ LARGEST_WEIGHT: Final = 1e9
 """Largest weight of a property; its inverse is the least above 0."""
 
 LARGEST_COST: Final = 10**300
-"""Largest lambda (|tau| + f): answers are floats, and some 10^7 hands may be added up."""
+"""Largest lambda (|tau| + f): answers are floats, and some 10^7 observers may be added up."""
 
 KEY_OWNERS: Final = {"level": Shape.COUNT, "q": Shape.SOFT_MAX}
 """Keys that say something of one aggregation alone."""

@@ -33,7 +33,7 @@ from policies.instances.utility import Loader, with_utility
 from policies.model.coalitions import Coalitions
 from policies.model.construction import SensitiveSet, exact_weights, set_system
 from policies.model.exact_numbers import proportions
-from policies.model.links import Counts, Links, Relation, meetings
+from policies.model.links import Counts, Links, Relation, conflict_sets
 from policies.model.problem import Pairs, Problem
 from policies.model.sets import NO_CAP, Ints, InvalidProblem, Measure, SetSystem
 from policies.model.weights import Weights
@@ -326,7 +326,7 @@ def _over_links(
         mean_tau=ask.limit if goal.average else None,
         aggregate_tau=ask.aggregate_limit,
     )
-    sets = meetings(links) if ask.asked == "zero_cosine" else SetSystem(n)
+    sets = conflict_sets(links) if ask.asked == "zero_cosine" else SetSystem(n)
     return Problem(sets=sets, links=links, goal=goal, averages=ask.averages(0), **base)
 
 

@@ -2,10 +2,10 @@
 
 ``certify``: the Lovasz local lemma in its cluster-expansion form, over the uniform
 choice of each entry's copies, or fewer than one crossing expected in all; hypotheses are
-checked, numbers are exact rationals. In the second case :func:`policies.judging.chances.drawn`
+checked, numbers are exact rationals. In the second case :func:`policies.judging.chances.derandomized_plan`
 makes the plan as well.
 ``safe_number``: with so many active adversaries every open entry always has one who may
-get it, in any order and after any choices (liveness of the gate). ``served`` says by the
+get it, in any order and after any choices (liveness of the gate). ``always_servable`` says by the
 same count which entries' copies can be given that way: they are a plan.
 
 References
@@ -176,7 +176,7 @@ def safe_number(problem: Problem, exposures: Ints | None = None) -> int:
     return int(_safe_numbers(problem, exposures).max(initial=0))
 
 
-def served(problem: Problem) -> Bools:
+def always_servable(problem: Problem) -> Bools:
     """Entries whose ``lo`` copies can be given one by one, in whatever order.
 
     Parameters

@@ -24,11 +24,11 @@ from policies.model.problem import Pairs, Plan, Problem
 from policies.model.sets import NO_CAP
 
 LARGEST: Final = 200_000
-"""Members of sets times hands above which nothing is worked out."""
+"""Members of sets times observers above which nothing is worked out."""
 
 _LOADS: Final = 4_000  # different loads of one set above which its chance counts as 1
 
-Hand = frozenset[int]
+Observer = frozenset[int]
 
 
 @dataclass(eq=False)
@@ -38,12 +38,12 @@ class Draw:
     Attributes
     ----------
     problem : Problem
-    hands : tuple of frozenset of int
+    observers : tuple of frozenset of int
         Adversaries, or coalitions; none lies within another that is judged alike.
     judged : dict of frozenset to tuple of bool
-        By hand: of each property whether it is judged.
+        By observer: of each property whether it is judged.
     held : dict of frozenset to frozenset of int
-        What each hand held before; empty hands are left out.
+        What each observer held before; empty observers are left out.
     pool : list of set of int
         Adversaries that may still get each entry.
     left : list of int
@@ -53,9 +53,9 @@ class Draw:
     """
 
     problem: Problem
-    hands: tuple[Hand, ...]
-    judged: dict[Hand, tuple[bool, ...]]
-    held: dict[Hand, frozenset[int]]
+    observers: tuple[Observer, ...]
+    judged: dict[Observer, tuple[bool, ...]]
+    held: dict[Observer, frozenset[int]]
     pool: list[set[int]]
     left: list[int]
     given: list[set[int]] = field(init=False)
@@ -82,26 +82,26 @@ class Draw:
         left = problem.lo.tolist()
         if any(copies > len(may) for copies, may in zip(left, pool, strict=True)):
             return None
-        hands, judged = _hands(problem)
+        observers, judged = _observers(problem)
         seen: dict[int, set[int]] = {}
         for d, a in _columns(problem.history):
             seen.setdefault(a, set()).add(d)
         held = {
-            hand: frozenset().union(*(seen.get(a, ()) for a in hand))
-            for hand in hands
-            if not hand.isdisjoint(seen)
+            observer: frozenset().union(*(seen.get(a, ()) for a in observer))
+            for observer in observers
+            if not observer.isdisjoint(seen)
         }
-        return cls(problem, hands, judged, held, pool, left)
+        return cls(problem, observers, judged, held, pool, left)
 
     def chances(self) -> tuple[Fraction, ...]:
-        """Bound, set by set, the chance that some hand crosses it."""
+        """Bound, set by set, the chance that some observer crosses it."""
         n_sets = self.problem.sets.n_sets
         return tuple(min(self.crossings(one), Fraction(1)) for one in range(n_sets))
 
     def crossings(self, one: int) -> Fraction:
-        """Expected number of hands that cross the set, or add to it though past it.
+        """Expected number of observers that cross the set, or add to it though past it.
 
-        Hands of one size, of whom nothing sets any apart, have the same chance.
+        Observers of one size, of whom nothing sets any apart, have the same chance.
         """
         sets = self.problem.sets
         owner, members = int(sets.owner[one]), sets.members(one).tolist()
@@ -110,22 +110,22 @@ class Draw:
         for d in members:
             special |= every - self.pool[d]
         alike: Counter[int] = Counter()
-        example: dict[int, Hand] = {}
+        example: dict[int, Observer] = {}
         total = Fraction(0)
-        for hand in self.hands:
-            if not self.judged[hand][owner]:
+        for observer in self.observers:
+            if not self.judged[observer][owner]:
                 continue
-            if hand in self.held or not special.isdisjoint(hand):
-                total += self.chance(one, hand)
+            if observer in self.held or not special.isdisjoint(observer):
+                total += self.chance(one, observer)
             else:
-                alike[len(hand)] += 1
-                example[len(hand)] = hand
+                alike[len(observer)] += 1
+                example[len(observer)] = observer
         for size, count in alike.items():
             total += count * self.chance(one, example[size])
         return total
 
-    def chance(self, one: int, hand: Hand) -> Fraction:
-        """Chance that this hand crosses the set, or adds to it though past it."""
+    def chance(self, one: int, observer: Observer) -> Fraction:
+        """Chance that this observer crosses the set, or adds to it though past it."""
         sets = self.problem.sets
         cap = int(sets.cap[one])
         if cap == NO_CAP:
@@ -134,32 +134,34 @@ class Draw:
         members = list(
             zip(sets.entry[rows].tolist(), sets.amount[rows].tolist(), strict=True)
         )
-        before = self.held.get(hand, frozenset())
+        before = self.held.get(observer, frozenset())
         held = [w for d, w in members if d in before]
         classed = bool(sets.classes[one])
         base = len(set(held)) if classed else sum(held)
         if base > cap:
             if self.problem.strict_history:
                 return Fraction(1)
-            missed = (1 - self.reach(d, hand) for d in {d for d, _ in members})
+            missed = (1 - self.reach(d, observer) for d in {d for d, _ in members})
             return 1 - prod(missed, start=Fraction(1))
         fresh = [(d, w) for d, w in members if d not in before]
         if not classed:
-            return past([(w, self.reach(d, hand)) for d, w in fresh], cap - base)
+            return tail_chance(
+                [(w, self.reach(d, observer)) for d, w in fresh], cap - base
+            )
         if len({d for d, _ in members}) < len(members):
             return Fraction(1)  # one entry in two classes: they are not independent
         miss: dict[int, Fraction] = {}
         for d, w in fresh:
             if w not in held:
-                miss[w] = miss.get(w, Fraction(1)) * (1 - self.reach(d, hand))
-        return past([(1, 1 - m) for m in miss.values()], cap - base)
+                miss[w] = miss.get(w, Fraction(1)) * (1 - self.reach(d, observer))
+        return tail_chance([(1, 1 - m) for m in miss.values()], cap - base)
 
-    def reach(self, entry: int, hand: Hand) -> Fraction:
-        """Chance that somebody of the hand is given the entry."""
-        if not hand.isdisjoint(self.given[entry]):
+    def reach(self, entry: int, observer: Observer) -> Fraction:
+        """Chance that somebody of the observer is given the entry."""
+        if not observer.isdisjoint(self.given[entry]):
             return Fraction(1)
         pool, copies = self.pool[entry], self.left[entry]
-        others = len(pool) - len(pool & hand)
+        others = len(pool) - len(pool & observer)
         return 1 - Fraction(comb(others, copies), comb(len(pool), copies))
 
     def give(self, entry: int, adversary: int) -> None:
@@ -175,7 +177,7 @@ class Draw:
         self.left[entry] += 1
 
 
-def drawn(problem: Problem) -> Plan | None:
+def derandomized_plan(problem: Problem) -> Plan | None:
     """Return a plan without a search, where fewer than one crossing is expected.
 
     Each copy goes where the expectation is least; the mean over all who may get it is
@@ -190,7 +192,7 @@ def drawn(problem: Problem) -> Plan | None:
     draw = Draw.of(problem)
     if draw is None:
         return None
-    looks = len(problem.sets.entry) * len(draw.hands) * problem.n_adversaries
+    looks = len(problem.sets.entry) * len(draw.observers) * problem.n_adversaries
     if looks > LARGEST or sum(draw.chances(), Fraction(0)) >= 1:
         return None
     start, row = problem.sets.by_entry()
@@ -211,7 +213,7 @@ def drawn(problem: Problem) -> Plan | None:
     return Plan.of(pairs)
 
 
-def past(terms: list[tuple[int, Fraction]], room: int) -> Fraction:
+def tail_chance(terms: list[tuple[int, Fraction]], room: int) -> Fraction:
     """Chance that independent weights add up to more than ``room``."""
     below: dict[int, Fraction] = {0: Fraction(1)}
     for weight, p in terms:
@@ -233,19 +235,19 @@ def _columns(pairs: Pairs) -> list[tuple[int, int]]:
     return list(zip(pairs.entry.tolist(), pairs.adversary.tolist(), strict=True))
 
 
-def _hands(
+def _observers(
     problem: Problem,
-) -> tuple[tuple[Hand, ...], dict[Hand, tuple[bool, ...]]]:
-    """Hands that are judged and not covered: whoever is in one crosses no more than it."""
+) -> tuple[tuple[Observer, ...], dict[Observer, tuple[bool, ...]]]:
+    """Observers that are judged and not covered: whoever is in one crosses no more than it."""
     k = problem.n_adversaries
     every = [frozenset((a,)) for a in range(k)] + [frozenset(g) for g in problem.groups]
     mask = problem.judged()
     n = len(problem.sets.properties)
     judged = {
-        hand: (True,) * n if mask is None else tuple(mask[:, i].tolist())
-        for i, hand in enumerate(every)
+        observer: (True,) * n if mask is None else tuple(mask[:, i].tolist())
+        for i, observer in enumerate(every)
     }
-    wide = [hand for hand in every if len(hand) > 1]
-    inside = {a for hand in wide for a in hand} if mask is None else set()
+    wide = [observer for observer in every if len(observer) > 1]
+    inside = {a for observer in wide for a in observer} if mask is None else set()
     singles = [frozenset((a,)) for a in range(k) if a not in inside]
     return tuple(dict.fromkeys([*singles, *wide])), judged

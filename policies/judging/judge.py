@@ -18,13 +18,18 @@ import numpy as np
 from policies.model.aggregates import Parts
 from policies.model.disclosure import Loads, loads, reachable, share
 from policies.model.fraction_sums import FractionSum
-from policies.model.links import above_level, alikeness, below_limit, sharing
+from policies.model.links import (
+    above_level,
+    below_limit,
+    link_similarities,
+    links_by_set,
+)
 from policies.model.objective import Objective
 from policies.model.problem import Pairs, Problem
 from policies.model.sets import Bools, Ints, InvalidProblem, Measure, SetSystem
 
 _TABLE: Final = 2_000_000
-"""Numbers in a table of sums by set and hand; bounds memory."""
+"""Numbers in a table of sums by set and observer; bounds memory."""
 
 _HALF: Final = 2**62 - 1
 """Sums of 64 bits above this are followed in Python's integers."""
@@ -47,14 +52,14 @@ class Judgement:
     u : Fraction
         The same as a number; u of the problem's utilities where it has any.
     f : Fraction
-        Worst f over all judged sets and hands, history included; over the links where
+        Worst f over all judged sets and observers, history included; over the links where
         the problem has links (a cosine is rounded up to 10^-18).
     where : (int, int) or None
-        Set (or link) and hand of the worst f; None where nothing is held.
+        Set (or link) and observer of the worst f; None where nothing is held.
     by_property : tuple of Fraction
         Worst f of each property.
     f_average : Fraction
-        Highest mean of f over all sets (or links), of one hand.
+        Highest mean of f over all sets (or links), of one observer.
     f_goal : Fraction
         f as the goal counts it: one of these two, or the problem's aggregate.
     objective : Fraction
@@ -62,7 +67,7 @@ class Judgement:
     complete : int
         Judged (set, adversary) with f = 1, history included.
     whole : tuple of int
-        Sets of which some judged hand holds every entry (or one of every class),
+        Sets of which some judged observer holds every entry (or one of every class),
         ascending.
     past : int
         (set, adversary) past the limit by history alone: nothing in the plan adds to it.
@@ -130,7 +135,7 @@ def judge(problem: Problem, plan: Pairs) -> Judgement:
     utility = int(np.sum(problem.weights.of(plan.entry, plan.adversary)))
     u = utility * problem.weights.unit
     if problem.utilities is not None:
-        u = problem.utilities.total(_hands(plan, k))
+        u = problem.utilities.total(_observers(plan, k))
     f, where, f_average = tally.worst, tally.where, _mean(problem, tally)
     broken = list(_violations(problem, plan, tally))
     if problem.links is not None:
@@ -160,13 +165,13 @@ def judge(problem: Problem, plan: Pairs) -> Judgement:
     )
 
 
-def _hands(plan: Pairs, k: int) -> list[frozenset[int]]:
+def _observers(plan: Pairs, k: int) -> list[frozenset[int]]:
     """What the plan gives to each adversary."""
     return [frozenset(plan.entry[plan.adversary == a].tolist()) for a in range(k)]
 
 
 def _mean(problem: Problem, tally: Tally) -> Fraction:
-    """Highest mean over all sets, of one hand."""
+    """Highest mean over all sets, of one observer."""
     every = tuple(range(len(problem.sets.properties)))
     whole = np.ones(problem.sets.n_sets, np.bool_)
     means = tally.means(every, whole, problem.goal.over)
@@ -176,7 +181,7 @@ def _mean(problem: Problem, tally: Tally) -> Fraction:
 def _alike(
     problem: Problem, tally: Tally, held: Pairs
 ) -> tuple[Fraction, tuple[int, int] | None, Fraction, list[str]]:
-    """Worst f over the links, where it is, highest mean of one hand, limits passed."""
+    """Worst f over the links, where it is, highest mean of one observer, limits passed."""
     links = problem.links
     assert links is not None
     worst, where = Fraction(0), None
@@ -184,28 +189,28 @@ def _alike(
     passed = []
     how, limit = problem.aggregate, links.aggregate_tau
     tally.parts = None if how is None else Parts(how)
-    for alike in alikeness(links, held.entry, held.adversary):
+    for alike in link_similarities(links, held.entry, held.adversary):
         f = alike.share(links.relation)
-        total[alike.hand] += f
+        total[alike.observer] += f
         if tally.parts is not None:
             above = above_level(alike, links.relation, tally.parts.aggregate.level)
-            tally.parts.add(alike.link, alike.link, alike.hand, f, above=above)
+            tally.parts.add(alike.link, alike.link, alike.observer, f, above=above)
         if f > worst:
-            worst, where = f, (alike.link, alike.hand)
+            worst, where = f, (alike.link, alike.observer)
         tau = links.tau
         if how is not None and how.by_set and limit is not None:
             tau = how.level_of(alike.link, limit)
         if tau is not None and not below_limit(alike, links.relation, tau):
             passed.append(
                 f"property {alike.link}: {_number(f)} is disclosed to "
-                f"{_named(problem, alike.hand)}, allowed below {_number(tau)}"
+                f"{_named(problem, alike.observer)}, allowed below {_number(tau)}"
             )
     over = problem.goal.over or links.n_links or 1
     mean = max(total.values(), default=Fraction(0)) / over
     told = list(_told(passed[:SHOWN], len(passed), "limits crossed"))
     if (cap := links.mean_tau) is not None and mean >= cap:
-        means = {hand: whole / over for hand, whole in sorted(total.items())}
-        past = {hand: share for hand, share in means.items() if share >= cap}
+        means = {observer: whole / over for observer, whole in sorted(total.items())}
+        past = {observer: share for observer, share in means.items() if share >= cap}
         told += _above(problem, past, f"below {_number(cap)}")
     if any(not cap.kept(Fraction(0)) for cap in problem.averages):
         told = []  # it is told already that nothing is below the limit
@@ -217,12 +222,12 @@ def _alike(
 def _aggregated(
     problem: Problem, parts: Parts, limit: Fraction, *, strict: bool
 ) -> Iterator[str]:
-    """An aggregate that is past its cap, by hand unless they are added up."""
+    """An aggregate that is past its cap, by observer unless they are added up."""
     how, allowed = parts.aggregate, f"{'below ' if strict else ''}{_number(limit)}"
     if not (how.summed or how.shared):
-        hands = parts.past(limit, strict=strict)
-        seen = {hand: parts.seen(hand) for hand in hands[:SHOWN]}
-        yield from _above(problem, seen, allowed, str(how.shape), len(hands))
+        observers = parts.past(limit, strict=strict)
+        seen = {observer: parts.seen(observer) for observer in observers[:SHOWN]}
+        yield from _above(problem, seen, allowed, str(how.shape), len(observers))
     elif not parts.kept(limit, strict=strict):
         yield (
             f"the {how.shape} disclosure in all is {_number(parts.value)}, "
@@ -274,7 +279,7 @@ def _properties(problem: Problem, crossed: Iterable[Crossing]) -> dict[int, str]
     names = {c.set: sets.properties[int(sets.owner[c.set])] for c in crossed}
     if links is None or not names:
         return names
-    for one, shared in sharing(sets, links, names).items():
+    for one, shared in links_by_set(sets, links, names).items():
         if len(shared) > 1:
             rest = len(shared) - _LISTED
             more = f" and {rest} more" if rest > 0 else ""
@@ -322,12 +327,12 @@ def _number(value: Fraction) -> str:
     return f"{float(value):.15g}"
 
 
-def _named(problem: Problem, hand: int) -> str:
-    """A hand in words."""
+def _named(problem: Problem, observer: int) -> str:
+    """An observer in words."""
     k = problem.n_adversaries
-    if hand < k:
-        return f"adversary {hand}"
-    group = problem.groups[hand - k]
+    if observer < k:
+        return f"adversary {observer}"
+    group = problem.groups[observer - k]
     more = f" and {len(group) - _LISTED} more" if len(group) > _LISTED else ""
     return f"adversaries {', '.join(map(str, group[:_LISTED]))}{more} together"
 
@@ -372,7 +377,7 @@ def _above(
     what: str = "mean",
     many: int | None = None,
 ) -> Iterator[str]:
-    """Hands that see more than a cap allows, in words; ``many``: how many there are."""
+    """Observers that see more than a cap allows, in words; ``many``: how many there are."""
     lines = [
         f"the {what} disclosure to {_named(problem, a)} is {_number(mean)}, "
         f"allowed {allowed}"
@@ -383,7 +388,7 @@ def _above(
 
 @dataclass(frozen=True)
 class Crossing:
-    """A set on which a hand (an adversary, or a coalition) would be past the limit."""
+    """A set on which an observer (an adversary, or a coalition) would be past the limit."""
 
     set: int
     adversary: int
@@ -406,7 +411,7 @@ class Tally:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.hands = problem.n_adversaries + len(problem.groups)
+        self.observers = problem.n_adversaries + len(problem.groups)
         self.judged = problem.judged()
         self.size = np.diff(problem.sets.start)
         self.whole: set[int] = set()
@@ -492,7 +497,7 @@ class Tally:
             if self.where is None or top > self.worst:
                 self.worst = top
                 self.where = (int(piece.set[row]), int(piece.adversary[row]))
-        groups = max(1, _TABLE // max(1, self.hands))
+        groups = max(1, _TABLE // max(1, self.observers))
         for i in range(0, len(last), groups):
             part = edges[i : i + groups + 1]
             rows = slice(int(part[0]), int(part[-1]))
@@ -511,7 +516,7 @@ class Tally:
         if value.sum(dtype=np.float64) > _HALF:
             value = value.astype(object)
         group = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-        table = np.zeros((len(edges) - 1, self.hands), value.dtype)
+        table = np.zeros((len(edges) - 1, self.observers), value.dtype)
         np.add.at(table, (group, adversary), value)
         keys = zip(owner[edges[:-1]].tolist(), full[edges[:-1]].tolist(), strict=True)
         for key, sums in zip(keys, table, strict=True):
@@ -529,16 +534,16 @@ class Tally:
             full.tolist(),
             strict=True,
         )
-        for one, number, hand, load, whole in rows:
+        for one, number, observer, load, whole in rows:
             key = number, load, whole
             if key not in known:
                 known[key] = share(self.problem.sets.measures[number], load, whole)
-            parts.add(one, number, hand, known[key])
+            parts.add(one, number, observer, known[key])
 
     def means(
         self, properties: tuple[int, ...], counted: Bools, over: int = 0
     ) -> dict[int, Fraction]:
-        """Mean of f over the counted sets of these properties, by hand, where above 0.
+        """Mean of f over the counted sets of these properties, by observer, where above 0.
 
         ``over`` is what the sum is divided by, 0 for the number of counted sets.
         """

@@ -1,8 +1,8 @@
-"""How f of many sets and hands becomes one number, beyond worst and average.
+"""How f of many sets and observers becomes one number, beyond worst and average.
 
 The paper takes the worst set of the worst adversary, or the mean of the adversary whose
-mean is highest (section 3). Here sets have weights, hands may be added up, and what one
-hand sees may also be counted above a level or taken as a power mean, which lies between
+mean is highest (section 3). Here sets have weights, observers may be added up, and what one
+observer sees may also be counted above a level or taken as a power mean, which lies between
 the mean (q = 1) and the worst (q without end). Sums are fractions; a root is rounded up,
 and only where it must be shown or added: limits compare powers.
 """
@@ -24,7 +24,7 @@ LARGEST_Q: Final = 32
 
 
 class Shape(StrEnum):
-    """What one hand's f of all sets is."""
+    """What one observer's f of all sets is."""
 
     WORST = "worst"  # max over sets of w f
     AVERAGE = "average"  # sum over sets of w f, divided by the sum of w
@@ -34,7 +34,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One number of f over all (set, hand), or (link, hand) where there are links.
+    """One number of f over all (set, observer), or (link, observer) where there are links.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class Aggregate:
     weights : tuple of Fraction
         w >= 0 of each property (or link); empty: 1 each.
     summed : bool
-        Whether hands are added up; else the highest counts. A count that is not summed
+        Whether observers are added up; else the highest counts. A count that is not summed
         counts the sets that somebody sees above the level, each once. A coalition is
-        one hand more.
+        one observer more.
     level : Fraction
         >= 0, of a count.
     q : int
@@ -83,7 +83,7 @@ class Aggregate:
 
     @property
     def divisor(self) -> Fraction:
-        """What a hand's sum is divided by."""
+        """What an observer's sum is divided by."""
         mean = self.shape in (Shape.AVERAGE, Shape.SOFT_MAX)
         return self.over if mean else Fraction(1)
 
@@ -107,15 +107,15 @@ class Aggregate:
 
 @dataclass
 class Parts:
-    """What an aggregate is made of, gathered from what hands hold.
+    """What an aggregate is made of, gathered from what observers hold.
 
     Attributes
     ----------
     aggregate : Aggregate
     highest : dict of int to Fraction
-        The highest w f that each hand sees, of a worst.
+        The highest w f that each observer sees, of a worst.
     sums : dict of int to FractionSum
-        The sum of what each hand sees, else; not yet divided, no root taken.
+        The sum of what each observer sees, else; not yet divided, no root taken.
     sets : dict of int to Fraction
         Weights of the sets above the level, where they are shared.
     """
@@ -131,16 +131,16 @@ class Parts:
         self,
         one: int,
         number: int,
-        hand: int,
+        observer: int,
         f: Fraction,
         *,
         above: bool | None = None,
     ) -> None:
-        """Count f of one set (or link) and hand.
+        """Count f of one set (or link) and observer.
 
         Parameters
         ----------
-        one, number, hand : int
+        one, number, observer : int
             The set, its property, and who sees it. A link is its own property.
         f : Fraction
             0 to 1.
@@ -150,19 +150,19 @@ class Parts:
         how, weight = self.aggregate, self.aggregate.weight(number)
         match how.shape:
             case Shape.WORST:
-                before = self.highest.get(hand, Fraction(0))
-                self.highest[hand] = max(before, weight * f)
+                before = self.highest.get(observer, Fraction(0))
+                self.highest[observer] = max(before, weight * f)
             case Shape.AVERAGE:
-                self.sums[hand].add(weight * f)
+                self.sums[observer].add(weight * f)
             case Shape.SOFT_MAX:
-                self.sums[hand].add(weight * f**how.q)
+                self.sums[observer].add(weight * f**how.q)
             case Shape.COUNT:
                 if not (f > how.level if above is None else above):
                     return
                 if how.shared:
                     self.sets[one] = weight
                 else:
-                    self.sums[hand].add(weight)
+                    self.sums[observer].add(weight)
 
     @property
     def bits(self) -> int:
@@ -181,14 +181,14 @@ class Parts:
             return max(self.highest.values(), default=Fraction(0))
         return self._mean(highest(self.sums.values(), self.bits))
 
-    def seen(self, hand: int) -> Fraction:
-        """Return what one hand sees, where nothing is shared."""
+    def seen(self, observer: int) -> Fraction:
+        """Return what one observer sees, where nothing is shared."""
         if self.aggregate.shape is Shape.WORST:
-            return self.highest.get(hand, Fraction(0))
-        return self._mean(self.sums.get(hand, FractionSum()))
+            return self.highest.get(observer, Fraction(0))
+        return self._mean(self.sums.get(observer, FractionSum()))
 
     def _mean(self, whole: FractionSum) -> Fraction:
-        """Return what a hand of this sum sees: it is divided, and its root taken."""
+        """Return what an observer of this sum sees: it is divided, and its root taken."""
         how = self.aggregate
         if how.shape is not Shape.SOFT_MAX:
             return whole.exact / how.divisor
@@ -210,19 +210,19 @@ class Parts:
         return not self.past(limit, strict=strict)
 
     def past(self, limit: Fraction, *, strict: bool) -> list[int]:
-        """Return the hands that see more than a limit > 0, where each has its own."""
+        """Return the observers that see more than a limit > 0, where each has its own."""
         how = self.aggregate
         if how.shape is Shape.WORST:
             return sorted(
-                hand
-                for hand, f in self.highest.items()
+                observer
+                for observer, f in self.highest.items()
                 if f > limit or (strict and f == limit)
             )
         power = how.q if how.shape is Shape.SOFT_MAX else 1
         bound = limit**power * how.divisor
         return sorted(
-            hand
-            for hand, whole in self.sums.items()
+            observer
+            for observer, whole in self.sums.items()
             if not whole.within(bound, self.bits, strict=strict)
         )
 

@@ -1,6 +1,6 @@
 """Coalitions: adversaries who pool what they hold.
 
-A **hand** is whoever sees together: hands 0 .. k - 1 are the adversaries one by one,
+An **observer** is whoever sees together: observers 0 .. k - 1 are the adversaries one by one,
 the next ones are the coalitions. A coalition holds the union of what its members hold.
 """
 
@@ -68,30 +68,30 @@ NOBODY: Final = Coalitions()
 """Nobody pools."""
 
 
-def membership(hands: tuple[tuple[int, ...], ...], k: int) -> Bools:
-    """Who is in which hand, shape (k + coalitions, k): the identity comes first."""
-    table = np.zeros((k + len(hands), k), np.bool_)
+def membership(observers: tuple[tuple[int, ...], ...], k: int) -> Bools:
+    """Who is in which observer, shape (k + coalitions, k): the identity comes first."""
+    table = np.zeros((k + len(observers), k), np.bool_)
     table[:k] = np.eye(k, dtype=np.bool_)
-    row, member = _members(hands)
+    row, member = _members(observers)
     table[k + row, member] = True
     return table
 
 
-def _members(hands: tuple[tuple[int, ...], ...]) -> tuple[Ints, Ints]:
+def _members(observers: tuple[tuple[int, ...], ...]) -> tuple[Ints, Ints]:
     """Return every coalition's number with each of its members."""
-    sizes = np.array([len(group) for group in hands], np.int64)
-    member = np.fromiter(chain.from_iterable(hands), np.int64, int(sizes.sum()))
-    return np.repeat(np.arange(len(hands)), sizes), member
+    sizes = np.array([len(group) for group in observers], np.int64)
+    member = np.fromiter(chain.from_iterable(observers), np.int64, int(sizes.sum()))
+    return np.repeat(np.arange(len(observers)), sizes), member
 
 
 def pooled(
-    hands: tuple[tuple[int, ...], ...], k: int, entry: Ints, adversary: Ints
+    observers: tuple[tuple[int, ...], ...], k: int, entry: Ints, adversary: Ints
 ) -> tuple[Ints, Ints]:
-    """Pairs (entry, hand) of what is held by adversaries and by coalitions.
+    """Pairs (entry, observer) of what is held by adversaries and by coalitions.
 
     Parameters
     ----------
-    hands : tuple of tuple of int
+    observers : tuple of tuple of int
         The coalitions.
     k : int
         Number of adversaries.
@@ -99,10 +99,10 @@ def pooled(
 
     Returns
     -------
-    entry, hand : int64 array
+    entry, observer : int64 array
         May repeat a pair.
     """
-    row, member = _members(hands)
+    row, member = _members(observers)
     by_hand = np.argsort(adversary, kind="stable")
     start = np.searchsorted(adversary[by_hand], np.arange(k + 1))
     times = (start[1:] - start[:-1])[member]

@@ -51,7 +51,7 @@ def share(measure: Measure, load: int, full: int) -> Fraction:
 
 
 def cap_below(measure: Measure, full: int, tau: Fraction) -> int:
-    """Highest load with f < tau, or -1 where not even an empty hand is below.
+    """Highest load with f < tau, or -1 where not even an observer who holds nothing is below.
 
     Parameters
     ----------

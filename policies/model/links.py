@@ -67,7 +67,7 @@ class Links:
     n_links : int
         Links without members disclose nothing.
     tau, mean_tau, aggregate_tau : Fraction or None
-        Limits: f < tau for each link and hand; mean f < mean_tau for each hand; the
+        Limits: f < tau for each link and observer; mean f < mean_tau for each observer; the
         goal's aggregate < aggregate_tau.
     """
 
@@ -184,11 +184,11 @@ def _counts(values: npt.ArrayLike, length: int) -> Counts:
 
 
 @dataclass(frozen=True)
-class Alike:
-    """How alike a link's ends look to one hand: cosine = dot / sqrt(square)."""
+class LinkSimilarity:
+    """How alike a link's ends look to one observer: cosine = dot / sqrt(square)."""
 
     link: int
-    hand: int
+    observer: int
     dot: int
     square: int
 
@@ -207,27 +207,29 @@ def root_up(value: Fraction) -> Fraction:
     return Fraction(floor if exact else floor + 1, ROOT)
 
 
-def above_level(alike: Alike, relation: Relation, level: Fraction) -> bool:
+def above_level(alike: LinkSimilarity, relation: Relation, level: Fraction) -> bool:
     """Whether f > level >= 0, exactly: cosines are compared by their squares."""
     if relation is Relation.COMMON:
         return int(alike.dot > 0) > level
     return Fraction(alike.dot**2, alike.square) > level * level
 
 
-def below_limit(alike: Alike, relation: Relation, tau: Fraction) -> bool:
+def below_limit(alike: LinkSimilarity, relation: Relation, tau: Fraction) -> bool:
     """Whether f < tau, exactly: cosines are compared by their squares."""
     if relation is Relation.COMMON:
         return int(alike.dot > 0) < tau
     return tau > 0 and Fraction(alike.dot**2, alike.square) < tau * tau
 
 
-def alikeness(links: Links, entry: Ints, hand: Ints) -> Iterator[Alike]:
-    """Work out from scratch what each hand sees of each link; only where dot > 0.
+def link_similarities(
+    links: Links, entry: Ints, observer: Ints
+) -> Iterator[LinkSimilarity]:
+    """Work out from scratch what each observer sees of each link; only where dot > 0.
 
     Parameters
     ----------
     links : Links
-    entry, hand : int64 array, shape (held,)
+    entry, observer : int64 array, shape (held,)
         What is held, each pair once.
     """
     start = np.searchsorted(np.sort(links.entry), np.arange(len(links.place) + 1))
@@ -236,8 +238,8 @@ def alikeness(links: Links, entry: Ints, hand: Ints) -> Iterator[Alike]:
     held = np.repeat(np.arange(len(entry)), times)
     offset = np.repeat(start[:-1][entry] - np.cumsum(times) + times, times)
     row = by_entry[offset + np.arange(len(held))]
-    width = int(hand.max(initial=0)) + 1
-    owner = links.link[row] * width + hand[held]
+    width = int(observer.max(initial=0)) + 1
+    owner = links.link[row] * width + observer[held]
     count = links.count[links.entry[row]]
     keys, group = np.unique(owner, return_inverse=True)
     squares = np.zeros((len(keys), 2), count.dtype)
@@ -251,10 +253,10 @@ def alikeness(links: Links, entry: Ints, hand: Ints) -> Iterator[Alike]:
     for one in np.flatnonzero(dots).tolist():
         link, holder = divmod(int(keys[one]), width)
         square = int(squares[one, 0]) * int(squares[one, 1])
-        yield Alike(link, holder, int(dots[one]), square)
+        yield LinkSimilarity(link, holder, int(dots[one]), square)
 
 
-def meetings(links: Links) -> SetSystem:
+def conflict_sets(links: Links) -> SetSystem:
     """Return the pairs of entries that disclose a link together, as step sets.
 
     Each pair once, owned by its first link: f = 0 for all links if and only if nobody
@@ -285,10 +287,10 @@ def _property_names(links: Links) -> tuple[str, ...]:
     return tuple(f"property {i}" for i in range(links.n_links))
 
 
-def sharing(
+def links_by_set(
     sets: SetSystem, links: Links, chosen: Iterable[int]
 ) -> dict[int, list[int]]:
-    """All links that these sets disclose, by set; none of sets that are no meetings."""
+    """All links that these sets disclose, by set; none of sets that are no conflict_sets."""
     if sets.properties != _property_names(links):
         return {}
     link, left, right = links.conflicts()

@@ -99,7 +99,7 @@ class Average:
         What the sum is divided by; 0: the number of counted sets that could disclose
         anything.
     aggregate : Aggregate or None
-        What is capped in place of a mean: the goal's, over all sets and hands.
+        What is capped in place of a mean: the goal's, over all sets and observers.
     """
 
     properties: tuple[int, ...]
@@ -392,20 +392,20 @@ class Problem:
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Coalitions of two and more: hand ``k + i`` is ``groups[i]``."""
+        """Coalitions of two and more: observer ``k + i`` is ``groups[i]``."""
         if not self.coalitions:
             return ()
         return self.coalitions.listed(self.n_adversaries)
 
     def held(self, pairs: Pairs) -> Pairs:
-        """Return what every hand holds of these pairs: adversaries, then coalitions."""
+        """Return what every observer holds of these pairs: adversaries, then coalitions."""
         if not self.groups:
             return pairs
         k = self.n_adversaries
         return Pairs(*pooled(self.groups, k, pairs.entry, pairs.adversary))
 
     def judged(self) -> Bools | None:
-        """Mask (properties, hands): who is judged; None if everybody is.
+        """Mask (properties, observers): who is judged; None if everybody is.
 
         A coalition is judged unless all its members are trusted.
         """

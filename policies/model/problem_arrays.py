@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """Arrays of one problem; n entries, k adversaries, h hands, m sets.
+    """Arrays of one problem; n entries, k adversaries, h observers, m sets.
 
     Attributes
     ----------
@@ -47,14 +47,14 @@ class Tables:
     entry_start, entry_row : int64 array
         Member rows of entry d: ``entry_row[entry_start[d]:entry_start[d + 1]]``.
     seen_start, seen : int64 array
-        Hands that see what adversary a is given, a itself first:
-        ``seen[seen_start[a]:seen_start[a + 1]]``. Hands >= k are coalitions.
+        Observers that see what adversary a is given, a itself first:
+        ``seen[seen_start[a]:seen_start[a + 1]]``. Observers >= k are coalitions.
     judged : bool array, shape (m, h)
-        False where all members of the hand are trusted with the set's property.
+        False where all members of the observer are trusted with the set's property.
     tradeoff, average : bool
     lambda_, tau : float
     over : int
-        What a hand's sum of f over sets is divided by for the mean.
+        What an observer's sum of f over sets is divided by for the mean.
     """
 
     worth: Floats
@@ -83,7 +83,7 @@ class Tables:
     over: int
 
     @property
-    def n_hands(self) -> int:
+    def n_observers(self) -> int:
         """Adversaries and coalitions."""
         return int(self.judged.shape[1])
 
@@ -93,7 +93,9 @@ def tables(problem: Problem) -> Tables:
     sets, k, goal = problem.sets, problem.n_adversaries, problem.goal
     entry_start, entry_row = sets.by_entry()
     members = membership(problem.groups, k)
-    adversary, hand = np.nonzero(members.T)  # by adversary; its own hand is lowest
+    adversary, observer = np.nonzero(
+        members.T
+    )  # by adversary; its own observer is lowest
     judged = problem.judged()
     if judged is None:
         judged = np.ones((len(sets.properties), len(members)), np.bool_)
@@ -116,7 +118,7 @@ def tables(problem: Problem) -> Tables:
         entry_start=entry_start,
         entry_row=entry_row,
         seen_start=np.searchsorted(adversary, np.arange(k + 1)).astype(np.int64),
-        seen=hand.astype(np.int64),
+        seen=observer.astype(np.int64),
         judged=judged[sets.owner],
         tradeoff=goal.objective is Objective.TRADEOFF,
         average=goal.average,

@@ -62,7 +62,7 @@ class Additive:
 
 @dataclass(frozen=True)
 class ConcaveOverModular:
-    """A concave curve of the sum of weights: full hands gain little from more.
+    """A concave curve of the sum of weights: who holds much gains little from more.
 
     Attributes
     ----------
@@ -224,7 +224,7 @@ class ByRecord:
 
     @cached_property
     def _nothing(self) -> float:
-        """What empty hands are worth: no more than 0, so that u of nothing is 0."""
+        """What empty records are worth: no more than 0, so that u of nothing is 0."""
         return float(self.worth[0]) * self._records
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policies.judging.certificates import certify
-from policies.judging.chances import drawn
+from policies.judging.chances import derandomized_plan
 from policies.model.problem import Problem
 from policies.solvers.features import free_plan
 from policies.solvers.interfaces import Solution, Verdict, answer
@@ -30,7 +30,7 @@ def settled(problem: Problem, found: Solution) -> Solution:
     if found.verdict is not Verdict.UNKNOWN:
         return found
     tried = (*found.tried, "expected crossings and the local lemma")
-    plan = drawn(problem)
+    plan = derandomized_plan(problem)
     if plan is not None:
         made = answer(
             problem, plan, bound=found.bound, tried=tried, stopped=found.stopped

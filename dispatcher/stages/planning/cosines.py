@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatcher.stages.planning.backlog import Backlog
-from policies.model.links import Links, Relation, alikeness, below_limit
+from policies.model.links import Links, Relation, below_limit, link_similarities
 from policies.model.problem import Pairs, Problem
 from policies.model.sets import InvalidProblem
 from policies.rules.encounters import matched
@@ -89,8 +89,8 @@ def _past(links: Links, history: Pairs) -> Ints:
     """Adversaries past the limit of a link by history alone."""
     assert links.tau is not None, "a loosened problem has a limit"
     past = {
-        alike.hand
-        for alike in alikeness(links, history.entry, history.adversary)
+        alike.observer
+        for alike in link_similarities(links, history.entry, history.adversary)
         if not below_limit(alike, links.relation, links.tau)
     }
     return np.array(sorted(past), np.int64)
@@ -133,7 +133,7 @@ def worst_cosines(
     sizes = [len(backlog.links[rule.relation].link) for rule in rules]
     ends = np.cumsum(sizes)
     found = [Fraction(0)] * len(rules)
-    for alike in alikeness(loose.links, held.entry, held.adversary):
+    for alike in link_similarities(loose.links, held.entry, held.adversary):
         rule = int(np.searchsorted(ends, alike.link, side="right"))
         found[rule] = max(found[rule], alike.share(Relation.COSINE))
     return [Fraction(ceil(f * STEPS), STEPS) for f in found]

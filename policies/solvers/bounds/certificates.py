@@ -1,6 +1,6 @@
 """What is certain before a search: which components have a plan, and on what ground.
 
-The count of :func:`policies.judging.certificates.served` costs less than reading the problem. A
+The count of :func:`policies.judging.certificates.always_servable` costs less than reading the problem. A
 uniform draw's chances are exact fractions, so that only so many steps go into them as
 are little beside the search. A certificate never says that a component has no plan.
 """
@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from policies.judging.certificates import certify, served
-from policies.judging.chances import drawn
+from policies.judging.certificates import always_servable, certify
+from policies.judging.chances import derandomized_plan
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Bools, Ints
 from policies.solvers.components import Components
@@ -62,7 +62,7 @@ class Prover:
         entries = tuple(np.flatnonzero(problem.lo).tolist())
         if not problem.sets.n_sets or not entries:
             return None  # nothing can be crossed: that is no news
-        if served(problem).all():
+        if always_servable(problem).all():
             return Proof(Ground.ORDER, entries)
         cost = steps(problem)
         if cost > self.steps:
@@ -124,7 +124,7 @@ def _plan(
 ) -> Plan:
     """Return what comes out; an empty plan where no solver is there for the problem."""
     if ground is Ground.EXPECTATION:
-        return drawn(problem) or Plan()
+        return derandomized_plan(problem) or Plan()
     name = "moser-tardos" if ground is Ground.LEMMA else "greedyl"
     solver = solvers.get(name)
     if solver is None or not solver.supports(problem):
@@ -145,7 +145,7 @@ def steps(problem: Problem) -> int:
 
 def orderly(problem: Problem, parts: Components) -> Bools:
     """Components whose entries can all be served in any order, shape (components,)."""
-    stuck = np.bincount(parts.label[~served(problem)], minlength=parts.count)
+    stuck = np.bincount(parts.label[~always_servable(problem)], minlength=parts.count)
     return np.asarray(stuck == 0)
 
 

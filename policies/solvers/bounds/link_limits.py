@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from policies.model.links import Alike, Relation, alikeness
+from policies.model.links import LinkSimilarity, Relation, link_similarities
 from policies.model.problem import Pairs, Problem
 from policies.model.sets import Ints
 from policies.solvers.bounds.link_pairs import lengths, root_down
@@ -39,33 +39,33 @@ def outgrown(problem: Problem) -> Iterator[Clash]:
     before, length = problem.held(problem.history), lengths(problem, links)
     seen = [
         (one, _least(one, links.relation, length[one.link]))
-        for one in alikeness(links, before.entry, before.adversary)
+        for one in link_similarities(links, before.entry, before.adversary)
     ]
     if links.tau is not None:
         past = (one for one, square in seen if square >= links.tau**2)
         yield from (_clash(problem, before, [one]) for one in past)
     if links.mean_tau is None:
         return
-    by_hand: dict[int, list[tuple[Alike, Fraction]]] = defaultdict(list)
+    by_hand: dict[int, list[tuple[LinkSimilarity, Fraction]]] = defaultdict(list)
     for one, square in seen:
-        by_hand[one.hand].append((one, root_down(square)))
+        by_hand[one.observer].append((one, root_down(square)))
     over = problem.goal.over or links.n_links
     for parts in by_hand.values():
         if sum(root for _, root in parts) >= links.mean_tau * over:
             yield _clash(problem, before, [one for one, _ in parts])
 
 
-def _least(seen: Alike, relation: Relation, length: int) -> Fraction:
+def _least(seen: LinkSimilarity, relation: Relation, length: int) -> Fraction:
     """Square of what this hand will see of this link at least."""
     if relation is Relation.COMMON:
         return Fraction(1)
     return Fraction(seen.dot**2, length)
 
 
-def _clash(problem: Problem, before: Pairs, seen: list[Alike]) -> Clash:
+def _clash(problem: Problem, before: Pairs, seen: list[LinkSimilarity]) -> Clash:
     """Name the links, and what the hand holds of them."""
     chosen = sorted({one.link for one in seen})
-    mine = before.entry[before.adversary == seen[0].hand]
+    mine = before.entry[before.adversary == seen[0].observer]
     inside = np.intersect1d(members(problem, np.array(chosen)), mine)
     return Clash(
         Cause.HISTORY, properties=tuple(chosen), entries=tuple(inside.tolist())

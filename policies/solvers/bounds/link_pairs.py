@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from policies.model.links import Links, Relation, meetings
+from policies.model.links import Links, Relation, conflict_sets
 from policies.model.problem import Problem
 from policies.model.sets import Bools, SetSystem
 
@@ -50,7 +50,7 @@ class LinkPairs:
         """List them; pairs that could never be held count too."""
         links = problem.links
         assert links is not None
-        sets = meetings(links)
+        sets = conflict_sets(links)
         number = {
             (int(members[0]), int(members[-1])): one
             for one, members in enumerate(map(sets.members, range(sets.n_sets)))

@@ -20,7 +20,7 @@ import numpy as np
 from policies.judging.judge import Tally, judge
 from policies.model.aggregates import Aggregate, Parts
 from policies.model.disclosure import loads
-from policies.model.links import Counts, above_level, alikeness
+from policies.model.links import Counts, above_level, link_similarities
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Plan, Problem
 from policies.model.sets import Bools, Ints
@@ -321,7 +321,7 @@ def _above(one: Problem, plan: Plan) -> int:
     assert how is not None
     if links is not None:
         held = plan.union(one.history)
-        seen = alikeness(links, held.entry, held.adversary)
+        seen = link_similarities(links, held.entry, held.adversary)
         level = how.level
         found = {x.link for x in seen if above_level(x, links.relation, level)}
         return sum(1 << link for link in found)

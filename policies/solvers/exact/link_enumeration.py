@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from policies.model.links import Links, Relation, alikeness, below_limit
+from policies.model.links import Links, Relation, below_limit, link_similarities
 from policies.model.objective import Objective
 from policies.model.problem import Problem
 from policies.model.sets import Bools, Ints
@@ -126,11 +126,11 @@ def _exactly_past(links: Links, masks: Ints, whole: int) -> Bools:
     bits = (masks[:, None] >> np.arange(len(links.place))) & 1
     hand, entry = np.nonzero(bits)
     past, total = np.zeros(len(masks), np.bool_), [Fraction(0)] * len(masks)
-    for alike in alikeness(links, entry, hand):
+    for alike in link_similarities(links, entry, hand):
         if links.tau is not None:
-            past[alike.hand] |= not below_limit(alike, links.relation, links.tau)
+            past[alike.observer] |= not below_limit(alike, links.relation, links.tau)
         if links.mean_tau is not None:
-            total[alike.hand] += alike.share(links.relation)
+            total[alike.observer] += alike.share(links.relation)
     if links.mean_tau is not None:
         past |= np.array([f >= links.mean_tau * whole for f in total])
     return past

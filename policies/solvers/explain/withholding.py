@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from policies.judging.judge import judge
-from policies.model.links import meetings
+from policies.model.links import conflict_sets
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
 from policies.model.problem_arrays import able
@@ -213,7 +213,7 @@ def _apart(
     if links is None or not links.limited or problem.sets.n_sets:
         return None
     over = limits.deadline()
-    apart = meetings(links)
+    apart = conflict_sets(links)
     strict = replace(problem, sets=apart, links=None, averages=(), goal=Goal())
     found = _by_parts(strict, rng, limits)
     if found is None:

@@ -162,7 +162,7 @@ def _tape(
     problem: Problem, t: Tables, paper: bool, every: bool, listed: bool
 ) -> tuple[Tape, _Rows]:
     """Lay out the counters of an empty plan."""
-    n, k, h, m = problem.n_entries, problem.n_adversaries, t.n_hands, len(t.cap)
+    n, k, h, m = problem.n_entries, problem.n_adversaries, t.n_observers, len(t.cap)
     lambda_ = t.lambda_ if t.tradeoff or paper else 0.0
     links = _links(problem, lambda_, paper)
     rows = _Rows(t, links, n)
@@ -283,9 +283,9 @@ def _over(problem: Problem, t: Tables, links: Links | None) -> Floats:
     """What each hand's sum of f is divided by: the sets on which it is judged."""
     size = t.judged.sum(axis=0)
     if links is not None:
-        size = np.full(t.n_hands, links.n_links)
+        size = np.full(t.n_observers, links.n_links)
     if problem.goal.over:
-        size = np.full(t.n_hands, problem.goal.over)
+        size = np.full(t.n_observers, problem.goal.over)
     return np.asarray(np.maximum(size, 1), np.float64)
 
 
@@ -386,12 +386,14 @@ def _means(problem: Problem, t: Tables, units: int) -> tuple[Any, Any]:
     links = problem.links
     if links is not None and links.mean_tau is not None:
         cap = Average((), links.mean_tau, strict=True, over=problem.goal.over)
-        size = np.full(t.n_hands, max(1, links.n_links))
+        size = np.full(t.n_observers, max(1, links.n_links))
         lines.append((np.arange(len(t.cap), units), size, cap))
-    weight, limit = _no_means(units, t.n_hands)
+    weight, limit = _no_means(units, t.n_observers)
     weight, limit = (np.zeros((len(lines), a.shape[1])) for a in (weight, limit))
     for i, (rows, size, cap) in enumerate(lines):
         weight[i, rows] = 1.0
-        edge = float(cap.limit) * (np.full(t.n_hands, cap.over) if cap.over else size)
+        edge = float(cap.limit) * (
+            np.full(t.n_observers, cap.over) if cap.over else size
+        )
         limit[i] = edge + (-1e-12 if cap.strict else 1e-12)
     return weight, limit

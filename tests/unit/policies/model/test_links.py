@@ -9,9 +9,9 @@ from policies.model.coalitions import Coalitions, membership, pooled
 from policies.model.links import (
     Links,
     Relation,
-    alikeness,
     below_limit,
-    meetings,
+    conflict_sets,
+    link_similarities,
     root_up,
 )
 from policies.model.sets import InvalidProblem
@@ -33,8 +33,8 @@ def links(relation=Relation.COSINE, **changes):
 
 def seen(held, relation=Relation.COSINE):
     made = links(relation)
-    found = alikeness(made, np.array(held), np.zeros(len(held), np.int64))
-    return {a.hand: a.share(relation) for a in found}
+    found = link_similarities(made, np.array(held), np.zeros(len(held), np.int64))
+    return {a.observer: a.share(relation) for a in found}
 
 
 def test_a_cosine_falls_when_an_entry_is_added():
@@ -53,11 +53,11 @@ def test_common_is_one_as_soon_as_a_place_is_shared():
 def test_a_count_of_one_is_seen_beside_any_larger_one(large):
     """Home (large, 1) and the park (large): f = large / root(2 large^2), not 0 or 1."""
     made = links(count=np.array([large, large, 1, 0], object))
-    (alike,) = alikeness(made, np.array([0, 1, 2]), np.zeros(3, np.int64))
+    (alike,) = link_similarities(made, np.array([0, 1, 2]), np.zeros(3, np.int64))
     assert (alike.dot, alike.square) == (large, 2 * large**2)
     assert float(alike.share(Relation.COSINE)) == pytest.approx(0.5**0.5, abs=1e-15)
     assert made.rough.tolist() == [2**24 - 1, 2**24 - 1, 1, 0]
-    assert meetings(made).n_sets == 1
+    assert conflict_sets(made).n_sets == 1
 
 
 def test_many_large_counts_do_not_overflow():
@@ -73,7 +73,7 @@ def test_many_large_counts_do_not_overflow():
         side=every // n,
         n_links=1,
     )
-    (alike,) = alikeness(made, every, np.zeros(2 * n, np.int64))
+    (alike,) = link_similarities(made, every, np.zeros(2 * n, np.int64))
     assert alike.dot == n * (2**24 - 1) ** 2
     assert alike.share(Relation.COSINE) == 1
 
@@ -81,7 +81,7 @@ def test_many_large_counts_do_not_overflow():
 def test_limits_are_compared_by_squares():
     """3/5 is not below 3/5."""
     made = links()
-    (alike,) = alikeness(made, np.array([0, 1, 2]), np.zeros(3, np.int64))
+    (alike,) = link_similarities(made, np.array([0, 1, 2]), np.zeros(3, np.int64))
     assert not below_limit(alike, Relation.COSINE, Fraction(3, 5))
     assert below_limit(alike, Relation.COSINE, Fraction(600001, 1000000))
 
@@ -94,7 +94,7 @@ def test_roots_are_rounded_up():
 
 def test_meetings_are_the_pairs_at_common_places():
     """Home 0 and 2; the shop's count of 0 meets nobody."""
-    sets = meetings(links())
+    sets = conflict_sets(links())
     assert [sets.members(i).tolist() for i in range(sets.n_sets)] == [[0, 2]]
     assert sets.cap.tolist() == [1]
 

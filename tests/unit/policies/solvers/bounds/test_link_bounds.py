@@ -311,7 +311,8 @@ def test_what_is_common_needs_no_closer_look():
     problem = five_friends(relation=Relation.COMMON)
     mean = replace(problem.links, tau=None, mean_tau=Fraction(1, 10))
     with patch(
-        "policies.solvers.exact.link_enumeration.alikeness", side_effect=AssertionError
+        "policies.solvers.exact.link_enumeration.link_similarities",
+        side_effect=AssertionError,
     ):
         assert listed(problem, Limits()).verdict is Verdict.INFEASIBLE
         averaged = listed(replace(problem, links=mean), Limits())
