@@ -25,13 +25,14 @@ import tomllib
 from array import array
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Context, Decimal
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
 from io import TextIOWrapper
 from itertools import islice, pairwise
-from math import ceil, inf, isqrt, lcm
+from math import ceil, gcd, inf, isqrt, lcm
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -42,6 +43,7 @@ BLOCK = 1 << 18  # bytes of a file that are read at a time
 ROWS = 24_000  # rows that a spool keeps in memory
 LONGEST = 1 << 24  # bytes of a line with its LF
 LEDGER, KEYS, LINKS = "ledger.jsonl", "keys.jsonl", "relations.jsonl"
+TABLE_FILE = re.compile("tables-[0-9]+.jsonl")
 USAGE = "usage: python verifier.py DIR [--head HEX ...]"
 SYSTEM = b'"chain":"system"'  # what every line of that chain has, in its bytes
 Json = Any  # what a file holds, until its form is checked
@@ -79,10 +81,12 @@ FORMS: dict[str, Check] = {
     "default": lambda x: x == "none" or (type(x) in (int, Fraction) and x <= 1),
     "span": lambda x: type(x) is str and bool(re.fullmatch(SPAN, x)),
     "pair": lambda x: form("<text>")(x) and len(x) == 2,
+    "chance": lambda x: type(x) is str and bool(re.fullmatch(CHANCE, x)),
     "unit": lambda x: form("<text>")(x) and len(x) <= 2,
     "entity": lambda x: form("{record}")(x) and len(x) == 1,
 }
 SPAN = r"0*[1-9]\d{,12}[smhdw]"
+CHANCE = "[1-9][0-9]{,3999}(/[1-9][0-9]{,3999})?"
 # A table a line: its members ("?": if any; "+": and those of another table). (x) is a
 # non-empty list without repeats, [x] a list, <x> a sorted list without doubles, {x} a
 # table of any names, a|b one of these words.
@@ -94,7 +98,7 @@ member +line policy:natural account:text groups:<text> accepted:<past>
 exposure +line policy:whole account:text entry:text cause:text
 merge because:text cause:group|merge chains:(text)
 join +line +merge policy:natural accepted:<past>
-system/policy +line version:whole sha256:hash accepted:<past-by-chain>
+system/policy +line version:whole sha256:hash tables_sha256?:hash accepted:<past-by-chain>
 relations relations_count:natural relations_sha256:hash
 system/keys +line keys_count:natural keys_sha256:hash +relations
 system/unburn +line entry:text extra:whole because:text
@@ -104,6 +108,7 @@ cert.json +told worst:any assumed:[text] engine:text time:time
 columns vector?:{text} count?:{whole}
 keys.jsonl +columns entry:text record:text field:text subject?:text time?:time
 relations.jsonl relation:text ends:pair
+tables.jsonl property:text chance:chance secret:natural values:[natural]
 shown utility?:amount send?:flag free?:flag redact?:[text] image?:text answers?:whole
 asked ask?:transcribe|choose|number|date|yes_no|spans|table question?:any help?:any
 field +shown +asked choices?:(text) columns?:(text) min?:any max?:any
@@ -128,6 +133,7 @@ f/common kind:text vector:text count?:text
 f/cosine +f/common
 f/posterior kind:text table:text prior?:any
 f/information-gain +f/posterior
+f/mean-information-gain +f/posterior
 """
 TABLES: dict[str, dict[str, str]] = {}
 for title, *parts in map(str.split, GRAMMAR.strip().split("\n")):
@@ -267,7 +273,7 @@ def parse(text: str, number: int, name: str = LEDGER) -> Json:
         if name == LEDGER:
             shape = "system/" * (line.get("chain") == "system") + str(line.get("kind"))
             need(shape in KINDS, "the line is of no kind of its chain", number)
-        form(shape)(line)
+        form(TABLE_FILE.sub("tables.jsonl", shape))(line)
     except (ValueError, RecursionError) as error:
         what = str(error) if type(error) is ValueError else "no JSON in UTF-8"
         need(False, what, number, name)
@@ -311,7 +317,9 @@ class Spool:
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 DECIMAL = re.compile("[+-]?([0-9.]+)(?:[eE][+-]?0*([0-9]{1,2}))?")
-CHECKED = ("step", "linear", "quadratic", "common", "cosine")
+TABLED = ("posterior", "information-gain", "mean-information-gain")
+CHECKED = ("step", "linear", "quadratic", "common", "cosine", *TABLED)
+STEPS = 10**12  # an information gain is rounded up to a multiple of 1 / STEPS
 
 
 def decimal(text: str) -> Fraction:
@@ -339,6 +347,140 @@ class Entry(NamedTuple):
         return {}
 
 
+Worlds = list[tuple[Fraction, int, list[int]]]  # chance, secret, value of each column
+
+
+class Table:
+    """What is learnt about a secret by a finite table, from which columns are seen.
+
+    f is the highest over all values that the columns may have (a mean: over them), and
+    over all parts of what is seen: who saw the parts one by one remembers the highest.
+    """
+
+    def __init__(self, kind: str, columns: list[str], worlds: Worlds) -> None:
+        if any(len(values) != len(columns) for _, _, values in worlds):
+            raise ValueError("a table has not one value for each of its columns")
+        scale = lcm(*(chance.denominator for chance, _, _ in worlds))
+        self.worlds = [(int(c * scale), secret, values) for c, secret, values in worlds]
+        self.kind, self.columns = kind, columns
+        self.whole = Counter[int]()
+        for count, secret, _ in self.worlds:
+            self.whole[secret] += count
+        self.known: dict[frozenset[str], Fraction] = {}
+        self.shares: dict[Row, Fraction] = {}
+
+    def f(self, seen: frozenset[str]) -> Fraction:
+        """Give f of some columns; it never falls as more are seen."""
+        if seen not in self.known:
+            parts = (self.f(seen - {column}) for column in seen)
+            self.known[seen] = max([self.learnt(seen), *parts])
+        return self.known[seen]
+
+    def learnt(self, seen: frozenset[str]) -> Fraction:
+        """Give f of just these columns."""
+        places = [n for n, column in enumerate(self.columns) if column in seen]
+        groups: dict[Row, Counter[int]] = defaultdict(Counter)
+        for count, secret, values in self.worlds:
+            groups[tuple(values[n] for n in places)][secret] += count
+        if len(self.whole) < 2:
+            return Fraction(0)
+        if self.kind == "posterior":
+            total = self.whole.total()
+            return max(
+                (Fraction(n, group.total()) - Fraction(self.whole[secret], total))
+                / (1 - Fraction(self.whole[secret], total))
+                for group in groups.values()
+                for secret, n in group.items()
+            )
+        if self.kind == "mean-information-gain":
+            return self.gain(groups.values())
+        return max(self.gain([group]) for group in groups.values())
+
+    def gain(self, groups: Iterable[Counter[int]]) -> Fraction:
+        """Give the share of the secret's entropy that is gone in some groups of worlds.
+
+        1 - H(V in the groups) / H(V), rounded up to a multiple of 1 / STEPS, at least 0.
+        """
+        left = Counter[tuple[int, ...]]()  # how many worlds are in groups alike
+        for group in groups:
+            left[spread(group)] += group.total()
+        key = tuple(sorted(left.items()))
+        if key not in self.shares:
+            self.shares[key] = self.rounded_gain(left)
+        return self.shares[key]
+
+    def rounded_gain(self, left: Counter[tuple[int, ...]]) -> Fraction:
+        """Find the multiple: with as many digits as it takes, or exactly."""
+        before = entropy({spread(self.whole): Fraction(1)})
+        total = sum(left.values())
+        after = entropy({group: Fraction(n, total) for group, n in left.items()})
+        digits = 50
+        while True:
+            least, most = bounds(after, digits)
+            low, high = bounds(before, digits)
+            if low > 0:
+                first = ceil(STEPS * (1 - most / low))
+                last = ceil(STEPS * (1 - least / high))
+                kept = 1 - Fraction(first, STEPS)
+                if first < last and vanishes([(after, Fraction(1)), (before, -kept)]):
+                    last = first
+                if first == last:
+                    return Fraction(min(STEPS, max(0, first)), STEPS)
+            digits *= 2
+
+
+Logarithms = dict[int, Fraction]  # a sum of logarithms: of which integer, how often
+
+
+def spread(counts: Counter[int]) -> tuple[int, ...]:
+    """Give counts in lowest terms and sorted: those alike have one entropy."""
+    common = gcd(*counts.values())
+    return tuple(sorted(count // common for count in counts.values()))
+
+
+def entropy(groups: Mapping[tuple[int, ...], Fraction]) -> Logarithms:
+    """Write the mean entropy of some groups of counts as a sum of logarithms."""
+    terms: Logarithms = defaultdict(Fraction)
+    for counts, weight in groups.items():
+        terms[sum(counts)] += weight
+        for count in counts:
+            terms[count] -= weight * Fraction(count, sum(counts))
+    return terms
+
+
+def bounds(terms: Logarithms, digits: int) -> tuple[Fraction, Fraction]:
+    """Bound a sum of logarithms from below and above."""
+    context = Context(prec=digits)
+    low = high = Fraction(0)
+    for number, factor in terms.items():
+        near = Fraction(context.ln(Decimal(number)))
+        off = near / 10 ** (digits - 2) + Fraction(1, 10 ** (digits - 2))
+        low += factor * near - abs(factor) * off
+        high += factor * near + abs(factor) * off
+    return low, high
+
+
+def vanishes(sums: list[tuple[Logarithms, Fraction]]) -> bool:
+    """Tell whether sums of logarithms, each so many times, are 0 together, exactly.
+
+    Logarithms of integers that share no factor do not cancel: so share none.
+    """
+    waiting = [(n, f * times) for terms, times in sums for n, f in terms.items()]
+    apart: Logarithms = {}
+    while waiting:
+        number, factor = waiting.pop()
+        if number == 1 or not factor:
+            continue
+        other = next((n for n in apart if gcd(n, number) > 1), None)
+        if other is None:
+            apart[number] = factor
+        else:
+            common, also = gcd(other, number), apart.pop(other)
+            waiting += [(common, factor + also), (number // common, factor)]
+            waiting.append((other // common, also))
+    return not apart
+
+
 class Rule:
     """A property of one version: the sets it makes, and f over what is held.
 
@@ -346,7 +488,9 @@ class Rule:
     bits a field. f of a cosine is its square, here and in all that is compared to it.
     """
 
-    def __init__(self, name: str, spec: Json, source: Json, version: int) -> None:
+    def __init__(
+        self, name: str, spec: Json, source: Json, version: int, worlds: Worlds
+    ) -> None:
         how = spec.get("disclosure", "step")
         self.how = how = how if type(how) is dict else {"kind": how}
         if str(how.get("kind")).startswith("plugin:"):
@@ -363,7 +507,11 @@ class Rule:
         span = spec.get("window", "0s")
         self.window = int(span[:-1]) * SECONDS[span[-1]] * 1_000_000
         self.vector = how.get("vector")
+        self.tabled = self.kind in TABLED
+        self.linked = self.tabled and self.scope[:8] == "relation"
+        self.table = Table(self.kind, self.columns(), worlds) if self.tabled else None
         self.needs = {"subject"} if self.scope != "record" else set()
+        self.needs |= {"record"} if self.linked else set()
         self.needs |= ({"time"} if self.window else set()) | how.keys() & {
             "vector",
             "count",
@@ -372,28 +520,37 @@ class Rule:
         share = Fraction(1, len(self.fields))
         self.weights = how.get("weights") or dict.fromkeys(self.fields, share)
         terms = [Fraction(x) for x in (*self.weights.values(), how.get("weight", 1))]
-        cosine = self.kind == "cosine"
-        self.scale = 1 if cosine else lcm(*(term.denominator for term in terms)) ** 2
+        cosine, exact = self.kind == "cosine", self.kind in ("cosine", *TABLED)
+        self.scale = 1 if exact else lcm(*(term.denominator for term in terms)) ** 2
         self.average, self.tau = spec.get("average"), None if tau == "none" else tau
         if self.tau is not None:
             self.tau = Fraction(tau) ** (2 if cosine else 1)
-            self.limit = self.tau if cosine else ceil(self.tau * self.scale)
+            self.limit = self.tau if exact else ceil(self.tau * self.scale)
         groups = source.get("workers", {}).get("groups", {})
         self.trusted = {g for g in groups if name in groups[g].get("trusted", [])}
-        self.f_of: dict[int, list[int]] = {}  # f of each set, by tally
-        self.worst: dict[int, int] = {}  # the largest of them, by tally
+        self.f_of: dict[int, list[Any]] = {}  # f of each set, by tally
+        self.worst: dict[int, Any] = {}  # the largest of them, by tally
         self.top, self.place = 0, ("", 0)  # the largest f judged, and where
-        tallied = not self.window and not self.vector
+        tallied = not self.window and not self.vector and not self.linked
         self.alone = {  # whether an entry, alone, has an f that counts
             field: not tallied or any(self.fs(one, one))
             for field, one in self.one.items()
         }
 
+    def columns(self) -> list[str]:
+        """Name the columns of a table: of both ends where it is over a relation."""
+        ends = ("left.", "right.") if self.linked else ("",)
+        return [end + field for end in ends for field in sorted(self.fields)]
+
     def hold(self, state: State, entry: Entry) -> State:
         """Give what is held of a unit with one entry more."""
-        if not self.window and not self.vector:
+        if not self.window and not self.vector and not self.linked:
             return (state or 0) + self.one[entry.field]
         known = entry.known(self.version)
+        if self.linked:
+            state = state or defaultdict(set)
+            state[entry.of].add((known.get("record"), entry.field))
+            return state
         if self.window:
             state = state or []
             if "time" in known:
@@ -410,6 +567,8 @@ class Rule:
         """Give f of every set of a unit: a window from each time of an entry on."""
         if self.vector:
             return [self.alike(*held.values()) if len(held) == 2 else 0]
+        if self.linked:
+            return [self.told(*held.values())]
         if not self.window:
             if held not in self.f_of:
                 self.f_of[held] = self.disclosed(held)
@@ -421,12 +580,14 @@ class Rule:
             found += self.disclosed(sum(one for _, one in held[first:last]))
         return found
 
-    def disclosed(self, tally: int) -> list[int]:
+    def disclosed(self, tally: int) -> list[Any]:
         """Give f of each set over what a tally says: one, or one an alternative."""
         counts = {field: tally // one % (1 << 40) for field, one in self.one.items()}
         seen, number = {f for f, n in counts.items() if n}, sum(counts.values())
         if "at" in self.how:
             return [self.scale * (number >= self.how["at"])]
+        if self.table:
+            return [self.table.f(frozenset(seen))]
         if self.kind == "step":
             return [self.scale * seen.issuperset(one) for one in self.sets]
         s = sum(self.weights[field] for field in seen)
@@ -441,6 +602,26 @@ class Rule:
             return self.scale * (product > 0)
         norms = [sum(n * n for n in end.values()) for end in (one, two)]
         return Fraction(product * product, norms[0] * norms[1])
+
+    def told(self, *ends: set[Row]) -> int | Fraction:
+        """Give f of a link by its table, either way round.
+
+        The table tells of one record of each end; who holds of two of one may know all.
+        """
+        assert self.table
+        if any(len({record for record, _ in end}) > 1 for end in ends):
+            return 1
+        ways = [("left.", "right."), ("right.", "left.")]
+        return max(
+            self.table.f(
+                frozenset(
+                    side + field
+                    for side, end in zip(way, ends, strict=False)
+                    for _, field in end
+                )
+            )
+            for way in ways
+        )
 
     def past(self, held: State, chain: str, seq: int) -> bool:
         """Tell whether a unit is past its limit; remember the largest f judged."""
@@ -490,7 +671,7 @@ Tables = tuple[dict[Row, list[Rule]], dict[Row, list[Rule]]]
 class Policy:
     """One version as applied: what may be sent, how often, and its rules."""
 
-    def __init__(self, line: Json, source: Json) -> None:
+    def __init__(self, line: Json, source: Json, tables: dict[str, Worlds]) -> None:
         self.line, specs = line, source.get("property", {})
         budget, entities = source.get("budget", {}), source.get("entity", {})
         fields = {
@@ -504,7 +685,12 @@ class Policy:
         trusted = {name for g in self.groups.values() for name in g.get("trusted", [])}
         if trusted - specs.keys():
             raise ValueError("a group is trusted with an unknown property")
-        rules = [Rule(n, spec, source, line["version"]) for n, spec in specs.items()]
+        rules = [
+            Rule(name, spec, source, line["version"], tables.get(name, []))
+            for name, spec in specs.items()
+        ]
+        if tables.keys() != {rule.name for rule in rules if rule.tabled}:
+            raise ValueError("its tables are not those that its rules name")
         self.rules = [rule for rule in rules if rule.kind in CHECKED]
         self.unchecked = {rule.name for rule in rules if rule.kind not in CHECKED}
         self.average = budget.get("average")
@@ -564,11 +750,27 @@ def read_policy(folder: Path, line: Json) -> Policy:
     try:
         source = tomllib.loads(raw.decode("utf-8-sig"), parse_float=decimal)
         form("policy")(source)
-        return Policy(line, source)
+        return Policy(line, source, read_tables(folder, line))
     except (ValueError, RecursionError) as error:
         what = str(error) if type(error) is ValueError else "no TOML 1.0"
         found = {"file": name, "what": f"outside the language: {what}"}
         raise BrokenError(found) from None
+
+
+def read_tables(folder: Path, line: Json) -> dict[str, Worlds]:
+    """Read the tables of a version, by property: what the ledger hashed, if any."""
+    tables: dict[str, Worlds] = defaultdict(list)
+    if "tables_sha256" in line:
+        name, digest = f"tables-{line['version']}.jsonl", sha256()
+        for first, _, lines in blocks(folder, name):
+            digest.update(lines)
+            for number, text in enumerate(text_of(lines).split("\n")[:-1], first):
+                row = parse(text, number, name)
+                world = Fraction(row["chance"]), row["secret"], row["values"]
+                tables[row["property"]].append(world)
+        right = digest.hexdigest() == line["tables_sha256"]
+        need(right, "not what was applied", file=name)
+    return tables
 
 
 # -- The ledger: chains, seals, joins, and where all is judged ------------------------
@@ -619,7 +821,7 @@ class Audit:
         )
         spools = (Spool(file, 1 + size // PART) for _ in range(5))
         self.keys, self.shown, self.units, self.ends, self.links = spools
-        self.policies = [Policy({}, {})]
+        self.policies = [Policy({}, {}, {})]
         self.chains: dict[str, Chain] = defaultdict(Chain)
         self.loads: list[tuple[int, Json]] = []  # version in force, the line
         self.unburnt = Counter[str]()  # showings, by entry
@@ -956,11 +1158,18 @@ class Audit:
                 need(right, "a pair stands twice", file="relations.jsonl")
                 for _, relation, *pair, after in links if subject in units else ():
                     self.links.add(((relation, *pair), after, units[subject]))
+        one_sided = {
+            rule.scope
+            for policy in self.policies
+            for rule in policy.rules
+            if rule.linked
+        }
         for linked in self.links.parts():
             self.judge_part(
-                (f"relation {relation}", tuple(pair), ends[0][1], met(*ends))
+                (scope, tuple(pair), ends[0][1], rows)
                 for (relation, *pair), ends in linked.items()
-                if len(ends) == 2  # else one of them has no entries
+                for scope in (f"relation {relation}",)
+                if (rows := met(ends, one_sided=scope in one_sided))
             )
 
     def judge_part(self, units: Iterable[Row]) -> None:
@@ -1156,13 +1365,21 @@ def merged(lines: list[Row]) -> list[tuple[int, Json]]:
     return facts
 
 
-def met(one: Row, two: Row) -> list[Row]:
-    """Give the entries of both ends of a link, as held by those who hold of either."""
-    names = [{name for row in end[2] for name in row[3]} for end in (one, two)]
+def met(ends: list[Row], *, one_sided: bool) -> list[Row]:
+    """Give the entries of the ends of a link that have any, as held by who may see it.
+
+    That is who holds of both, unless some rule learns from one end alone.
+    """
+    rows = [row for end in ends for row in end[2]]
+    if one_sided:
+        return rows
+    if len(ends) < 2:
+        return []
+    names = [{name for row in end[2] for name in row[3]} for end in ends]
     both = names[0] & names[1]
     return [
         (*row[:3], {name: row[3][name] for name in row[3].keys() & both})
-        for row in one[2] + two[2]
+        for row in rows
     ]
 
 

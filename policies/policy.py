@@ -39,7 +39,12 @@ class Kind(StrEnum):
     COSINE = "cosine"
     POSTERIOR = "posterior"
     INFORMATION_GAIN = "information-gain"
+    MEAN_INFORMATION_GAIN = "mean-information-gain"
     PLUGIN = "plugin"
+
+
+TABLED: Final = (Kind.POSTERIOR, Kind.INFORMATION_GAIN, Kind.MEAN_INFORMATION_GAIN)
+"""Kinds that read a finite table of worlds."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Disclosure:
     vector, count : str or None
         Common and cosine: the columns of the location and of the visits.
     table, prior : str or None
-        Posterior and information gain: the file of the joint table, the prior.
+        Kinds of :data:`TABLED`: the file of the joint table, the prior.
     plugin : str or None
         Name of the user's function.
     """

@@ -359,6 +359,7 @@ def _ledger() -> None:
         _text("source"),
         _text("sha256", 64),
         _text("levels"),
+        _text("worlds"),
         sa.PrimaryKeyConstraint("version", "property", name="pk_rule_table"),
     )
 

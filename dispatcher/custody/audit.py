@@ -19,13 +19,22 @@ from typing import Final, TextIO
 from dispatcher.core.errors import Conflict
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import NO_HASH, canonical
+from dispatcher.ledger.links import tables_text
 from dispatcher.ledger.refusals import BUDGET_AVERAGE
 from dispatcher.ledger.replay import Replay, Standing
 from dispatcher.ledger.seals import Seal, seal
 from dispatcher.ledger.shipping.telling import told
 from dispatcher.ledger.standing import InForce, version_of
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import Clock, Store, audit, keylines, ledger, relations
+from dispatcher.store import (
+    Clock,
+    Store,
+    audit,
+    keylines,
+    ledger,
+    relations,
+    rule_tables,
+)
 from dispatcher.store.audit import LineRow
 from dispatcher.store.transaction import Tx
 
@@ -166,6 +175,9 @@ class _Writer:
             row = ledger.policy_row(self.tx, number)
             assert row is not None
             (self.folder / f"policy-{number}.toml").write_bytes(row.source)
+            tables = tables_text(rule_tables.of_version(self.tx, number))
+            if tables:
+                (self.folder / f"tables-{number}.jsonl").write_bytes(tables.encode())
         counts = self._counts()
         certificate = {
             "format": 1,
@@ -270,7 +282,10 @@ class _Writer:
 
 def _not_checked(versions: Mapping[int, InForce]) -> list[str]:
     """Name the rules that the verifier leaves out, and the mean over all if it does."""
-    told = {v: set(force.levels) for v, force in versions.items()}
+    told = {
+        v: {n for n in force.levels if n not in force.tables}
+        for v, force in versions.items()
+    }
     names = set().union(*told.values())
     last = versions.get(max(versions, default=0))
     if last and told[last.version] and last.policy.budget.average is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from dispatcher.store import rule_tables
 from dispatcher.store.rule_tables import TableRow
 from dispatcher.store.transaction import Tx
 from policies.policy import Policy
+from policies.rules.belief import World
 from policies.rules.levels import Levels
 
 Pairs = Collection[tuple[str, str]]
@@ -32,17 +34,38 @@ class Told:
     sha256 : str
         Of the file, or of what the function said.
     levels : Levels
+    worlds : tuple of World
+        The rows of a finite table, of which the evidence tells; empty for a function.
     """
 
     source: str
     sha256: str
     levels: Levels
+    worlds: tuple[World, ...] = ()
 
     def row(self, rule: str) -> TableRow:
         """Return the row that keeps it."""
         listed = sorted((sorted(held), str(f)) for held, f in self.levels.items())
         text = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
-        return TableRow(rule, self.source, self.sha256, text)
+        worlds = "".join(_world_lines(rule, self.worlds))
+        return TableRow(rule, self.source, self.sha256, text, worlds)
+
+
+def _world_lines(rule: str, worlds: Iterable[World]) -> Iterator[str]:
+    """Rows of a table as evidence has them: each value by its number in its column."""
+    numbers: dict[int, dict[object, int]] = defaultdict(dict)
+    for world in worlds:
+        row = [
+            numbers[column].setdefault(value, len(numbers[column]))
+            for column, value in enumerate((world.secret, *world.entries))
+        ]
+        line = {"chance": str(world.chance), "property": rule}
+        yield canonical(line | {"secret": row[0], "values": row[1:]}) + "\n"
+
+
+def tables_text(rows_: Iterable[TableRow]) -> str:
+    """Return the tables of a version, as evidence has them; empty if it has none."""
+    return "".join(row.worlds for row in sorted(rows_))
 
 
 @dataclass(frozen=True)
@@ -68,16 +91,18 @@ class Beside:
     def adds(self, tx: Tx, version: int) -> bool:
         """Whether something of it is not in a version of the store."""
         known = {
-            row.property: row.levels for row in rule_tables.of_version(tx, version)
+            row.property: (row.levels, row.worlds)
+            for row in rule_tables.of_version(tx, version)
         }
-        mine = {name: told.row(name).levels for name, told in self.told.items()}
+        rows_ = [told.row(name) for name, told in self.told.items()]
+        mine = {row.property: (row.levels, row.worlds) for row in rows_}
         return known != mine or links_grew(tx, self.links)
 
 
 def told_text(rows_: Sequence[TableRow], version: int, key: bytes) -> str:
     """Functions of a version as they are shipped, with a mark that only ``key`` makes.
 
-    No line of the ledger has a digest of them, so the store marks them itself.
+    The ledger has a digest of tables alone, so the store marks them all itself.
     """
     text = canonical(rows_)
     mark = keys.pseudonym(key, "f", f"{version}:{text}")

@@ -16,9 +16,9 @@ from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.store.ledger import FactsRow
 from policies.policy import Kind, Scope
 from policies.rules.groups import trusted_rules
-from policies.rules.link_facts import Vector
+from policies.rules.pairings import ToldLink, ends_held
 from policies.rules.record_rules import Held, Rule
-from policies.rules.relations import LinkRule, vectors
+from policies.rules.relations import End, LinkRule, value, vectors
 
 Place = tuple[str, int]
 
@@ -51,6 +51,7 @@ class Standing:
         default_factory=dict
     )
     places: dict[int, list[tuple[int, str, str, int]]] = field(default_factory=dict)
+    fields: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
     judged: frozenset[str] = frozenset()
 
 
@@ -62,19 +63,23 @@ class Replay:
     versions : Mapping[int, InForce]
         Every applied version by number, from 1.
     links : Iterable of (int, str, int, int)
-        Version from which it holds, relation and two subjects of every link.
+        Version from which it holds, relation and two subjects of every link; None for
+        one that is not loaded.
     """
 
     def __init__(
         self,
         versions: Mapping[int, InForce],
-        links: Iterable[tuple[int, str, int, int]] = (),
+        links: Iterable[tuple[int, str, int | None, int | None]] = (),
     ) -> None:
         self.versions = versions
-        self.friends: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+        self.friends: dict[tuple[str, int], list[tuple[int, int | None]]]
+        self.friends = defaultdict(list)
         for since, relation, one, other in links:
-            self.friends[relation, one].append((since, other))
-            self.friends[relation, other].append((since, one))
+            if one is not None:
+                self.friends[relation, one].append((since, other))
+            if other is not None:
+                self.friends[relation, other].append((since, one))
         self.ended: dict[str, Standing] = {}
         self.reached = {
             (number, name): Reached()
@@ -106,7 +111,7 @@ class Replay:
                 self._judge(version, rule, held, (chain, seq))
         if entry.subject_id is not None:
             for link in standing.links:
-                if link.name in who.judged and link.vector is not None:
+                if link.name in who.judged:
                     self._judge_links(who, link, entry.subject_id, (chain, seq))
 
     def member(
@@ -156,7 +161,7 @@ class Replay:
         while who.version < version:
             who.version += 1
             force = self.versions[who.version]
-            who.units, who.places = {}, {}
+            who.units, who.places, who.fields = {}, {}, {}
             for entry in who.entries.values():
                 standing = force.fields.get(entry.field_id)
                 if standing is not None:
@@ -171,7 +176,8 @@ class Replay:
             rules = self.versions[number].rules
             link = rules.links.get(name)
             tau = rules.all[name].tau if link is None else link.tau
-            if tau is not None and name not in self.versions[number].levels:
+            force = self.versions[number]
+            if tau is not None and (name in force.tables or name not in force.levels):
                 squared = link is not None and link.kind is Kind.COSINE
                 share = reached.f / (tau * tau if squared else tau)
                 # Versions may differ in what the rule is: compared by squares.
@@ -189,7 +195,14 @@ class Replay:
             held = who.units.setdefault((scope, _unit(scope, entry)), {})
             key = standing.name, time
             held[key] = held.get(key, 0) + 1
-        if standing.placed and entry.subject_id is not None:
+        if entry.subject_id is None:
+            return
+        if standing.links:
+            person = entry.subject_id
+            who.fields.setdefault(person, []).append(
+                (person, entry.record_id, standing.name)
+            )
+        if standing.placed:
             seen = who.places.setdefault(entry.subject_id, [])
             if entry.place is not None and entry.visits:
                 seen.append(
@@ -213,30 +226,34 @@ class Replay:
                 if rule.scope is scope:
                     self._judge(who.version, rule, held, (chain, who.seq))
         for name, link in force.rules.links.items():
-            if name in names and link.vector is not None:
-                for person in who.places:
-                    self._judge_links(who, link, person, (chain, who.seq))
+            for person in who.fields if name in names else ():
+                self._judge_links(who, link, person, (chain, who.seq))
 
     def _judge_links(
         self, who: Standing, rule: LinkRule, person: int, place: Place
     ) -> None:
         """Judge the links of one person."""
-        mine = _vector(who.places[person], rule)
         friends = [
-            _vector(who.places[other], rule)
+            _end(who, rule, other)
             for since, other in self.friends.get((rule.relation, person), ())
-            if since <= who.version and other in who.places
+            if since <= who.version
         ]
-        worst = rule.worst(mine, friends).square
-        self.reached[who.version, rule.name].reach(worst, place)
+        mine = _end(who, rule, person)
+        worst = rule.worst(mine, friends)
+        f = worst.square if rule.kind is Kind.COSINE else value(worst)
+        self.reached[who.version, rule.name].reach(f, place)
 
     def _judge(self, version: int, rule: Rule, held: Held, place: Place) -> None:
         self.reached[version, rule.name].reach(rule.value(held), place)
 
 
-def _vector(seen: list[tuple[int, str, str, int]], rule: LinkRule) -> Vector:
-    of = vectors(seen, rule.fields)
-    return next(iter(of.values()), {})
+def _end(who: Standing, rule: LinkRule, person: int | None) -> End:
+    """What is held of one person, as the rule reads it; nothing of one not loaded."""
+    if person is None:
+        return {}
+    if isinstance(rule, ToldLink):
+        return ends_held(who.fields.get(person, ()), rule.fields).get(person, {})
+    return vectors(who.places.get(person, ()), rule.fields).get(person, {})
 
 
 def _unit(scope: Scope, entry: FactsRow) -> int:

@@ -18,7 +18,7 @@ from dispatcher.core.errors import LedgerBroken
 from dispatcher.ledger import summaries
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import adversary_name, canonical, line_hash
-from dispatcher.ledger.links import read_levels, read_told
+from dispatcher.ledger.links import read_levels, read_told, tables_text
 from dispatcher.ledger.shipping.segments import ShippedLine
 from dispatcher.ledger.standing import current_policy
 from dispatcher.model import SYSTEM_CHAIN
@@ -237,6 +237,10 @@ class _Replay:
         levels = read_levels((row.property, row.levels) for row in functions)
         if unsupported(policy, levels):
             raise _broken(line, "the functions of its rules are not with it")
+        tables = tables_text(functions)
+        pinned = hashlib.sha256(tables.encode()).hexdigest() if tables else None
+        if pinned != line.get("tables_sha256"):
+            raise _broken(line, "the tables of its rules are others")
         rule_tables.add(self.tx, version, functions)
 
     def _functions(self, line: Members, version: int) -> list[TableRow]:

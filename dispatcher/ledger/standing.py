@@ -13,7 +13,7 @@ from dispatcher.store import ledger as rows
 from dispatcher.store import rule_tables
 from dispatcher.store.transaction import Tx
 from policies.document import parse
-from policies.policy import Policy, Scope
+from policies.policy import TABLED, Policy, Scope
 from policies.rules.asks import Rules, compile_rules
 from policies.rules.field_utility import NAME as UTILITY
 from policies.rules.groups import trusted_rules
@@ -116,6 +116,12 @@ class InForce:
             n: (f.in_record, f.in_subject, f.timed, f.placed)
             for n, f in self.fields.items()
         }
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """Rules that are judged by a finite table."""
+        every = self.policy.properties.values()
+        return frozenset(p.name for p in every if p.disclosure.kind in TABLED)
 
     @property
     def numbered(self) -> Mapping[int, str]:

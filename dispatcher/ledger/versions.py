@@ -11,7 +11,7 @@ from dispatcher.ledger import averages, chains, recall
 from dispatcher.ledger.acceptance import Acceptance, Past, judged_trust
 from dispatcher.ledger.facts import check_loaded
 from dispatcher.ledger.flight import InFlight
-from dispatcher.ledger.links import Beside, add_links
+from dispatcher.ledger.links import Beside, add_links, tables_text
 from dispatcher.ledger.loads import RecordKeys, key_lines, needs, write_keys
 from dispatcher.ledger.members import regroup
 from dispatcher.ledger.recall import (
@@ -196,9 +196,9 @@ def apply_policy(
     accepted = _judge_past(tx, force, living, acceptance)
     if before:
         seal(tx, at=at)  # all that was shown under the version before
-    _write_version(tx, force, source, accepted, at)
     told_by = [told_.row(name) for name, told_ in beside.told.items()]
     rule_tables.add(tx, force.version, told_by)
+    _write_version(tx, force, source, tables_text(told_by), accepted, at)
     joined = regroup(tx, force, acceptance, at=at)
     found = acceptance.settle()
     unsafe = recall.foresee(tx, force, terms.withdrawing)
@@ -230,11 +230,18 @@ def _check_active(active: int, wanted: int | None) -> None:
 
 
 def _write_version(
-    tx: Tx, force: InForce, source: bytes, accepted: list[dict[str, object]], at: int
+    tx: Tx,
+    force: InForce,
+    source: bytes,
+    tables: str,
+    accepted: list[dict[str, object]],
+    at: int,
 ) -> None:
     """Write the line of a version, and its file."""
     number, sha256 = force.version, force.sha256
     body = {"version": number, "sha256": sha256, "accepted": accepted}
+    if tables:
+        body["tables_sha256"] = hashlib.sha256(tables.encode()).hexdigest()
     chains.append(tx, chains.lock_system(tx), "policy", body, at=at)
     ledger.put_policy(tx, PolicyRow(number, force.policy.name, source, sha256, at))
 

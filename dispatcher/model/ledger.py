@@ -114,7 +114,8 @@ class RuleTable(SQLModel, table=True):
 
     ``levels`` is JSON: field names and exact fractions. A version is judged by it for
     good, whatever becomes of the file or the package that it was made from, of which
-    ``sha256`` is kept.
+    ``sha256`` is kept. ``worlds`` is a finite table as evidence tells it, without its
+    values; empty for a function.
     """
 
     __tablename__ = "rule_table"
@@ -123,6 +124,7 @@ class RuleTable(SQLModel, table=True):
     source: str = Field(sa_column=Column(Text, nullable=False))
     sha256: str = Field(sa_column=word(64))
     levels: str = Field(sa_column=Column(Text, nullable=False))
+    worlds: str = Field(sa_column=Column(Text, nullable=False))
 
 
 class SetCount(SQLModel, table=True):

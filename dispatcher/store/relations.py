@@ -41,9 +41,11 @@ def links(tx: Tx, relation: str) -> Iterator[Row]:
 
 
 def links_by_version(tx: Tx) -> Iterator[Row]:
-    """All links of loaded subjects: (version, relation, one, other)."""
+    """All links: (version, relation, one, other); None for an end not loaded."""
     return tx.stream(
-        f"SELECT l.version, l.relation, s.id, o.id{_ENDS} ORDER BY l.version, l.id"
+        "SELECT l.version, l.relation, s.id, o.id FROM link l"
+        " LEFT JOIN subject s ON s.pseudonym = l.one"
+        " LEFT JOIN subject o ON o.pseudonym = l.other ORDER BY l.version, l.id"
     )
 
 

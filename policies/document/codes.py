@@ -76,8 +76,8 @@ CODES: Final[Mapping[str, Code]] = {
         "a key that must be there is missing",
         "`version` and `name` of the file, `key` and `fields` of the entity, `of` or "
         '`any_of` of a rule, `choices` with ask = "choose", `columns` with ask = '
-        '"table", `vector` of common and cosine, `table` of posterior and '
-        "information-gain, `members` of a group, and `name`, `worker`, `ask`, `expect` of "
+        '"table", `vector` of common and cosine, `table` of posterior, '
+        "information-gain and mean-information-gain, `members` of a group, and `name`, `worker`, `ask`, `expect` of "
         "a test have no sensible default.",
         'gender = { ask = "choose" }',
         'gender = { ask = "choose", choices = ["F", "M", "X"] }',
@@ -205,8 +205,8 @@ CODES: Final[Mapping[str, Code]] = {
         "a disclosure that does not fit a relation",
         "Record and subject rules take step, linear and quadratic; a relation rule "
         "compares what is held of two people and takes common or cosine. posterior, "
-        "information-gain and plugins fit any scope; over a relation they tell the "
-        "fields of the two ends apart as `left.FIELD` and `right.FIELD`.",
+        "information-gain, mean-information-gain and plugins fit any scope; over a "
+        "relation they tell the fields of the two ends apart as `left.FIELD` and `right.FIELD`.",
         'scope = "relation"\nrelation = "friendship"\nof = ["place"]',
         'scope = "relation"\nrelation = "friendship"\nof = ["place"]\n'
         'disclosure = { kind = "common", vector = "place_id" }',

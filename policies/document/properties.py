@@ -18,6 +18,7 @@ from policies.document.limits import (
 from policies.document.reading import Reader, meant, names_known
 from policies.policy import (
     MOST_TOLD,
+    TABLED,
     Budget,
     Disclosure,
     Entity,
@@ -46,15 +47,13 @@ RESERVED_NAMES: Final = (
 )
 SUMS: Final = (Kind.LINEAR, Kind.QUADRATIC)
 PAIRS: Final = (Kind.COMMON, Kind.COSINE)
-TABLES: Final = (Kind.POSTERIOR, Kind.INFORMATION_GAIN)
 KIND_KEYS: Final[Mapping[Kind, tuple[str, ...]]] = {
     Kind.STEP: ("at",),
     Kind.LINEAR: ("weights", "per", "weight"),
     Kind.QUADRATIC: ("weights", "per", "weight"),
     Kind.COMMON: ("vector", "count"),
     Kind.COSINE: ("vector", "count"),
-    Kind.POSTERIOR: ("table", "prior"),
-    Kind.INFORMATION_GAIN: ("table", "prior"),
+    **dict.fromkeys(TABLED, ("table", "prior")),
     Kind.PLUGIN: (),
 }
 WORDS: Final = tuple(k.value for k in Kind if k is not Kind.PLUGIN)
@@ -271,11 +270,11 @@ def _check_scope(context: Context, prop: Property, reader: Reader) -> None:
         )
     if "window" in reader:
         _check_window(context, prop, reader)
-    if prop.disclosure.kind in TABLES:
+    if prop.disclosure.kind in TABLED:
         _needs(
             reader, prop.disclosure.kind, "table", "<file>", "the joint table's file"
         )
-    if prop.disclosure.kind in (*TABLES, Kind.PLUGIN):
+    if prop.disclosure.kind in (*TABLED, Kind.PLUGIN):
         _check_told(prop, reader)
 
 

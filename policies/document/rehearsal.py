@@ -12,12 +12,12 @@ from fractions import Fraction
 from typing import Final
 
 from policies.document.diagnostic import decimal, shown
-from policies.policy import Kind, Policy, PolicyTest, Scope
+from policies.policy import TABLED, Kind, Policy, PolicyTest, Scope
 from policies.rules.link_facts import judge_links, subjects_of
 
 Entry = tuple[str, str]
 PAIRS: Final = (Kind.COMMON, Kind.COSINE)
-NEED_DATA: Final = (Kind.POSTERIOR, Kind.INFORMATION_GAIN, Kind.PLUGIN)
+NEED_DATA: Final = (*TABLED, Kind.PLUGIN)
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class TestOutcome:
     refusals : tuple of Refusal
         The rules that refuse; empty is allow.
     unjudged : tuple of str
-        Rules over the asked field that need data of their own (posterior,
-        information-gain, plugin), and so were not judged.
+        Rules over the asked field that need data of their own (a table, or a plugin),
+        and so were not judged.
     """
 
     __test__ = False

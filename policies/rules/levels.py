@@ -15,8 +15,8 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Final
 
-from policies.policy import MOST_TOLD, Disclosure, Kind, Property
-from policies.rules.belief import Beliefs, information_gain
+from policies.policy import MOST_TOLD, TABLED, Disclosure, Kind, Property
+from policies.rules.belief import Beliefs, information_gain, mean_information_gain
 from policies.rules.functions import InvalidFunction
 from policies.rules.record_rules import ONE, ZERO, Rule
 
@@ -26,7 +26,7 @@ MOST_STEPS: Final = 5_000_000
 Levels = Mapping[frozenset[str], Fraction]
 """F of every set of a rule's fields."""
 
-TOLD: Final = frozenset({Kind.POSTERIOR, Kind.INFORMATION_GAIN, Kind.PLUGIN})
+TOLD: Final = frozenset({*TABLED, Kind.PLUGIN})
 """Kinds whose f is told set by set."""
 
 
@@ -147,12 +147,13 @@ def levels_of_beliefs(
     """F of every set of fields by a finite table, whichever values are there.
 
     Posterior: max(0, (post - prior) / (1 - prior)) of the world in which it is highest.
-    Information gain: exact or rounded up (:func:`policies.rules.belief.information_gain`).
+    Information gain: that of the most telling values, or its mean over all values, see
+    :mod:`policies.rules.belief`.
 
     Parameters
     ----------
     kind : Kind
-        ``POSTERIOR`` or ``INFORMATION_GAIN``.
+        One of :data:`~policies.policy.TABLED`.
     beliefs : Beliefs
         Entry i of a world is the value of ``fields[i]``.
     fields : sequence of str
@@ -164,14 +165,10 @@ def levels_of_beliefs(
             "group values, or name fewer fields"
         )
     place = {name: i for i, name in enumerate(fields)}
-    found = {}
-    for held in every:
-        seen = [place[name] for name in held]
-        if kind is Kind.POSTERIOR:
-            found[held] = _highest_posterior(beliefs, sorted(seen))
-        else:
-            found[held] = information_gain(beliefs, seen)
-    return closed(found)
+    measure = _MEASURES[kind]
+    return closed(
+        {held: measure(beliefs, sorted(place[name] for name in held)) for held in every}
+    )
 
 
 def _highest_posterior(beliefs: Beliefs, seen: list[int]) -> Fraction:
@@ -191,6 +188,13 @@ def _highest_posterior(beliefs: Beliefs, seen: list[int]) -> Fraction:
                 rise = (chance / mass - prior[secret]) / (1 - prior[secret])
                 best = max(best, rise)
     return best
+
+
+_MEASURES: Final[Mapping[Kind, Callable[[Beliefs, list[int]], Fraction]]] = {
+    Kind.POSTERIOR: _highest_posterior,
+    Kind.INFORMATION_GAIN: information_gain,
+    Kind.MEAN_INFORMATION_GAIN: mean_information_gain,
+}
 
 
 class LevelRule(Rule):

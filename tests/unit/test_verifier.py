@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,56 @@ def linked() -> World:
     world.join("A", "B", accepted=[item("place", "p0", "p1")])
     world.load([], [{"relation": "friend", "ends": ["p1", "p2"]}])
     world.seal()
+    return world
+
+
+GUESS = (
+    HEAD
+    + """
+[relation.friend]
+source = "friends.csv"
+ends = ["a", "b"]
+[property.guess]
+of = ["zip"]
+tau = 0.05
+disclosure = { kind = "KIND", table = "guess.csv" }
+[property.kin]
+scope = "relation"
+relation = "friend"
+of = ["name"]
+tau = 0.9
+disclosure = { kind = "posterior", table = "kinship.csv" }
+"""
+)
+
+
+def rows(name: str, *told: tuple[str, int, list[int]]) -> list[dict[str, Any]]:
+    """A table as evidence has it: (chance, secret, values) of each world."""
+    return [
+        {"property": name, "chance": chance, "secret": secret, "values": values}
+        for chance, secret, values in told
+    ]
+
+
+# Of a thousand, ten have the second value, and with it the first secret for certain.
+TABLES = [
+    *rows("guess", ("99/200", 0, [0]), ("99/200", 1, [0]), ("1/100", 0, [1])),
+    *rows(
+        "kin", ("3", 0, [0, 0]), ("3", 1, [0, 1]), ("1", 1, [1, 0]), ("1", 0, [1, 1])
+    ),
+]
+
+
+def told(kind: str = "mean-information-gain") -> World:
+    """A bundle with rules by tables, of a record and of a link; p2 is not loaded."""
+    world = World()
+    links = [FRIEND, {"relation": "friend", "ends": ["p1", "p2"]}]
+    world.load(keys(0, 1, 2, 3), links)
+    world.policy(GUESS.replace("KIND", kind), tables=TABLES)
+    world.member("A", "x/1")
+    world.member("B", "x/2")
+    world.expose("A", "x/1", "r0.name")
+    world.expose("B", "x/2", "r2.name")
     return world
 
 
@@ -614,6 +665,102 @@ def test_a_relation_rule_needs_its_members(ask, member):
     assert ask(bare)[2]["file"] == "keys.jsonl"
 
 
+def test_a_gain_is_judged_by_the_most_telling_value_and_its_mean_by_its_name(ask):
+    """One in a hundred tells all: f = 1. On average it is .0099, below .05."""
+    mean, worst = told(), told("information-gain")
+    for world in (mean, worst):
+        world.expose("A", "x/1", "r1.zip")
+        world.seal()
+    _, word, _, rest = ask(mean)
+    assert word == "VERIFIED"
+    assert not any("NOT CHECKED" in line for line in rest)
+    share = Fraction(mean.certificate()["worst"]["guess"]["share"]) / 20
+    assert share == Fraction(9928580254, 10**12)
+    violated(ask, worst, adversary="A", chain="A", property="guess", seq=3)
+
+
+@pytest.mark.parametrize(
+    ("entry", "word"),
+    [
+        ("r0.zip", "VERIFIED"),
+        ("r2.name", "VIOLATED"),  # of both ends
+        ("r1.name", "VIOLATED"),  # of two records of one end
+    ],
+)
+def test_a_table_of_a_link_tells_of_one_record_of_each_end(ask, entry, word):
+    world = told()
+    world.expose("A", "x/1", entry)
+    world.seal()
+    assert ask(world)[1] == word
+    assert bool(world.ends()) is (word == "VIOLATED")
+
+
+def test_a_table_may_tell_of_one_end_alone_before_the_other_is_loaded(ask):
+    """A name of either end alone makes it a half surer; zoe is in no load."""
+    world = World()
+    world.load(keys(0), [{"relation": "friend", "ends": ["p0", "zoe"]}])
+    text = GUESS.replace("KIND", "posterior").replace("tau = 0.9", "tau = 0.5")
+    world.policy(text, tables=TABLES)
+    world.member("A", "x/1")
+    world.expose("A", "x/1", "r0.name")
+    world.seal()
+    violated(ask, world, adversary="A", chain="A", property="kin", seq=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "worlds", "tau", "word"),
+    [
+        # Nine secrets, of which a value leaves three: log 3 of log 9, exactly a half.
+        ("information-gain", [("1", v, [v // 3]) for v in range(9)], "0.5", "VIOLATED"),
+        (
+            "information-gain",
+            [("1", v, [v // 3]) for v in range(9)],
+            "0.500000000001",
+            "VERIFIED",
+        ),
+        # A third is no multiple of 10^-12: it is rounded up.
+        (
+            "mean-information-gain",
+            [("1", v, [v // 2]) for v in range(8)],
+            "0.666666666667",
+            "VIOLATED",
+        ),
+        (
+            "mean-information-gain",
+            [("1", v, [v // 2]) for v in range(8)],
+            "0.6666666666671",
+            "VERIFIED",
+        ),
+        # From 1/2 to 3/4: exactly half of what was open.
+        ("posterior", [("3", 0, [0]), ("1", 1, [0]), ("4", 1, [1])], "1", "VIOLATED"),
+        (
+            "posterior",
+            [("3", 0, [0]), ("1", 1, [0]), ("1", 0, [1]), ("3", 1, [1])],
+            "0.5",
+            "VIOLATED",
+        ),
+        (
+            "posterior",
+            [("3", 0, [0]), ("1", 1, [0]), ("1", 0, [1]), ("3", 1, [1])],
+            "0.51",
+            "VERIFIED",
+        ),
+    ],
+)
+def test_what_a_table_tells_is_exact_at_its_limit(ask, kind, worlds, tau, word):
+    text = HEAD + (
+        f'[property.p]\nof = ["zip"]\ntau = {tau}\n'
+        f'disclosure = {{ kind = "{kind}", table = "t.csv", prior = "n" }}\n'
+    )
+    world = World()
+    world.load(keys(0))
+    world.policy(text, tables=rows("p", *worlds))
+    world.member("A", "x/1")
+    world.expose("A", "x/1", "r0.zip")
+    world.seal()
+    assert ask(world)[1] == word
+
+
 # -- what is broken --
 
 
@@ -649,6 +796,38 @@ def test_a_policy_file_too_many_is_broken_and_other_files_are_not_looked_at(
     assert ask(folder)[2]["file"] == "policy-3.toml"
 
 
+def test_a_table_that_is_missing_is_named(ask, tmp_path):
+    folder = sealed().write(tmp_path / "bundle")
+    (folder / "tables-1.jsonl").unlink()
+    assert ask(folder)[2]["file"] == "tables-1.jsonl"
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        [],
+        TABLES[:3],
+        [*TABLES, *rows("other", ("1", 0, [0]))],
+        [*TABLES, *rows("guess", ("1", 0, [0, 0]))],
+        [*TABLES, *rows("guess", ("0", 0, [0]))],
+        [*TABLES, *rows("guess", ("1/0", 0, [0]))],
+        [*TABLES, *rows("guess", ("0.5", 0, [0]))],
+        [*TABLES, *rows("guess", ("1", -1, [0]))],
+    ],
+)
+def test_tables_that_are_not_those_of_the_rules_are_broken(ask, tmp_path, tables):
+    world = sealed()
+    raw = "".join(canonical(row) + "\n" for row in tables)
+    line = of_kind(world, "policy")
+    line["tables_sha256"] = sha256(raw.encode())
+    if not tables:
+        del line["tables_sha256"]
+    folder = relink(world).write(tmp_path / "bundle")
+    (folder / "tables-1.jsonl").write_text(raw)
+    found = ask(folder)[2]
+    assert found["file"] in ("tables-1.jsonl", "policy-1.toml")
+
+
 def test_a_folder_that_is_none_is_broken(ask, tmp_path):
     assert ask(tmp_path / "nowhere")[1] == "BROKEN"
     (tmp_path / "file").write_text("")
@@ -673,10 +852,16 @@ def test_wrong_usage_exits_2_and_says_how(capsys, argv):
     assert capsys.readouterr().err.startswith("usage:")
 
 
-@pytest.mark.parametrize("story", [good, linked])
+def sealed() -> World:
+    world = told()
+    world.seal()
+    return world
+
+
+@pytest.mark.parametrize("story", [good, linked, sealed])
 def test_any_line_dropped_doubled_or_swapped_is_found(ask, tmp_path, story):
     folder = story().write(tmp_path / "bundle")
-    for name in ("keys.jsonl", "relations.jsonl", "ledger.jsonl", "cert.json"):
+    for name in sorted(path.name for path in folder.glob("*.json*")):
         whole = (folder / name).read_bytes()
         lines = whole.splitlines(keepends=True)
         for n in range(len(lines)):
@@ -702,10 +887,10 @@ def independent(name: str, one: bytes, two: bytes) -> bool:
     )
 
 
-@pytest.mark.parametrize("story", [good, linked])
+@pytest.mark.parametrize("story", [good, linked, sealed])
 def test_any_member_changed_dropped_or_added_is_found(ask, tmp_path, story):
     folder = story().write(tmp_path / "bundle")
-    for name in ("keys.jsonl", "relations.jsonl", "ledger.jsonl", "cert.json"):
+    for name in sorted(path.name for path in folder.glob("*.json*")):
         whole = (folder / name).read_bytes()
         lines = whole.splitlines(keepends=True)
         for n, line in enumerate(lines):
@@ -772,11 +957,13 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(
-    "name", ["keys.jsonl", "relations.jsonl", "ledger.jsonl", "cert.json"]
+    "name",
+    ["keys.jsonl", "relations.jsonl", "ledger.jsonl", "cert.json", "tables-1.jsonl"],
 )
 @pytest.mark.parametrize("raw", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_bytes_are_broken_never_a_traceback(ask, tmp_path, name, raw):
-    folder = good().write(tmp_path / "bundle")
+    story = sealed if name == "tables-1.jsonl" else good
+    folder = story().write(tmp_path / "bundle")
     lines = (folder / name).read_bytes().splitlines(keepends=True)
     lines[-1] = raw
     (folder / name).write_bytes(b"".join(lines))

@@ -14,7 +14,9 @@ import math
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,54 @@ def item(name: str, *unit: str, chain: str | None = None) -> dict[str, Any]:
     return found if chain is None else found | {"chain": chain}
 
 
+TABLED = ("posterior", "information-gain", "mean-information-gain")
+
+
+def learnt(kind: str, worlds: list[dict[str, Any]], seen: list[int]) -> Fraction:
+    """What some columns of a table tell of its secret, to 100 digits."""
+    chances = [(w, Fraction(w["chance"])) for w in worlds]
+    total = sum(p for _, p in chances)
+    secrets = {w["secret"] for w in worlds}
+    views = {tuple(w["values"][n] for n in seen) for w in worlds}
+
+    def share(secret: int, view: tuple[int, ...] | None) -> Fraction:
+        inside = [
+            (w["secret"], p)
+            for w, p in chances
+            if view in (None, tuple(w["values"][n] for n in seen))
+        ]
+        return sum(p for s, p in inside if s == secret) / sum(p for _, p in inside)
+
+    if len(secrets) < 2:
+        return Fraction(0)
+    if kind == "posterior":
+        rises = [
+            (share(s, view) - share(s, None)) / (1 - share(s, None))
+            for s in secrets
+            for view in views
+        ]
+        return max(Fraction(0), *rises)
+    with localcontext(prec=100):
+
+        def entropy(view: tuple[int, ...] | None) -> Decimal:
+            shares = [share(s, view) for s in secrets if share(s, view)]
+            parts = [Decimal(p.numerator) / p.denominator for p in shares]
+            return -sum((p * p.ln() for p in parts), Decimal(0))
+
+        left = {}
+        for view in views:
+            weight = sum(
+                p for w, p in chances if tuple(w["values"][n] for n in seen) == view
+            )
+            part = weight / total
+            left[view] = entropy(view), Decimal(part.numerator) / part.denominator
+        most = min(h for h, _ in left.values())
+        if kind == "mean-information-gain":
+            most = sum((h * weight for h, weight in left.values()), Decimal(0))
+        steps = (1 - most / entropy(None)) * 10**12
+        return Fraction(max(0, math.ceil(steps - Decimal("1e-60"))), 10**12)
+
+
 class Rule:
     """One property, its sets written out."""
 
@@ -56,7 +106,9 @@ class Rule:
         how = spec.get("disclosure", "step")
         self.how = how if isinstance(how, dict) else {"kind": how}
         self.kind = self.how["kind"]
-        self.checked = self.kind in ("step", "linear", "quadratic", "common", "cosine")
+        self.checked = not self.kind.startswith("plugin:")
+        self.tabled = self.kind in TABLED
+        self.worlds: list[dict[str, Any]] = []
         self.name, self.scope = name, spec.get("scope", "record")
         self.alternatives = spec["any_of"] if "any_of" in spec else [spec["of"]]
         tau = spec.get("tau", source.get("budget", {}).get("tau", 1))
@@ -105,6 +157,8 @@ class Rule:
     def f(self, one: Any, held: set[str], keys: dict[str, dict[str, Any]]) -> Fraction:
         fields, entries = one
         inside = entries & held
+        if self.tabled:
+            return self.by_table(sorted(fields), [keys[e] for e in inside])
         if self.scope == "relation":
             return self.likeness([keys[e] for e in inside])
         seen = {keys[e]["field"] for e in inside}
@@ -121,6 +175,28 @@ class Rule:
                 Fraction(0),
             )
         return s if self.kind == "linear" else s * s
+
+    def by_table(self, fields: list[str], held: list[dict[str, Any]]) -> Fraction:
+        """By the definition: each part of what is seen, each way round."""
+        if self.scope != "relation":
+            names, ways = fields, [{k["field"] for k in held}]
+        else:
+            names = [f"{end}.{f}" for end in ("left", "right") for f in fields]
+            ends = sorted({k["subject"] for k in held})
+            of = [{k["record"] for k in held if k["subject"] == s} for s in ends]
+            if any(len(records) > 1 for records in of):
+                return Fraction(1)
+            sides = ({0: "left", 1: "right"}, {0: "right", 1: "left"})
+            ways = [
+                {f"{side[ends.index(k['subject'])]}.{k['field']}" for k in held}
+                for side in sides
+            ]
+        return max(
+            learnt(self.kind, self.worlds, [names.index(name) for name in part])
+            for way in ways
+            for size in range(len(way) + 1)
+            for part in combinations(sorted(way), size)
+        )
 
     def likeness(self, held: list[dict[str, Any]]) -> Fraction:
         ends: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -147,11 +223,13 @@ class Rule:
 
 
 class Version:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, tables: list[dict[str, Any]]) -> None:
         source = tomllib.loads(text, parse_float=Fraction)
         rules = [
             Rule(n, spec, source) for n, spec in source.get("property", {}).items()
         ]
+        for rule in rules:
+            rule.worlds = [row for row in tables if row["property"] == rule.name]
         self.rules = [rule for rule in rules if rule.checked]
         self.unchecked = {rule.name for rule in rules if not rule.checked}
         budget = source.get("budget", {})
@@ -173,6 +251,7 @@ class World:
         self.sealed: dict[str, int] = {}
         self.now = 1_000
         self.texts: list[str] = []
+        self.tables: list[list[dict[str, Any]]] = []  # by version
         self.keys_lines: list[dict[str, Any]] = []
         self.links: list[dict[str, Any]] = []
         # the judge
@@ -227,16 +306,27 @@ class World:
             for member, value in key.items():
                 old[member] = old[member] | value if member == "vector" else value
 
-    def policy(self, text: str, accepted: list[dict[str, Any]] = ()) -> None:
+    def policy(
+        self,
+        text: str,
+        accepted: list[dict[str, Any]] = (),
+        tables: list[dict[str, Any]] = (),
+    ) -> None:
         self.texts.append(text)
+        self.tables.append(list(tables))
+        pinned = {}
+        if tables:
+            raw = "".join(canonical(row) + "\n" for row in tables)
+            pinned["tables_sha256"] = sha256(raw.encode())
         line = self.line(
             "system",
             "policy",
             version=len(self.texts),
             sha256=sha256(text.encode()),
             accepted=list(accepted),
+            **pinned,
         )
-        self.versions.append(Version(text))
+        self.versions.append(Version(text, list(tables)))
         for rule in self.versions[-1].rules:  # links hold from the next policy line on
             rule.links = [x for x in self.links if x["relation"] == rule.relation]
         for chain in set(self.held) - self.ended:
@@ -448,6 +538,10 @@ class World:
         for number, text in enumerate(self.texts, 1):
             (folder / f"policy-{number}.toml").write_bytes(text.encode())
         files = {
+            f"tables-{number}.jsonl": rows
+            for number, rows in enumerate(self.tables, 1)
+            if rows
+        } | {
             "keys.jsonl": self.keys_lines,
             "relations.jsonl": self.links,
             "ledger.jsonl": self.lines if order is None else order,
@@ -475,6 +569,8 @@ def some(rng: np.random.Generator, options: Sequence[str], least: int = 0) -> li
 
 def random_rule(rng: np.random.Generator, number: int) -> list[str]:
     scope, of = pick(rng, ("record", "subject", "relation")), some(rng, NAMES, 1)[:3]
+    table = rng.random() < 0.25
+    of = of[:2] if table else of
     rows = [f"[property.p{number}]", f'scope = "{scope}"']
     if scope == "subject" and rng.random() < 0.5:
         rows.append(f'window = "{rng.integers(1, 4)}s"')
@@ -482,6 +578,10 @@ def random_rule(rng: np.random.Generator, number: int) -> list[str]:
         rows.append(f"tau = {pick(rng, ('1', '0.5', '0.75', '0.3'))}")
     if rng.random() < 0.2:
         rows.append(f"average = {pick(rng, ('0.1', '0.3', '0.5'))}")
+    if table:
+        rows += [f'relation = "{pick(rng, "qr")}"'] * (scope == "relation")
+        how = f'kind = "{pick(rng, TABLED)}", table = "worlds.csv"'
+        return [*rows, f"of = {json.dumps(of)}", f"disclosure = {{ {how} }}"]
     if scope == "relation":
         how = (
             f'kind = "{pick(rng, ("common", "cosine"))}", vector = "{pick(rng, "vw")}"'
@@ -507,6 +607,21 @@ def random_rule(rng: np.random.Generator, number: int) -> list[str]:
         shares = {1: ("1",), 2: ("0.4", "0.6"), 3: ("0.2", "0.3", "0.5")}[len(of)]
         weights = ", ".join(f"{f} = {w}" for f, w in zip(of, shares, strict=True))
         rows.append(f'disclosure = {{ kind = "{kind}", weights = {{ {weights} }} }}')
+    return rows
+
+
+def random_tables(rng: np.random.Generator, text: str) -> list[dict[str, Any]]:
+    """Tables for the rules of a policy that have one."""
+    rows = []
+    for name, spec in tomllib.loads(text).get("property", {}).items():
+        how = spec.get("disclosure", "step")
+        if isinstance(how, dict) and how["kind"] in TABLED:
+            columns = len(spec["of"]) * (1 + (spec["scope"] == "relation"))
+            for _ in range(int(rng.integers(1, 5))):
+                values = [int(n) for n in rng.integers(0, 2, columns)]
+                row = {"property": name, "chance": str(rng.integers(1, 9))}
+                row |= {"secret": int(rng.integers(0, 3)), "values": values}
+                rows.append(row)
     return rows
 
 
@@ -607,7 +722,8 @@ class Story:
             text = random_policy(rng)
             if rng.random() < 0.3:
                 world.load(self.more())
-            self.accepting(lambda w, items: w.policy(text, items))
+            tables = random_tables(rng, text)
+            self.accepting(lambda w, items: w.policy(text, items, tables))
         elif chance < 0.22:
             if rng.random() < 0.5:
                 account = f"x/{chain}{len(world.lines)}"

@@ -91,11 +91,12 @@ def _told(prop: Property, folder: Path) -> Told:
         return _said(f"plugin:{function.name}", levels)
     path = folder / (shape.table or "")
     raw = _bytes(path)
-    beliefs = Beliefs(tuple(_worlds(path, raw, fields, shape.prior or CHANCE)))
+    worlds = tuple(_worlds(path, raw, fields, shape.prior or CHANCE))
+    beliefs = Beliefs(worlds)
     levels = levels_of_beliefs(shape.kind, beliefs, fields)
     if linked:
         levels = either_way(levels)
-    return Told(shape.table or "", hashlib.sha256(raw).hexdigest(), levels)
+    return Told(shape.table or "", hashlib.sha256(raw).hexdigest(), levels, worlds)
 
 
 def _said(source: str, levels: Levels) -> Told:
@@ -152,6 +153,8 @@ def _worlds(path: Path, raw: bytes, fields: list[str], prior: str) -> Iterator[W
     if not total:
         raise InvalidFunction(f"{path}: no world has a chance above 0")
     for (_, row), chance in zip(lines, chances, strict=True):
+        if not chance:
+            continue
         values = tuple(row[place[name]] for name in fields)
         yield World(values, row[place[GUESSED]], chance / total)
 

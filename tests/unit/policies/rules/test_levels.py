@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.policy import Disclosure, Kind, Property
-from policies.rules.belief import Beliefs, World, closure, information_gain, posterior
+from policies.rules.belief import (
+    Beliefs,
+    World,
+    closure,
+    information_gain,
+    mean_information_gain,
+    posterior,
+)
 from policies.rules.functions import InvalidFunction
 from policies.rules.levels import (
     LevelRule,
@@ -52,12 +59,14 @@ def test_the_posterior_is_the_highest_of_all_worlds_and_of_all_subsets(table):
 
 @settings(max_examples=40, deadline=None)
 @given(beliefs())
-def test_information_gain_is_never_told_below_itself_and_never_falls(table):
+def test_a_gain_is_the_highest_of_all_subsets_and_its_mean_no_more(table):
     levels = levels_of_beliefs(Kind.INFORMATION_GAIN, table, FIELDS)
+    means = levels_of_beliefs(Kind.MEAN_INFORMATION_GAIN, table, FIELDS)
     for held in subsets(FIELDS):
         seen = [FIELDS.index(name) for name in held]
-        assert information_gain(table, seen) <= levels[held] <= 1
-        assert all(levels[held - {one}] <= levels[held] for one in held)
+        assert levels[held] == closure(lambda s: information_gain(table, s), seen)
+        assert means[held] == closure(lambda s: mean_information_gain(table, s), seen)
+        assert means[held] <= levels[held] <= 1
 
 
 def rule(levels, tau="1/2", fields=FIELDS):
