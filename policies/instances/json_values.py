@@ -8,9 +8,8 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from policies.model.sets import Floats
 
 LARGEST_INDEX: Final = 10**9
 """Largest index or size that is read."""

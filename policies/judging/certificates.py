@@ -1,12 +1,13 @@
 """Proofs without a search: that a plan exists, and that serving never gets stuck.
 
-``certify``: the Lovasz local lemma in its cluster-expansion form, over the uniform
-choice of each entry's copies, or fewer than one crossing expected in all; hypotheses are
-checked, numbers are exact rationals. In the second case :func:`policies.judging.chances.derandomized_plan`
-makes the plan as well.
-``safe_number``: with so many active adversaries every open entry always has one who may
-get it, in any order and after any choices (liveness of the gate). ``always_servable`` says by the
-same count which entries' copies can be given that way: they are a plan.
+``certify`` proves that a plan exists: by the Lovasz local lemma in its cluster-expansion
+form, applied to a uniform choice of each entry's adversaries, or because fewer than one
+crossing is expected. It checks the hypotheses with exact rationals. In the second case
+:func:`policies.judging.chances.derandomized_plan` also constructs a plan.
+
+``safe_number`` is a number of active adversaries with whom every open entry always finds
+one who may get it, in any order and after any choices (liveness of the gate). By the
+same count ``always_servable`` tells which entries can be assigned one by one.
 
 References
 ----------
@@ -22,18 +23,15 @@ from fractions import Fraction
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
 from policies.judging.chances import Draw
 from policies.judging.judge import judge
 from policies.model.disclosure import alone
 from policies.model.problem import Plan, Problem
-from policies.model.sets import NO_CAP, Bools, Ints
-
-Floats = npt.NDArray[np.float64]
+from policies.model.sets import NO_CAP, Bools, Floats, Ints
 
 _ROUNDS = 60  # of the fixed-point iteration
-_GRAIN = 10**6  # witnesses are fractions of this
+_DENOMINATOR = 10**6  # of the witnesses, which are rounded up
 
 
 @dataclass(frozen=True)
@@ -43,12 +41,12 @@ class Certificate:
     Attributes
     ----------
     chance : tuple of Fraction
-        For each set: at most this is the chance that somebody, or a coalition, crosses
-        it when all copies are drawn uniformly.
+        For each set: an upper bound on the chance that some adversary or coalition
+        crosses it if all copies are drawn uniformly.
     witness : tuple of Fraction, or None
         mu of each set, >= 0: chance <= mu / (mu + prod over its entries d of
         (1 + sum of the other sets' mu at d)). None: the chances add up to less than 1,
-        and that is the proof.
+        which proves it by itself.
     """
 
     chance: tuple[Fraction, ...]
@@ -56,9 +54,9 @@ class Certificate:
 
     @property
     def resamples(self) -> Fraction:
-        """Expected resampling steps until such a plan is found.
+        """Expected number of resampling steps until a plan is found.
 
-        With a witness those of one set at a time, else redraws of everything.
+        With a witness each step redraws one set, without one all copies.
         """
         if self.witness is not None:
             return sum(self.witness, Fraction(0))
@@ -72,13 +70,13 @@ def certify(problem: Problem) -> Certificate | None:
     Parameters
     ----------
     problem : Problem
-        Without capacities, caps on means and cosines below a limit: a uniform choice
-        says nothing about those. Entries get ``lo`` copies each.
+        Without capacities, caps on means and limits on links: a uniform choice says
+        nothing about those. Each entry gets ``lo`` copies.
 
     Returns
     -------
     Certificate or None
-        None proves nothing.
+        None: no proof was found.
     """
     draw = Draw.of(problem)
     if draw is None:
@@ -93,14 +91,15 @@ def certify(problem: Problem) -> Certificate | None:
 def _witness(
     problem: Problem, chance: tuple[Fraction, ...]
 ) -> tuple[Fraction, ...] | None:
-    """Return mu of each set with which the lemma holds; None where none was found."""
+    """Return mu of each set for which the lemma holds; None if none was found."""
     mu = _fixed_point(problem, np.array([float(p) for p in chance]))
     if mu is None:
         return None
     witness = tuple(
-        Fraction(int(np.ceil(m * _GRAIN)) + (m > 0), _GRAIN) for m in mu.tolist()
+        Fraction(int(np.ceil(m * _DENOMINATOR)) + (m > 0), _DENOMINATOR)
+        for m in mu.tolist()
     )
-    return witness if _holds(problem, chance, witness) else None
+    return witness if _satisfies_lemma(problem, chance, witness) else None
 
 
 def _fixed_point(problem: Problem, chance: Floats) -> Floats | None:
@@ -125,12 +124,12 @@ def _fixed_point(problem: Problem, chance: Floats) -> Floats | None:
     return np.asarray(mu * (1 + 1e-4))
 
 
-def _holds(
+def _satisfies_lemma(
     problem: Problem, chance: tuple[Fraction, ...], witness: tuple[Fraction, ...]
 ) -> bool:
     """Check the condition of the lemma, exactly.
 
-    Neighbours that share several entries are counted at each: that asks for more.
+    Neighbours that share several entries count once for each, which is stricter.
     """
     sets = problem.sets
     at = [Fraction(0)] * problem.n_entries
@@ -150,47 +149,47 @@ def _holds(
 
 
 def safe_number(problem: Problem, exposures: Ints | None = None) -> int:
-    """Active adversaries with whom every open entry always finds one who may get it.
+    """Return a number of adversaries with whom every open entry always finds a taker.
 
     Parameters
     ----------
     problem : Problem
     exposures : int64 array, shape (n,), optional
-        Exposures that the gate will still allow of each entry: answers wanted and
-        returns. None: ``hi``.
+        Exposures of each entry that the gate will still allow, returns included.
+        None: ``hi``.
 
     Returns
     -------
     int
-        K: with at least K of the problem's adversaries asking, no order of asks and no
-        choice among what is safe leads to an entry that all are barred from. Entries
-        that cross a set alone are left out: nobody is ever shown them. 0 without open
-        entries.
+        K: while at least K of the problem's adversaries ask, no order of asks and no
+        choice among the safe entries leads to an entry from which all are barred.
+        Entries that cross a set alone are left out: nobody is ever shown them. 0 if no
+        entry is open.
 
     Notes
     -----
-    Worked out without expanding anything: a worker is barred from d if it holds d, or
-    so much of the rest of one of d's sets that d would cross it; as each e is held by
-    at most T_e workers, few can be.
+    A worker is barred from d if it holds d, or holds so much of the rest of one of d's
+    sets that d would cross it. Each entry e is held by at most T_e workers, which
+    bounds the number of barred workers without expanding anything.
     """
     return int(_safe_numbers(problem, exposures).max(initial=0))
 
 
 def always_servable(problem: Problem) -> Bools:
-    """Entries whose ``lo`` copies can be given one by one, in whatever order.
+    """Tell which entries can get their ``lo`` copies one by one, in any order.
 
     Parameters
     ----------
     problem : Problem
-        Nothing is proven where coalitions, caps on means or limits on links are kept,
-        or where history alone makes every plan infeasible.
+        Nothing is proven with coalitions, caps on means or limits on links, nor if
+        history alone makes every plan infeasible.
 
     Returns
     -------
     bool array, shape (n,)
-        If it holds for all entries of a component, that component has a plan; with
-        capacities, if it holds for all entries of the problem. It holds for entries
-        that want no copy.
+        If True for all entries of a component, that component has a plan; with
+        capacities, if True for all entries of the problem. True for entries that need
+        no copy.
     """
     none = np.zeros(problem.n_entries, np.bool_)
     links = problem.links
@@ -208,7 +207,7 @@ def always_servable(problem: Problem) -> Bools:
 
 
 def _safe_numbers(problem: Problem, exposures: Ints | None) -> Ints:
-    """What each entry asks for, shape (n,); 0 where it is not open, or never shown."""
+    """Adversaries that each entry needs, shape (n,); 0 if it is not open or never shown."""
     left = problem.hi if exposures is None else exposures
     held = np.bincount(problem.history.entry, minlength=problem.n_entries)
     most = held + left
@@ -216,7 +215,7 @@ def _safe_numbers(problem: Problem, exposures: Ints | None) -> Ints:
     never[problem.sets.entry[alone(problem.sets)]] = True
     open_ = (left > 0) & ~never
     barred = most - 1
-    np.add.at(barred, problem.sets.entry, _barring(problem, most))
+    np.add.at(barred, problem.sets.entry, _barred_by_set(problem, most))
     full = 0
     if problem.capacity is not None:
         room = np.cumsum(np.sort(problem.capacity.astype(np.float64)))
@@ -224,33 +223,33 @@ def _safe_numbers(problem: Problem, exposures: Ints | None) -> Ints:
     return np.where(open_, 1 + full + barred, 0)
 
 
-def _barring(problem: Problem, most: Ints) -> Ints:
-    """Workers whom each member row's set may bar from its entry, shape (members,)."""
+def _barred_by_set(problem: Problem, most: Ints) -> Ints:
+    """Bound the workers that each member row's set bars from its entry, shape (members,)."""
     sets = problem.sets
     one = sets.member_set
-    by_weight = _weighted(problem, most)
+    by_weight = _barred_by_weights(problem, most)
     if not sets.classes.any():
         return by_weight
-    return np.where(sets.classes[one], _classed(problem, most), by_weight)
+    return np.where(sets.classes[one], _barred_by_classes(problem, most), by_weight)
 
 
-def _weighted(problem: Problem, most: Ints) -> Ints:
-    """For weighted sets: by the mass that is around, and by members that are needed."""
+def _barred_by_weights(problem: Problem, most: Ints) -> Ints:
+    """Bound them for weighted sets: by the weight held, and by members that are needed."""
     sets, m = problem.sets, problem.sets.n_sets
     one = sets.member_set
     weight, cap = np.where(sets.classes[one], 0, sets.amount), sets.cap[one]
-    total = _sums(one, weight, m)
-    mass = _sums(one, weight * most[sets.entry], m)
+    total = _sum_by_set(one, weight, m)
+    mass = _sum_by_set(one, weight * most[sets.entry], m)
     crossable = total[one] > cap
     need = np.maximum(np.where(crossable, cap, 0) + 1 - weight, 1)
     bound = (mass[one] - weight * most[sets.entry]) // need
     needed = crossable & (weight > 0) & (weight >= total[one] - cap)
     value = np.where(needed, most[sets.entry], NO_CAP)
-    return np.where(crossable, np.minimum(bound, _others_least(one, value, m)), 0)
+    return np.where(crossable, np.minimum(bound, _least_of_others(one, value, m)), 0)
 
 
-def _classed(problem: Problem, most: Ints) -> Ints:
-    """For sets of classes: by the least held of the other classes."""
+def _barred_by_classes(problem: Problem, most: Ints) -> Ints:
+    """Bound them for sets of classes: by the least held of the other classes."""
     sets, m = problem.sets, problem.sets.n_sets
     one = sets.member_set
     width = int(sets.amount.max(initial=0)) + 1
@@ -261,23 +260,23 @@ def _classed(problem: Problem, most: Ints) -> Ints:
     size = size.astype(np.int64)
     count = np.bincount(owner, minlength=m)
     cap = np.maximum(sets.cap[owner], 1)
-    around = (_sums(owner, size, m)[owner] - size) // cap
+    around = (_sum_by_set(owner, size, m)[owner] - size) // cap
     least = np.where(
-        sets.cap[owner] == count[owner] - 1, _others_least(owner, size, m), NO_CAP
+        sets.cap[owner] == count[owner] - 1, _least_of_others(owner, size, m), NO_CAP
     )
     bound = np.where(sets.cap[owner] >= count[owner], 0, np.minimum(around, least))
     return np.asarray(bound[row], dtype=np.int64)
 
 
-def _sums(one: Ints, value: Ints, m: int) -> Ints:
-    """Sums by set."""
+def _sum_by_set(one: Ints, value: Ints, m: int) -> Ints:
+    """Sum values by set."""
     out = np.zeros(m, np.int64)
     np.add.at(out, one, value)
     return out
 
 
-def _others_least(one: Ints, value: Ints, m: int) -> Ints:
-    """Least value of the other rows of the same set; NO_CAP where there is none."""
+def _least_of_others(one: Ints, value: Ints, m: int) -> Ints:
+    """Least value of the other rows of the same set; NO_CAP if there are none."""
     order = np.lexsort((value, one))
     start = np.searchsorted(one[order], np.arange(m))
     sized = np.bincount(one, minlength=m)

@@ -1,9 +1,9 @@
-"""Chances of crossings when each entry's copies go to whoever may have them, uniformly.
+"""Chances of crossing a limit when each entry's copies are assigned uniformly.
 
-What certificates count with (:mod:`policies.judging.certificates`), and a plan by it: if fewer
-than one crossing is expected, giving copies one by one so that the expectation never
-rises ends with an integer below 1, which is none (method of conditional expectations).
-Everything is an exact rational.
+:mod:`policies.judging.certificates` uses these chances. They also give a plan: if fewer
+than one crossing is expected, the method of conditional expectations assigns one copy
+after the other so that the expectation never rises. It ends with a number of crossings
+that is an integer below 1, so there is none. All numbers are exact rationals.
 
 References
 ----------
@@ -23,27 +23,30 @@ import numpy as np
 from policies.model.problem import Pairs, Plan, Problem
 from policies.model.sets import NO_CAP
 
-LARGEST: Final = 200_000
-"""Members of sets times observers above which nothing is worked out."""
+LARGEST_DRAW: Final = 200_000
+"""Largest number of set members times observers for which chances are computed."""
 
-_LOADS: Final = 4_000  # different loads of one set above which its chance counts as 1
+_MOST_LOADS: Final = 4_000  # distinct loads of one set; above, its chance counts as 1
 
 Observer = frozenset[int]
 
 
 @dataclass(eq=False)
 class Draw:
-    """Uniform copies: entry d goes to ``left[d]`` more of ``pool[d]``, all independent.
+    """A uniform, independent choice of each entry's adversaries.
+
+    Entry d goes to ``left[d]`` more adversaries of ``pool[d]``.
 
     Attributes
     ----------
     problem : Problem
     observers : tuple of frozenset of int
-        Adversaries, or coalitions; none lies within another that is judged alike.
+        Adversaries and coalitions; none is contained in another one that is judged by
+        the same properties.
     judged : dict of frozenset to tuple of bool
-        By observer: of each property whether it is judged.
+        By observer: whether each property is judged for it.
     held : dict of frozenset to frozenset of int
-        What each observer held before; empty observers are left out.
+        What each observer held before; those who held nothing are left out.
     pool : list of set of int
         Adversaries that may still get each entry.
     left : list of int
@@ -65,26 +68,27 @@ class Draw:
 
     @classmethod
     def of(cls, problem: Problem) -> Draw | None:
-        """Return the draw of ``lo`` copies of everything; None where it proves nothing.
+        """Return the draw of ``lo`` copies of every entry; None where it proves nothing.
 
-        That is with capacities, caps on means, cosines below a limit, an entry that
-        fewer may have than must, and above :data:`LARGEST`.
+        It proves nothing about capacities, caps on means and limits on links; nor if
+        an entry must go to more adversaries than may have it, nor above
+        :data:`LARGEST_DRAW`.
         """
         k, links = problem.n_adversaries, problem.links
         limited = links is not None and links.limited
         if problem.capacity is not None or problem.averages or limited or not k:
             return None
-        if len(problem.sets.entry) * (k + len(problem.groups)) > LARGEST:
+        if len(problem.sets.entry) * (k + len(problem.groups)) > LARGEST_DRAW:
             return None
         pool = [set(range(k)) for _ in range(problem.n_entries)]
-        for d, a in _columns(problem.forbidden):
+        for d, a in _pairs_of(problem.forbidden):
             pool[d].discard(a)
         left = problem.lo.tolist()
         if any(copies > len(may) for copies, may in zip(left, pool, strict=True)):
             return None
-        observers, judged = _observers(problem)
+        observers, judged = _judged_observers(problem)
         seen: dict[int, set[int]] = {}
-        for d, a in _columns(problem.history):
+        for d, a in _pairs_of(problem.history):
             seen.setdefault(a, set()).add(d)
         held = {
             observer: frozenset().union(*(seen.get(a, ()) for a in observer))
@@ -99,9 +103,10 @@ class Draw:
         return tuple(min(self.crossings(one), Fraction(1)) for one in range(n_sets))
 
     def crossings(self, one: int) -> Fraction:
-        """Expected number of observers that cross the set, or add to it though past it.
+        """Expected number of observers that cross the set, or add to it once past it.
 
-        Observers of one size, of whom nothing sets any apart, have the same chance.
+        Observers of one size have the same chance, unless history, forbidden pairs or
+        copies that were fixed tell them apart.
         """
         sets = self.problem.sets
         owner, members = int(sets.owner[one]), sets.members(one).tolist()
@@ -125,7 +130,7 @@ class Draw:
         return total
 
     def chance(self, one: int, observer: Observer) -> Fraction:
-        """Chance that this observer crosses the set, or adds to it though past it."""
+        """Chance that this observer crosses the set, or adds to it once past it."""
         sets = self.problem.sets
         cap = int(sets.cap[one])
         if cap == NO_CAP:
@@ -157,7 +162,7 @@ class Draw:
         return tail_chance([(1, 1 - m) for m in miss.values()], cap - base)
 
     def reach(self, entry: int, observer: Observer) -> Fraction:
-        """Chance that somebody of the observer is given the entry."""
+        """Chance that some member of the observer gets the entry."""
         if not observer.isdisjoint(self.given[entry]):
             return Fraction(1)
         pool, copies = self.pool[entry], self.left[entry]
@@ -171,29 +176,29 @@ class Draw:
         self.left[entry] -= 1
 
     def take(self, entry: int, adversary: int) -> None:
-        """Draw that copy again."""
+        """Undo :meth:`give`."""
         self.pool[entry].add(adversary)
         self.given[entry].remove(adversary)
         self.left[entry] += 1
 
 
 def derandomized_plan(problem: Problem) -> Plan | None:
-    """Return a plan without a search, where fewer than one crossing is expected.
+    """Return a plan by conditional expectations, if fewer than one crossing is expected.
 
-    Each copy goes where the expectation is least; the mean over all who may get it is
-    the expectation before, so that it never rises.
+    Each copy goes where the expectation is least. The mean over all who may get it
+    equals the expectation before, so the least never exceeds it (Erdos and Selfridge).
 
     Returns
     -------
     Plan or None
-        None where the expectation is 1 or more, or is not to be had (:meth:`Draw.of`),
-        and where it would have to be asked for too often.
+        None if the expectation is 1 or more, is unknown (:meth:`Draw.of`), or would
+        have to be computed too often.
     """
     draw = Draw.of(problem)
     if draw is None:
         return None
     looks = len(problem.sets.entry) * len(draw.observers) * problem.n_adversaries
-    if looks > LARGEST or sum(draw.chances(), Fraction(0)) >= 1:
+    if looks > LARGEST_DRAW or sum(draw.chances(), Fraction(0)) >= 1:
         return None
     start, row = problem.sets.by_entry()
     set_of = problem.sets.member_set
@@ -214,7 +219,19 @@ def derandomized_plan(problem: Problem) -> Plan | None:
 
 
 def tail_chance(terms: list[tuple[int, Fraction]], room: int) -> Fraction:
-    """Chance that independent weights add up to more than ``room``."""
+    """Chance that the sum of independent random weights exceeds ``room``.
+
+    Parameters
+    ----------
+    terms : list of (int, Fraction)
+        Each weight, and the chance that it counts.
+    room : int
+
+    Returns
+    -------
+    Fraction
+        Exact; 1 if more than ``_MOST_LOADS`` different sums would have to be followed.
+    """
     below: dict[int, Fraction] = {0: Fraction(1)}
     for weight, p in terms:
         if not p or not weight:
@@ -226,19 +243,19 @@ def tail_chance(terms: list[tuple[int, Fraction]], room: int) -> Fraction:
                 more = load + weight
                 after[more] = after.get(more, Fraction(0)) + q * p
         below = after
-        if len(below) > _LOADS:
+        if len(below) > _MOST_LOADS:
             return Fraction(1)
     return 1 - sum(below.values(), Fraction(0))
 
 
-def _columns(pairs: Pairs) -> list[tuple[int, int]]:
+def _pairs_of(pairs: Pairs) -> list[tuple[int, int]]:
     return list(zip(pairs.entry.tolist(), pairs.adversary.tolist(), strict=True))
 
 
-def _observers(
+def _judged_observers(
     problem: Problem,
 ) -> tuple[tuple[Observer, ...], dict[Observer, tuple[bool, ...]]]:
-    """Observers that are judged and not covered: whoever is in one crosses no more than it."""
+    """Return the observers to judge: a member crosses no set that its coalition does not."""
     k = problem.n_adversaries
     every = [frozenset((a,)) for a in range(k)] + [frozenset(g) for g in problem.groups]
     mask = problem.judged()

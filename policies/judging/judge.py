@@ -1,8 +1,9 @@
 """The one judge: utility, disclosure, objective and feasibility, recomputed from scratch.
 
-Solvers may use marginal gains; no plan counts before it was judged here. Nothing is
-taken over from a solver but the plan itself, and every comparison is between integers
-or fractions.
+Implements the disclosure of a plan and the two objectives of the paper (section 3). A
+solver may work with marginal gains, but its plan counts only after this judge has
+recomputed it: the judge takes nothing from the solver except the plan, and compares
+only integers and fractions.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ from policies.model.objective import Objective
 from policies.model.problem import Pairs, Problem
 from policies.model.sets import Bools, Ints, InvalidProblem, Measure, SetSystem
 
-_TABLE: Final = 2_000_000
+_MOST_SUMS: Final = 2_000_000
 """Numbers in a table of sums by set and observer; bounds memory."""
 
-_HALF: Final = 2**62 - 1
+_LARGEST_SUM: Final = 2**62 - 1
 """Sums of 64 bits above this are followed in Python's integers."""
 
 SHOWN: Final = 20
-"""Violations of one sort that are told one by one."""
+"""Violations of one kind that are listed one by one."""
 
-_LISTED = 8  # entries of a set, or members of a group, that are named one by one
-_SHORT = 10**4  # denominators up to this are written as they are
+_MOST_NAMED = 8  # entries of a set, or members of a group, that are named one by one
+_LARGEST_DENOMINATOR = 10**4  # denominators up to this are written as they are
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a plan is worth and what it breaks.
+    """What a plan is worth, and which limits it breaks.
 
     Attributes
     ----------
@@ -70,11 +71,12 @@ class Judgement:
         Sets of which some judged observer holds every entry (or one of every class),
         ascending.
     past : int
-        (set, adversary) past the limit by history alone: nothing in the plan adds to it.
+        Number of (set, adversary) past the limit by history alone; the plan adds
+        nothing to them.
     crossed : tuple of Crossing
-        (set, adversary) past the limit that the plan adds to; at most ``SHOWN``.
+        The (set, adversary) that the plan takes past the limit; at most ``SHOWN``.
     violations : tuple of str
-        In plain words; empty for a feasible plan.
+        One sentence for each broken limit; empty if the plan is feasible.
     """
 
     utility: int
@@ -98,7 +100,7 @@ class Judgement:
 
     @property
     def disclosed(self) -> int:
-        """How many sets are wholly held."""
+        """Number of sets that some observer holds completely."""
         return len(self.whole)
 
 
@@ -135,12 +137,12 @@ def judge(problem: Problem, plan: Pairs) -> Judgement:
     utility = int(np.sum(problem.weights.of(plan.entry, plan.adversary)))
     u = utility * problem.weights.unit
     if problem.utilities is not None:
-        u = problem.utilities.total(_observers(plan, k))
-    f, where, f_average = tally.worst, tally.where, _mean(problem, tally)
+        u = problem.utilities.total(_entries_by_adversary(plan, k))
+    f, where, f_average = tally.worst, tally.where, _highest_mean(problem, tally)
     broken = list(_violations(problem, plan, tally))
     if problem.links is not None:
-        f, where, f_average, passed = _alike(problem, tally, held.union(before))
-        broken += passed
+        f, where, f_average, past = _judge_links(problem, tally, held.union(before))
+        broken += past
     goal = problem.goal
     f_goal = f_average if goal.average else f
     if goal.aggregate is not None and tally.parts is not None:
@@ -165,12 +167,12 @@ def judge(problem: Problem, plan: Pairs) -> Judgement:
     )
 
 
-def _observers(plan: Pairs, k: int) -> list[frozenset[int]]:
-    """What the plan gives to each adversary."""
+def _entries_by_adversary(plan: Pairs, k: int) -> list[frozenset[int]]:
+    """The entries that the plan gives to each adversary."""
     return [frozenset(plan.entry[plan.adversary == a].tolist()) for a in range(k)]
 
 
-def _mean(problem: Problem, tally: Tally) -> Fraction:
+def _highest_mean(problem: Problem, tally: Tally) -> Fraction:
     """Highest mean over all sets, of one observer."""
     every = tuple(range(len(problem.sets.properties)))
     whole = np.ones(problem.sets.n_sets, np.bool_)
@@ -178,15 +180,15 @@ def _mean(problem: Problem, tally: Tally) -> Fraction:
     return max(means.values(), default=Fraction(0))
 
 
-def _alike(
+def _judge_links(
     problem: Problem, tally: Tally, held: Pairs
 ) -> tuple[Fraction, tuple[int, int] | None, Fraction, list[str]]:
-    """Worst f over the links, where it is, highest mean of one observer, limits passed."""
+    """Worst f over the links and its place, the highest mean, and broken limits."""
     links = problem.links
     assert links is not None
     worst, where = Fraction(0), None
     total: dict[int, Fraction] = defaultdict(Fraction)
-    passed = []
+    crossed = []
     how, limit = problem.aggregate, links.aggregate_tau
     tally.parts = None if how is None else Parts(how)
     for alike in link_similarities(links, held.entry, held.adversary):
@@ -201,50 +203,55 @@ def _alike(
         if how is not None and how.by_set and limit is not None:
             tau = how.level_of(alike.link, limit)
         if tau is not None and not below_limit(alike, links.relation, tau):
-            passed.append(
-                f"property {alike.link}: {_number(f)} is disclosed to "
-                f"{_named(problem, alike.observer)}, allowed below {_number(tau)}"
+            crossed.append(
+                f"property {alike.link}: {_format_number(f)} is disclosed to "
+                f"{_describe_observer(problem, alike.observer)}, allowed below {_format_number(tau)}"
             )
     over = problem.goal.over or links.n_links or 1
     mean = max(total.values(), default=Fraction(0)) / over
-    told = list(_told(passed[:SHOWN], len(passed), "limits crossed"))
+    broken = list(_with_remainder(crossed[:SHOWN], len(crossed), "limits crossed"))
     if (cap := links.mean_tau) is not None and mean >= cap:
         means = {observer: whole / over for observer, whole in sorted(total.items())}
         past = {observer: share for observer, share in means.items() if share >= cap}
-        told += _above(problem, past, f"below {_number(cap)}")
+        broken += _mean_violations(problem, past, f"below {_format_number(cap)}")
     if any(not cap.kept(Fraction(0)) for cap in problem.averages):
-        told = []  # it is told already that nothing is below the limit
+        broken = []  # reported above: nothing is below such a limit
     elif tally.parts is not None and limit is not None and how and not how.by_set:
-        told += _aggregated(problem, tally.parts, limit, strict=True)
-    return worst, where, mean, told
+        broken += _aggregate_violations(problem, tally.parts, limit, strict=True)
+    return worst, where, mean, broken
 
 
-def _aggregated(
+def _aggregate_violations(
     problem: Problem, parts: Parts, limit: Fraction, *, strict: bool
 ) -> Iterator[str]:
-    """An aggregate that is past its cap, by observer unless they are added up."""
-    how, allowed = parts.aggregate, f"{'below ' if strict else ''}{_number(limit)}"
+    """Report an aggregate past its cap, for each observer unless they are summed."""
+    how, allowed = (
+        parts.aggregate,
+        f"{'below ' if strict else ''}{_format_number(limit)}",
+    )
     if not (how.summed or how.shared):
         observers = parts.past(limit, strict=strict)
         seen = {observer: parts.seen(observer) for observer in observers[:SHOWN]}
-        yield from _above(problem, seen, allowed, str(how.shape), len(observers))
+        yield from _mean_violations(
+            problem, seen, allowed, str(how.shape), len(observers)
+        )
     elif not parts.kept(limit, strict=strict):
         yield (
-            f"the {how.shape} disclosure in all is {_number(parts.value)}, "
+            f"the {how.shape} disclosure in all is {_format_number(parts.value)}, "
             f"allowed {allowed}"
         )
 
 
-def _told(lines: list[str], total: int, what: str) -> Iterator[str]:
-    """Return the lines, then how many more there are."""
+def _with_remainder(lines: list[str], total: int, what: str) -> Iterator[str]:
+    """Yield the lines, then the number of those left out."""
     yield from lines
     if total > len(lines):
         yield f"and {total - len(lines)} more {what}"
 
 
 def _violations(problem: Problem, plan: Pairs, tally: Tally) -> Iterator[str]:
-    """Everything that the plan breaks, in plain words."""
-    yield from _degrees(problem, plan)
+    """Yield one sentence for each limit that the plan breaks."""
+    yield from _copy_violations(problem, plan)
     load = np.bincount(plan.adversary, minlength=problem.n_adversaries)
     if problem.capacity is not None:
         over = np.flatnonzero(load > problem.capacity)
@@ -253,92 +260,94 @@ def _violations(problem: Problem, plan: Pairs, tally: Tally) -> Iterator[str]:
             f"capacity {int(problem.capacity[a])}"
             for a in over[:SHOWN].tolist()
         ]
-        yield from _told(lines, len(over), "adversaries past their capacity")
+        yield from _with_remainder(lines, len(over), "adversaries past their capacity")
     barred = plan.within(problem.forbidden)
     rows = np.flatnonzero(barred)
     lines = [
         f"entry {int(plan.entry[r])} may not go to adversary {int(plan.adversary[r])}"
         for r in rows[:SHOWN].tolist()
     ]
-    yield from _told(lines, len(rows), "forbidden pairs")
-    names = _properties(problem, [*tally.crossed, *tally.inherited])
-    lines = [_passed(problem, c, names[c.set]) for c in tally.crossed]
-    yield from _told(lines, tally.n_crossed, "limits crossed")
+    yield from _with_remainder(lines, len(rows), "forbidden pairs")
+    names = _set_names(problem, [*tally.crossed, *tally.inherited])
+    lines = [_describe_crossing(problem, c, names[c.set]) for c in tally.crossed]
+    yield from _with_remainder(lines, tally.n_crossed, "limits crossed")
     if problem.strict_history:
         lines = [
-            f"{_passed(problem, c, names[c.set])}, by history alone"
+            f"{_describe_crossing(problem, c, names[c.set])}, by history alone"
             for c in tally.inherited
         ]
-        yield from _told(lines, tally.past, "limits crossed by history alone")
-    yield from _means(problem, tally)
+        yield from _with_remainder(lines, tally.past, "limits crossed by history alone")
+    yield from _average_violations(problem, tally)
 
 
-def _properties(problem: Problem, crossed: Iterable[Crossing]) -> dict[int, str]:
-    """The properties of sets in words: a pair that meets may be of several links."""
+def _set_names(problem: Problem, crossed: Iterable[Crossing]) -> dict[int, str]:
+    """Name the property of each set; a conflicting pair may belong to several links."""
     sets, links = problem.sets, problem.links
     names = {c.set: sets.properties[int(sets.owner[c.set])] for c in crossed}
     if links is None or not names:
         return names
     for one, shared in links_by_set(sets, links, names).items():
         if len(shared) > 1:
-            rest = len(shared) - _LISTED
+            rest = len(shared) - _MOST_NAMED
             more = f" and {rest} more" if rest > 0 else ""
-            listed = ", ".join(map(str, shared[:_LISTED]))
+            listed = ", ".join(map(str, shared[:_MOST_NAMED]))
             names[one] = f"properties {listed}{more}"
     return names
 
 
-def _passed(problem: Problem, crossing: Crossing, name: str) -> str:
-    """A limit that is passed, in words: what is disclosed, and to whom."""
+def _describe_crossing(problem: Problem, crossing: Crossing, name: str) -> str:
+    """Describe a crossed limit: what is disclosed, and to whom."""
     sets, one = problem.sets, crossing.set
     owner, full = int(sets.owner[one]), int(sets.full[one])
-    measure, who = sets.measures[owner], _named(problem, crossing.adversary)
+    measure, who = sets.measures[owner], _describe_observer(problem, crossing.adversary)
     if measure is Measure.STEP and crossing.load >= full:
-        return f"{name}: {_whole(sets, one)} held by {who}"
-    shown = _number(share(measure, crossing.load, full))
+        return f"{name}: {_describe_complete(sets, one)} held by {who}"
+    shown = _format_number(share(measure, crossing.load, full))
     allowed = "nothing is low enough"
     if crossing.cap >= 0:
-        allowed = f"allowed at most {_number(share(measure, crossing.cap, full))}"
-    return f"{_set(sets, one)}: {shown} is disclosed to {who}, {allowed}"
+        allowed = (
+            f"allowed at most {_format_number(share(measure, crossing.cap, full))}"
+        )
+    return f"{_describe_set(sets, one)}: {shown} is disclosed to {who}, {allowed}"
 
 
-def _whole(sets: SetSystem, one: int) -> str:
-    """All of a set in words, with its verb."""
+def _describe_complete(sets: SetSystem, one: int) -> str:
+    """Describe all entries of a set, verb included."""
     entries = sets.entry[sets.start[one] : sets.start[one + 1]].tolist()
     if sets.classes[one]:
         return "an entry of every class is"
-    if len(entries) > _LISTED:
+    if len(entries) > _MOST_NAMED:
         return f"all {len(entries)} entries are"
     if len(entries) == 1:
         return f"entry {entries[0]} is"
     return f"entries {', '.join(map(str, entries))} are all"
 
 
-def _set(sets: SetSystem, one: int) -> str:
-    """A set by its property, and by its number where the property has others."""
+def _describe_set(sets: SetSystem, one: int) -> str:
+    """Name a set by its property, and by its number if the property has several."""
     name = sets.properties[int(sets.owner[one])]
     return name if sets.n_sets == len(sets.properties) else f"{name} (set {one})"
 
 
-def _number(value: Fraction) -> str:
-    """A number in few signs: what it is compared by stays exact."""
-    if value.denominator <= _SHORT:
+def _format_number(value: Fraction) -> str:
+    """Format a number for messages; comparisons use the exact one."""
+    if value.denominator <= _LARGEST_DENOMINATOR:
         return str(value)
     return f"{float(value):.15g}"
 
 
-def _named(problem: Problem, observer: int) -> str:
-    """An observer in words."""
+def _describe_observer(problem: Problem, observer: int) -> str:
+    """Name an observer: an adversary, or the members of a coalition."""
     k = problem.n_adversaries
     if observer < k:
         return f"adversary {observer}"
     group = problem.groups[observer - k]
-    more = f" and {len(group) - _LISTED} more" if len(group) > _LISTED else ""
-    return f"adversaries {', '.join(map(str, group[:_LISTED]))}{more} together"
+    more = f" and {len(group) - _MOST_NAMED} more" if len(group) > _MOST_NAMED else ""
+    return f"adversaries {', '.join(map(str, group[:_MOST_NAMED]))}{more} together"
 
 
-def _degrees(problem: Problem, plan: Pairs) -> Iterator[str]:
-    """Entries with too few or too many copies."""
+def _copy_violations(problem: Problem, plan: Pairs) -> Iterator[str]:
+    """Report entries with too few or too many copies."""
     degree = np.bincount(plan.entry, minlength=problem.n_entries)
     off = np.flatnonzero((degree < problem.lo) | (degree > problem.hi))
     lines = []
@@ -347,48 +356,54 @@ def _degrees(problem: Problem, plan: Pairs) -> Iterator[str]:
         expected = f"expected {least} to {most}" if most else "it is history only"
         copies = "1 copy" if degree[d] == 1 else f"{int(degree[d])} copies"
         lines.append(f"entry {d} gets {copies}, {expected}")
-    yield from _told(lines, len(off), "entries with a wrong number of copies")
+    yield from _with_remainder(lines, len(off), "entries with a wrong number of copies")
 
 
-def _means(problem: Problem, tally: Tally) -> Iterator[str]:
-    """Caps on averages that are passed."""
+def _average_violations(problem: Problem, tally: Tally) -> Iterator[str]:
+    """Report caps on averages that the plan breaks."""
     if not problem.averages:
         return
     counted = reachable(problem.sets)
     for cap in problem.averages:
         if not cap.kept(Fraction(0)):
             sign = "below" if cap.strict else "at most"
-            yield f"no disclosure is {sign} tau = {_number(cap.limit)}"
+            yield f"no disclosure is {sign} tau = {_format_number(cap.limit)}"
             continue
         if cap.aggregate is not None:
             assert tally.parts is not None
-            yield from _aggregated(problem, tally.parts, cap.limit, strict=cap.strict)
+            yield from _aggregate_violations(
+                problem, tally.parts, cap.limit, strict=cap.strict
+            )
             continue
         means = tally.means(cap.properties, counted, cap.over)
         sign = "below " if cap.strict else ""
         above = {a: mean for a, mean in sorted(means.items()) if not cap.kept(mean)}
-        yield from _above(problem, above, f"{sign}{_number(cap.limit)}")
+        yield from _mean_violations(
+            problem, above, f"{sign}{_format_number(cap.limit)}"
+        )
 
 
-def _above(
+def _mean_violations(
     problem: Problem,
     means: dict[int, Fraction],
     allowed: str,
     what: str = "mean",
     many: int | None = None,
 ) -> Iterator[str]:
-    """Observers that see more than a cap allows, in words; ``many``: how many there are."""
+    """Report observers past a cap; ``many`` is their number if not all are given."""
     lines = [
-        f"the {what} disclosure to {_named(problem, a)} is {_number(mean)}, "
+        f"the {what} disclosure to {_describe_observer(problem, a)} is {_format_number(mean)}, "
         f"allowed {allowed}"
         for a, mean in list(means.items())[:SHOWN]
     ]
-    yield from _told(lines, len(means) if many is None else many, "past this cap")
+    yield from _with_remainder(
+        lines, len(means) if many is None else many, "past this cap"
+    )
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """A set on which an observer (an adversary, or a coalition) would be past the limit."""
+    """A set of which an observer (an adversary or a coalition) holds too much."""
 
     set: int
     adversary: int
@@ -397,7 +412,7 @@ class Crossing:
 
 
 class Tally:
-    """Sums over the pieces of loads that the judge walks through.
+    """Running sums over the pieces of loads.
 
     Attributes
     ----------
@@ -428,7 +443,7 @@ class Tally:
         self.sums: dict[tuple[int, int], Ints] = {}
 
     def add(self, piece: Loads) -> None:
-        """Count one piece."""
+        """Add the loads of one piece."""
         sets = self.problem.sets
         owner = sets.owner[piece.set]
         if self.judged is not None:
@@ -450,14 +465,14 @@ class Tally:
         )
         self.whole.update(np.unique(piece.set[every]).tolist())
         over = piece.load > sets.cap[piece.set]
-        self.past += self._note(piece, over & ~piece.fresh, self.inherited)
-        self.n_crossed += self._note(piece, over & piece.fresh, self.crossed)
-        self._shares(piece, owner, full)
+        self.past += self._record(piece, over & ~piece.fresh, self.inherited)
+        self.n_crossed += self._record(piece, over & piece.fresh, self.crossed)
+        self._add_worst_and_sums(piece, owner, full)
         if self.parts is not None:
-            self._gather(self.parts, piece, owner, full)
+            self._add_to_aggregate(self.parts, piece, owner, full)
 
-    def _note(self, piece: Loads, over: Bools, noted: list[Crossing]) -> int:
-        """Note the first of these crossings, and return how many there are."""
+    def _record(self, piece: Loads, over: Bools, noted: list[Crossing]) -> int:
+        """Record the first crossings, and return the number of all."""
         rows = np.flatnonzero(over)
         for row in rows[: max(0, SHOWN - len(noted))]:
             one = int(piece.set[row])
@@ -471,7 +486,7 @@ class Tally:
             )
         return len(rows)
 
-    def _shares(self, piece: Loads, owner: Ints, full: Ints) -> None:
+    def _add_worst_and_sums(self, piece: Loads, owner: Ints, full: Ints) -> None:
         """Worst f and the sums of f, by (property, full)."""
         held = np.minimum(piece.load, full)
         order = np.lexsort((held, full, owner))
@@ -497,14 +512,16 @@ class Tally:
             if self.where is None or top > self.worst:
                 self.worst = top
                 self.where = (int(piece.set[row]), int(piece.adversary[row]))
-        groups = max(1, _TABLE // max(1, self.observers))
+        groups = max(1, _MOST_SUMS // max(1, self.observers))
         for i in range(0, len(last), groups):
             part = edges[i : i + groups + 1]
             rows = slice(int(part[0]), int(part[-1]))
             adversary = piece.adversary[order[rows]]
-            self._sum(owner[rows], full[rows], held[rows], adversary, part - part[0])
+            self._add_sums(
+                owner[rows], full[rows], held[rows], adversary, part - part[0]
+            )
 
-    def _sum(
+    def _add_sums(
         self, owner: Ints, full: Ints, held: Ints, adversary: Ints, edges: Ints
     ) -> None:
         """Add f of rows in groups of one property and one ``full`` each."""
@@ -513,7 +530,7 @@ class Tally:
         value = np.where(kind == Measure.STEP, held == full, held)
         if square.any():
             value = np.where(square, _squared(value, int(full.max())), value)
-        if value.sum(dtype=np.float64) > _HALF:
+        if value.sum(dtype=np.float64) > _LARGEST_SUM:
             value = value.astype(object)
         group = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
         table = np.zeros((len(edges) - 1, self.observers), value.dtype)
@@ -523,8 +540,10 @@ class Tally:
             more = _wide(sums)
             self.sums[key] = _wide(self.sums[key] + more) if key in self.sums else more
 
-    def _gather(self, parts: Parts, piece: Loads, owner: Ints, full: Ints) -> None:
-        """Count one piece for the aggregate."""
+    def _add_to_aggregate(
+        self, parts: Parts, piece: Loads, owner: Ints, full: Ints
+    ) -> None:
+        """Add the loads of one piece to the aggregate."""
         known: dict[tuple[int, int, int], Fraction] = {}
         rows = zip(
             piece.set.tolist(),
@@ -578,7 +597,7 @@ class Tally:
 
 def _wide(sums: Ints) -> Ints:
     """Sums to which as much can be added: large ones in Python's integers."""
-    wide = sums.dtype != object and bool((sums > _HALF).any())
+    wide = sums.dtype != object and bool((sums > _LARGEST_SUM).any())
     return sums.astype(object) if wide else sums
 
 

@@ -1,10 +1,10 @@
 """How f of many sets and observers becomes one number, beyond worst and average.
 
-The paper takes the worst set of the worst adversary, or the mean of the adversary whose
-mean is highest (section 3). Here sets have weights, observers may be added up, and what one
-observer sees may also be counted above a level or taken as a power mean, which lies between
-the mean (q = 1) and the worst (q without end). Sums are fractions; a root is rounded up,
-and only where it must be shown or added: limits compare powers.
+The paper takes the worst set of the worst adversary, or the highest mean of an adversary
+(section 3). Here sets have weights and observers may be summed. What one observer sees
+may also be the number of sets above a level, or a power mean, which lies between the
+mean (q = 1) and the worst (q to infinity). Sums are exact fractions. A root is rounded
+up, and only where it must be shown or summed: limits compare powers.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from policies.model.links import ROOT
 from policies.model.sets import InvalidProblem
 
 LARGEST_Q: Final = 32
-"""Highest exponent: the power mean of n sets is the worst but for a factor n^(1/32)."""
+"""Highest exponent: the power mean of n sets is then within n^(1/32) of the worst."""
 
 
 class Shape(StrEnum):
-    """What one observer's f of all sets is."""
+    """How one observer's f of all sets becomes one number."""
 
     WORST = "worst"  # max over sets of w f
     AVERAGE = "average"  # sum over sets of w f, divided by the sum of w
@@ -42,9 +42,9 @@ class Aggregate:
     weights : tuple of Fraction
         w >= 0 of each property (or link); empty: 1 each.
     summed : bool
-        Whether observers are added up; else the highest counts. A count that is not summed
-        counts the sets that somebody sees above the level, each once. A coalition is
-        one observer more.
+        Whether observers are summed; else the highest counts. A count that is not
+        summed counts each set once if any observer sees it above the level. A coalition
+        is one more observer.
     level : Fraction
         >= 0, of a count.
     q : int
@@ -83,12 +83,12 @@ class Aggregate:
 
     @property
     def divisor(self) -> Fraction:
-        """What an observer's sum is divided by."""
+        """Divisor of an observer's sum."""
         mean = self.shape in (Shape.AVERAGE, Shape.SOFT_MAX)
         return self.over if mean else Fraction(1)
 
     def normed(self) -> tuple[Aggregate, Fraction]:
-        """Return it with 1 for the highest weight, and what its values are then times."""
+        """Return it scaled to a highest weight of 1, and the factor of its values."""
         top = max(self.weights, default=Fraction(1)) or Fraction(1)
         weights = tuple(weight / top for weight in self.weights)
         mean = self.shape in (Shape.AVERAGE, Shape.SOFT_MAX)
@@ -100,24 +100,24 @@ class Aggregate:
         return self.weights[number] if self.weights else Fraction(1)
 
     def level_of(self, number: int, limit: Fraction) -> Fraction | None:
-        """Return f of a property from which w f reaches the limit; None: no f does."""
+        """Return the f at which w f reaches the limit; None if no f does."""
         weight = self.weight(number)
         return limit / weight if weight else None
 
 
 @dataclass
 class Parts:
-    """What an aggregate is made of, gathered from what observers hold.
+    """Running values of an aggregate, fed with f of single sets and observers.
 
     Attributes
     ----------
     aggregate : Aggregate
     highest : dict of int to Fraction
-        The highest w f that each observer sees, of a worst.
+        Worst: the highest w f of each observer.
     sums : dict of int to FractionSum
-        The sum of what each observer sees, else; not yet divided, no root taken.
+        Other shapes: the sum of each observer, before division and root.
     sets : dict of int to Fraction
-        Weights of the sets above the level, where they are shared.
+        Count that is not summed: the weights of the sets above the level.
     """
 
     aggregate: Aggregate
@@ -136,7 +136,7 @@ class Parts:
         *,
         above: bool | None = None,
     ) -> None:
-        """Count f of one set (or link) and observer.
+        """Add f of one set (or link) and observer.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class Parts:
         f : Fraction
             0 to 1.
         above : bool, optional
-            Whether f is above the level, where f itself was rounded.
+            Whether f is above the level, if f itself was rounded.
         """
         how, weight = self.aggregate, self.aggregate.weight(number)
         match how.shape:
@@ -166,7 +166,7 @@ class Parts:
 
     @property
     def bits(self) -> int:
-        """How exactly sums are bounded: far below 10^-18 of any root that is seen."""
+        """Precision of bounds on sums: far below 10^-18 of any root that is shown."""
         return 64 * self.aggregate.q
 
     @property
@@ -182,13 +182,13 @@ class Parts:
         return self._mean(highest(self.sums.values(), self.bits))
 
     def seen(self, observer: int) -> Fraction:
-        """Return what one observer sees, where nothing is shared."""
+        """Return one observer's value, for aggregates that are not shared."""
         if self.aggregate.shape is Shape.WORST:
             return self.highest.get(observer, Fraction(0))
         return self._mean(self.sums.get(observer, FractionSum()))
 
     def _mean(self, whole: FractionSum) -> Fraction:
-        """Return what an observer of this sum sees: it is divided, and its root taken."""
+        """Divide an observer's sum and take its root."""
         how = self.aggregate
         if how.shape is not Shape.SOFT_MAX:
             return whole.exact / how.divisor
@@ -198,10 +198,10 @@ class Parts:
         return low if low == high else root_above(whole.exact / how.over, how.q)
 
     def kept(self, limit: Fraction, *, strict: bool) -> bool:
-        """Whether the aggregate is below the limit, or at most there where not strict.
+        """Whether the aggregate is below the limit; at most the limit if not strict.
 
-        Exact, but for sums of roots and for cosines: those are rounded up, so that
-        nothing past the limit is ever kept.
+        Exact, except that sums of roots and cosines are rounded up, so that no value
+        past the limit is ever accepted.
         """
         if limit < 0 or (strict and not limit):
             return False
@@ -210,7 +210,7 @@ class Parts:
         return not self.past(limit, strict=strict)
 
     def past(self, limit: Fraction, *, strict: bool) -> list[int]:
-        """Return the observers that see more than a limit > 0, where each has its own."""
+        """Return the observers past a limit > 0, for aggregates with one value each."""
         how = self.aggregate
         if how.shape is Shape.WORST:
             return sorted(
@@ -244,7 +244,11 @@ def root_above(value: Fraction, q: int) -> Fraction:
 
 
 def _floor_root(value: int, q: int) -> int:
-    """Largest integer whose q-th power is at most the value (Newton, from above)."""
+    """Return the largest integer whose q-th power is at most the value.
+
+    Newton's iteration from above: each step falls until it would no longer, and then the
+    root is reached.
+    """
     if not value:
         return 0
     root = 1 << -(-value.bit_length() // q)

@@ -1,7 +1,7 @@
 """Coalitions: adversaries who pool what they hold.
 
-An **observer** is whoever sees together: observers 0 .. k - 1 are the adversaries one by one,
-the next ones are the coalitions. A coalition holds the union of what its members hold.
+An **observer** is an adversary or a coalition: observers 0 .. k - 1 are the adversaries,
+the following ones the coalitions. A coalition holds the union of what its members hold.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 
 from policies.model.sets import Bools, Ints, InvalidProblem
 
-MOST: Final = 200_000
-"""Coalitions that are listed; a problem with more is refused."""
+MOST_COALITIONS: Final = 200_000
+"""Largest number of coalitions; a problem with more is refused."""
 
 
 @dataclass(frozen=True)
 class Coalitions:
-    """Who is expected to pool.
+    """Which adversaries are expected to pool what they hold.
 
     Attributes
     ----------
     groups : tuple of tuple of int
         Declared groups, each with adversaries once.
     any_m : int
-        Every coalition of so many adversaries too, >= 1 (1: none).
+        Every ``any_m`` adversaries are a coalition too; >= 1, and 1 adds none.
     """
 
     groups: tuple[tuple[int, ...], ...] = ()
@@ -42,7 +42,7 @@ class Coalitions:
         return bool(self.groups) or self.any_m > 1
 
     def check(self, k: int) -> None:
-        """Raise unless all members are among k adversaries and the list stays short."""
+        """Raise unless all members are among k adversaries and coalitions are few enough."""
         for group in self.groups:
             for a in group:
                 if not 0 <= a < k:
@@ -50,14 +50,14 @@ class Coalitions:
                         f"a coalition names adversary {a}, expected 0 to {k - 1}"
                     )
         count = comb(k, min(self.any_m, k)) if self.any_m > 1 else 0
-        if count > MOST:
+        if count > MOST_COALITIONS:
             raise InvalidProblem(
                 f"any_m = {self.any_m} of {k} adversaries makes {count} coalitions, "
-                f"expected at most {MOST}"
+                f"expected at most {MOST_COALITIONS}"
             )
 
     def listed(self, k: int) -> tuple[tuple[int, ...], ...]:
-        """Coalitions of two and more, each once."""
+        """Return all coalitions of two and more adversaries, each once."""
         found = {tuple(sorted(set(group))) for group in self.groups}
         if self.any_m > 1:
             found |= set(combinations(range(k), min(self.any_m, k)))
@@ -65,11 +65,11 @@ class Coalitions:
 
 
 NOBODY: Final = Coalitions()
-"""Nobody pools."""
+"""No coalitions."""
 
 
 def membership(observers: tuple[tuple[int, ...], ...], k: int) -> Bools:
-    """Who is in which observer, shape (k + coalitions, k): the identity comes first."""
+    """Mask of the members of each observer, shape (k + coalitions, k)."""
     table = np.zeros((k + len(observers), k), np.bool_)
     table[:k] = np.eye(k, dtype=np.bool_)
     row, member = _members(observers)
@@ -78,7 +78,7 @@ def membership(observers: tuple[tuple[int, ...], ...], k: int) -> Bools:
 
 
 def _members(observers: tuple[tuple[int, ...], ...]) -> tuple[Ints, Ints]:
-    """Return every coalition's number with each of its members."""
+    """Return columns: the number of each coalition, and one of its members."""
     sizes = np.array([len(group) for group in observers], np.int64)
     member = np.fromiter(chain.from_iterable(observers), np.int64, int(sizes.sum()))
     return np.repeat(np.arange(len(observers)), sizes), member
@@ -87,7 +87,7 @@ def _members(observers: tuple[tuple[int, ...], ...]) -> tuple[Ints, Ints]:
 def pooled(
     observers: tuple[tuple[int, ...], ...], k: int, entry: Ints, adversary: Ints
 ) -> tuple[Ints, Ints]:
-    """Pairs (entry, observer) of what is held by adversaries and by coalitions.
+    """Return the pairs (entry, observer) that adversaries and coalitions hold.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def pooled(
     Returns
     -------
     entry, observer : int64 array
-        May repeat a pair.
+        A pair may be repeated.
     """
     row, member = _members(observers)
     by_hand = np.argsort(adversary, kind="stable")

@@ -1,7 +1,7 @@
-"""How far a property is disclosed: f_a(p) by step, linear and quadratic, exactly.
+"""Disclosure f_a(p) of sensitive sets: step, linear and quadratic (paper, section 4).
 
-The functions read what adversaries hold and return loads and rational shares; they
-never round (paper, section 4; a float appears nowhere).
+The functions compute loads and f from what adversaries hold, with integers and
+fractions only: nothing is rounded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from policies.model.problem import Pairs
 from policies.model.sets import NO_CAP, Bools, Ints, Measure, SetSystem
 
-_ROWS = 400_000  # member rows looked at in one go; bounds memory
+_ROWS = 400_000  # member rows of one piece; bounds memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def cap_below(measure: Measure, full: int, tau: Fraction) -> int:
 
 
 def cap_at(measure: Measure, full: int, level: Fraction) -> int:
-    """Highest load with f <= level; ``NO_CAP`` where f can not be above it.
+    """Highest load with f <= level; ``NO_CAP`` where f cannot be above it.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def highest_load(
     span: tuple[int, int],
     kept: Callable[[Fraction], bool],
 ) -> int:
-    """Highest load of a span whose f is kept; the first of the span is taken for kept.
+    """Return the highest load of a span whose f is kept, by bisection.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def highest_load(
     full : int
         Load from which f is 1.
     span : (int, int)
-        The lowest and the highest load.
+        The lowest load, which is taken as kept, and the highest.
     kept : callable
         Of f, which grows with the load: true up to some load, and false above.
     """
@@ -117,18 +117,18 @@ def highest_load(
 
 
 def loads(sets: SetSystem, plan: Pairs, history: Pairs) -> Iterator[Loads]:
-    """Count from scratch what every adversary holds of every set.
+    """Compute from scratch the load of every adversary on every set.
 
     Parameters
     ----------
     sets : SetSystem
     plan, history : Pairs
-        What is handed now and what was handed before; a pair in both counts once.
+        What the plan assigns and what was assigned before; a pair in both counts once.
 
     Yields
     ------
     Loads
-        In order of set; each set lies in one piece. Empty pieces are left out.
+        Pieces in order of set; each set lies in one piece. Empty pieces are left out.
     """
     held = plan.union(history) if len(history) else plan
     first = held.start(sets.n_entries)
@@ -179,7 +179,7 @@ def _piece(
 
 
 def _first_of_class(key: Ints, number: Ints) -> Ints:
-    """1 for the first row of each (key, class), 0 for the others."""
+    """Return 1 for the first row of each (key, class), 0 for the others."""
     order = np.lexsort((number, key))
     ranked, classes = key[order], number[order]
     same = (ranked[1:] == ranked[:-1]) & (classes[1:] == classes[:-1])
@@ -191,14 +191,17 @@ def _first_of_class(key: Ints, number: Ints) -> Ints:
 
 
 def alone(sets: SetSystem) -> Bools:
-    """Member rows whose entry crosses the set's cap by itself, shape (members,)."""
+    """Mask of the member rows whose entry alone crosses the set's cap, shape (members,)."""
     one = sets.member_set
     load = np.where(sets.classes[one], 1, sets.amount)
     return np.asarray(load > sets.cap[one])
 
 
 def reachable(sets: SetSystem) -> Bools:
-    """Which sets could disclose anything: f > 0 with all their entries held."""
+    """Mask of the sets that can disclose anything, shape (sets,).
+
+    Those have f > 0 with all their entries held.
+    """
     amount = sets.amount.copy()
     top = np.zeros(sets.n_sets, np.int64)
     np.add.at(top, sets.member_set, amount)

@@ -1,8 +1,8 @@
 """Decimal numbers of a file as exact integers over one denominator.
 
-A number that a file writes as 0.16666666666666666 means one sixth, and 0.1 means one
-tenth: the simplest fraction that reads as the same double. So sums like six sixths are
-exactly 1, and ``f < tau`` has an answer that no rounding decides.
+A number written as 0.16666666666666666 means one sixth, and 0.1 means one tenth: the
+simplest fraction that reads as the same double. So six sixths are exactly 1, and no
+rounding decides whether ``f < tau``.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import numpy.typing as npt
 
 from policies.model.sets import Ints
 
-SIMPLE: Final = 10**5
+LARGEST_DENOMINATOR: Final = 10**5
 """Largest denominator of a simple fraction; other numbers are read as decimals."""
 
-FULL: Final = 2**60
+ROUNDED_DENOMINATOR: Final = 2**60
 """Denominator that stands in where the exact one would not fit 64 bits."""
 
-_DIGITS = 15
+_MOST_DIGITS = 15
 
 
 def fraction(value: float | Rational) -> Fraction:
-    """Return the number that is meant: a simple fraction, else the decimal text.
+    """Return the number that is meant: a simple fraction, else the decimal as written.
 
     An integer or a fraction, numpy's too, stays what it is.
 
@@ -42,9 +42,9 @@ def fraction(value: float | Rational) -> Fraction:
     if isinstance(value, Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     text = Fraction(repr(float(value)))
-    if text.denominator <= SIMPLE:
+    if text.denominator <= LARGEST_DENOMINATOR:
         return text
-    simple = text.limit_denominator(SIMPLE)
+    simple = text.limit_denominator(LARGEST_DENOMINATOR)
     return simple if float(simple) == value else text
 
 
@@ -68,7 +68,9 @@ def shares(values: Sequence[float]) -> tuple[list[int], int]:
     top = sum((read[v] for v in values), Fraction(0))
     if full < 2**62 and full * top < 2**62:
         return [int(read[v] * full) for v in values], full
-    return [-int(-read[v] * FULL // 1) for v in values], FULL
+    return [
+        -int(-read[v] * ROUNDED_DENOMINATOR // 1) for v in values
+    ], ROUNDED_DENOMINATOR
 
 
 def proportions(values: Sequence[float]) -> list[int]:
@@ -86,7 +88,9 @@ def proportions(values: Sequence[float]) -> list[int]:
     """
     read: dict[float, Fraction] = {v: fraction(v) for v in set(values)}
     scale = lcm(*(f.denominator for f in read.values()))
-    if scale >= FULL:  # of many simple fractions: powers of ten stay within reason
+    if (
+        scale >= ROUNDED_DENOMINATOR
+    ):  # of many simple fractions: powers of ten stay within reason
         read = {v: Fraction(repr(v)) for v in read}
         scale = lcm(*(f.denominator for f in read.values()))
     return [int(read[v] * scale) for v in values]
@@ -110,7 +114,7 @@ def grid(values: npt.ArrayLike, most: int) -> tuple[Ints, Fraction]:
     """
     array = np.asarray(values, dtype=np.float64)
     top = float(array.max(initial=0.0))
-    for digits in range(_DIGITS + 1):
+    for digits in range(_MOST_DIGITS + 1):
         scale = 10**digits
         if top * scale >= min(most, 2**53):
             break

@@ -1,9 +1,9 @@
-"""Sums of many fractions, in step with how many they are.
+"""Sums of many fractions in near-linear time.
 
-Fractions added one after another carry the common denominator of all before them, so that
-n of them with denominators of their own cost n^2. Here those of one denominator are added
-as integers, bounds are read off at a fixed number of bits, and the exact sum is made by
-halves, only where a bound does not decide.
+Adding n fractions with different denominators one by one costs O(n^2), since each partial
+sum carries the common denominator of all before it. Here numerators of one denominator
+are added as integers, and bounds with a fixed number of bits decide most comparisons.
+The exact sum is built by pairwise addition, only where a bound does not decide.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FractionSum:
 
     @property
     def terms(self) -> frozenset[tuple[int, int]]:
-        """What it is made of: equal terms make equal sums."""
+        """Numerators and denominators: equal terms have equal sums."""
         return frozenset(self._by.items())
 
     @property
@@ -50,7 +50,7 @@ class FractionSum:
         return left[0] if left else Fraction(0)
 
     def between(self, bits: int) -> tuple[Fraction, Fraction]:
-        """Return bounds, multiples of 2^-bits: equal where both are the sum."""
+        """Return lower and upper bounds, multiples of 2^-bits; equal if they are exact."""
         low = high = 0
         for scale, part in self._by.items():
             whole, rest = divmod(part << bits, scale)
@@ -59,7 +59,7 @@ class FractionSum:
         return Fraction(low, 1 << bits), Fraction(high, 1 << bits)
 
     def within(self, limit: Fraction, bits: int, *, strict: bool) -> bool:
-        """Whether the sum is below the limit, or at most there where not strict."""
+        """Whether the sum is below the limit; at most the limit if not strict."""
         low, high = self.between(bits)
         if high < limit or low > limit:
             return high < limit
@@ -72,7 +72,7 @@ def total(values: Iterable[Fraction]) -> Fraction:
 
 
 def highest(sums: Iterable[FractionSum], bits: int) -> FractionSum:
-    """Return the largest of some sums; an empty one where there is none."""
+    """Return the largest sum; an empty sum if there is none."""
     bounds = [(one, *one.between(bits)) for one in sums]
     top = max((low for _, low, _ in bounds), default=Fraction(0))
     near = {one.terms: one for one, _, high in bounds if high >= top}

@@ -1,9 +1,10 @@
-"""Links: properties over two users' entries that meet at places (cosine and common).
+"""Links: properties over the entries of two users at places (cosine and common).
 
-A link is a sensitive tie of two users, each with entries (place, count). What an
-adversary holds of both tells how alike they are: ``COSINE`` is the paper's measure of
-their two count vectors, ``COMMON`` is 1 as soon as they share one place. Everything is
-judged over integers; a root is rounded up, and only where it must be shown or summed.
+A link is a sensitive relation of two users, each with entries (place, count). What an
+adversary holds of both shows how similar they are: ``COSINE`` is the paper's measure of
+their two count vectors (section 5), ``COMMON`` is 1 as soon as they share one place.
+Everything is judged with integers. A root is rounded up, and only where it must be
+shown or summed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ ROOT: Final = 10**18
 """Roots are rounded up to a multiple of 1 / ROOT."""
 
 ROUGH: Final = 2**24 - 1
-"""Largest of the counts that a search weighs plans by."""
+"""Largest count that a search ranks plans by."""
 
 Counts = npt.NDArray[Any]
 """Integers >= 0: int64 while sums of their products fit it, else Python's (object)."""
@@ -46,7 +47,7 @@ class Relation(IntEnum):
     COSINE = 1  # f = cosine of the two vectors of counts by place (paper, section 5)
 
 
-def _none() -> Ints:
+def _empty_column() -> Ints:
     return np.empty(0, np.int64)
 
 
@@ -74,9 +75,9 @@ class Links:
     relation: Relation
     place: Ints
     count: Counts
-    link: Ints = field(default_factory=_none)
-    entry: Ints = field(default_factory=_none)
-    side: Ints = field(default_factory=_none)
+    link: Ints = field(default_factory=_empty_column)
+    entry: Ints = field(default_factory=_empty_column)
+    side: Ints = field(default_factory=_empty_column)
     n_links: int = 0
     tau: Fraction | None = None
     mean_tau: Fraction | None = None
@@ -110,16 +111,16 @@ class Links:
 
     @property
     def limited(self) -> bool:
-        """Whether what they disclose is under a limit."""
+        """Whether a limit applies to the links."""
         taus = (self.tau, self.mean_tau, self.aggregate_tau)
         return any(tau is not None for tau in taus)
 
     @cached_property
     def rough(self) -> Ints:
-        """Counts up to ``ROUGH`` to search by, shape (n entries,); only 0 becomes 0.
+        """Counts of at most ``ROUGH`` for searches, shape (n entries,).
 
-        Those that are larger are scaled down together and rounded up: what they say of
-        a plan is for ordering, the judge counts by ``count``.
+        Larger counts are scaled down together and rounded up, so that only 0 becomes 0.
+        They rank plans; the judge uses ``count``.
         """
         top = int(self.count.max(initial=0))
         if top <= ROUGH:
@@ -142,13 +143,13 @@ class Links:
         )
 
     def among(self, rows: Bools) -> Links:
-        """Return the links with these rows of members alone, their numbers kept."""
+        """Return the links with these member rows only; links keep their numbers."""
         return replace(
             self, link=self.link[rows], entry=self.entry[rows], side=self.side[rows]
         )
 
     def conflicts(self) -> tuple[Ints, Ints, Ints]:
-        """Pairs of entries that disclose something together.
+        """Find the pairs of entries that together disclose something.
 
         Returns
         -------
@@ -185,7 +186,7 @@ def _counts(values: npt.ArrayLike, length: int) -> Counts:
 
 @dataclass(frozen=True)
 class LinkSimilarity:
-    """How alike a link's ends look to one observer: cosine = dot / sqrt(square)."""
+    """How similar a link's ends look to one observer: cosine = dot / sqrt(square)."""
 
     link: int
     observer: int
@@ -200,7 +201,7 @@ class LinkSimilarity:
 
 
 def root_up(value: Fraction) -> Fraction:
-    """Root of a number >= 0, rounded up to a multiple of 10^-18, never above 1 for <= 1."""
+    """Return the square root of a number >= 0, rounded up to a multiple of 10^-18."""
     scaled = value.numerator * ROOT * ROOT
     floor = isqrt(scaled // value.denominator)
     exact = floor * floor * value.denominator == scaled
@@ -224,7 +225,7 @@ def below_limit(alike: LinkSimilarity, relation: Relation, tau: Fraction) -> boo
 def link_similarities(
     links: Links, entry: Ints, observer: Ints
 ) -> Iterator[LinkSimilarity]:
-    """Work out from scratch what each observer sees of each link; only where dot > 0.
+    """Compute from scratch what each observer sees of each link, where dot > 0.
 
     Parameters
     ----------
@@ -257,10 +258,10 @@ def link_similarities(
 
 
 def conflict_sets(links: Links) -> SetSystem:
-    """Return the pairs of entries that disclose a link together, as step sets.
+    """Return the pairs of entries that together disclose a link, as step sets.
 
-    Each pair once, owned by its first link: f = 0 for all links if and only if nobody
-    holds such a pair (for a cosine whose empty vectors count 0).
+    Each pair is one set, owned by its first link. f = 0 for all links if and only if no
+    observer holds such a pair (with a cosine that is 0 for empty vectors).
     """
     link, left, right = links.conflicts()
     ends = np.stack([np.minimum(left, right), np.maximum(left, right)], axis=1)
@@ -290,7 +291,7 @@ def _property_names(links: Links) -> tuple[str, ...]:
 def links_by_set(
     sets: SetSystem, links: Links, chosen: Iterable[int]
 ) -> dict[int, list[int]]:
-    """All links that these sets disclose, by set; none of sets that are no conflict_sets."""
+    """Return all links that each of these conflict sets discloses; {} for other sets."""
     if sets.properties != _property_names(links):
         return {}
     link, left, right = links.conflicts()

@@ -1,9 +1,10 @@
 """Sensitive sets as columns: the paper's D_p for all properties at once.
 
-One word for both kinds of sensitive set: the **load** of an adversary on a set. For a
-weighted set it is the sum of the integer weights of the set's entries that it holds; for
-a set of classes it is the number of classes of which it holds at least one entry. The
-limit is always ``load <= cap``, and f follows from load and ``full``.
+The **load** of an adversary on a set means the same for both kinds of sensitive set. For
+a weighted set it is the sum of the integer weights of the set's entries that the
+adversary holds; for a set of classes it is the number of classes of which it holds at
+least one entry. The limit is always ``load <= cap``, and f follows from load and
+``full``.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 
 NO_CAP: Final = int(np.iinfo(np.int64).max)
 
 
 class InvalidProblem(ValueError):
-    """A problem or plan that is not well formed; the message gives value and expectation."""
+    """A malformed problem or plan; the message gives the value and the expectation."""
 
 
 class Measure(IntEnum):
@@ -176,7 +178,7 @@ class SetSystem:
         return np.repeat(np.arange(self.n_sets), np.diff(self.start))
 
     def by_entry(self) -> tuple[Ints, Ints]:
-        """Return the incidence the other way round.
+        """Return the member rows of each entry.
 
         Returns
         -------

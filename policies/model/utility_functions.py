@@ -1,7 +1,8 @@
 """Utilities u_a of what one adversary holds, and their weighted sum (paper, section 2.3).
 
 Each is nondecreasing and submodular: the more is held, the less one entry more adds.
-All take a set of entries and give a number >= 0; :mod:`policies.rules.functions` samples them.
+All map a set of entries to a number >= 0; :mod:`policies.rules.functions` samples those
+that someone else wrote.
 """
 
 from __future__ import annotations
@@ -14,13 +15,11 @@ from math import log1p, sqrt
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from policies.model.weights import Ints, InvalidWeights
+from policies.model.sets import Bools, Floats, Ints
+from policies.model.weights import InvalidWeights
 
 Held = frozenset[int]
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 Utility = Callable[[Held], float]
 
 CURVES: Final[Mapping[str, Callable[[float], float]]] = {
@@ -52,7 +51,7 @@ class Additive:
         return sum(self.weights[d] for d in held)
 
     def gains(self, held: Bools) -> Floats:
-        """What each entry would add to the held ones, shape (n,)."""
+        """Return what each entry adds to those held, shape (n,)."""
         return np.where(held, 0.0, self._row)
 
     @cached_property
@@ -62,7 +61,7 @@ class Additive:
 
 @dataclass(frozen=True)
 class ConcaveOverModular:
-    """A concave curve of the sum of weights: who holds much gains little from more.
+    """A concave curve of the sum of weights: whoever holds much gains little from more.
 
     Attributes
     ----------
@@ -96,7 +95,7 @@ class ConcaveOverModular:
         return np.asarray(self.weights, np.float64)
 
     def gains(self, held: Bools) -> Floats:
-        """What each entry would add to the held ones, shape (n,)."""
+        """Return what each entry adds to those held, shape (n,)."""
         weights = self._row
         total = weights[held].sum()
         more = np.where(held, total, total + weights)
@@ -135,7 +134,7 @@ class Coverage:
         return sum(self.topics[topic] for topic in seen)
 
     def gains(self, held: Bools) -> Floats:
-        """What each entry would add to the held ones, shape (n,)."""
+        """Return what each entry adds to those held, shape (n,)."""
         entry, topic = self._pairs
         left = np.array(self.topics, np.float64)
         left[topic[held[entry]]] = 0.0
@@ -143,7 +142,7 @@ class Coverage:
 
     @cached_property
     def _pairs(self) -> tuple[Ints, Ints]:
-        """(entry, topic) that it touches, as columns."""
+        """Columns (entry, topic): the topics that each entry touches."""
         pairs = [(d, j) for d, found in enumerate(self.touches) for j in sorted(found)]
         grid = np.array(pairs, np.int64).reshape(-1, 2)
         return grid[:, 0], grid[:, 1]
@@ -169,7 +168,7 @@ class FacilityLocation:
         return sum(max((row[d] for d in held), default=0.0) for row in self.serves)
 
     def gains(self, held: Bools) -> Floats:
-        """What each entry would add to the held ones, shape (n,)."""
+        """Return what each entry adds to those held, shape (n,)."""
         serves = self._grid.reshape(len(self.serves), len(held))
         best = serves[:, held].max(axis=1, initial=0.0)
         return np.asarray(np.maximum(serves - best[:, None], 0.0).sum(axis=0))
@@ -181,7 +180,7 @@ class FacilityLocation:
 
 @dataclass(frozen=True, eq=False)
 class ByRecord:
-    """What the held fields of each record are worth, added up over the records.
+    """Value of the fields held of each record, summed over the records.
 
     Attributes
     ----------
@@ -207,7 +206,7 @@ class ByRecord:
         return float(self.worth[self._masks(mine)].sum() - self._nothing)
 
     def gains(self, held: Bools) -> Floats:
-        """What each entry would add to the held ones, shape (n,)."""
+        """Return what each entry adds to those held, shape (n,)."""
         now = self._masks(held)[self.record]
         more = now | (np.int64(1) << self.bit)
         return np.asarray(self.worth[more] - self.worth[now])
@@ -224,12 +223,12 @@ class ByRecord:
 
     @cached_property
     def _nothing(self) -> float:
-        """What empty records are worth: no more than 0, so that u of nothing is 0."""
+        """Value of records of which nothing is held; subtracted, so that u of nothing is 0."""
         return float(self.worth[0]) * self._records
 
 
 KNOWN: Final = (Additive, ConcaveOverModular, Coverage, FacilityLocation, ByRecord)
-"""Functions that say all gains at once, and are monotone by what they are."""
+"""Functions that give all gains at once and are monotone by construction."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +270,7 @@ class Utilities:
 
     @property
     def known(self) -> bool:
-        """Whether all are monotone and submodular by what they are, not by samples."""
+        """Whether all are monotone and submodular by construction, not by samples."""
         return all(
             isinstance(f, KNOWN) and getattr(f, "diminishing", True)
             for f in self.functions
@@ -296,7 +295,7 @@ class Utilities:
         return out
 
     def gains(self, adversary: int, held: Bools) -> Floats:
-        """What each entry would add to u for this adversary, shape (n,)."""
+        """Return what each entry adds to u for this adversary, shape (n,)."""
         f, weight = self.functions[adversary], float(self.scale[adversary])
         if isinstance(f, KNOWN):
             return weight * f.gains(held)

@@ -1,8 +1,8 @@
-"""What a showing is worth: w_da, exact and low in rank (paper, section 3, additive u).
+"""Weights w_da: what it is worth to show an entry to an adversary (paper, section 3).
 
-A weight is an integer product ``base[d] * factor[a, kind[d]]`` in units of ``unit``, so
-that 10^6 entries and 300 adversaries cost one number an entry and one small table, and
-every comparison of two plans is a comparison of two integers.
+A weight is an integer product ``base[d] * factor[a, kind[d]]`` in units of ``unit``. So
+10^6 entries and 300 adversaries need one number per entry and one small table, and two
+plans are compared by comparing two integers.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from policies.model.sets import Ints
 
-_ROOM = 2**62  # sums of weights must stay below, so that int64 never wraps
+_LARGEST_SUM = 2**62  # sums of weights must stay below, so that int64 never wraps
 
 
 class InvalidWeights(ValueError):
-    """Weights that are not what they must be; the message gives value and expectation."""
+    """Malformed weights; the message gives the value and the expectation."""
 
 
 def _integers(name: str, values: npt.ArrayLike, ndim: int) -> Ints:
@@ -46,13 +46,13 @@ class Weights:
     Attributes
     ----------
     kind : int64 array, shape (n entries,)
-        Column of ``factor`` of each entry: entries of one kind rank workers alike.
+        Column of ``factor`` of each entry; entries of one kind rank adversaries alike.
     base : int64 array, shape (n entries,)
         Worth of the entry itself, >= 0.
     factor : int64 array, shape (k adversaries, kinds)
         Worth of the adversary for that kind of entry, >= 0.
     unit : Fraction
-        What one integer step is worth, > 0.
+        Value of one integer step, > 0.
     """
 
     kind: Ints
@@ -78,7 +78,7 @@ class Weights:
             raise InvalidWeights(f"weights.unit is {self.unit}, expected > 0")
         each = int(self.base.max(initial=0)) * int(self.factor.max(initial=0))
         most = each * len(self.base) * self.n_adversaries
-        if most >= _ROOM:
+        if most >= _LARGEST_SUM:
             raise InvalidWeights(
                 f"weights may add up to {most}, expected < 2^62: take fewer steps"
             )
@@ -95,7 +95,7 @@ class Weights:
 
     @classmethod
     def flat(cls, n_entries: int, n_adversaries: int) -> Self:
-        """Every showing is worth one."""
+        """Return weights of 1 for every pair."""
         return cls(
             kind=np.zeros(n_entries, np.int64),
             base=np.ones(n_entries, np.int64),
@@ -137,7 +137,7 @@ class Weights:
 
     @classmethod
     def dense(cls, matrix: npt.ArrayLike, *, steps: int = 10**9) -> Self:
-        """Give every entry its own kind: for small instances with any n x k matrix."""
+        """Return the weights of any matrix, shape (n, k), rounded to ``1/steps``."""
         grid = _rounded("weights", matrix, steps)
         if grid.ndim != 2:
             raise InvalidWeights(f"weights has {grid.ndim} dimensions, expected 2")

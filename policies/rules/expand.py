@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from policies.model.sets import NO_CAP, Measure, SetSystem
+from policies.model.sets import NO_CAP, Bools, Ints, Measure, SetSystem
 from policies.policy import Policy, Scope
 from policies.rules.asks import (
     EntryFacts,
@@ -58,8 +57,6 @@ __all__ = [
     "unsupported",
 ]
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 LARGEST_SCALE: Final = 1 << 52  # loads stay exact, also as float64
 MOST_SUMMED: Final = 12  # fields whose sums are all looked at
@@ -72,7 +69,7 @@ LATEST: Final = int(np.iinfo(np.int64).max)  # of all times
 class Expansion:
     """The sensitive sets of a table of entries, and where each comes from (S sets).
 
-    Sets that can not exist yield none: a step set or alternative that lacks a field,
+    Sets that cannot exist yield none: a step set or alternative that lacks a field,
     ``at = k`` where fewer than k entries are there, windows inside a wider window of the
     same subject (but where a mean is capped: there each one counts, see ``widest``).
     Entries of fields with ``send = false`` are members too (they tell whether a set
@@ -163,7 +160,7 @@ class _Block:
     alternative: int
     unit: Ints
     since: Ints
-    classes: Flags
+    classes: Bools
     cap: int
     full: int
     sizes: Ints
@@ -296,9 +293,9 @@ def _classes_present(classes: Ints, first: Ints, last: Ints, number: int) -> Int
     return present
 
 
-def _exists(rule: Rule, classes: Ints, sizes: Ints, number: int) -> Flags:
+def _exists(rule: Rule, classes: Ints, sizes: Ints, number: int) -> Bools:
     """Which sets could disclose something: see :class:`Expansion`."""
-    there: Flags = classes == number if rule.complete else sizes >= (rule.need or 1)
+    there: Bools = classes == number if rule.complete else sizes >= (rule.need or 1)
     return there
 
 
