@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.judging.certificates import certify, safe_number
-from policies.judging.chances import Draw, drawn
+from policies.judging.chances import Draw, derandomized_plan
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
 from policies.model.problem import Pairs
@@ -181,7 +181,7 @@ class TestC1Cluster:
         family = [{2 * i, 2 * i + 1, 2 * i + 2} for i in range(1000)]
         problem = made(2001, 4, family)
         assert total(problem) == Fraction(1000, 16)
-        assert drawn(problem) is None
+        assert derandomized_plan(problem) is None
         assert certify(problem).witness is not None
 
 
@@ -254,7 +254,7 @@ class TestC2t:
         if m == 1:
             exact = [min(Fraction(1), k * Fraction(t, k) ** len(s)) for s in family]
             assert total(problem) == sum(exact)
-        plan = drawn(problem)
+        plan = derandomized_plan(problem)
         assert (plan is not None) == (total(problem) < 1)
         if plan is not None:
             assert certify(problem) is not None
@@ -266,14 +266,14 @@ class TestC2t:
         """k^(1-|S|) = 1/3 < 1 with t = 2, k = 3: no plan; 3 (2/3)^2 = 4/3 says nothing."""
         problem = made(2, 3, [{0, 1}], 2)
         assert Fraction(1, 3) < 1 <= total(problem)
-        assert drawn(problem) is None
+        assert derandomized_plan(problem) is None
         assert not possible(2, 3, [{0, 1}], 2)
 
     def test_the_expectation_never_rises(self):
         """Three sets of four, 4 adversaries, 2 copies: 3/4, entry by entry down to 0."""
         family = [{0, 1, 2, 3}, {2, 3, 4, 5}, {0, 5, 6, 7}]
         problem = made(8, 4, family, 2)  # 4 (1/2)^4 each
-        draw, pairs = Draw.of(problem), pairs_of(drawn(problem))
+        draw, pairs = Draw.of(problem), pairs_of(derandomized_plan(problem))
         course = [sum(draw.chances(), Fraction(0))]
         for entry in range(8):
             for a in sorted(a for d, a in pairs if d == entry):
@@ -299,9 +299,9 @@ class TestC2h:
         copies = [copies[to.index(d)] for d in range(n)]
         problem = made(n, k, family, copies, history=history, forbidden=barred)
         if Draw.of(problem) is None:
-            assert drawn(problem) is None
+            assert derandomized_plan(problem) is None
             return
-        plan = drawn(problem)
+        plan = derandomized_plan(problem)
         assert (plan is not None) == (total(problem) < 1)
         if plan is not None:
             assert sealed(pairs_of(plan), k, family, 1, history)
@@ -311,7 +311,7 @@ class TestC2h:
         """A pair, half of it with 0 and 1: expected 2/3, and 2 gets the other half."""
         problem = made(2, 3, [{0, 1}], [0, 1], history=[(0, 0), (0, 1)])
         assert total(problem) == Fraction(2, 3)
-        assert pairs_of(drawn(problem)) == {(1, 2)}
+        assert pairs_of(derandomized_plan(problem)) == {(1, 2)}
 
 
 class TestKSafe:
