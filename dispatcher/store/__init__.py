@@ -1,31 +1,30 @@
-"""The only SQL of the project: two databases, one text for each statement.
+"""The only SQL of the project: SQLAlchemy's statements over the models, two databases.
 
-A stage's statements live in one file here, named as the stage. It is plain functions
-that take a transaction first and give back plain values; the stage opens the
-transaction, so that one stage does one visible transaction::
+A family of tables has one module here, and each table is written by that module alone.
+It is plain functions that take a transaction first and give back plain values; the
+caller opens the transaction, so that one stage does one visible transaction. Statements
+are constants: to build one costs five times what it costs to run it::
 
-    # dispatcher/store/sending.py
-    def claim(tx: Tx, epoch: int, now: int, until: int, limit: int) -> list[int]:
-        \"\"\"Lease due messages to this daemon; return their ids.\"\"\"
-        rows = tx.rows(
-            "UPDATE outbox SET state = 'leased', epoch = ?, leased_until = ?"
-            " WHERE id IN (SELECT id FROM outbox WHERE state = 'ready' AND due <= ?"
-            " ORDER BY due, id LIMIT ? FOR UPDATE SKIP LOCKED) RETURNING id",
-            [epoch, until, now, limit],
-        )
-        return [row[0] for row in rows]
+    # dispatcher/store/pause.py
+    _PAUSED = select(Pause.scope, Pause.reason).order_by(col(Pause.scope))
+    _RESUME = delete(Pause).where(col(Pause.scope) == bindparam("scope"))
 
-    # dispatcher/stages/sending
+    def paused(tx: Tx) -> dict[str, str]:
+        \"\"\"Reason of every pause, by scope.\"\"\"
+        return {row.scope: row.reason for row in tx.execute(_PAUSED)}
+
+    def resume(tx: Tx, scope: str) -> bool:
+        \"\"\"End a pause; False when there was none.\"\"\"
+        return tx.execute(_RESUME, {"scope": scope}).rowcount == 1
+
+    # elsewhere
     with store.write() as tx:
-        lease.check_epoch(tx, SHARD, epoch)
-        ids = sending.claim(tx, epoch, clock(), clock() + LEASE, 100)
+        pause.resume(tx, "all")
 
-Rules of the text (see :mod:`dispatcher.store.sql`): ``?`` marks each parameter;
-``= ANY(?)`` and ``<> ALL(?)`` take lists; ``FOR UPDATE`` falls away on SQLite. Many
-rows go through ``tx.insert_many`` and its sisters, ids come from ``tx.reserve``,
-results of any size from ``tx.stream``, and numbers by the thousand as columns: written
-by ``tx.insert_blocks``, read by ``tx.numbers``. Values are never put into the text of a
-statement.
+Many rows go through ``tx.insert_many`` and its sisters, ids come from ``tx.reserve``,
+results of any size from ``tx.stream``. What docs/decisions/0011 lists as hot goes to the
+driver bare, by ``tx.driver_rows`` and its sisters. Statements of text with ``?`` (see
+:mod:`dispatcher.store.sql`) are the old way, and are on their way out.
 """
 
 from dispatcher.store.engine import Clock, Entropy, Store, open_store

@@ -1,16 +1,19 @@
-"""How values go to PostgreSQL: what psycopg is told other than it would do itself."""
+"""What is set otherwise for PostgreSQL: psycopg's adapters, SQLAlchemy's transactions."""
 
 from __future__ import annotations
 
 import struct
 import sys
 from array import array
+from collections.abc import Callable
 from typing import Any, Final
 
 from psycopg import adapters
 from psycopg.adapt import AdaptersMap
 from psycopg.types.array import ListBinaryDumper, ListDumper
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 _BIGINTS: Final = 1016
 """PostgreSQL's number of the type ``bigint[]``."""
@@ -48,3 +51,37 @@ def adapted() -> AdaptersMap:
         mine.register_dumper(kind, ListDumper)
         mine.register_dumper(kind, _Arrays)
     return mine
+
+
+class StoreDialect(PGDialect_psycopg):
+    """Transactions as the store begins and commits them; see :class:`PostgresBackend`.
+
+    Connections are in autocommit mode, so that the driver begins none by itself.
+    """
+
+    supports_statement_cache = True
+
+    def __init__(
+        self,
+        begin: Callable[[Any], None] | None = None,
+        commit: Callable[[Any], None] | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        super().__init__(**options)  # type: ignore[no-untyped-call]
+        self._begin, self._commit = begin, commit
+
+    def on_connect(self) -> None:
+        """Do nothing: the backend makes its connections ready itself."""
+
+    def do_begin(self, dbapi_connection: Any) -> None:  # noqa: ANN401
+        """Start a transaction."""
+        assert self._begin is not None
+        self._begin(dbapi_connection)
+
+    def do_commit(self, dbapi_connection: Any) -> None:  # noqa: ANN401
+        """Commit it; returns only if it was kept."""
+        assert self._commit is not None
+        self._commit(dbapi_connection)
+
+
+registry.register("postgresql.store", __name__, StoreDialect.__name__)

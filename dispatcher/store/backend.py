@@ -1,12 +1,27 @@
 """What the two databases have in common, as a :class:`Store` sees them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+from sqlalchemy import Engine, QueuePool
 
 from dispatcher.core.errors import DispatcherError
 from dispatcher.store.sql import Value
+
+OPTIONS: Final[Mapping[str, Any]] = {
+    # Eight idle connections are kept, and as many are opened as are asked for. Last in,
+    # first out, so that what is not needed falls out of use.
+    "poolclass": QueuePool,
+    "pool_size": 8,
+    "max_overflow": -1,
+    "pool_use_lifo": True,
+    "pool_reset_on_return": None,  # a transaction is ended before that, see Store
+    "hide_parameters": True,  # errors hold no values
+    "execution_options": {"preserve_rowcount": True},  # of an INSERT too
+}
+"""What every engine is made with."""
 
 
 class Backend(Protocol):
@@ -22,14 +37,11 @@ class Backend(Protocol):
     one_writer: bool
     driver: Any
 
+    def engine(self, *, writes: bool) -> Engine:
+        """Make an engine whose transactions read one snapshot, or write."""
+
     def connect(self, *, writes: bool) -> Any:  # noqa: ANN401
-        """Open a connection."""
-
-    def begin(self, connection: Any, *, writes: bool) -> None:  # noqa: ANN401
-        """Start a transaction."""
-
-    def commit(self, connection: Any) -> None:  # noqa: ANN401
-        """Commit it; returns only if it was kept, and asks where that is in doubt."""
+        """Open a connection of the driver's."""
 
     def usable(self, connection: Any) -> bool:  # noqa: ANN401
         """Whether the connection may serve another transaction."""

@@ -1,16 +1,15 @@
-"""The store's door: :func:`open_store` and :class:`Store`.
-
-SQLAlchemy serves the schema and its migrations; statements go to the driver itself,
-since a gate's decision may cost no more than a few primary-key look-ups.
-"""
+"""The store's door: :func:`open_store` and :class:`Store`."""
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
+
+from sqlalchemy import Connection, Engine, Pool
+from sqlalchemy.exc import DBAPIError
 
 from dispatcher.core.errors import Conflict
 from dispatcher.core.keyring import make_keyring, read_keyring
@@ -19,12 +18,11 @@ from dispatcher.store.backend import Backend
 from dispatcher.store.faults import locked
 from dispatcher.store.ids import IdBlocks
 from dispatcher.store.journal import Journal
-from dispatcher.store.pool import Pool
 from dispatcher.store.postgres import SCHEMES, PostgresBackend
 from dispatcher.store.settings import make_keys, read_keys, start_sealing
-from dispatcher.store.sql import Value
 from dispatcher.store.sqlite import SqliteBackend, check_place, make_private
-from dispatcher.store.transaction import Tx
+from dispatcher.store.statements import DriverStatement, Parameters
+from dispatcher.store.transaction import Tx, translated
 from dispatcher.store.turn import Turn
 from dispatcher.store.vault import KeyFile, Vault
 
@@ -61,8 +59,11 @@ class Store:
         self.path = backend.path
         self._backend = backend
         self._wait = wait_ms / 1000
-        self._readers = Pool(backend, writes=False)
-        self._writers = Pool(backend, writes=True)
+        self._engines = {
+            writes: backend.engine(writes=writes) for writes in (False, True)
+        }
+        self._process = os.getpid()
+        self._parents: list[Pool] = []
         self._turn = Turn() if backend.one_writer else None
         self._ids = IdBlocks(None if backend.one_writer else self._aside)
         self._thread = threading.local()
@@ -89,7 +90,7 @@ class Store:
 
     def read(self) -> AbstractContextManager[Tx]:
         """Open a transaction that sees one snapshot and changes nothing."""
-        return self._transaction(self._readers)
+        return self._transaction(writes=False)
 
     def write(self) -> AbstractContextManager[Tx]:
         """Open a transaction that commits at the end of its block, all or nothing.
@@ -106,7 +107,7 @@ class Store:
         RuntimeError
             This thread is inside a write already.
         """
-        transaction = self._alone(self._transaction(self._writers))
+        transaction = self._alone(self._transaction(writes=True))
         if self._journal is None:
             return transaction
         return _shipped(transaction, self._journal)
@@ -153,8 +154,8 @@ class Store:
 
     def close(self) -> None:
         """Close the idle connections."""
-        self._readers.close()
-        self._writers.close()
+        for engine in self._engines.values():
+            engine.dispose()
 
     def __enter__(self) -> Self:
         return self
@@ -196,12 +197,13 @@ class Store:
                 self._turn.release()
 
     @contextmanager
-    def _transaction(self, pool: Pool) -> Iterator[Tx]:
-        errors = self._backend.driver.Error
+    def _transaction(self, *, writes: bool) -> Iterator[Tx]:
+        errors = (self._backend.driver.Error, DBAPIError)
         try:
-            connection = pool.begin()
+            connection = self._begun(self._engines[writes])
         except errors as error:
-            raise self._backend.fault(error) or error from None
+            raise translated(self._backend, error) from None
+        driver = connection.connection.driver_connection
         journal = self._journal
         tx = Tx(self._backend, connection, self._ids, self.vault, self._lasting)
         tx.grown = None if journal is None else []
@@ -211,25 +213,56 @@ class Store:
             if tx.grown and journal is not None:
                 journal.ready()
                 tx.ticket = journal.begin()
-            self._backend.commit(connection)
+            connection.commit()
         except errors as error:
             self._undo(tx, connection)
-            raise self._backend.fault(error) or error from None
+            raise translated(self._backend, error) from None
         except BaseException:
             self._undo(tx, connection)
             raise
         finally:
-            pool.give(connection)
+            if not (connection.invalidated or self._backend.usable(driver)):
+                connection.invalidate()
+            connection.close()
 
-    def _undo(self, tx: Tx, connection: Any) -> None:  # noqa: ANN401
+    def _begun(self, engine: Engine) -> Connection:
+        """Connection with a transaction begun on it."""
+        if self._process != os.getpid():
+            self._leave_parents()
+        connection = engine.connect()
+        try:
+            connection.begin()
+        except DBAPIError as error:
+            connection.close()
+            if not error.connection_invalidated:
+                raise  # the connection lives: the error is about the store
+        else:
+            return connection
+        # The server closed it while it was idle; the pool uses no older one now.
+        connection = engine.connect()
+        try:
+            connection.begin()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _leave_parents(self) -> None:
+        """Let a child of fork neither use nor close its parent's connections."""
+        self._parents += [engine.pool for engine in self._engines.values()]
+        for engine in self._engines.values():
+            engine.dispose(close=False)
+        self._process = os.getpid()
+
+    def _undo(self, tx: Tx, connection: Connection) -> None:
         # The first error is the one to tell; an unusable connection is thrown away.
-        with suppress(self._backend.driver.Error):
+        with suppress(self._backend.driver.Error, DBAPIError):
             tx.close()
-            connection.execute("ROLLBACK")
+            connection.rollback()
 
-    def _aside(self, statement: str, parameters: Sequence[Value]) -> int:
-        with self._transaction(self._writers) as tx:
-            return int(tx.value(statement, parameters))
+    def _aside(self, statement: DriverStatement, parameters: Parameters) -> int:
+        with self._transaction(writes=True) as tx:
+            return int(tx.driver_value(statement, parameters))
 
 
 def bring_up(backend: Backend, entropy: Entropy, sealing: Vault | None = None) -> None:
@@ -247,7 +280,7 @@ def bring_up(backend: Backend, entropy: Entropy, sealing: Vault | None = None) -
     """
     vault = sealing or Vault()
 
-    def fill(connection: Any) -> None:  # noqa: ANN401
+    def fill(connection: Connection) -> None:
         tx = Tx(backend, connection, IdBlocks(None), vault, {})
         make_keys(tx, entropy)
         if vault.file is not None:

@@ -7,23 +7,33 @@ requests share one.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
-from dispatcher.store.sql import Value
+from sqlalchemy import bindparam
+from sqlmodel import col
+
+from dispatcher.model import IdBlock
+from dispatcher.store.statements import DriverStatement, Parameters, insert
 from dispatcher.store.transaction import Tx
 
 SMALL: Final = 128
 """Requests below this share a block of this many ids (PostgreSQL)."""
 
-_RESERVE: Final = (
-    "INSERT INTO id_block (name, next_id) VALUES (?, ?)"
-    " ON CONFLICT (name) DO UPDATE"
-    " SET next_id = id_block.next_id + excluded.next_id - 1"
-    " RETURNING next_id"
-)
 
-Aside = Callable[[str, Sequence[Value]], int]
+def _reservation() -> DriverStatement:
+    new = insert(IdBlock).values(name=bindparam("table"), next_id=bindparam("ids"))
+    following = col(IdBlock.next_id) + new.excluded.next_id - 1
+    return DriverStatement(
+        new.on_conflict_do_update(
+            index_elements=["name"], set_={"next_id": following}
+        ).returning(col(IdBlock.next_id))
+    )
+
+
+_RESERVE: Final = _reservation()
+
+Aside = Callable[[DriverStatement, Parameters], int]
 """Runs a statement in a transaction of its own; returns the first value."""
 
 
@@ -53,13 +63,17 @@ class IdBlocks:
             message = f"reserve of {count} ids, expected >= 1"
             raise ValueError(message)
         if self._aside is None:
-            return int(tx.value(_RESERVE, [name, count + 1])) - count
+            return int(tx.driver_value(_RESERVE, _asked(name, count))) - count
         if count >= SMALL:
-            return self._aside(_RESERVE, [name, count + 1]) - count
+            return self._aside(_RESERVE, _asked(name, count)) - count
         with self._lock:
             first, end = self._open.get(name, (0, 0))
             if end - first < count:
-                end = self._aside(_RESERVE, [name, SMALL + 1])
+                end = self._aside(_RESERVE, _asked(name, SMALL))
                 first = end - SMALL
             self._open[name] = (first + count, end)
             return first
+
+
+def _asked(name: str, count: int) -> Parameters:
+    return {"table": name, "ids": count + 1}

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, create_engine, event, pool, text
-from sqlalchemy.engine import Engine
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 import dispatcher
@@ -57,7 +56,7 @@ def upgrade(
     backend: Backend,
     *,
     to: str = "head",
-    fill: Callable[[Any], None] | None = None,
+    fill: Callable[[Connection], None] | None = None,
 ) -> None:
     """Apply the migrations that the store lacks, up to one of them, all or none.
 
@@ -71,7 +70,7 @@ def upgrade(
     to : str
         Name of the last migration to apply.
     fill : Callable, optional
-        Called at the end, inside the transaction, with the driver's connection: what
+        Called at the end, inside the transaction, with its connection: what
         it writes is there as soon as the tables are, or neither is.
     """
     from alembic import command  # noqa: PLC0415
@@ -84,7 +83,7 @@ def upgrade(
         if found() != before:
             connection.execute(text(lease.FENCE))
         if fill is not None:
-            fill(connection.connection.driver_connection)
+            fill(connection)
 
 
 def draft(backend: Backend, revision: str, message: str) -> None:
@@ -146,7 +145,7 @@ def differences(backend: Backend) -> list[str]:
 @contextmanager
 def _connection(backend: Backend) -> Iterator[Connection]:
     """One SQLAlchemy connection inside one transaction, alone among upgrades."""
-    engine = _engine(backend)
+    engine = backend.engine(writes=True)
     try:
         with _ALONE, engine.begin() as connection:
             if backend.name == "postgresql":
@@ -161,29 +160,3 @@ def _connection(backend: Backend) -> Iterator[Connection]:
         raise backend.fault(original) or error from None
     finally:
         engine.dispose()
-
-
-def _engine(backend: Backend) -> Engine:
-    if backend.name == "sqlite":
-        engine = create_engine(
-            "sqlite://",
-            module=backend.driver,
-            creator=lambda: backend.connect(writes=True),
-            poolclass=pool.NullPool,
-        )
-        # The driver would begin a transaction only before the first INSERT.
-        event.listen(engine, "begin", _begin_immediate)
-        return engine
-
-    def creator() -> Any:  # noqa: ANN401
-        connection = backend.connect(writes=True)
-        connection.autocommit = False
-        return connection
-
-    return create_engine(
-        "postgresql+psycopg://", creator=creator, poolclass=pool.NullPool
-    )
-
-
-def _begin_immediate(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")

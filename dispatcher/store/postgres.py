@@ -4,9 +4,11 @@ import itertools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from weakref import WeakKeyDictionary
+
+from sqlalchemy import Engine, create_engine
 
 from dispatcher.core.errors import (
     DispatcherError,
@@ -15,6 +17,7 @@ from dispatcher.core.errors import (
     StoreUnusable,
     Usage,
 )
+from dispatcher.store.backend import OPTIONS
 from dispatcher.store.faults import (
     no_database,
     not_kept,
@@ -37,6 +40,9 @@ _PATIENCE: Final[Mapping[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 12_000,
 }
+
+_NUMBER: Final = "transaction"
+"""What a pooled connection knows its transaction's number by."""
 
 _BEGIN: Final = {
     # One journey: the number by which the outcome of a commit can be asked for later.
@@ -119,10 +125,21 @@ class PostgresBackend:
         )
         self._wait_ms = wait_ms
         self._names = itertools.count()
-        self._numbers: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-        from dispatcher.store.adapting import adapted  # noqa: PLC0415 - an extra
+        from dispatcher.store import adapting  # noqa: PLC0415 - an extra
 
-        self._adapters = adapted()
+        self._adapters = adapting.adapted()
+
+    def engine(self, *, writes: bool) -> Engine:
+        """Make an engine whose transactions read one snapshot, or write."""
+        return create_engine(
+            "postgresql+store://",
+            creator=partial(self.connect, writes=writes),
+            begin=partial(self._begin, writes=writes),
+            commit=self._commit,
+            paramstyle="format",
+            use_native_hstore=False,
+            **OPTIONS,
+        )
 
     def connect(self, *, writes: bool) -> Any:  # noqa: ANN401, ARG002
         """Open a connection in autocommit mode: transactions are begun by hand.
@@ -177,15 +194,15 @@ class PostgresBackend:
             return no_database()
         return unreachable(f"{words[:200]}.")
 
-    def begin(self, connection: Any, *, writes: bool) -> None:  # noqa: ANN401
+    def _begin(self, pooled: Any, *, writes: bool) -> None:  # noqa: ANN401
         """Start a transaction: writers take row locks, readers see one snapshot."""
-        self._numbers.pop(connection, None)
-        begun = connection.execute(_BEGIN[writes], prepare=False)
+        pooled.info.pop(_NUMBER, None)
+        begun = pooled.driver_connection.execute(_BEGIN[writes], prepare=False)
         if writes:
             begun.nextset()
-            self._numbers[connection] = begun.fetchone()[0]
+            pooled.info[_NUMBER] = begun.fetchone()[0]
 
-    def commit(self, connection: Any) -> None:  # noqa: ANN401
+    def _commit(self, pooled: Any) -> None:  # noqa: ANN401
         """Commit; if the connection breaks in it, ask the server how it ended.
 
         Raises
@@ -195,7 +212,7 @@ class PostgresBackend:
         StoreUnreachable
             It could not be asked: whether it was kept is unknown.
         """
-        number = self._numbers.pop(connection, None)
+        connection, number = pooled.driver_connection, pooled.info.pop(_NUMBER, None)
         try:
             connection.execute("COMMIT", prepare=False)
         except self.driver.Error:

@@ -11,8 +11,13 @@ import stat
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from dispatcher.core.errors import (
     DispatcherError,
@@ -22,6 +27,7 @@ from dispatcher.core.errors import (
     StoreUnusable,
 )
 from dispatcher.core.private_files import private
+from dispatcher.store.backend import OPTIONS
 from dispatcher.store.faults import sqlite_fault
 from dispatcher.store.sql import sqlite_statement
 
@@ -197,6 +203,29 @@ def _tighten(path: Path) -> None:
         ) from None
 
 
+class StoreDialect(SQLiteDialect_pysqlite):
+    """Transactions begun by a statement: the driver would begin one too late.
+
+    Connections are in autocommit mode, so that the driver begins none by itself.
+    """
+
+    supports_statement_cache = True
+
+    def __init__(self, begin: str = "BEGIN", **options: Any) -> None:  # noqa: ANN401
+        super().__init__(**options)
+        self._begin = begin
+
+    def on_connect(self) -> None:  # type: ignore[override]
+        """Do nothing: the backend makes its connections ready itself."""
+
+    def do_begin(self, dbapi_connection: Any) -> None:  # noqa: ANN401
+        """Start a transaction."""
+        dbapi_connection.driver_connection.execute(self._begin)
+
+
+registry.register("sqlite.store", __name__, StoreDialect.__name__)
+
+
 class SqliteBackend:
     """How a :class:`~dispatcher.store.engine.Store` speaks to a SQLite file."""
 
@@ -209,6 +238,17 @@ class SqliteBackend:
         self.place = str(path)
         self.driver = safe_driver()
         self._wait_ms = wait_ms
+
+    def engine(self, *, writes: bool) -> Engine:
+        """Make an engine whose transactions read one snapshot, or write."""
+        return create_engine(
+            "sqlite+store://",
+            module=self.driver,
+            creator=partial(self.connect, writes=writes),
+            # A writer has the store to itself from the start.
+            begin="BEGIN IMMEDIATE" if writes else "BEGIN",
+            **OPTIONS,
+        )
 
     def connect(self, *, writes: bool) -> Any:  # noqa: ANN401
         """Open a connection in autocommit mode."""
@@ -258,14 +298,6 @@ class SqliteBackend:
                 time.sleep(0.01)
             else:
                 return
-
-    def begin(self, connection: Any, *, writes: bool) -> None:  # noqa: ANN401
-        """Start a transaction; a writer has the store to itself."""
-        connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    def commit(self, connection: Any) -> None:  # noqa: ANN401
-        """Commit; a process that lives is told how it ended."""
-        connection.execute("COMMIT")
 
     def usable(self, connection: Any) -> bool:  # noqa: ANN401
         """Whether the connection may go back to the pool."""

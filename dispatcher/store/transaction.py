@@ -3,7 +3,22 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Protocol,
+    TypeVar,
+    TypeVarTuple,
+    overload,
+)
+
+import sqlalchemy
+from sqlalchemy import Connection, CursorResult, Executable
+from sqlalchemy.exc import StatementError
+from sqlalchemy.sql.selectable import TypedReturnsRows
+from sqlmodel import SQLModel
+from sqlmodel.sql.expression import SelectOfScalar
 
 from dispatcher.store import packed
 from dispatcher.store.backend import Backend
@@ -11,14 +26,23 @@ from dispatcher.store.bulk import BulkWriter, Rows
 from dispatcher.store.journal import Piece
 from dispatcher.store.packed import Block, Ints
 from dispatcher.store.sql import Value
+from dispatcher.store.statements import DriverStatement, Parameters
 from dispatcher.store.vault import Vault
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 Row = tuple[Any, ...]
-Question = tuple[str, Sequence[Value]]
+Ts = TypeVarTuple("Ts")
+T = TypeVar("T")
+M = TypeVar("M", bound=SQLModel)
+Statement = str | DriverStatement
+Given = Sequence[Value] | Parameters
+Question = tuple[Statement, Given]
 """A statement and its parameters."""
+
+NOTHING: Final[Parameters] = {}
+_STREAMING: Final = {"yield_per": 10_000}
 
 
 class Reserver(Protocol):
@@ -31,8 +55,10 @@ class Reserver(Protocol):
 class Tx:
     """A transaction of the store, from :meth:`Store.read` or :meth:`Store.write`.
 
-    Statements follow the rules of :mod:`dispatcher.store.sql`. A transaction belongs
-    to the thread that opened it, and ends with its ``with`` block.
+    Statements are SQLAlchemy's constructs over the models; :mod:`.statements` has what
+    they lack. Those that the driver gets bare are named ``driver_*``, and only what
+    docs/decisions/0011 lists uses them. A transaction belongs to the thread that opened
+    it, and ends with its ``with`` block.
 
     Attributes
     ----------
@@ -58,6 +84,8 @@ class Tx:
         "_busy",
         "_connection",
         "_cursor",
+        "_dialect",
+        "_driver",
         "_errors",
         "_failed",
         "_ids",
@@ -73,7 +101,7 @@ class Tx:
     def __init__(
         self,
         backend: Backend,
-        connection: Any,  # noqa: ANN401
+        connection: Connection,
         ids: Reserver,
         vault: Vault,
         lasting: dict[str, Any],
@@ -81,8 +109,15 @@ class Tx:
         self.dialect = backend.name
         self._backend = backend
         self._connection = connection
-        self._cursor = backend.cursor(connection)
-        self._errors = (backend.driver.Error, OverflowError, UnicodeEncodeError)
+        self._dialect = connection.dialect
+        self._driver = connection.connection.driver_connection
+        self._cursor = backend.cursor(self._driver)
+        self._errors = (
+            backend.driver.Error,
+            StatementError,
+            OverflowError,
+            UnicodeEncodeError,
+        )
         self._bulk = BulkWriter(backend, self._cursor, self._watch)
         self._busy = self._failed = False
         self._streams: list[Any] = []
@@ -93,12 +128,134 @@ class Tx:
         self.ticket: int | None = None
         self.made: dict[int, AESGCM] = {}
 
-    def execute(self, statement: str, parameters: Sequence[Value] = ()) -> int:
+    # -- SQLAlchemy's statements -------------------------------------------------------
+
+    @overload
+    def execute(self, statement: str, parameters: Sequence[Value] = ...) -> int: ...
+    @overload
+    def execute(  # type: ignore[overload-overlap]
+        self, statement: TypedReturnsRows[*Ts], parameters: Parameters = ...
+    ) -> CursorResult[*Ts]: ...
+    @overload
+    def execute(
+        self, statement: Executable, parameters: Parameters = ...
+    ) -> CursorResult[Any]: ...
+    def execute(
+        self,
+        statement: str | Executable,
+        parameters: Sequence[Value] | Parameters = (),
+    ) -> Any:
+        """Run a statement.
+
+        Parameters
+        ----------
+        statement : Executable
+            A module's constant with a ``bindparam`` for each value that changes: to
+            build one costs five times what it costs to run it.
+        parameters : mapping
+            Values of those parameters.
+
+        Returns
+        -------
+        CursorResult
+            Its rows are named tuples; ``rowcount`` says how many rows a change touched.
+        """
+        if isinstance(statement, str):
+            return self.driver_execute(statement, parameters)
+        if self._busy:
+            self._check_free()
+        try:
+            return self._connection.execute(statement, parameters or None)  # type: ignore[arg-type]
+        except self._errors as error:
+            raise self._fault(error) from None
+
+    def scalar(
+        self, statement: TypedReturnsRows[T], parameters: Parameters = NOTHING
+    ) -> T | None:
+        """First column of the first row, or None."""
+        return self.execute(statement, parameters).scalar()
+
+    def scalars(
+        self, statement: TypedReturnsRows[T], parameters: Parameters = NOTHING
+    ) -> list[T]:
+        """First column of all rows."""
+        return list(self.execute(statement, parameters).scalars())
+
+    def models(
+        self, statement: SelectOfScalar[M], parameters: Parameters = NOTHING
+    ) -> list[M]:
+        """Rows of ``select(Model)`` as objects of the model.
+
+        An object costs ten times a row, and to change it changes nothing in the store:
+        select columns where rows come by the thousand.
+        """
+        model = _model_of(statement)
+        rows = self.execute(statement, parameters).mappings()
+        return [model.model_construct(**row) for row in rows]
+
+    def model(
+        self, statement: SelectOfScalar[M], parameters: Parameters = NOTHING
+    ) -> M | None:
+        """First row of ``select(Model)`` as an object of the model, or None."""
+        row = self.execute(statement, parameters).mappings().first()
+        return None if row is None else _model_of(statement).model_construct(**row)
+
+    @overload
+    def stream(
+        self, statement: str, parameters: Sequence[Value] = ...
+    ) -> Iterator[Row]: ...
+    @overload
+    def stream(
+        self, statement: TypedReturnsRows[*Ts], parameters: Parameters = ...
+    ) -> Iterator[sqlalchemy.Row[*Ts]]: ...
+    def stream(
+        self,
+        statement: str | Executable,
+        parameters: Sequence[Value] | Parameters = (),
+    ) -> Iterator[Any]:
+        """Rows of a query of any size, in constant memory.
+
+        Other statements may run in between, but none that changes what is read.
+        """
+        if isinstance(statement, str):
+            return self.driver_stream(statement, parameters)
+        return self._streamed(statement, parameters)
+
+    def _streamed(
+        self,
+        statement: Executable,
+        parameters: Any,  # noqa: ANN401
+    ) -> Iterator[sqlalchemy.Row[*tuple[Any, ...]]]:
+        self._check_free()
+        try:
+            result = self._connection.execute(
+                statement, parameters or None, execution_options=_STREAMING
+            )
+        except self._errors as error:
+            raise self._fault(error) from None
+        self._streams.append(result)
+        yield from self._guarded(result)
+
+    def _guarded(self, rows: Any) -> Iterator[Any]:  # noqa: ANN401
+        try:
+            for row in rows:
+                if self._busy:  # a call here would be dear: it is once a row
+                    self._check_free()
+                yield row
+        except self._errors as error:
+            raise self._fault(error) from None
+        finally:
+            if not self._busy:  # else close() will, when the connection is free
+                rows.close()
+
+    # -- the driver's statements: only for what decision 0011 names --------------------
+
+    def driver_execute(self, statement: Statement, parameters: Given = ()) -> int:
         """Run a statement; return how many rows it touched."""
         self._run(statement, parameters)
         return int(self._cursor.rowcount)
 
-    def rows(self, statement: str, parameters: Sequence[Value] = ()) -> list[Row]:
+    def driver_rows(self, statement: Statement, parameters: Given = ()) -> list[Row]:
         """All rows of a query (or of a RETURNING clause)."""
         self._run(statement, parameters)
         try:
@@ -106,7 +263,7 @@ class Tx:
         except self._errors as error:
             raise self._fault(error) from None
 
-    def one(self, statement: str, parameters: Sequence[Value] = ()) -> Row | None:
+    def driver_one(self, statement: Statement, parameters: Given = ()) -> Row | None:
         """First row of a query, or None."""
         self._run(statement, parameters)
         try:
@@ -114,48 +271,76 @@ class Tx:
         except self._errors as error:
             raise self._fault(error) from None
 
-    def value(self, statement: str, parameters: Sequence[Value] = ()) -> Any:  # noqa: ANN401
+    def driver_value(self, statement: Statement, parameters: Given = ()) -> Any:  # noqa: ANN401
         """First column of the first row, or None."""
-        row = self.one(statement, parameters)
+        row = self.driver_one(statement, parameters)
         return None if row is None else row[0]
 
-    def answers(self, questions: Sequence[Question]) -> list[list[Row]]:
+    def driver_stream(
+        self, statement: Statement, parameters: Given = ()
+    ) -> Iterator[Row]:
+        """Rows of a query of any size; see :meth:`stream`."""
+        text, values = self._for_driver(statement, parameters)
+        self._check_free()
+        cursor = self._backend.streaming_cursor(self._driver)
+        self._streams.append(cursor)
+        try:
+            cursor.execute(text, values)
+        except self._errors as error:
+            raise self._fault(error) from None
+        yield from self._guarded(cursor)
+
+    def driver_answers(self, questions: Sequence[Question]) -> list[list[Row]]:
         """All rows of several queries, run in order, for one journey to the server.
 
         Each sees what was committed when it began, so a query after one that waited
         for a lock sees what the lock's last holder wrote.
         """
         if self._backend.one_writer:
-            return [self.rows(*question) for question in questions]
+            return [self.driver_rows(*question) for question in questions]
         self._check_free()
         cursors = []
         with self.journey():
-            for statement, parameters in questions:
-                cursors.append(cursor := self._backend.cursor(self._connection))
-                cursor.execute(*self._backend.statement(statement, parameters))
+            for question in questions:
+                cursors.append(cursor := self._backend.cursor(self._driver))
+                cursor.execute(*self._for_driver(*question))
             return [cursor.fetchall() for cursor in cursors]
 
-    def numbers(self, columns: tuple[str, ...], asked: Sequence[Question]) -> Ints:
+    def driver_numbers(
+        self, width: int, asked: Sequence[tuple[DriverStatement, Parameters]]
+    ) -> Ints:
         """Rows of queries of the same columns, shape (rows, columns), for one journey.
 
         No object is made of any of their numbers where the database can pack them.
 
         Parameters
         ----------
-        columns : tuple of str
-            Integers, none of them NULL.
-        asked : Sequence of (str, Sequence)
-            All that follows the columns, from ``FROM`` on, and its parameters. In
-            their order.
+        width : int
+            Number of columns: integers, none of them NULL.
+        asked : Sequence of (DriverStatement, mapping)
+            The queries and their parameters, in order.
         """
+        if self._backend.one_writer:
+            tables = [packed.table(self.driver_stream(*one), width) for one in asked]
+        else:
+            found = self.driver_answers([(s.packed(), given) for s, given in asked])
+            tables = [packed.unpacked(rows[0][0], width) for rows in found]
+        return packed.joined(tables, width)
+
+    # The same under the names that statements of text were run by.
+    rows, one, value = driver_rows, driver_one, driver_value
+    answers = driver_answers
+
+    def numbers(self, columns: tuple[str, ...], asked: Sequence[Question]) -> Ints:
+        """Do what :meth:`driver_numbers` does, for statements of text."""
         width = len(columns)
         if self._backend.one_writer:
             told = ", ".join(columns)
             queries = ((f"SELECT {told} {source}", given) for source, given in asked)
-            tables = [packed.table(self.stream(*query), width) for query in queries]
+            tables = [packed.table(self.driver_stream(*q), width) for q in queries]
         else:
-            found = self.answers(
-                [(_packing(columns, source), given) for source, given in asked]
+            found = self.driver_answers(
+                [(_packing(columns, str(source)), given) for source, given in asked]
             )
             tables = [packed.unpacked(rows[0][0], width) for rows in found]
         return packed.joined(tables, width)
@@ -168,31 +353,12 @@ class Tx:
         not known, and the error of any of them may come at the end only.
         """
         try:
-            with self._backend.journey(self._connection):
+            with self._backend.journey(self._driver):
                 yield
         except self._errors as error:
             raise self._fault(error) from None
 
-    def stream(self, statement: str, parameters: Sequence[Value] = ()) -> Iterator[Row]:
-        """Rows of a query of any size, in constant memory.
-
-        Other statements may run in between, but none that changes what is read.
-        """
-        text, parameters = self._backend.statement(statement, parameters)
-        self._check_free()
-        cursor = self._backend.streaming_cursor(self._connection)
-        self._streams.append(cursor)
-        try:
-            cursor.execute(text, parameters)
-            for row in cursor:
-                if self._busy:  # a call here would be dear: it is once a row
-                    self._check_free()
-                yield row
-        except self._errors as error:
-            raise self._fault(error) from None
-        finally:
-            if not self._busy:  # else close() will, when the connection is free
-                cursor.close()
+    # -- bulk writes ---------------------------------------------------------------------
 
     def insert_many(self, table: str, columns: Sequence[str], rows: Rows) -> int:
         """Insert rows in bulk; see :meth:`BulkWriter.insert_many`."""
@@ -294,18 +460,39 @@ class Tx:
             message = "a statement while rows are written: look things up before"
             raise RuntimeError(message)
 
-    def _run(self, statement: str, parameters: Sequence[Value]) -> None:
+    def _run(self, statement: Statement, parameters: Given) -> None:
         if self._busy:
             self._check_free()
-        text, parameters = self._backend.statement(statement, parameters)
+        text, values = self._for_driver(statement, parameters)
         try:
-            self._cursor.execute(text, parameters)
+            self._cursor.execute(text, values)
         except self._errors as error:
             raise self._fault(error) from None
 
+    def _for_driver(
+        self, statement: Statement, parameters: Given
+    ) -> tuple[str, Sequence[Any]]:
+        if isinstance(statement, str):
+            return self._backend.statement(statement, parameters)  # type: ignore[arg-type]
+        return statement.for_driver(self._dialect, parameters)  # type: ignore[arg-type]
+
     def _fault(self, error: Exception) -> Exception:
         self._failed = True
-        return self._backend.fault(error) or error
+        return translated(self._backend, error)
+
+
+def translated(backend: Backend, error: Exception) -> Exception:
+    """Error that a user may see for one of SQLAlchemy's or of the driver's."""
+    original = error.orig if isinstance(error, StatementError) else error
+    fault = backend.fault(original) if isinstance(original, Exception) else None
+    return fault or error
+
+
+@lru_cache(maxsize=256)
+def _model_of(statement: SelectOfScalar[M]) -> type[M]:
+    """Model that a ``select(Model)`` selects."""
+    model: type[M] = statement.column_descriptions[0]["type"]
+    return model
 
 
 @lru_cache(maxsize=64)

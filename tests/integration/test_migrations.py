@@ -23,7 +23,7 @@ from tests.integration.ledger_cases import PAIR, Case, policy
 
 
 def engine_of(location: str) -> sa.Engine:
-    return migrations._engine(make_backend(location, create=True))
+    return make_backend(location, create=True).engine(writes=True)
 
 
 @pytest.fixture

@@ -8,6 +8,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from sqlalchemy import bindparam
+from sqlmodel import col, select
 
 from dispatcher.core.errors import (
     Conflict,
@@ -19,11 +22,13 @@ from dispatcher.core.errors import (
     StoreUnreachable,
     StoreUnusable,
 )
+from dispatcher.model import FieldName, Pause
 from dispatcher.store import Clash, Store, Tx, open_store
 from dispatcher.store.engine import bring_up, make_backend
 from dispatcher.store.lease import SHARD, check_epoch, take
 from dispatcher.store.settings import KEYS, set_setting, setting
 from dispatcher.store.sqlite import SqliteBackend, make_private
+from dispatcher.store.statements import DriverStatement
 from dispatcher.store.vault import KeyFile
 from tests.patience import together
 
@@ -252,6 +257,158 @@ def test_a_child_process_does_not_touch_its_parents_connections(store: Store) ->
     with store.write() as tx:
         add_pause(tx, "run:parent again")
     assert scopes(store) == ["run:child", "run:parent", "run:parent again"]
+
+
+# -- SQLAlchemy's statements -----------------------------------------------------------
+
+ADD = sa.insert(Pause).values(
+    scope=bindparam("scope"), reason="why", at=bindparam("moment")
+)
+PAUSES = select(Pause).order_by(col(Pause.scope))
+
+
+def test_rows_come_back_as_the_columns_asked_for(store: Store) -> None:
+    with store.write() as tx:
+        for number, scope in enumerate("ab"):
+            assert tx.execute(ADD, {"scope": scope, "moment": number}).rowcount == 1
+    asked = select(Pause.scope, Pause.at).order_by(col(Pause.scope))
+    with store.read() as tx:
+        rows = tx.execute(asked).all()
+        assert rows == [("a", 0), ("b", 1)]
+        assert [row.at for row in rows] == [0, 1]
+        assert tx.scalars(select(Pause.scope).where(Pause.at == 1)) == ["b"]
+        assert tx.scalar(select(Pause.at).where(Pause.scope == "a")) == 0
+        assert tx.scalar(select(Pause.at).where(Pause.scope == "c")) is None
+
+
+def test_whole_rows_come_back_as_objects_of_the_model(store: Store) -> None:
+    with store.write() as tx:
+        tx.execute(ADD, {"scope": "all", "moment": 5})
+    with store.read() as tx:
+        (found,) = tx.models(PAUSES)
+        assert (type(found), found.scope, found.reason, found.at) == (
+            Pause, "all", "why", 5,
+        )  # fmt: skip
+        assert tx.model(PAUSES) is not None
+        assert tx.model(PAUSES.where(Pause.scope == "none")) is None
+
+
+def test_changed_rows_are_counted_and_given_back(store: Store) -> None:
+    with store.write() as tx:
+        for scope in "abc":
+            tx.execute(ADD, {"scope": scope, "moment": 1})
+        moved = sa.update(Pause).where(col(Pause.scope) != "b").values(at=2)
+        assert tx.execute(moved).rowcount == 2
+        gone = sa.delete(Pause).where(col(Pause.at) == 2).returning(col(Pause.scope))
+        assert sorted(tx.scalars(gone)) == ["a", "c"]
+    assert scopes(store) == ["b"]
+
+
+def test_what_both_kinds_of_statement_write_is_one_transaction(store: Store) -> None:
+    def fail() -> None:
+        with store.write() as tx:
+            tx.execute(ADD, {"scope": "a", "moment": 1})
+            assert tx.driver_rows(DriverStatement(select(Pause.scope))) == [("a",)]
+            tx.insert_many("pause", ["scope", "reason", "at"], [("b", "", 1)])
+            assert tx.scalars(select(Pause.scope).order_by(col(Pause.scope))) == [
+                "a",
+                "b",
+            ]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert scopes(store) == []
+
+
+def test_a_stream_of_a_construct_is_read_while_others_are_written(store: Store) -> None:
+    with store.write() as tx:
+        tx.insert_many("field", ["id", "name"], ((i, f"f{i}") for i in range(25_000)))
+        seen = 0
+        fields = select(FieldName.id, FieldName.name).order_by(col(FieldName.id))
+        for number, name in tx.stream(fields):
+            assert name == f"f{number}"
+            if number % 5000 == 0:
+                tx.execute(ADD, {"scope": f"run:{number}", "moment": 1})
+            seen += 1
+        next(tx.stream(fields))  # and one that is not read to its end
+    assert seen == 25_000
+    assert len(scopes(store)) == 5
+
+
+def test_the_fault_of_a_construct_holds_no_value(store: Store) -> None:
+    named = sa.insert(FieldName).values(id=bindparam("number"), name="Anna Muster")
+    with store.write() as tx:
+        tx.execute(named, {"number": 1})
+    with pytest.raises(Clash) as refused, store.write() as tx:
+        tx.execute(named, {"number": 2})
+    assert "name" in refused.value.constraint
+    assert refused.value.__cause__ is None
+    assert refused.value.__suppress_context__
+    assert "Anna" not in f"{refused.value}{refused.value.facts}"
+
+
+def test_a_swallowed_fault_of_a_construct_can_not_be_committed(store: Store) -> None:
+    def swallow() -> None:
+        with store.write() as tx:
+            tx.execute(ADD, {"scope": "a", "moment": 1})
+            with pytest.raises(Clash):
+                tx.execute(ADD, {"scope": "a", "moment": 1})
+
+    with pytest.raises(RuntimeError, match="a statement failed"):
+        swallow()
+    assert scopes(store) == []
+
+
+def test_a_mistake_of_the_program_is_shown_without_its_values(store: Store) -> None:
+    wrong = sa.insert(Pause).values(scope="Anna", reason="Muster", at=sa.text("nosuch"))
+    with pytest.raises(DispatcherError) as refused, store.write() as tx:
+        tx.execute(wrong)
+    assert "Anna" not in f"{refused.value}{refused.value.why}"
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
+def test_a_number_beyond_64_bits_of_a_construct_is_invalid(
+    store: Store, value: int
+) -> None:
+    with pytest.raises(Invalid, match="does not fit"), store.write() as tx:
+        tx.execute(ADD, {"scope": "a", "moment": value})
+
+
+def test_nothing_is_asked_while_rows_are_written(store: Store) -> None:
+    def ask() -> None:
+        with store.write() as tx:
+
+            def rows() -> Iterator[tuple[object, ...]]:
+                yield from ((str(number), "", 1) for number in range(100))
+                tx.scalar(select(Pause.at))
+                yield "a", "", 1
+
+            tx.insert_many("pause", ["scope", "reason", "at"], rows())
+
+    with pytest.raises(RuntimeError, match="while rows are written"):
+        ask()
+    assert scopes(store) == []
+
+
+def test_idle_connections_are_used_again(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = make_backend(store_url, password_allowed=True)
+    connect, opened = backend.connect, []
+
+    def counted(*, writes: bool) -> object:
+        opened.append(writes)
+        return connect(writes=writes)
+
+    monkeypatch.setattr(backend, "connect", counted)
+    with Store(backend) as store:
+        for _ in range(3):
+            with store.read() as outer, store.read() as inner:
+                assert outer.scalars(PAUSES) == inner.scalars(PAUSES) == []
+            with store.write() as tx:
+                tx.execute(sa.delete(Pause))
+    assert sorted(opened) == [False, False, True]
 
 
 # -- errors ----------------------------------------------------------------------------

@@ -1,0 +1,183 @@
+"""Each table is written by one module, which is then where its rules are kept.
+
+The sources are read, not run: SQL texts, SQLAlchemy's ``insert``, ``update`` and
+``delete``, and the bulk writer's calls.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import dispatcher
+import dispatcher.model
+from dispatcher.model import metadata
+
+ROOT = Path(dispatcher.__file__).parent
+
+WHOLE_STORES = frozenset(
+    {
+        "store.bulk",  # writes what it is told to
+        "store.dumping",  # reads a backup back: every table, as it was
+        "store.transaction",  # hands on to bulk
+    }
+)
+"""Modules that write tables without knowing them."""
+
+ANY_TABLE = "<any>"
+"""Stands for a table whose name is not in the statement."""
+
+SEVERAL: dict[str, set[str]] = {
+    ANY_TABLE: {"store.accounts", "store.own_work", "store.rekey"},
+    "account": {
+        "store.accounts",
+        "store.assembly",
+        "store.ledger",
+        "store.proficiency",
+        "store.replaying",
+    },
+    "answer": {"store.assembly", "store.burning", "store.erasure", "store.values"},
+    "assignment": {
+        "store.accounts",
+        "store.booking",
+        "store.erasure",
+        "store.planning",
+        "store.serving",
+    },
+    "entry": {"store.erasure", "store.intake", "store.replaying", "store.returning"},
+    "event": {"store.access", "store.membership", "store.serving"},
+    "held_back": {"store.erasure", "store.planning"},
+    "outbox": {"store.handing", "store.membership", "store.queue", "store.sending"},
+    "pause": {"store.pause", "store.replaying"},
+    "payment": {"store.money", "store.payments", "store.pieces"},
+    "plan": {"store.booking", "store.planning"},
+    "quarantine": {"store.collecting", "store.erasure", "store.quarantine"},
+    "record": {
+        "store.erasure",
+        "store.intake",
+        "store.pilots",
+        "store.replaying",
+        "store.returning",
+    },
+    "recusal": {"store.accounts", "store.replaying", "store.serving"},
+    "result": {"store.assembly", "store.burning", "store.erasure", "store.returning"},
+    "run": {"store.intake", "store.pilots", "store.replaying"},
+    "setting": {"store.copies", "store.outside", "store.settings"},
+    "subject": {"store.erasure", "store.intake", "store.replaying"},
+    "task": {
+        "store.accounts",
+        "store.collecting",
+        "store.erasure",
+        "store.handing",
+        "store.membership",
+        "store.queue",
+        "store.sending",
+        "store.serving",
+    },
+    "value_key": {"store.erasure", "store.rekey", "store.vault"},
+}
+"""Tables that several modules write. To be emptied, never to be added to."""
+
+_TEXT = re.compile(r"\b(?:INSERT INTO|DELETE FROM|UPDATE) +(\w+|\?)")
+_LOCK = re.compile(r"FOR (NO KEY )?UPDATE|DO UPDATE SET")
+_BULK = frozenset(
+    {
+        "insert_blocks",
+        "insert_many",
+        "insert_new",
+        "update_many",
+        "upsert_add",
+        "upsert_many",
+    }
+)
+_CONSTRUCTS = frozenset({"insert", "update", "delete"})
+_TABLES = {
+    name: kind.__tablename__
+    for name, kind in vars(dispatcher.model).items()
+    if hasattr(kind, "__tablename__")
+}
+
+
+def text_of(node: ast.AST) -> str | None:
+    """Text of a constant, with ``?`` for what is put into it."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(text_of(part) or "?" for part in parts)
+    return None
+
+
+def docstrings(tree: ast.AST) -> set[int]:
+    """Texts that stand alone: they say something, and run nothing."""
+    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+
+
+def tables_written(source: str) -> Iterator[str]:
+    tree = ast.parse(source)
+    skipped = docstrings(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(part) for part in node.values}
+        text = None if id(node) in skipped else text_of(node)
+        if text is not None:
+            for name in _TEXT.findall(_LOCK.sub("", text)):
+                if name == "?":
+                    yield ANY_TABLE
+                elif name in metadata.tables:
+                    yield name
+        if isinstance(node, ast.Call) and node.args:
+            yield from called(node)
+
+
+def called(node: ast.Call) -> Iterator[str]:
+    """Tables that a call writes."""
+    name = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+    first = node.args[0]
+    if name in _BULK:
+        text = text_of(first)
+        yield text if text in metadata.tables else ANY_TABLE
+    elif name in _CONSTRUCTS and isinstance(first, ast.Name) and first.id in _TABLES:
+        yield _TABLES[first.id]
+
+
+def writers() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in sorted(ROOT.rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        if module in WHOLE_STORES:
+            continue
+        for table in tables_written(path.read_text()):
+            found[table].add(module.removesuffix(".__init__"))
+    return found
+
+
+def test_each_table_is_written_by_one_module() -> None:
+    found = writers()
+    several = {
+        table: modules
+        for table, modules in found.items()
+        if len(modules) > 1 or table == ANY_TABLE
+    }
+    assert several == SEVERAL
+
+
+def test_every_table_is_written() -> None:
+    assert set(metadata.tables) - set(writers()) == set()
+
+
+def test_writes_are_found_however_they_are_said() -> None:
+    def found(source: str) -> set[str]:
+        return set(tables_written(source))
+
+    assert found('tx.execute("UPDATE task SET state = ?")') == {"task"}
+    assert found('tx.execute("INSERT INTO run" " (id) VALUES (?)")') == {"run"}
+    assert found('tx.execute(f"DELETE FROM {table} WHERE x")') == {ANY_TABLE}
+    assert found('tx.insert_many("event", a, b)') == {"event"}
+    assert found("tx.upsert_add(table, a, b, c)") == {ANY_TABLE}
+    assert found("X = sa.update(Task).values(a=1)") == {"task"}
+    assert found("X = insert(Pause).values(a=1)") == {"pause"}
+    assert found('"""INSERT INTO run is said here."""') == set()
+    assert found('tx.rows("SELECT 1 FROM task FOR UPDATE")') == set()
+    assert found("select(Task)") == set()
