@@ -220,9 +220,9 @@ class Daemon:
     def stop(self) -> None:
         """Let running ticks end, tick no more, and give the lease back."""
         was_leading = not self._over.is_set()
+        self._over.set()  # what has not begun does not begin, however long one takes
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
-        self._over.set()
         if was_leading and self._epoch:
             try:
                 with self._store.write() as tx:

@@ -9,8 +9,8 @@ An answer counts only from the account that the task was made for. All else (unk
 tasks, another worker's task, what is no answer at all) is quarantined: kept for the
 operator, told in the audit log by ids, never acted on.
 
-Markets are asked side by side. One that fails rests, longer each time, and one that hangs
-keeps its own turn: it holds up no other.
+Each market has a stage of its own. One that fails rests, longer each time, and one that
+hangs holds up no other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from connectors.base import (
     Answer,
     Collected,
     ConnectorError,
-    Feed,
     Market,
     Misconfigured,
     Outcome,
@@ -35,7 +34,7 @@ from connectors.base import (
     TryLater,
 )
 from dispatcher.core import keys, meters
-from dispatcher.core.circuits import REST, Circuits, Turns, pause_of
+from dispatcher.core.circuits import REST, Circuit, pause_of
 from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.standing import InForce, current_policy
@@ -75,121 +74,110 @@ class _Sorted:
 
 
 class Collecting:
-    """The stage; one object lives as long as the daemon.
+    """The stage of one market; one object lives as long as the daemon.
 
     Parameters
     ----------
     store : Store
-    connectors : Mapping
-        Connectors by the operator's names; feeds hold nothing to collect.
+    name : str
+        The operator's name of the market.
+    market : Market
     clock : Clock
     """
 
-    def __init__(
-        self, store: Store, connectors: Mapping[str, Market | Feed], clock: Clock
-    ) -> None:
+    def __init__(self, store: Store, name: str, market: Market, clock: Clock) -> None:
         self._store = store
-        self._markets = {
-            name: market
-            for name, market in connectors.items()
-            if isinstance(market, Market)
-        }
+        self._name = name
+        self._market = market
         self._clock = clock
         # Its own rests: a market that takes nothing may still have answers.
-        self._circuits = Circuits({}, clock)
-        self._turns = Turns()
-        self._looked: dict[str, int] = {}
-        self._strange = set(self._markets)  # markets whose quarantine may be full
+        self._circuit = Circuit(None, clock)
+        self._looked = 0
+        self._strange = True  # the quarantine may be full
         self._log = get_logger("collecting")
 
     def tick(self, epoch: int) -> int:
-        """Collect from every market; return how many answers were kept.
+        """Collect, if it is time to; return how many answers were kept.
 
-        Answers are taken also while a connector is paused: they were asked for.
+        Answers are taken also while a connector is paused: they were asked for. What
+        cannot be written down is the market's own fault, and lets it rest.
 
         Raises
         ------
         StaleLease
             This daemon does not lead any more.
         """
-        with self._store.read() as tx:
-            called = hooks.latest(tx)
-        due = [
-            name
-            for name, market in self._markets.items()
-            if self._is_due(name, market, called.get(name, 0))
-        ]
-        return self._turns.take(due, lambda name: self._turn(name, epoch))
-
-    def _is_due(self, name: str, market: Market, called: int) -> bool:
-        """Whether to look at a market: it has rested, or has called since."""
-        now = self._clock()
-        looked = self._looked.get(name, 0)
-        pause = market.manifest.limits.poll_seconds * MICRO
-        if self._circuits.rests(name):
-            return False
-        return looked + pause <= now or called > looked
-
-    def _turn(self, name: str, epoch: int) -> int:
-        """Collect from one market; what can not be written down is its own fault."""
-        self._looked[name] = self._clock()
-        if name in self._strange and self._is_flooded(name):
+        if self._circuit.rests() or not self._is_due():
+            return 0
+        self._looked = self._clock()
+        if self._strange and self._is_flooded():
             return 0
         try:
-            return self._collect(name, epoch)
+            return self._collect(epoch)
         except DispatcherError:
             raise
         except Exception as error:  # noqa: BLE001 - one market stops no other
-            self._failed(name, error)
+            self._failed(error)
             return 0
 
-    def _is_flooded(self, name: str) -> bool:
+    def _is_due(self) -> bool:
+        """Whether to look at the market: its pause is over, or it has called since."""
+        pause = self._market.manifest.limits.poll_seconds * MICRO
+        if self._looked + pause <= self._clock():
+            return True
+        with self._store.read() as tx:
+            return hooks.latest(tx).get(self._name, 0) > self._looked
+
+    def _is_flooded(self) -> bool:
         """Whether so much waits to be looked at that the market has to wait as well."""
         with self._store.read() as tx:
-            waiting = rows.count_strange(tx, name, MOST_STRANGE)
+            waiting = rows.count_strange(tx, self._name, MOST_STRANGE)
         if waiting < MOST_STRANGE:
-            self._strange.discard(name)  # until something more is set aside
+            self._strange = False  # until something more is set aside
             return False
-        self._circuits.rest(name, REST)
-        self._log.warning("quarantine-full", connector=name, waiting=waiting)
+        self._circuit.rest(REST)
+        self._log.warning("quarantine-full", connector=self._name, waiting=waiting)
         return True
 
-    def _collect(self, name: str, epoch: int) -> int:
-        market, kept = self._markets[name], 0
+    def _collect(self, epoch: int) -> int:
+        kept = 0
         for _ in range(PAGES):
             with self._store.read() as tx:
-                cursor = rows.cursor(tx, name)
+                cursor = rows.cursor(tx, self._name)
             try:
-                with meters.calling(name):
-                    found = market.collect(cursor)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - as in _turn
-                self._failed(name, error)
+                with meters.calling(self._name):
+                    found = self._market.collect(cursor)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - as in tick
+                self._failed(error)
                 return kept
-            self._circuits.worked(name)
+            self._circuit.worked()
             news = found.answers or found.quarantined or found.submissions
             if found.cursor != cursor or news:
-                kept += self._keep(name, found, epoch)
+                kept += self._keep(found, epoch)
             if not found.more:
                 break
         return kept
 
-    def _failed(self, name: str, error: BaseException) -> None:
+    def _failed(self, error: BaseException) -> None:
         """Let a market rest, as long as its error asks for."""
         why = "failed"
         if isinstance(error, Misconfigured):
             why = "misconfigured"
-            self._circuits.rest(name, REST)
+            self._circuit.rest(REST)
         elif isinstance(error, TryLater):
             why = "try-later"
-            self._circuits.failed(name, pause_of(error))
+            self._circuit.failed(pause_of(error))
         else:
             why = "rejected" if isinstance(error, ConnectorError) else why
-            self._circuits.failed(name)
+            self._circuit.failed()
         self._log.warning(
-            "connector-resting", connector=name, why=why, error=type(error).__name__
+            "connector-resting",
+            connector=self._name,
+            why=why,
+            error=type(error).__name__,
         )
 
-    def _keep(self, name: str, found: Collected, epoch: int) -> int:
+    def _keep(self, found: Collected, epoch: int) -> int:
         """Write one collection and its cursor in one transaction."""
         now = self._clock()
         task_key = self._store.key("task-key")
@@ -201,18 +189,16 @@ class Collecting:
             force = current_policy(tx)
             for answer in found.answers:
                 task = tasks.get(ids[answer.token] or 0)
-                self._sort(name, answer, task, force, sorted_, now)
+                self._sort(answer, task, force, sorted_, now)
             for strange in found.quarantined:
-                _set_aside(name, strange, sorted_, now)
-            self._write(tx, name, sorted_, now)
-            self._note_work(tx, name, found.submissions, now)
-            rows.save_cursor(tx, name, found.cursor)
-        _count(name, sorted_, tasks)
+                _set_aside(self._name, strange, sorted_, now)
+            self._write(tx, sorted_, now)
+            self._note_work(tx, found.submissions, now)
+            rows.save_cursor(tx, self._name, found.cursor)
+        _count(self._name, sorted_, tasks)
         return len(sorted_.answers)
 
-    def _note_work(
-        self, tx: Tx, name: str, told: Sequence[Submission], now: int
-    ) -> None:
+    def _note_work(self, tx: Tx, told: Sequence[Submission], now: int) -> None:
         """Keep how pieces of work stand at a market that pays.
 
         What is told of another one's taking is never paid by us: a person looks.
@@ -220,10 +206,10 @@ class Collecting:
         if not told:
             return
         references = {one.reference for one in told}
-        known = pieces.by_reference(tx, name, references)
+        known = pieces.by_reference(tx, self._name, references)
         if references - known.keys():
-            pieces.adopt(tx, name, self._by_key(told))
-            known = pieces.by_reference(tx, name, references)
+            pieces.adopt(tx, self._name, self._by_key(told))
+            known = pieces.by_reference(tx, self._name, references)
         news: dict[int, tuple[str | None, str]] = {}
         for one in told:
             row = known.get(one.reference)
@@ -231,7 +217,9 @@ class Collecting:
                 continue  # not ours, or of before we kept money
             if one.account not in ("", row.account):
                 if pieces.hold(tx, row.about, STRANGER, now):
-                    self._log.warning("taken-by-another", connector=name, of=row.about)
+                    self._log.warning(
+                        "taken-by-another", connector=self._name, of=row.about
+                    )
                 continue
             earlier = news.get(row.about, (row.submission, row.progress or ""))
             handed_in = earlier[1] in (Progress.SUBMITTED, Progress.APPROVED)
@@ -253,18 +241,17 @@ class Collecting:
 
     def _sort(
         self,
-        name: str,
         answer: Answer,
         task: TaskRow | None,
         force: InForce | None,
         into: _Sorted,
         now: int,
     ) -> None:
-        reason = _misfit(name, answer, task, force)
+        reason = _misfit(self._name, answer, task, force)
         if reason:
-            number = _number(name, answer.id, answer.token, answer.account)
+            number = _number(self._name, answer.id, answer.token, answer.account)
             payload = _payload(answer)
-            into.strange[number] = StrangeRow(number, name, reason, payload, now)
+            into.strange[number] = StrangeRow(number, self._name, reason, payload, now)
             if task is not None:
                 into.refused[number] = task.id
             return
@@ -285,7 +272,7 @@ class Collecting:
         at = min(max(given, task.created_at), now)  # whatever the market's clock says
         into.answers[task.id] = _judged(force, task, answer, at)
 
-    def _write(self, tx: Tx, name: str, sorted_: _Sorted, now: int) -> None:
+    def _write(self, tx: Tx, sorted_: _Sorted, now: int) -> None:
         answered = list(sorted_.answers)
         if answered:
             rows.put_answers(tx, list(sorted_.answers.values()))
@@ -295,15 +282,17 @@ class Collecting:
             rows.end_tasks(tx, returned, "returned")
         fresh = rows.add_strange(tx, sorted_.strange.values())
         if fresh:
-            self._strange.add(name)
+            self._strange = True
             # by ids only: what was said stays in the quarantine
-            detail: dict[str, int | str] = {"connector": name, "new": fresh}
+            detail: dict[str, int | str] = {"connector": self._name, "new": fresh}
             for number, task_id in list(sorted_.refused.items())[:20]:
                 detail[f"quarantine {number}"] = f"task {task_id}"
-            rows.add_event(tx, now, f"connector:{name}", "answer.quarantined", detail)
+            rows.add_event(
+                tx, now, f"connector:{self._name}", "answer.quarantined", detail
+            )
             self._log.warning(
                 "quarantined",
-                connector=name,
+                connector=self._name,
                 new=fresh,
                 of_other_workers=len(sorted_.refused),
             )

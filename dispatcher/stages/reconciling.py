@@ -32,7 +32,6 @@ from typing import Final
 import numpy as np
 
 from connectors.base import (
-    Feed,
     Handle,
     Listing,
     Market,
@@ -42,7 +41,6 @@ from connectors.base import (
     Retelling,
 )
 from dispatcher.core import keys, meters
-from dispatcher.core.circuits import Turns
 from dispatcher.core.errors import StaleLease
 from dispatcher.core.log import get_logger
 from dispatcher.store import Clock, Store, Tx, lease, membership, pieces, queue
@@ -139,36 +137,34 @@ class _Found:
 
 
 class Reconciling:
-    """The stage; one object lives as long as the daemon.
+    """The stage of one market; one object lives as long as the daemon.
 
     Parameters
     ----------
     store : Store
-    connectors : Mapping
-        Connectors by the operator's names; only those that list are looked at.
+    name : str
+        The operator's name of the market.
+    market : Market
+        It lists (:class:`~connectors.base.Listing`).
     clock : Clock
+
+    Raises
+    ------
+    TypeError
+        The market does not list.
     """
 
-    def __init__(
-        self, store: Store, connectors: Mapping[str, Market | Feed], clock: Clock
-    ) -> None:
+    def __init__(self, store: Store, name: str, market: Market, clock: Clock) -> None:
+        if not isinstance(market, Listing):
+            raise TypeError(f"{name} does not list")
         self._store = store
-        self._markets = {
-            name: market
-            for name, market in connectors.items()
-            if isinstance(market, Market) and isinstance(market, Listing)
-        }
+        self._name = name
+        self._market = market
         self._clock = clock
-        self._turns = Turns()
         self._log = get_logger("reconciling")
 
-    @property
-    def names(self) -> frozenset[str]:
-        """Markets that list."""
-        return frozenset(self._markets)
-
     def tick(self, epoch: int) -> int:
-        """Hold every market that lists to what we know, and mend; how much differed.
+        """Hold the market to what we know, and mend; how much differed.
 
         A paused market is left alone, so that a restored store is looked at first.
 
@@ -180,36 +176,26 @@ class Reconciling:
         with self._store.read() as tx:
             lease.check_leader(tx, lease.SHARD, epoch)
             stopped = gate_rows.stopped_scopes(tx)
-        awake = [name for name in self._markets if f"connector:{name}" not in stopped]
-        if "all" in stopped:
+        if {"all", f"connector:{self._name}"} & stopped:
             return 0
-        return self._turns.take(awake, lambda name: self._turn(name, epoch))
-
-    def _turn(self, name: str, epoch: int) -> int:
         try:
-            drift = self.reconcile(name, Mending(mend=True, epoch=epoch))
+            drift = self.reconcile(Mending(mend=True, epoch=epoch))
         except StaleLease:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - stops no other
-            self._log.warning("not-reconciled", connector=name, error=error)
+            self._log.warning("not-reconciled", connector=self._name, error=error)
             return 0
         if drift.differs:
             self._log.warning(
                 "market-differs",
-                connector=name,
+                connector=self._name,
                 doubtful=drift.doubtful,
                 **drift.counts,
             )
         return sum(drift.counts[kind] for kind in KINDS if kind != "foreign")
 
-    def reconcile(self, name: str, how: Mending) -> Drift:
-        """Hold one market to what we know.
-
-        Parameters
-        ----------
-        name : str
-            One that lists.
-        how : Mending
+    def reconcile(self, how: Mending) -> Drift:
+        """Hold the market to what we know.
 
         Raises
         ------
@@ -219,26 +205,26 @@ class Reconciling:
         """
         began = self._clock()
         with self._store.read() as tx:
-            unheard = pieces.untold(tx, name, began - GRACE)
-            found = _Found(rows.withdrawn(tx, name), frozenset(unheard))
+            unheard = pieces.untold(tx, self._name, began - GRACE)
+            found = _Found(rows.withdrawn(tx, self._name), frozenset(unheard))
         cursor = ""
         for _ in range(MOST_PAGES):
-            with meters.calling(name):
-                page = self._markets[name].listing(cursor)
-            self._compare(name, page.posted, found, how)
+            with meters.calling(self._name):
+                page = self._market.listing(cursor)
+            self._compare(page.posted, found, how)
             cursor = page.cursor
             if not cursor:
                 break
         else:
             raise Misconfigured(
-                f"the pages that {name} lists have no end",
+                f"the pages that {self._name} lists have no end",
                 fix="tell the connector's author",
             )
         # Not while it is listed: where it is deleted the pages behind would move up, and
         # what they begin with be passed over and taken for gone.
-        self._withdraw(name, found, how)
-        self._hear_again(name, found, how)
-        doubtful = self._look_for_gone(name, began, found, how)
+        self._withdraw(found, how)
+        self._hear_again(found, how)
+        doubtful = self._look_for_gone(began, found, how)
         drift = Drift(
             found.listed,
             {kind: found.counts[kind] for kind in KINDS},
@@ -246,12 +232,10 @@ class Reconciling:
             doubtful,
         )
         if how.mend and drift.differs:
-            self._write_down(name, drift, how.epoch)
+            self._write_down(drift, how.epoch)
         return drift
 
-    def _compare(
-        self, name: str, posted: Sequence[Posted], found: _Found, how: Mending
-    ) -> None:
+    def _compare(self, posted: Sequence[Posted], found: _Found, how: Mending) -> None:
         """Judge one page of what lies there."""
         key = self._store.key("task-key")
         named = [(keys.message_id_of(key, one.key), one) for one in posted]
@@ -265,7 +249,7 @@ class Reconciling:
         given_up = []
         for number, one in ours.items():
             row = known.get(number)
-            if row is not None and row.connector != name:
+            if row is not None and row.connector != self._name:
                 continue  # of another connector of ours at the same market
             found.there.append(number)
             if row is not None and row.state == "dead":
@@ -281,40 +265,38 @@ class Reconciling:
             now = self._clock()
             self._write(lambda tx: queue.revive(tx, given_up, now), how.epoch)
 
-    def _withdraw(self, name: str, found: _Found, how: Mending) -> None:
+    def _withdraw(self, found: _Found, how: Mending) -> None:
         """Take back what is not to lie there."""
         for one in found.back.values() if how.mend else ():
             try:
-                with meters.calling(name):
-                    self._markets[name].withdraw(Handle(one.key, one.reference))
+                with meters.calling(self._name):
+                    self._market.withdraw(Handle(one.key, one.reference))
             except Rejected:
                 found.note("refused", one.reference)
 
-    def _hear_again(self, name: str, found: _Found, how: Mending) -> None:
+    def _hear_again(self, found: _Found, how: Mending) -> None:
         """Let a market tell again of work that is over, where nothing was heard of it."""
-        market: object = self._markets[name]
+        market: object = self._market
         if not how.mend or not isinstance(market, Retelling):
             return
         for one in found.over.values():
-            with meters.calling(name), suppress(Rejected):
+            with meters.calling(self._name), suppress(Rejected):
                 market.retell(Handle(one.key, one.reference))
 
-    def _look_for_gone(
-        self, name: str, began: int, found: _Found, how: Mending
-    ) -> bool:
+    def _look_for_gone(self, began: int, found: _Found, how: Mending) -> bool:
         """Find what was sent and is not there; tell whether that is to be doubted."""
         there = np.unique(np.frombuffer(found.there, np.int64))
         gone = array("q")
         open_ = 0
         with self._store.read() as tx:
-            for page in rows.sent_tasks(tx, name, began - GRACE):
+            for page in rows.sent_tasks(tx, self._name, began - GRACE):
                 open_ += len(page)
                 missing = ~np.isin([row.id for row in page], there)
                 for row in itertools.compress(page, missing):
                     found.note("gone", f"outbox#{row.id}")
                     gone.append(row.task_id)
-            told = rows.sent_offers(tx, name, began - OFFERED, began - GRACE)
-            paid = pieces.untold(tx, name, began - GRACE)
+            told = rows.sent_offers(tx, self._name, began - OFFERED, began - GRACE)
+            paid = pieces.untold(tx, self._name, began - GRACE)
         for number in np.setdiff1d(np.array([*told, *paid], np.int64), there).tolist():
             found.note("gone", f"outbox#{number}")
         unpaid = np.setdiff1d(np.array(paid, np.int64), there).tolist()
@@ -327,13 +309,13 @@ class Reconciling:
                 moved = self._write(
                     partial(membership.take_back, task_ids=part), how.epoch
                 )
-                meters.TRANSITIONS.labels("sent", "returned", name).inc(moved)
+                meters.TRANSITIONS.labels("sent", "returned", self._name).inc(moved)
         return doubtful
 
-    def _write_down(self, name: str, drift: Drift, epoch: int | None) -> None:
-        detail: dict[str, object] = {"connector": name, **drift.counts}
+    def _write_down(self, drift: Drift, epoch: int | None) -> None:
+        detail: dict[str, object] = {"connector": self._name, **drift.counts}
         detail["examples"] = drift.examples
-        actor = "cli" if epoch is None else f"connector:{name}"
+        actor = "cli" if epoch is None else f"connector:{self._name}"
 
         def write(tx: Tx) -> int:
             now = self._clock()

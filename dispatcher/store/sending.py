@@ -31,18 +31,19 @@ class CargoRow(NamedTuple):
     recused: bool  # the worker asked for nothing of this person or record
 
 
-def release_left(tx: Tx, epoch: int, now: int, busy: Sequence[str] = ()) -> int:
-    """Put back what a turn before this one leased and did not settle.
+def release_left(tx: Tx, connector: str, epoch: int, now: int) -> int:
+    """Put back what an earlier turn of a connector leased and did not settle.
 
     Its daemon is gone, or could not write down what became of it: the outcome is
     unknown. A daemon takes one turn of a connector after another, so that at the
-    beginning of one nothing of its own is under way but what goes to the `busy`.
+    beginning of one nothing that goes there is under way. A lease that is over binds
+    nobody, whatever it was for: the connector may be gone from the settings.
     """
     return tx.execute(
         "UPDATE outbox SET state = 'ready', leased_until = NULL"
-        " WHERE state = 'leased' AND (leased_until <= ? OR epoch < ?"
-        " OR (epoch = ? AND connector <> ALL(?)))",
-        [now, epoch, epoch, list(busy)],
+        " WHERE state = 'leased' AND (leased_until <= ?"
+        " OR (connector = ? AND epoch <= ?))",
+        [now, connector, epoch],
     )
 
 

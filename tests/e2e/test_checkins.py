@@ -128,7 +128,7 @@ def test_check_ins_are_planned_booked_sent_and_proven(world, tmp_path, kind):
         booking = Booking(store, ["folder"], [], now)
         while booking.tick(epoch):
             pass
-        Sending(store, {"folder": folder}, now, Terms()).tick(epoch)
+        Sending(store, "folder", folder, now, Terms()).tick(epoch)
         assert Planning(store, now, rest=0).draft().plan_id is None  # nothing is left
         rows, links = seen_by(store)
     assert len(rows) == 40

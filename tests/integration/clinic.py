@@ -10,10 +10,10 @@ from dispatcher.custody.means import Means
 from dispatcher.custody.outside import note_export
 from dispatcher.ledger.book import Pull, Push
 from dispatcher.stages.assembly import Assembly, reassemble
-from dispatcher.stages.collecting import Collecting
 from dispatcher.stages.intake.loading import load
-from dispatcher.stages.sending import Sending, Terms
+from dispatcher.stages.sending import Terms
 from dispatcher.store import Store, assembly, lease, serving
+from tests.integration import stages
 from tests.integration.ledger_cases import Case, policy
 
 PEOPLE = ("anna", "bert")
@@ -119,7 +119,9 @@ class Clinic:
 
     def send(self) -> None:
         self.do("UPDATE outbox SET due = 0 WHERE state = 'ready'")
-        Sending(self.store, self.connectors, self.clock, Terms()).tick(self.epoch)
+        stages.sending(self.store, self.connectors, self.clock, Terms()).tick(
+            self.epoch
+        )
 
     def lease(self, seconds: int = 60) -> None:
         """Let the next message be on its way out."""
@@ -130,7 +132,9 @@ class Clinic:
 
     def collect(self, *, settle: bool = True) -> int:
         assert settle
-        return Collecting(self.store, self.connectors, self.clock).tick(self.epoch)
+        return stages.collecting(self.store, self.connectors, self.clock).tick(
+            self.epoch
+        )
 
     def put(self, worker: str, name: str, said: dict[str, str]) -> None:
         rows = []

@@ -14,11 +14,10 @@ from dispatcher.core import keys
 from dispatcher.core.log import configure
 from dispatcher.ledger.book import Push
 from dispatcher.stages.assembly import Assembly
-from dispatcher.stages.collecting import Collecting
-from dispatcher.stages.sending import Sending, Terms
+from dispatcher.stages.sending import Terms
 from dispatcher.store import lease
+from tests.integration import stages
 from tests.integration.ledger_cases import Case, policy
-from tests.patience import until
 
 
 @pytest.fixture
@@ -39,11 +38,6 @@ b = { ask = "number", min = 0, max = 10 }
 c = { ask = "choose", choices = ["red", "blue"] }
 d = { ask = "transcribe" }
 """
-
-
-def next_done(stage, epoch: int) -> int:
-    """Tick until something was done: beside what hangs, a turn may end too early."""
-    return until(lambda: stage.tick(epoch), "a tick does something")
 
 
 @dataclass
@@ -79,11 +73,11 @@ class Exchange:
         self.do("UPDATE outbox SET due = 0 WHERE state = 'ready'")
         return booked
 
-    def sending(self, **terms) -> Sending:
-        return Sending(self.store, self.connectors, self.clock, Terms(**terms))
+    def sending(self, **terms) -> stages.Stages:
+        return stages.sending(self.store, self.connectors, self.clock, Terms(**terms))
 
-    def collecting(self) -> Collecting:
-        return Collecting(self.store, self.connectors, self.clock)
+    def collecting(self) -> stages.Stages:
+        return stages.collecting(self.store, self.connectors, self.clock)
 
     def assembly(self) -> Assembly:
         return Assembly(self.store, self.clock)

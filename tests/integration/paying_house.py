@@ -11,16 +11,15 @@ from connectors.base import Offer, Progress
 from connectors.inhouse import Inhouse
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.booking import Booking
-from dispatcher.stages.collecting import Collecting
-from dispatcher.stages.paying import PayingStage
 from dispatcher.stages.reconciling import Drift, Mending, Reconciling
-from dispatcher.stages.sending import Sending, Terms
+from dispatcher.stages.sending import Terms
 from dispatcher.stages.serving import Given, Present, expire
 from dispatcher.store import lease
 from dispatcher.store import money as rows
 from dispatcher.store.money import UNIT, BudgetRow, PaymentRow
 from tests.conftest import FakeClock
 from tests.contract.paying_market import Outside, PayingMarket
+from tests.integration import stages
 from tests.integration.serving_house import House
 
 MICRO = 1_000_000
@@ -41,10 +40,10 @@ class PayingHouse(House):
             "inhouse": Inhouse(b"i" * 32),
         }
         self.lead()
-        self.sending = Sending(
+        self.sending = stages.sending(
             self.store, self.connectors, self.clock, Terms(link="https://t.example")
         )
-        self.paying = PayingStage(self.store, self.connectors, self.clock)
+        self.paying = stages.paying(self.store, self.connectors, self.clock)
 
     def lead(self) -> None:
         """Let a daemon take over (again): the epoch is one more."""
@@ -103,7 +102,7 @@ class PayingHouse(House):
         return self.sending.tick(self.epoch)
 
     def collect(self) -> None:
-        collecting = Collecting(self.store, self.connectors, self.clock)
+        collecting = stages.collecting(self.store, self.connectors, self.clock)
         collecting.tick(self.epoch)
 
     def settle(self) -> int:
@@ -206,5 +205,6 @@ def submitted(house: PayingHouse, **set_: int) -> PayingMarket:
 
 def reconcile(house: PayingHouse) -> Drift:
     """Hold the market to what the store knows, and mend."""
-    stage = Reconciling(house.store, house.connectors, house.clock)
-    return stage.reconcile("paying", Mending(mend=True))
+    market = house.connectors["paying"]
+    stage = Reconciling(house.store, "paying", market, house.clock)
+    return stage.reconcile(Mending(mend=True))

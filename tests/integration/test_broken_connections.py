@@ -14,11 +14,11 @@ from dispatcher.app.daemon import Daemon, Tick
 from dispatcher.core.errors import StoreUnreachable
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.summaries import differences
-from dispatcher.stages.sending import Sending
 from dispatcher.stages.serving import Given, Saved
 from dispatcher.store import lease, open_store
 from dispatcher.store.faults import Contended, NotKept
 from dispatcher.store.repeating import committed
+from tests.integration import stages
 from tests.integration.cutting import AFTER, BEFORE, LATE, cutter
 from tests.integration.exchange_house import Exchange
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -175,7 +175,7 @@ def test_a_sending_cut_off_at_any_of_its_messages_hands_over_once(
     exchange = Exchange(Case(postgres_store), clock, market)
     exchange.workers("ann")
     exchange.case.load(*((f"r{i}", None, None, "ab") for i in range(PLACES)))
-    sending = Sending(far, exchange.connectors, clock)
+    sending = stages.sending(far, exchange.connectors, clock)
 
     def sent():
         with suppress(StoreUnreachable):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -22,12 +23,11 @@ from connectors.base import (
 )
 from connectors.folder import Folder
 from connectors.testing.hostile import MEMORY, Hostile, Memory
-from dispatcher.core.circuits import Turns
 from dispatcher.core.errors import StaleLease
 from dispatcher.ledger.book import Push
 from dispatcher.stages.collecting import Collecting
 from dispatcher.store import hooks, lease, quarantine
-from tests.integration.exchange_house import Exchange, logs, next_done
+from tests.integration.exchange_house import Exchange, logs
 from tests.integration.ledger_cases import Case, policy
 
 __all__ = ["logs"]
@@ -324,18 +324,15 @@ def test_a_market_with_a_mad_clock_dates_no_answer_outside_of_its_task(
     assert made <= exchange.ask("SELECT at FROM answer") <= clock()
 
 
-def test_a_market_that_hangs_holds_up_no_other(exchange, sent, monkeypatch):
-    go = threading.Event()
+def test_a_market_that_hangs_holds_up_no_other(exchange, sent):
+    go, begun = threading.Event(), threading.Event()
 
     class Hanging(Memory):
-        asked = 0
-
         def collect(self, cursor):
-            self.asked += 1
+            begun.set()
             assert go.wait(240)
             return super().collect(cursor)
 
-    monkeypatch.setattr("dispatcher.stages.collecting.Turns", lambda: Turns(0.2))
     exchange.connectors["hanging"] = hanging = Hanging()
     exchange.case.add("hanging/bob")
     exchange.case.load(("r9", "p9", 1, "abcd"))
@@ -343,13 +340,15 @@ def test_a_market_that_hangs_holds_up_no_other(exchange, sent, monkeypatch):
     exchange.do("UPDATE task SET state = 'sent' WHERE id = ?", task)
     exchange.market.give(exchange.token(sent[0]), "ann", "x")
     hanging.give(exchange.token(task), "bob", "y")
-    collecting = exchange.collecting()
-    assert next_done(collecting, exchange.epoch) == 1
-    exchange.market.give(exchange.token(sent[1]), "ann", "5")
-    assert next_done(collecting, exchange.epoch) == 1
-    assert hanging.asked == 1  # nor is it asked a second time while it hangs
-    go.set()
-    assert next_done(collecting, exchange.epoch) == 1  # what it says at last is kept
+    collecting = exchange.collecting().by_name
+    with ThreadPoolExecutor(1) as pool:
+        hung = pool.submit(collecting["hanging"].tick, exchange.epoch)
+        assert begun.wait(240)
+        assert collecting["memory"].tick(exchange.epoch) == 1
+        exchange.market.give(exchange.token(sent[1]), "ann", "5")
+        assert collecting["memory"].tick(exchange.epoch) == 1
+        go.set()
+        assert hung.result(240) == 1  # what it says at last is kept
     assert len(answers(exchange)) == 3
 
 
@@ -417,7 +416,7 @@ class Counting(Memory):
 
 def test_a_market_is_asked_in_its_rhythm_and_sooner_when_it_has_called(exchange, clock):
     market = Counting()
-    collecting = Collecting(exchange.store, {"slow": market}, clock)
+    collecting = Collecting(exchange.store, "slow", market, clock)
     for _ in range(5):
         collecting.tick(exchange.epoch)
     assert market.asked == 1

@@ -26,7 +26,7 @@ from dispatcher.surfaces.cli.leading import lead_in_turn
 from dispatcher.surfaces.systemd import Notifier
 from tests.integration.exchange_house import logs
 from tests.integration.ledger_cases import PAIR, Case, policy
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 __all__ = ["logs"]
 
@@ -185,6 +185,53 @@ def test_a_failing_tick_stops_no_other_and_tells_no_value(store, clock, logs):
     assert "SystemExit" in text
     assert "tick-refused" in text
     assert "Canary" not in text
+
+
+def test_a_connector_that_hangs_holds_up_its_own_job_alone(store, clock):
+    """And is not called a second time while it hangs."""
+    go, quick, begun = threading.Event(), threading.Semaphore(0), []
+
+    def hang(_epoch):
+        begun.append(1)
+        assert go.wait(PATIENCE)
+        return 1
+
+    ticks = [
+        Tick("sending:slow", 0.02, hang, shows=True),
+        Tick("sending:quick", 0.02, lambda _: quick.release() or 1, shows=True),
+    ]
+    daemon = make(store, clock, ticks)
+    daemon.lead()
+    daemon.start()
+    for _ in range(5):
+        assert quick.acquire(timeout=PATIENCE)
+    assert len(begun) == 1
+    go.set()
+    daemon.stop()
+
+
+def test_what_runs_may_still_write_while_the_daemon_stops(store, clock):
+    go, runs, wrote = threading.Event(), threading.Event(), []
+
+    def run(epoch):
+        runs.set()
+        assert go.wait(PATIENCE)
+        with store.write() as tx:
+            lease.check_epoch(tx, lease.SHARD, epoch)
+        wrote.append(epoch)
+        return 1
+
+    daemon = make(store, clock, [Tick("sending:slow", 1000, run)])
+    daemon.lead()
+    daemon.start()
+    assert runs.wait(PATIENCE)
+    with ThreadPoolExecutor(1) as pool:
+        stopped = pool.submit(daemon.stop)
+        until(lambda: not daemon.is_leading(), "the daemon stops")
+        go.set()
+        stopped.result(PATIENCE)
+    assert wrote == [1]
+    daemon.raise_if_lost()
 
 
 def test_draining_shows_nothing_new_and_goes_on_with_the_rest(store, clock):

@@ -32,7 +32,8 @@ disease = { ask = "transcribe" }
 of = ["name", "disease"]
 """
 STAGES = (
-    "intake", "planning", "booking", "sending", "collecting", "serving", "assembly",
+    "intake", "planning", "booking", "sending:folder", "collecting:folder",
+    "serving", "assembly",
     "sealing",
 )  # fmt: skip
 """Stages with something to do here, in this order."""
@@ -76,7 +77,7 @@ def picture(directory):
 
 def prepare(name, directory, store):
     """Give a stage something to do that earlier ones left out."""
-    if name == "collecting":
+    if name == "collecting:folder":
         for tasks in (directory / "spool").rglob("tasks.csv"):
             with tasks.open(newline="", encoding="utf-8-sig") as file:
                 given = [(row["task"], "x", "") for row in csv.DictReader(file)]
@@ -122,7 +123,9 @@ def test_no_stage_of_a_daemon_of_before_changes_anything(here):
                 refused = True
             same_rows, same_files = picture(here)
             assert rows == same_rows, f"{name} wrote under a stale epoch"
-            if name != "collecting":  # answers taken aside are read by the next one
+            if (
+                name != "collecting:folder"
+            ):  # answers taken aside are read by the next one
                 assert files == same_files, f"{name} did something outside"
             after[name].run(new)
             if name in STAGES:

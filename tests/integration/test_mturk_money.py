@@ -16,10 +16,10 @@ from connectors.base import Settings
 from connectors.mturk import CONNECTOR, Mturk
 from connectors.mturk.arrivals import read_note
 from dispatcher.stages.booking import Booking
-from dispatcher.stages.paying import PayingStage
-from dispatcher.stages.sending import Sending, Terms
+from dispatcher.stages.sending import Terms
 from tests.contract.mturk_bench import SECRET, hand_in, values, visit_of
 from tests.contract.mturk_server import Faults, mturk_server
+from tests.integration import stages
 from tests.integration.paying_house import PayingHouse
 
 LINK = "https://tasks.example.test"
@@ -42,8 +42,8 @@ class MturkHouse(PayingHouse):
     def begin(self) -> None:
         """Make the stages anew, as after a crash: what they remember is gone."""
         terms = Terms(link=LINK)
-        self.sending = Sending(self.store, self.connectors, self.clock, terms)
-        self.paying = PayingStage(self.store, self.connectors, self.clock)
+        self.sending = stages.sending(self.store, self.connectors, self.clock, terms)
+        self.paying = stages.paying(self.store, self.connectors, self.clock)
 
     def turn(self) -> None:
         """One round of the daemon, a minute after the last."""

@@ -18,7 +18,7 @@ from connectors.base import (
 )
 from dispatcher import settlement
 from dispatcher.core.errors import Conflict
-from dispatcher.stages.paying import PayingStage
+from dispatcher.stages.paying import PaymentBooks
 from dispatcher.stages.reconciling import Mending, Reconciling
 from dispatcher.stages.serving import Given
 from dispatcher.stages.serving.desk import Desk
@@ -26,6 +26,7 @@ from dispatcher.store import money as purse
 from dispatcher.store import payments as rows
 from dispatcher.store import pieces
 from tests.contract.paying_market import MANIFEST, PayingMarket
+from tests.integration import stages
 from tests.integration.ledger_cases import Plans
 from tests.integration.paying_house import PayingHouse, planned, submitted
 
@@ -73,7 +74,7 @@ def test_what_a_market_was_asked_for_is_not_refused_any_more(house):
 
 def test_what_was_not_asked_for_yet_can_be_refused(house):
     submitted(house)
-    house.paying = PayingStage(house.store, {}, house.clock)
+    house.paying = stages.paying(house.store, {}, house.clock)
     house.settle()
     assert house.payments()["reward-1"] == "due"
     decide(house, settlement.refuse, "reward-1")
@@ -102,12 +103,12 @@ def test_what_was_held_while_the_market_paid_it_counts_as_paid(house, monkeypatc
 def test_a_field_left_out_of_a_bonus_is_not_paid_by_it_later(house):
     """One bonus goes to a piece of work: asked again, it counts as paid already."""
     market = submitted(house)
-    house.paying = PayingStage(house.store, {}, house.clock)
+    house.paying = stages.paying(house.store, {}, house.clock)
     house.settle()
     decide(house, settlement.refuse, "field-1")
     with pytest.raises(Conflict, match="can not be paid through"):
         decide(house, settlement.approve, "field-1")  # the other's bonus is due
-    house.paying = PayingStage(house.store, house.connectors, house.clock)
+    house.paying = stages.paying(house.store, house.connectors, house.clock)
     house.settle()
     house.settle()
     assert market.paid_to("ann", PayKind.BONUS) == [Decimal("0.12")]
@@ -261,14 +262,15 @@ def test_work_that_is_over_is_told_again_where_nothing_was_heard_of_it(
         PayingMarket, "retell", lambda _, it: asked.append(it), raising=False
     )
     clock.advance(seconds=3600)
-    stage = Reconciling(house.store, house.connectors, clock)
-    stage.reconcile("paying", Mending(mend=False))
+    market = house.connectors["paying"]
+    stage = Reconciling(house.store, "paying", market, clock)
+    stage.reconcile(Mending(mend=False))
     assert asked == []
     for _ in range(2):
-        stage.reconcile("paying", Mending(mend=True))
+        stage.reconcile(Mending(mend=True))
     assert asked == 2 * again * [Handle(key, reference)]
     house.do("UPDATE payment SET progress = 'approved'")
-    stage.reconcile("paying", Mending(mend=True))
+    stage.reconcile(Mending(mend=True))
     assert len(asked) == 2 * again
 
 
@@ -330,7 +332,7 @@ def test_a_clock_that_jumps_while_the_books_are_kept_does_not_stop_them(
         clock.advance(seconds=86_400 * days)
         return 0
 
-    monkeypatch.setattr(PayingStage, "_keep_books", keep)
+    monkeypatch.setattr(PaymentBooks, "_keep_books", keep)
     house.paying.tick(house.epoch)
     clock.advance(seconds=30 if days > 0 else -86_400)
     house.paying.tick(house.epoch)

@@ -13,10 +13,12 @@ from connectors.base import (
     TryLater,
 )
 from dispatcher.core.errors import StaleLease
-from dispatcher.stages.paying import PayingStage
+from dispatcher.stages.paying import MarketPayments
+from dispatcher.stages.sending import Sending
 from dispatcher.store import money as rows
 from dispatcher.store.dumping import make_ready
 from tests.contract.paying_market import PayingMarket
+from tests.integration import stages
 from tests.integration.paying_house import (
     PayingHouse,
     many,
@@ -107,11 +109,11 @@ def test_a_kill_between_the_call_and_the_books_pays_once(house, clock, monkeypat
 
     for _ in range(2):
         with monkeypatch.context() as patch:
-            patch.setattr(PayingStage, "_settle", die)
+            patch.setattr(MarketPayments, "_settle", die)
             with pytest.raises(Killed):
                 house.settle()
         house.lead()
-        house.paying = PayingStage(house.store, house.connectors, clock)
+        house.paying = stages.paying(house.store, house.connectors, clock)
         clock.advance(seconds=301)
         house.settle()
     house.settle()
@@ -188,7 +190,7 @@ def test_work_taken_before_we_knew_of_the_offer_is_known_by_our_key(
     house.budget()
     ann = planned(house)
     with monkeypatch.context() as patch:
-        patch.setattr(type(house.sending), "_settle", lambda *_: 0)
+        patch.setattr(Sending, "_settle", lambda *_: 0)
         house.offer()
     assert house.payment("reward", 1).reference is None
     house.work(ann)

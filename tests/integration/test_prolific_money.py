@@ -6,9 +6,9 @@ import pytest
 
 from connectors.base import Settings
 from connectors.prolific import CONNECTOR
-from dispatcher.stages.paying import PayingStage
-from dispatcher.stages.sending import Sending, Terms
+from dispatcher.stages.sending import Terms
 from tests.contract.prolific_server import PROJECT, TOKEN, WORKSPACE, prolific_server
+from tests.integration import stages
 from tests.integration.paying_house import PayingHouse
 
 PAGE = "https://tasks.example.test"
@@ -32,10 +32,10 @@ class ProlificHouse(PayingHouse):
         secret = f"{TOKEN}\n{(b'k' * 32).hex()}\n".encode()
         self.market = CONNECTOR.open(Settings(values, secret=secret))
         self.connectors = {"paying": self.market}
-        self.sending = Sending(
+        self.sending = stages.sending(
             self.store, self.connectors, self.clock, Terms(link=PAGE)
         )
-        self.paying = PayingStage(self.store, self.connectors, self.clock)
+        self.paying = stages.paying(self.store, self.connectors, self.clock)
         self.server = server
 
     def take(self) -> str:

@@ -11,8 +11,9 @@ from connectors.folder import Folder
 from connectors.testing.hostile import Memory
 from dispatcher.core import keys
 from dispatcher.core.errors import StaleLease
-from dispatcher.stages.reconciling import Mending, Reconciling
+from dispatcher.stages.reconciling import Mending
 from dispatcher.store import lease, membership, pause
+from tests.integration import stages
 from tests.integration.exchange_house import Exchange, logs
 from tests.integration.ledger_cases import Case
 
@@ -41,7 +42,7 @@ def sent(exchange, clock):
 
 
 def reconciling(exchange):
-    return Reconciling(exchange.store, exchange.connectors, exchange.clock)
+    return stages.reconciling(exchange.store, exchange.connectors, exchange.clock)
 
 
 def counts(drift):
@@ -61,7 +62,7 @@ def put(market, key):
 
 
 def test_a_market_that_agrees_has_nothing_to_mend(exchange, sent):
-    drift = reconciling(exchange).reconcile("memory", MEND)
+    drift = reconciling(exchange).by_name["memory"].reconcile(MEND)
     assert (drift.listed, counts(drift), drift.differs) == (4, {}, False)
     assert events(exchange) == []
 
@@ -69,19 +70,19 @@ def test_a_market_that_agrees_has_nothing_to_mend(exchange, sent):
 def test_what_was_deleted_there_is_seen_and_returns_to_the_plan(exchange, sent):
     del exchange.market.offers[exchange.key(sent[1])]
     exposures = exchange.ask("SELECT count(*) FROM ledger_line")
-    told = reconciling(exchange).reconcile("memory", TELL)
+    told = reconciling(exchange).by_name["memory"].reconcile(TELL)
     assert exchange.states("task") == ["sent"] * 4  # it was only told
-    done = reconciling(exchange).reconcile("memory", MEND)
+    done = reconciling(exchange).by_name["memory"].reconcile(MEND)
     assert counts(told) == counts(done) == {"gone": 1}
     assert told.examples == {"gone": [f"outbox#{sent[1]}"]}
     assert exchange.states("task") == ["sent", "returned", "sent", "sent"]
     assert exchange.ask("SELECT count(*) FROM ledger_line") == exposures
-    assert not reconciling(exchange).reconcile("memory", MEND).differs
+    assert not reconciling(exchange).by_name["memory"].reconcile(MEND).differs
 
 
 def test_an_answer_that_comes_after_all_still_counts(exchange, sent):
     exchange.market.offers.clear()
-    reconciling(exchange).reconcile("memory", Mending(mend=True, trust=True))
+    reconciling(exchange).by_name["memory"].reconcile(Mending(mend=True, trust=True))
     task = exchange.ask("SELECT min(id) FROM task")
     exchange.market.give(exchange.token(task), "ann", "late")
     assert exchange.collecting().tick(exchange.epoch) == 1
@@ -91,7 +92,7 @@ def test_what_was_sent_a_moment_ago_is_not_taken_for_gone(exchange):
     exchange.book(("ann", "r0.a"))
     exchange.sending().tick(exchange.epoch)
     exchange.market.offers.clear()
-    assert not reconciling(exchange).reconcile("memory", MEND).differs
+    assert not reconciling(exchange).by_name["memory"].reconcile(MEND).differs
 
 
 def test_a_list_without_most_of_what_was_sent_is_not_believed(exchange, clock):
@@ -100,22 +101,26 @@ def test_a_list_without_most_of_what_was_sent_is_not_believed(exchange, clock):
     exchange.sending().tick(exchange.epoch)
     clock.advance(seconds=3600)
     exchange.market.offers.clear()
-    drift = reconciling(exchange).reconcile("memory", MEND)
+    drift = reconciling(exchange).by_name["memory"].reconcile(MEND)
     assert (drift.doubtful, counts(drift)) == (True, {"gone": 12})
     assert set(exchange.states("task")) == {"sent"}
     trusted = Mending(mend=True, trust=True)
-    assert counts(reconciling(exchange).reconcile("memory", trusted)) == {"gone": 12}
+    assert counts(reconciling(exchange).by_name["memory"].reconcile(trusted)) == {
+        "gone": 12
+    }
     assert set(exchange.states("task")) == {"returned"}
 
 
 def test_what_a_forgotten_life_of_this_store_offered_is_withdrawn(exchange, sent):
     lost = exchange.key(10**15)
     put(exchange.market, lost)
-    assert counts(reconciling(exchange).reconcile("memory", TELL)) == {"unknown": 1}
+    assert counts(reconciling(exchange).by_name["memory"].reconcile(TELL)) == {
+        "unknown": 1
+    }
     assert exchange.market.withdrawn == set()
-    reconciling(exchange).reconcile("memory", MEND)
+    reconciling(exchange).by_name["memory"].reconcile(MEND)
     assert exchange.market.withdrawn == {lost}
-    assert not reconciling(exchange).reconcile("memory", MEND).differs
+    assert not reconciling(exchange).by_name["memory"].reconcile(MEND).differs
 
 
 class Deleting(Memory):
@@ -136,14 +141,16 @@ def test_what_moves_up_in_the_list_by_a_withdrawal_is_not_gone(store, clock):
     exchange.book(*(("ann", f"r{n}.a") for n in range(9)), per_message=1)
     exchange.sending().tick(exchange.epoch)
     clock.advance(seconds=3600)
-    assert counts(reconciling(exchange).reconcile("memory", MEND)) == {"unknown": 4}
+    assert counts(reconciling(exchange).by_name["memory"].reconcile(MEND)) == {
+        "unknown": 4
+    }
     assert len(market.offers) == 9
 
 
 def test_what_another_store_offered_is_left_alone(exchange, sent):
     put(exchange.market, keys.offer_key(b"k" * 32, sent[0]))
     put(exchange.market, "somebody's own")
-    drift = reconciling(exchange).reconcile("memory", MEND)
+    drift = reconciling(exchange).by_name["memory"].reconcile(MEND)
     assert counts(drift) == {"foreign": 2}
     assert not drift.differs
     assert exchange.market.withdrawn == set()
@@ -152,7 +159,7 @@ def test_what_another_store_offered_is_left_alone(exchange, sent):
 def test_what_another_connector_of_ours_offered_there_is_left_alone(exchange, sent):
     exchange.do("UPDATE outbox SET connector = 'other' WHERE id = ?", sent[0])
     exchange.do("UPDATE task SET connector = 'other' WHERE outbox_id = ?", sent[0])
-    drift = reconciling(exchange).reconcile("memory", MEND)
+    drift = reconciling(exchange).by_name["memory"].reconcile(MEND)
     assert counts(drift) == {}
     assert exchange.market.withdrawn == set()
 
@@ -164,7 +171,7 @@ def test_what_was_given_up_and_lies_there_counts_as_sent(exchange, sent):
         sent[2],
     )
     exchange.do("UPDATE task SET state = 'dead' WHERE outbox_id = ?", sent[2])
-    drift = reconciling(exchange).reconcile("memory", MEND)
+    drift = reconciling(exchange).by_name["memory"].reconcile(MEND)
     assert counts(drift) == {"arrived": 1}
     exchange.sending().tick(exchange.epoch)
     assert set(exchange.states()) == {"sent"}
@@ -179,7 +186,7 @@ def test_what_is_still_open_after_a_withdrawal_is_withdrawn_again(
         membership.withdraw(tx, sent[:1], clock())
     exchange.sending().tick(exchange.epoch)
     exchange.market.withdrawn.clear()  # it said yes, and did nothing
-    drift = reconciling(exchange).reconcile("memory", MEND)
+    drift = reconciling(exchange).by_name["memory"].reconcile(MEND)
     assert counts(drift) == {"unwithdrawn": 1}
     assert exchange.market.withdrawn == {exchange.key(sent[0])}
 
@@ -196,7 +203,7 @@ def test_one_that_can_not_be_withdrawn_stops_no_other(exchange, sent):
     exchange.connectors["memory"] = market
     for number in (10**15, 10**15 + 1):
         put(market, exchange.key(number))
-    drift = reconciling(exchange).reconcile("memory", MEND)
+    drift = reconciling(exchange).by_name["memory"].reconcile(MEND)
     assert counts(drift) == {"unknown": 2, "refused": 1}
     assert market.withdrawn == {exchange.key(10**15 + 1)}
 
@@ -245,7 +252,7 @@ def test_pages_that_never_end_are_turned_only_so_often(exchange, sent, monkeypat
     monkeypatch.setattr("dispatcher.stages.reconciling.MOST_PAGES", 5)
     exchange.market.listing = lambda cursor: Listed((), "again")
     with pytest.raises(Misconfigured, match="no end"):
-        reconciling(exchange).reconcile("memory", MEND)
+        reconciling(exchange).by_name["memory"].reconcile(MEND)
     assert set(exchange.states("task")) == {"sent"}
 
 
@@ -259,5 +266,7 @@ def test_a_batch_that_was_deleted_from_a_folder_is_gone(store, clock, tmp_path):
     clock.advance(seconds=3600)
     first, _ = sorted((tmp_path / "spool").glob("agency*/batch-*"))
     first.rename(tmp_path / "deleted")
-    assert counts(reconciling(exchange).reconcile("folder", MEND)) == {"gone": 1}
+    assert counts(reconciling(exchange).by_name["folder"].reconcile(MEND)) == {
+        "gone": 1
+    }
     assert sorted(exchange.states("task")) == ["returned", "sent"]

@@ -15,14 +15,12 @@ Where it can not tell, the payment is ``unknown``, and a person looks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from connectors.base import (
     ConnectorError,
-    Feed,
     Market,
     Misconfigured,
     Pay,
@@ -32,7 +30,7 @@ from connectors.base import (
 )
 from dispatcher import money
 from dispatcher.core import keys, meters
-from dispatcher.core.circuits import FAULTS, Circuits, Turns, pause_of
+from dispatcher.core.circuits import FAULTS, Circuit, pause_of
 from dispatcher.core.log import get_logger
 from dispatcher.stages.paying import pieces
 from dispatcher.stages.paying.pieces import BATCH, LOOK, MICRO, PATIENCE
@@ -75,59 +73,39 @@ class _Outcome:
     nothing_done: bool = False
 
 
-class PayingStage:
-    """The stage; one object lives as long as the daemon.
+class PaymentBooks:
+    """What became of the money that was reserved; one object lives as long as the daemon.
 
     Parameters
     ----------
     store : Store
-    connectors : Mapping
-        Connectors by the operator's names.
     clock : Clock
     """
 
-    def __init__(
-        self, store: Store, connectors: Mapping[str, Market | Feed], clock: Clock
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._markets: dict[str, Paying] = {
-            name: connector
-            for name, connector in connectors.items()
-            if isinstance(connector, Market) and isinstance(connector, Paying)
-        }
-        paces = {n: connectors[n].manifest.limits.per_minute for n in self._markets}
-        self._circuits = Circuits(paces, clock)
-        self._turns = Turns()
         self._again = 0
         self._late_after = 0  # how far the look at what came in late has come
-        self._log = get_logger("paying")
 
     def tick(self, epoch: int) -> int:
-        """Keep the books, then let every market that is awake pay.
-
-        Returns
-        -------
-        int
-            Payments that were moved.
+        """Keep the books; return how many payments were moved.
 
         Raises
         ------
         StaleLease
             This daemon does not lead any more.
         """
+        began = self._clock()
+        if self._again - LOOK <= began < self._again:  # the clock may be set back
+            return 0
         with self._store.read() as tx:
             if not purse.budgets(tx):
                 return 0
-        moved, began = 0, self._clock()
-        if not self._again - LOOK <= began < self._again:  # the clock may be set back
-            moved = committed(self._store, lambda tx: self._keep_books(tx, epoch))
-            ended = self._clock()
-            self._again = ended + min(LOOK, REST * (ended - began))
-        awake = [name for name in self._markets if not self._circuits.rests(name)]
-        return moved + self._turns.take(awake, lambda name: self._pay(name, epoch))
-
-    # -- the books -----------------------------------------------------------------------
+        moved = committed(self._store, lambda tx: self._keep_books(tx, epoch))
+        ended = self._clock()
+        self._again = ended + min(LOOK, REST * (ended - began))
+        return moved
 
     def _keep_books(self, tx: Tx, epoch: int) -> int:
         lease.check_epoch(tx, lease.SHARD, epoch)
@@ -150,32 +128,74 @@ class PayingStage:
         purse.move(tx, stranded, "held", now=now, why=AFTERWARDS)
         return moved + len(earned) + len(stranded)
 
-    # -- the markets ---------------------------------------------------------------------
 
-    def _pay(self, name: str, epoch: int) -> int:
-        """Claim, ask, settle: one market's payments."""
-        claimed = committed(self._store, lambda tx: self._claim(tx, name, epoch))
+class MarketPayments:
+    """What one market that pays is asked for; one object lives as long as the daemon.
+
+    Parameters
+    ----------
+    store : Store
+    name : str
+        The operator's name of the market.
+    market : Market
+        It pays (:class:`~connectors.base.Paying`).
+    clock : Clock
+
+    Raises
+    ------
+    TypeError
+        The market does not pay.
+    """
+
+    def __init__(self, store: Store, name: str, market: Market, clock: Clock) -> None:
+        if not isinstance(market, Paying):
+            raise TypeError(f"{name} does not pay")
+        self._store = store
+        self._name = name
+        self._market: Paying = market
+        self._clock = clock
+        self._circuit = Circuit(market.manifest.limits.per_minute, clock)
+        self._log = get_logger("paying")
+
+    def tick(self, epoch: int) -> int:
+        """Let the market pay what is due, if it is awake; how many payments moved.
+
+        Raises
+        ------
+        StaleLease
+            This daemon does not lead any more.
+        """
+        if self._circuit.rests():
+            return 0
+        with self._store.read() as tx:
+            if not purse.budgets(tx):
+                return 0
+        return self._pay(epoch)
+
+    def _pay(self, epoch: int) -> int:
+        """Claim, ask, settle."""
+        claimed = committed(self._store, lambda tx: self._claim(tx, epoch))
         paid = 0
         for due in claimed:
-            if self._circuits.rests(name):
+            if self._circuit.rests():
                 break  # the others wait out their lease: nothing was tried of them
             if committed(self._store, partial(self._begin, due, epoch)):
-                outcome = self._ask(name, due)
+                outcome = self._ask(due)
                 paid += committed(self._store, partial(self._settle, outcome, epoch))
         return paid
 
-    def _claim(self, tx: Tx, name: str, epoch: int) -> list[DueRow]:
+    def _claim(self, tx: Tx, epoch: int) -> list[DueRow]:
         """Lease the next payments of a market."""
         lease.check_epoch(tx, lease.SHARD, epoch)
         now = self._clock()
-        room = self._circuits.room(name, CALLS)
+        room = self._circuit.room(CALLS)
         if not room:
             return []
-        found = rows.due_rewards(tx, name, now, room)
-        found += rows.due_bonuses(tx, name, now, room - len(found))
+        found = rows.due_rewards(tx, self._name, now, room)
+        found += rows.due_bonuses(tx, self._name, now, room - len(found))
         for due in found:
             rows.put_off(tx, due, due.attempts, now + LEASE)
-        self._circuits.spend(name, len(found))
+        self._circuit.spend(len(found))
         return found
 
     def _begin(self, due: DueRow, epoch: int, tx: Tx) -> bool:
@@ -187,32 +207,36 @@ class PayingStage:
         rows.put_off(tx, due, due.attempts + 1, self._clock() + LEASE)
         return True
 
-    def _ask(self, name: str, due: DueRow) -> _Outcome:
+    def _ask(self, due: DueRow) -> _Outcome:
         """Have one payment made; class what goes wrong by what to do next."""
-        market, pay, now = self._markets[name], self._payment(due), self._clock()
+        pay, now = self._payment(due), self._clock()
         try:
-            with meters.calling(name):
-                said = _made(market, pay, again=due.attempts > 0)
+            with meters.calling(self._name):
+                said = _made(self._market, pay, again=due.attempts > 0)
         except Misconfigured as error:
-            self._circuits.rest(name, MENDING)
+            self._circuit.rest(MENDING)
             outcome = _Outcome(due, "", now + MENDING, error.what, nothing_done=True)
         except TryLater as error:
             pause = pause_of(error)
-            self._circuits.failed(name, pause)
+            self._circuit.failed(pause)
             again = now + max(pause, _wait(due))
             outcome = _Outcome(due, "", again, error.what, error.certain)
         except ConnectorError as error:
             outcome = _Outcome(due, "held", why=error.what)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - it is asked after
-            self._circuits.failed(name, after=FAULTS)
+            self._circuit.failed(after=FAULTS)
             outcome = _Outcome(due, again=now + _wait(due), why=type(error).__name__)
         else:
-            self._circuits.worked(name)
+            self._circuit.worked()
             if said:
                 return _Outcome(due, "paid")
             outcome = _unsure(due, now)
         self._log.warning(
-            "not-paid", connector=name, kind=due.kind, piece=due.piece, why=outcome.why
+            "not-paid",
+            connector=self._name,
+            kind=due.kind,
+            piece=due.piece,
+            why=outcome.why,
         )
         return outcome
 

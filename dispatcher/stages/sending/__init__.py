@@ -4,12 +4,12 @@ Reads ``outbox``, writes ``outbox`` and ``task``. A message is leased under the 
 epoch, published outside any transaction under a key made of its id, and settled in one
 more transaction. Every claim counts as an attempt: a message that was claimed before may
 lie outside already, so the connector is asked (``find``) before it is published again.
-Connectors run side by side; the fault of one holds up no other.
+Each connector has a stage of its own, so that the fault of one holds up no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,7 +29,7 @@ from connectors.base import (
 from connectors.leak_check import heard
 from dispatcher import money
 from dispatcher.core import meters
-from dispatcher.core.circuits import FAULTS, Circuits, Turns, pause_of
+from dispatcher.core.circuits import FAULTS, Circuit, pause_of
 from dispatcher.core.log import get_logger
 from dispatcher.stages.sending.packing import Packing, Parcel
 from dispatcher.store import Clock, Store, Tx, lease
@@ -106,13 +106,14 @@ def backoff(attempts: int, message_id: int) -> int:
 
 
 class Sending:
-    """The stage; one object lives as long as the daemon.
+    """The stage of one connector; one object lives as long as the daemon.
 
     Parameters
     ----------
     store : Store
-    connectors : Mapping
-        Connectors by the operator's names.
+    name : str
+        The operator's name of the connector.
+    connector : Market or Feed
     clock : Clock
     terms : Terms
     """
@@ -120,28 +121,27 @@ class Sending:
     def __init__(
         self,
         store: Store,
-        connectors: Mapping[str, Market | Feed],
+        name: str,
+        connector: Market | Feed,
         clock: Clock,
         terms: Terms | None = None,
     ) -> None:
         self._store = store
-        self._connectors = connectors
+        self._name = name
+        self._connector = connector
         self._clock = clock
         self._terms = terms or Terms()
         self._packing = Packing(store, self._terms.link)
-        self._circuits = Circuits(
-            {n: c.manifest.limits.per_minute for n, c in connectors.items()}, clock
-        )
-        self._turns = Turns()
+        self._circuit = Circuit(connector.manifest.limits.per_minute, clock)
         self._log = get_logger("sending")
 
     @property
-    def resting(self) -> Mapping[str, int]:
-        """Connectors that wait, by the moment (microseconds) until which they do."""
-        return self._circuits.resting
+    def rests(self) -> bool:
+        """Whether the connector is left alone for now."""
+        return self._circuit.rests()
 
     def tick(self, epoch: int) -> int:
-        """Send a batch for every connector that is awake.
+        """Send a batch, if the connector is awake.
 
         Returns
         -------
@@ -153,63 +153,53 @@ class Sending:
         StaleLease
             This daemon does not lead any more.
         """
-        now = self._clock()
-        with self._store.write() as tx:
-            lease.check_epoch(tx, lease.SHARD, epoch)
-            rows.release_left(tx, epoch, now, self._turns.busy)
-        with self._store.read() as tx:
-            stopped = gate_rows.stopped_scopes(tx)
-        awake = [
-            name
-            for name in self._connectors
-            if not {"all", f"connector:{name}"} & stopped
-            and not self._circuits.rests(name)
-        ]
-        return self._turns.take(awake, lambda name: self._send(name, epoch))
+        return 0 if self.rests else self._send(epoch)
 
-    def _send(self, name: str, epoch: int) -> int:
-        """Claim, publish, settle: one connector's batch."""
+    def _send(self, epoch: int) -> int:
+        """Claim, publish, settle: one batch."""
         self._store.settle()  # else nothing is claimed
         now = self._clock()
         until = now + LEASE - LAST_CALL
 
         def claim(tx: Tx) -> tuple[bool, list[MessageRow]]:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            parted = self._shows_to_others(tx, name)
-            limit = 0 if parted else self._circuits.room(name, BATCH)
-            claimed = rows.claim(tx, name, epoch, now, now + LEASE, limit)
-            return parted, self._affordable(tx, name, claimed, epoch)
+            rows.release_left(tx, self._name, epoch, now)
+            if {"all", f"connector:{self._name}"} & gate_rows.stopped_scopes(tx):
+                return False, []
+            parted = self._shows_to_others(tx)
+            limit = 0 if parted else self._circuit.room(BATCH)
+            claimed = rows.claim(tx, self._name, epoch, now, now + LEASE, limit)
+            return parted, self._affordable(tx, claimed, epoch)
 
         parted, messages = committed(self._store, claim)
         if parted:
-            self._circuits.rest(name, MENDING)
-            self._tell_rest(name, "misconfigured", PARTED)
+            self._circuit.rest(MENDING)
+            self._tell_rest("misconfigured", PARTED)
         if not messages:
             return 0
-        self._circuits.spend(name, len(messages))
+        self._circuit.spend(len(messages))
         self._store.settle()  # what was claimed may have been booked a moment ago
-        connector = self._connectors[name]
         outcomes: list[Outcome] = []
         barred: list[int] = []
         for message in messages:
-            if self._circuits.rests(name) or self._clock() >= until:
+            if self.rests or self._clock() >= until:
                 outcomes.append(Outcome(message.id, "ready", now, 1, None, None))
                 continue
-            parcel = self._packing.pack(name, connector, message, epoch)
+            parcel = self._packing.pack(self._name, self._connector, message, epoch)
             barred += parcel.barred
-            outcomes.append(self._deliver(name, parcel, until))
-        return self._settle(name, epoch, outcomes, barred)
+            outcomes.append(self._deliver(parcel, until))
+        return self._settle(epoch, outcomes, barred)
 
     def _affordable(
-        self, tx: Tx, name: str, claimed: list[MessageRow], epoch: int
+        self, tx: Tx, claimed: list[MessageRow], epoch: int
     ) -> list[MessageRow]:
         """Take the money for messages that were claimed; what has none goes back."""
-        connector, now = self._connectors[name], self._clock()
+        connector, now = self._connector, self._clock()
         if not claimed or not isinstance(connector, Market):
             return claimed
         told = connector.manifest
         stays = money.send_off(
-            tx, name, claimed, pays=told.pays, currency=told.currency, now=now
+            tx, self._name, claimed, pays=told.pays, currency=told.currency, now=now
         )
         kept = stays.waiting | stays.idle
         if not kept:
@@ -223,22 +213,21 @@ class Sending:
         rows.cancel(tx, sorted(stays.idle))
         return [one for one in claimed if one.id not in kept]
 
-    def _shows_to_others(self, tx: Tx, name: str) -> bool:
+    def _shows_to_others(self, tx: Tx) -> bool:
         """Whether accounts that were not booked could open what is sent there."""
-        connector = self._connectors[name]
-        manifest = connector.manifest
+        manifest = self._connector.manifest
         return (
             manifest.binding is Binding.NONE
             and manifest.content is Content.MARKET
-            and rows.adversaries_at(tx, name) > 1
+            and rows.adversaries_at(tx, self._name) > 1
         )
 
     def _settle(
-        self, name: str, epoch: int, outcomes: Sequence[Outcome], barred: Sequence[int]
+        self, epoch: int, outcomes: Sequence[Outcome], barred: Sequence[int]
     ) -> int:
         sent = [one.id for one in outcomes if one.state == "sent"]
         dead = [one.id for one in outcomes if one.state == "dead"]
-        manifest = self._connectors[name].manifest
+        manifest = self._connector.manifest
         arrived = "published" if manifest.role is Role.FEED else "sent"
 
         def settle(tx: Tx) -> list[tuple[str, dict[str, int]]]:
@@ -254,65 +243,65 @@ class Sending:
 
         for state, moved in committed(self._store, settle):
             for before, count in moved.items():
-                meters.TRANSITIONS.labels(before, state, name).inc(count)
+                meters.TRANSITIONS.labels(before, state, self._name).inc(count)
         return len(sent)
 
-    def _deliver(self, name: str, parcel: Parcel, until: int) -> Outcome:
+    def _deliver(self, parcel: Parcel, until: int) -> Outcome:
         """Hand one message over, if that begins before ``until``."""
         message, now = parcel.message, self._clock()
         if parcel.idle:
             return Outcome(message.id, "ready", now + MENDING, 1, None, None)
         try:
-            handle = self._arrived(name, parcel)
+            handle = self._arrived(parcel)
             if handle is None and parcel.refusal:
-                return self._dead(name, message, parcel.refusal)
+                return self._dead(message, parcel.refusal)
             if handle is None and self._clock() >= until:
                 return Outcome(message.id, "ready", now, 1, None, None)
-            handle = self._own(parcel, handle or self._hand_over(name, parcel))
+            handle = self._own(parcel, handle or self._hand_over(parcel))
         except ConnectorError as error:
-            return self._failed(name, parcel, error)
+            return self._failed(parcel, error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - unknown: ask later
             self._log.warning(
-                "send-unknown", connector=name, outbox=message.id, error=error
+                "send-unknown", connector=self._name, outbox=message.id, error=error
             )
-            if self._circuits.failed(name, after=FAULTS):
-                self._tell_rest(name, "failed", type(error).__name__)
+            if self._circuit.failed(after=FAULTS):
+                self._tell_rest("failed", type(error).__name__)
             due = now + backoff(message.attempts, message.id)
-            return self._again(name, message, due, type(error).__name__)
-        self._circuits.worked(name)
+            return self._again(message, due, type(error).__name__)
+        self._circuit.worked()
         # a withdrawal's own handle names the message that it took back
         reference = None if parcel.withdraws else handle.reference
         return Outcome(message.id, "sent", now, 0, reference, None)
 
-    def _failed(self, name: str, parcel: Parcel, error: ConnectorError) -> Outcome:
+    def _failed(self, parcel: Parcel, error: ConnectorError) -> Outcome:
         """Class a connector's error by what to do next."""
         message, now = parcel.message, self._clock()
         told = heard(error, parcel.offer)
         if isinstance(error, Misconfigured):
-            self._circuits.rest(name, MENDING)
-            self._tell_rest(name, "misconfigured", told)
+            self._circuit.rest(MENDING)
+            self._tell_rest("misconfigured", told)
             return Outcome(message.id, "ready", now + MENDING, 1, None, told)
         if isinstance(error, TryLater):
             pause = pause_of(error)
-            self._circuits.failed(name, pause)
-            self._tell_rest(name, "try-later", told)
-            return self._again(name, message, now + pause, told)
-        return self._dead(name, message, told)
+            self._circuit.failed(pause)
+            self._tell_rest("try-later", told)
+            return self._again(message, now + pause, told)
+        return self._dead(message, told)
 
-    def _arrived(self, name: str, parcel: Parcel) -> Handle | None:
+    def _arrived(self, parcel: Parcel) -> Handle | None:
         """Ask whether an earlier try arrived: then it is outside, whatever holds now."""
         message = parcel.message
         tried = message.attempts > 1 or message.error is not None
         if message.kind == "withdraw" or not tried:
             return None
-        with meters.calling(name):
-            return self._connectors[name].find(self._packing.key(message.id))
+        with meters.calling(self._name):
+            return self._connector.find(self._packing.key(message.id))
 
-    def _hand_over(self, name: str, parcel: Parcel) -> Handle:
-        offer, connector = parcel.offer, self._connectors[name]
+    def _hand_over(self, parcel: Parcel) -> Handle:
+        offer, connector = parcel.offer, self._connector
         if parcel.withdraws is not None:
             if isinstance(connector, Market):
-                with meters.calling(name):
+                with meters.calling(self._name):
                     connector.withdraw(parcel.withdraws)
             return parcel.withdraws
         assert offer is not None, "a parcel has an offer, a withdrawal or a refusal"
@@ -323,7 +312,7 @@ class Sending:
                 why="its manifest promises no idempotency",
                 fix="look there; then send it again: dispatcher queue retry",
             )
-        with meters.calling(name):
+        with meters.calling(self._name):
             if isinstance(connector, Market):
                 return connector.publish(offer)
             return connector.send(offer)
@@ -336,20 +325,22 @@ class Sending:
             raise ValueError("the handle is another offer's")
         return handle
 
-    def _again(self, name: str, message: MessageRow, due: int, told: str) -> Outcome:
+    def _again(self, message: MessageRow, due: int, told: str) -> Outcome:
         if message.attempts >= self._terms.attempts:
-            return self._dead(name, message, told)
+            return self._dead(message, told)
         return Outcome(message.id, "ready", due, 0, None, told)
 
-    def _dead(self, name: str, message: MessageRow, told: str) -> Outcome:
+    def _dead(self, message: MessageRow, told: str) -> Outcome:
         self._log.warning(
             "send-dead",
-            connector=name,
+            connector=self._name,
             outbox=message.id,
             attempts=message.attempts,
             reason=told,
         )
         return Outcome(message.id, "dead", self._clock(), 0, None, told)
 
-    def _tell_rest(self, name: str, why: str, told: str) -> None:
-        self._log.warning("connector-resting", connector=name, why=why, reason=told)
+    def _tell_rest(self, why: str, told: str) -> None:
+        self._log.warning(
+            "connector-resting", connector=self._name, why=why, reason=told
+        )

@@ -44,7 +44,7 @@ def reconcile(
     The daemon does this every day, and mends. Exit status 1: they differ, and nothing
     was mended.
     """
-    from connectors.base import ConnectorError, TryLater
+    from connectors.base import ConnectorError, Listing, Market, TryLater
     from dispatcher.stages.reconciling import Mending, Reconciling
 
     if trust and not mend:
@@ -54,16 +54,16 @@ def reconcile(
     context: CliContext = ctx.obj
     values_of(context, name)
     with context.open_store() as store:
-        opened = context.open_connectors(store, [name])
-        stage = Reconciling(store, opened, wall_clock)
-        if name not in stage.names:
+        market = context.open_connectors(store, [name])[name]
+        if not (isinstance(market, Market) and isinstance(market, Listing)):
             raise Conflict(
                 f"connector {name!r} can not tell what it has of us",
                 why="its kind does not list; a feed never does",
                 fix="nothing is to be done: what is asked of it is asked one by one",
             )
         try:
-            drift = stage.reconcile(name, Mending(mend=mend, trust=trust))
+            stage = Reconciling(store, name, market, wall_clock)
+            drift = stage.reconcile(Mending(mend=mend, trust=trust))
         except TryLater as error:
             typer.echo(f"LATER {error.what}", err=True)
             raise typer.Exit(EXIT_TRY_LATER) from error

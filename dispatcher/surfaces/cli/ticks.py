@@ -1,10 +1,15 @@
-"""What the daemon ticks: the stages in flow order, each with its own rhythm."""
+"""What the daemon ticks: the stages in flow order, each with its own rhythm.
+
+Stages that call the outside are one for each connector, and so is their job: a market
+that is slow or hangs holds up its own jobs alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from connectors.base import Content, Feed, Market
+from connectors.base import Content, Feed, Listing, Market, Paying
 from dispatcher.app.daemon import Tick
 from dispatcher.core.plugins import feeds_of, paying_of
 from dispatcher.custody.retention import Retention
@@ -13,7 +18,7 @@ from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.collecting import Collecting
 from dispatcher.stages.intake import Inbox
-from dispatcher.stages.paying import PayingStage
+from dispatcher.stages.paying import MarketPayments, PaymentBooks
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.reconciling import Reconciling
 from dispatcher.stages.sending import Sending
@@ -67,7 +72,6 @@ def _exchange(store: Store, connectors: Connectors, context: CliContext) -> list
     feeds = feeds_of(config.connectors)
     booking = Booking(store, pushed, pulled, wall_clock, most, feeds=feeds)
     terms = SendingTerms(attempts=config.tasks.attempts, link=config.surfaces.task_page)
-    sending = Sending(store, connectors, wall_clock, terms)
     quality = ServingTerms(
         floor=config.quality.floor, floor_after=config.quality.floor_after
     )
@@ -76,12 +80,26 @@ def _exchange(store: Store, connectors: Connectors, context: CliContext) -> list
         stopped = stop_by_agreement(store, wall_clock, quality, epoch)
         return expire(store, wall_clock, epoch) + stopped
 
-    collecting = Collecting(store, connectors, wall_clock)
     return [
         Tick("booking", every.booking, booking.tick, shows=True),
-        Tick("sending", every.sending, sending.tick, shows=True),
+        *_each(
+            "sending",
+            every.sending,
+            [
+                (n, Sending(store, n, c, wall_clock, terms))
+                for n, c in connectors.items()
+            ],
+            shows=True,
+        ),
         Tick("serving", every.serving, serve),
-        Tick("collecting", every.collecting, collecting.tick),
+        *_each(
+            "collecting",
+            every.collecting,
+            [
+                (name, Collecting(store, name, market, wall_clock))
+                for name, market in _markets(connectors)
+            ],
+        ),
     ]
 
 
@@ -97,13 +115,52 @@ def _after(store: Store, connectors: Connectors, context: CliContext) -> list[Ti
         return sealed
 
     assembly = Assembly(store, wall_clock)
-    paying = PayingStage(store, connectors, wall_clock)
+    books = PaymentBooks(store, wall_clock)
     retention = Retention(means(context, store, connectors))
-    reconciling = Reconciling(store, connectors, wall_clock)
     return [
         Tick("assembly", every.assembly, assembly.tick),
-        Tick("paying", every.paying, paying.tick),
+        Tick("paying", every.paying, books.tick),
+        *_each(
+            "paying",
+            every.paying,
+            [
+                (name, MarketPayments(store, name, market, wall_clock))
+                for name, market in _markets(connectors)
+                if isinstance(market, Paying)
+            ],
+        ),
         Tick("sealing", every.sealing, seal_now),
         Tick("retention", every.retention, retention.tick),
-        Tick("reconciling", every.reconciling, reconciling.tick),
+        *_each(
+            "reconciling",
+            every.reconciling,
+            [
+                (name, Reconciling(store, name, market, wall_clock))
+                for name, market in _markets(connectors)
+                if isinstance(market, Listing)
+            ],
+        ),
     ]
+
+
+class _Stage(Protocol):
+    def tick(self, epoch: int) -> int: ...
+
+
+def _each(
+    what: str,
+    seconds: float,
+    stages: Sequence[tuple[str, _Stage]],
+    *,
+    shows: bool = False,
+) -> list[Tick]:
+    """One job a connector, named by the stage and the connector."""
+    return [
+        Tick(f"{what}:{name}", seconds, stage.tick, shows=shows)
+        for name, stage in stages
+    ]
+
+
+def _markets(connectors: Connectors) -> list[tuple[str, Market]]:
+    """Connectors that are markets; feeds hold nothing to collect, list or pay."""
+    return [(name, c) for name, c in connectors.items() if isinstance(c, Market)]

@@ -170,14 +170,14 @@ class Walk(World):
         if self.epoch:
             self.stale = [*self.stale[-2:], self.epoch]
         self.epoch = taken
-        self.sending = Sending(self.store, {"memory": self.market}, self.clock)
+        self.sending = Sending(self.store, "memory", self.market, self.clock)
 
     def stale_tries(self) -> None:
         """A daemon of before wakes up: it may neither book nor send."""
         if not self.stale:
             return
         epoch = self.stale[self.rng.integers(len(self.stale))]
-        sending = Sending(self.store, {"memory": self.market}, self.clock)
+        sending = Sending(self.store, "memory", self.market, self.clock)
         outside = dict(self.market.accepted)
         for attempt in (
             lambda: sending.tick(epoch),
