@@ -17,9 +17,6 @@ from typing import Final
 
 from policies.model.objective import Objective
 
-MOST_TOLD: Final = 12
-"""Names of fields that a table or a user's function is asked for: 2^12 sets of them."""
-
 
 class Scope(StrEnum):
     """What one sensitive set of a property is made for."""
@@ -30,7 +27,7 @@ class Scope(StrEnum):
 
 
 class Kind(StrEnum):
-    """The disclosure functions of the language (paper, section 4)."""
+    """Names of the disclosure functions; :mod:`policies.rules.kinds` defines them."""
 
     STEP = "step"
     LINEAR = "linear"
@@ -41,10 +38,6 @@ class Kind(StrEnum):
     INFORMATION_GAIN = "information-gain"
     MEAN_INFORMATION_GAIN = "mean-information-gain"
     PLUGIN = "plugin"
-
-
-TABLED: Final = (Kind.POSTERIOR, Kind.INFORMATION_GAIN, Kind.MEAN_INFORMATION_GAIN)
-"""Kinds that read a finite table of worlds."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +56,7 @@ class Disclosure:
     vector, count : str or None
         Common and cosine: the columns of the location and of the visits.
     table, prior : str or None
-        Kinds of :data:`TABLED`: the file of the joint table, the prior.
+        Posterior and information gain: the file of the joint table, the prior.
     plugin : str or None
         Name of the user's function.
     """

@@ -21,7 +21,7 @@ from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import holdings
 from dispatcher.store import ledger as rows
 from dispatcher.store.transaction import Tx
-from policies.policy import Kind, Scope
+from policies.policy import Scope
 from policies.rules.record_rules import Rule
 
 Ints = npt.NDArray[np.int64]
@@ -132,8 +132,7 @@ def _scores(rule: Rule, force: InForce, held: Ints, starts: Ints) -> Ints | None
     """Score of each unit, all times taken together; None where 64 bits do not do."""
     if rule.complete:
         return _completed(rule, force, held, starts)
-    shape = force.policy.properties[rule.name].disclosure
-    if shape.kind is Kind.STEP or shape.per_entry is not None:
+    if rule.by_entry:
         return np.add.reduceat(held[:, 3], starts)
     if max(rule.weights.values()) * len(held) >= 2**_MASK_BITS:
         return None

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.store.ledger import FactsRow
-from policies.policy import Kind, Scope
+from policies.policy import Scope
 from policies.rules.groups import trusted_rules
 from policies.rules.pairings import ToldLink, ends_held
 from policies.rules.record_rules import Held, Rule
@@ -178,7 +178,7 @@ class Replay:
             tau = rules.all[name].tau if link is None else link.tau
             force = self.versions[number]
             if tau is not None and (name in force.tables or name not in force.levels):
-                squared = link is not None and link.kind is Kind.COSINE
+                squared = link is not None and not link.rational
                 share = reached.f / (tau * tau if squared else tau)
                 # Versions may differ in what the rule is: compared by squares.
                 found = -(share if squared else share * share), reached.place, share
@@ -240,7 +240,7 @@ class Replay:
         ]
         mine = _end(who, rule, person)
         worst = rule.worst(mine, friends)
-        f = worst.square if rule.kind is Kind.COSINE else value(worst)
+        f = value(worst) if rule.rational else worst.square
         self.reached[who.version, rule.name].reach(f, place)
 
     def _judge(self, version: int, rule: Rule, held: Held, place: Place) -> None:

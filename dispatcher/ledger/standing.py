@@ -13,10 +13,11 @@ from dispatcher.store import ledger as rows
 from dispatcher.store import rule_tables
 from dispatcher.store.transaction import Tx
 from policies.document import parse
-from policies.policy import TABLED, Policy, Scope
+from policies.policy import Policy, Scope
 from policies.rules.asks import Rules, compile_rules
 from policies.rules.field_utility import NAME as UTILITY
 from policies.rules.groups import trusted_rules
+from policies.rules.kinds import reads_table
 from policies.rules.levels import Levels
 from policies.rules.record_rules import Rule
 from policies.rules.relations import LinkRule
@@ -121,7 +122,7 @@ class InForce:
     def tables(self) -> frozenset[str]:
         """Rules that are judged by a finite table."""
         every = self.policy.properties.values()
-        return frozenset(p.name for p in every if p.disclosure.kind in TABLED)
+        return frozenset(p.name for p in every if reads_table(p))
 
     @property
     def numbered(self) -> Mapping[int, str]:

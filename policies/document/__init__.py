@@ -2,8 +2,8 @@
 
 from policies.document.codes import CODES, explain_rule
 from policies.document.diagnostic import Diagnostic, Severity, Span
+from policies.document.policy_tests import Refusal, TestOutcome, run_test, run_tests
 from policies.document.reader import ParseResult, parse
-from policies.document.rehearsal import Refusal, TestOutcome, run_test, run_tests
 from policies.document.rendering import FORMATS, render, render_files, summary
 from policies.document.schema import json_schema
 from policies.document.starter import Column, starter

@@ -17,11 +17,11 @@ from policies.policy import (
     Disclosure,
     Field,
     Group,
-    Kind,
     Policy,
     Property,
     Relation,
 )
+from policies.rules.kinds import title
 
 _PLAIN: Final = frozenset({"name", "line", "note", "help", "question", "example"})
 """Words of a policy that limit nothing; a change of them alone is still told."""
@@ -234,11 +234,7 @@ def _alternatives(rule: Property) -> str:
 
 
 def _disclosure(shape: Disclosure) -> str:
-    told = [shape.kind.value]
-    if shape.kind is Kind.PLUGIN and shape.plugin:
-        told = [f"plugin:{shape.plugin}"]
-    if shape.at is not None:
-        told.append(f"at {shape.at}")
+    told = [title(shape)]
     if shape.per_entry is not None:
         told.append(f"{_word(shape.per_entry)} an entry")
     if shape.weights is not None:

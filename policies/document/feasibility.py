@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
 from policies.document.diagnostic import Span, decimal, listed, shown
 from policies.document.limits import check_worth
-from policies.document.properties import SUMS
 from policies.document.reading import Findings, Reader
 from policies.model.objective import Objective
-from policies.policy import Kind, Policy, Property, Scope
+from policies.policy import Policy, Property, Scope
+from policies.rules.kinds import PowerOfSum, disclosed_alone, family, needs_whole_set
 
 Rules = Mapping[str, tuple[Property, Reader]]
 POPULATION: Final = "2,935"
@@ -94,8 +94,7 @@ def _check_places(rules: Rules) -> None:
 
 def _check_kind(prop: Property, reader: Reader) -> None:
     shape = prop.disclosure
-    step = shape.kind is Kind.STEP and shape.at is None
-    if prop.uses_any_of and not step:
+    if prop.uses_any_of and not needs_whole_set(prop):
         reader.findings.error(
             "POL211",
             reader.key_span("any_of"),
@@ -104,7 +103,7 @@ def _check_kind(prop: Property, reader: Reader) -> None:
             "alternatives are complete or not, they have no sum",
             "write `of`, or delete the disclosure",
         )
-    summed = shape.kind in SUMS and shape.per_entry is None
+    summed = isinstance(family(prop), PowerOfSum) and shape.per_entry is None
     if summed and prop.scope is Scope.SUBJECT and not _names_weight(reader):
         reader.findings.error(
             "POL207",
@@ -224,11 +223,10 @@ def _check_single(policy: Policy, prop: Property, reader: Reader) -> None:
     trusted = any(prop.name in g.trusted for g in policy.groups.values())
     if trusted or prop.tau is None:
         return
-    for field, alone in _alone(prop):
+    for field, alone in disclosed_alone(prop):
         if not policy.entity.fields[field].send or alone < prop.tau:
             continue
-        step = prop.disclosure.kind is Kind.STEP and prop.disclosure.at is None
-        if step:
+        if needs_whole_set(prop):
             _unassignable(
                 prop,
                 _single_span(prop, reader, field),
@@ -243,23 +241,6 @@ def _check_single(policy: Policy, prop: Property, reader: Reader) -> None:
             return  # once a rule: the header is the mark
 
 
-def _alone(prop: Property) -> Iterable[tuple[str, Fraction]]:
-    """F that one entry of a field discloses by itself, greatest first."""
-    shape = prop.disclosure
-    if shape.kind is Kind.STEP and shape.at is None:
-        return [(a[0], Fraction(1)) for a in prop.alternatives if len(a) == 1]
-    fields = prop.alternatives[0]
-    if shape.kind is Kind.STEP:
-        return [(f, Fraction(1 if shape.at == 1 else 0)) for f in fields]
-    if shape.kind not in SUMS:
-        return []
-    power = 2 if shape.kind is Kind.QUADRATIC else 1
-    share = Fraction(1, len(fields)) if shape.per_entry is None else shape.per_entry
-    weights = shape.weights or dict.fromkeys(fields, share)
-    alone = [(f, w**power) for f, w in weights.items() if f in prop.fields]
-    return sorted(alone, key=lambda pair: -pair[1])
-
-
 def _single_span(prop: Property, reader: Reader, field: str) -> Span:
     if not prop.uses_any_of:
         return reader.key_span("of")
@@ -271,7 +252,7 @@ def _overweight(
 ) -> tuple[Span, str, str]:
     assert prop.tau is not None
     raise_ = f"raise tau above {decimal(alone)}, " if alone < 1 else ""
-    lower = "raise `at`" if prop.disclosure.kind is Kind.STEP else "lower the weight"
+    lower = "lower the weight" if prop.disclosure.at is None else "raise `at`"
     return (
         reader.table_span(),
         f"one entry alone discloses {decimal(alone)}, which is not below tau = "

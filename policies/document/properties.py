@@ -17,8 +17,6 @@ from policies.document.limits import (
 )
 from policies.document.reading import Reader, meant, names_known
 from policies.policy import (
-    MOST_TOLD,
-    TABLED,
     Budget,
     Disclosure,
     Entity,
@@ -26,6 +24,13 @@ from policies.policy import (
     Property,
     Relation,
     Scope,
+)
+from policies.rules.kinds import (
+    KINDS,
+    MOST_FIELDS,
+    PlaceSimilarity,
+    family,
+    is_tabulated,
 )
 
 PROPERTY_KEYS: Final = (
@@ -45,17 +50,6 @@ RESERVED_NAMES: Final = (
     "budget.utility",
     "fields.send",
 )
-SUMS: Final = (Kind.LINEAR, Kind.QUADRATIC)
-PAIRS: Final = (Kind.COMMON, Kind.COSINE)
-KIND_KEYS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    Kind.STEP: ("at",),
-    Kind.LINEAR: ("weights", "per", "weight"),
-    Kind.QUADRATIC: ("weights", "per", "weight"),
-    Kind.COMMON: ("vector", "count"),
-    Kind.COSINE: ("vector", "count"),
-    **dict.fromkeys(TABLED, ("table", "prior")),
-    Kind.PLUGIN: (),
-}
 WORDS: Final = tuple(k.value for k in Kind if k is not Kind.PLUGIN)
 
 
@@ -180,7 +174,7 @@ class _Disclosures:
             return Disclosure()
         kind, plugin = self._kind(word, ("disclosure", "kind"))
         table.what = f"a disclosure of kind {kind}"
-        table.knows(("kind", *KIND_KEYS[kind]))
+        table.knows(("kind", *KINDS[kind].keys))
         return self._parameters(table, kind, plugin)
 
     def _kind(self, word: str, at: tuple[str, ...]) -> tuple[Kind, str | None]:
@@ -198,8 +192,8 @@ class _Disclosures:
         return Kind.STEP, None
 
     def _parameters(self, table: Reader, kind: Kind, plugin: str | None) -> Disclosure:
-        known = KIND_KEYS[kind]
-        weights, per_entry = (None, None) if kind not in SUMS else self._sums(table)
+        known = KINDS[kind].keys
+        weights, per_entry = self._sums(table) if "weights" in known else (None, None)
         return Disclosure(
             kind=kind,
             at=table.integer("at") if "at" in known else None,
@@ -257,7 +251,8 @@ def _check_scope(context: Context, prop: Property, reader: Reader) -> None:
         _needs_subject(
             context, reader, "a subject rule groups the records of one person"
         )
-    if prop.disclosure.kind in PAIRS and prop.scope is not Scope.RELATION:
+    row = family(prop)
+    if isinstance(row, PlaceSimilarity) and prop.scope is not Scope.RELATION:
         _needs_relation(prop, reader)
     elif prop.scope is Scope.RELATION:
         _check_relation(context, prop, reader)
@@ -270,18 +265,16 @@ def _check_scope(context: Context, prop: Property, reader: Reader) -> None:
         )
     if "window" in reader:
         _check_window(context, prop, reader)
-    if prop.disclosure.kind in TABLED:
-        _needs(
-            reader, prop.disclosure.kind, "table", "<file>", "the joint table's file"
-        )
-    if prop.disclosure.kind in (*TABLED, Kind.PLUGIN):
-        _check_told(prop, reader)
+    if prop.scope in row.scopes:
+        _check_needed(prop, reader)
+    if is_tabulated(prop):
+        _check_number_of_fields(prop, reader)
 
 
-def _check_told(prop: Property, reader: Reader) -> None:
-    """Report more fields than f can be told for every set of (POL003)."""
+def _check_number_of_fields(prop: Property, reader: Reader) -> None:
+    """Report more fields than f can be tabulated for (POL003)."""
     linked = prop.scope is Scope.RELATION
-    most = MOST_TOLD // 2 if linked else MOST_TOLD
+    most = MOST_FIELDS // 2 if linked else MOST_FIELDS
     if "of" in reader and len(prop.fields) > most:
         reader.findings.error(
             "POL003",
@@ -331,7 +324,7 @@ def _check_relation(context: Context, prop: Property, reader: Reader) -> None:
     if context.entity.subject is None:
         _needs_subject(context, reader, "a relation rule pairs people")
     kind = prop.disclosure.kind
-    if kind in (Kind.STEP, *SUMS):
+    if prop.scope not in family(prop).scopes:
         span = reader.value_span("disclosure", *_kind_key(reader))
         reader.findings.error(
             "POL210",
@@ -341,22 +334,20 @@ def _check_relation(context: Context, prop: Property, reader: Reader) -> None:
             "or by a table or a function of both ends",
             'write disclosure = { kind = "common", vector = "<column>" }',
         )
-    if kind in PAIRS:
-        what = "the column that holds the place of a record"
-        _needs(reader, kind, "vector", "<column>", what)
 
 
-def _needs(reader: Reader, kind: Kind, key: str, value: str, what: str) -> None:
-    """Report a parameter that a kind of disclosure cannot do without (POL005)."""
-    if _given(reader, key):
-        return
-    reader.findings.error(
-        "POL005",
-        reader.value_span("disclosure", *_kind_key(reader)),
-        f"{kind} disclosure lacks `{key}`",
-        f"`{key}` names {what}",
-        f'write disclosure = {{ kind = "{kind}", {key} = "{value}" }}',
-    )
+def _check_needed(prop: Property, reader: Reader) -> None:
+    """Report parameters that the kind of disclosure cannot do without (POL005)."""
+    kind = prop.disclosure.kind
+    for key, needed in family(prop).needed.items():
+        if not _given(reader, key):
+            reader.findings.error(
+                "POL005",
+                reader.value_span("disclosure", *_kind_key(reader)),
+                f"{kind} disclosure lacks `{key}`",
+                f"`{key}` names {needed.what}",
+                f'write disclosure = {{ kind = "{kind}", {key} = "{needed.example}" }}',
+            )
 
 
 def _declared(context: Context, name: str) -> bool:

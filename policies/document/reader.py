@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from policies.document.cases import read_tests
 from policies.document.diagnostic import Diagnostic, Severity
 from policies.document.entity import read_entity
 from policies.document.feasibility import (
@@ -22,6 +21,7 @@ from policies.document.limits import (
     read_relations,
     read_utilities,
 )
+from policies.document.policy_tests import read_tests
 from policies.document.properties import Context, read_properties
 from policies.document.reading import Findings, Reader
 from policies.document.rendering import render

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from policies.document.cases import TEST_KEYS
 from policies.document.entity import ASKS, EXAMPLE_KEYS, TAGS
 from policies.document.limits import CAPACITY_KEYS
-from policies.document.properties import KIND_KEYS, WORDS
+from policies.document.policy_tests import TEST_KEYS
+from policies.document.properties import WORDS
 from policies.model.objective import Objective
-from policies.policy import Scope
+from policies.policy import Kind, Scope
+from policies.rules.kinds import KINDS
 
 Schema = dict[str, Any]
 
@@ -178,11 +179,11 @@ def _disclosure() -> Schema:
     plugin = {"type": "string", "pattern": "^plugin:.+$"}
     kinds = [
         _table(
-            {"kind": {"const": str(kind)} if kind != "plugin" else plugin}
-            | {key: values[key] for key in keys},
+            {"kind": plugin if kind is Kind.PLUGIN else {"const": str(kind)}}
+            | {key: values[key] for key in row.keys},
             ("kind",),
         )
-        for kind, keys in KIND_KEYS.items()
+        for kind, row in KINDS.items()
     ]
     return {"anyOf": [_words(WORDS), plugin, *kinds]}
 

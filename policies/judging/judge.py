@@ -525,11 +525,11 @@ class Tally:
         self, owner: Ints, full: Ints, held: Ints, adversary: Ints, edges: Ints
     ) -> None:
         """Add f of rows in groups of one property and one ``full`` each."""
-        kind = np.array([int(m) for m in self.problem.sets.measures], np.int64)[owner]
-        square = kind == Measure.QUADRATIC
-        value = np.where(kind == Measure.STEP, held == full, held)
-        if square.any():
-            value = np.where(square, _squared(value, int(full.max())), value)
+        power = np.array([int(m) for m in self.problem.sets.measures], np.int64)[owner]
+        value = np.where(power == Measure.STEP, held == full, held)
+        for exponent in np.unique(power[power > 1]).tolist():
+            raised = _power(value, exponent, int(full.max()))
+            value = np.where(power == exponent, raised, value)
         if value.sum(dtype=np.float64) > _LARGEST_SUM:
             value = value.astype(object)
         group = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
@@ -601,6 +601,7 @@ def _wide(sums: Ints) -> Ints:
     return sums.astype(object) if wide else sums
 
 
-def _squared(value: Ints, whole: int) -> Ints:
-    """Squares; in Python's integers where 64 bits could be too few."""
-    return value.astype(object) ** 2 if whole >= 2**31 else value**2
+def _power(value: Ints, exponent: int, whole: int) -> Ints:
+    """Raise values up to ``whole``; in Python's integers if 64 bits could be too few."""
+    wide = whole**exponent > _LARGEST_SUM
+    return value.astype(object) ** exponent if wide else value**exponent

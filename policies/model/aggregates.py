@@ -15,7 +15,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Final
 
-from policies.model.fraction_sums import FractionSum, highest, total
+from policies.model.fraction_sums import FractionSum, floor_root, highest, total
 from policies.model.links import ROOT
 from policies.model.sets import InvalidProblem
 
@@ -238,22 +238,6 @@ def root_above(value: Fraction, q: int) -> Fraction:
     if q == 1:
         return value
     scaled = value.numerator * ROOT**q
-    floor = _floor_root(scaled // value.denominator, q)
+    floor = floor_root(scaled // value.denominator, q)
     exact = floor**q * value.denominator == scaled
     return Fraction(floor if exact else floor + 1, ROOT)
-
-
-def _floor_root(value: int, q: int) -> int:
-    """Return the largest integer whose q-th power is at most the value.
-
-    Newton's iteration from above: each step falls until it would no longer, and then the
-    root is reached.
-    """
-    if not value:
-        return 0
-    root = 1 << -(-value.bit_length() // q)
-    while True:
-        step = ((q - 1) * root + value // root ** (q - 1)) // q
-        if step >= root:
-            return root
-        root = step

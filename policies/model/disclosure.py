@@ -41,13 +41,9 @@ class Loads:
 def share(measure: Measure, load: int, full: int) -> Fraction:
     """Disclosure f of one set at this load, 0 <= f <= 1."""
     held = min(load, full)
-    match measure:
-        case Measure.STEP:
-            return Fraction(int(held == full))
-        case Measure.LINEAR:
-            return Fraction(held, full)
-        case Measure.QUADRATIC:
-            return Fraction(held, full) ** 2
+    if measure is Measure.STEP:
+        return Fraction(int(held == full))
+    return Fraction(held, full) ** int(measure)
 
 
 def cap_below(measure: Measure, full: int, tau: Fraction) -> int:

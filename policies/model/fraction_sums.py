@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-
-__all__ = ["FractionSum", "highest", "total"]
+from math import isqrt
 
 
 class FractionSum:
@@ -79,3 +78,25 @@ def highest(sums: Iterable[FractionSum], bits: int) -> FractionSum:
     if len(near) > 1:
         return max(near.values(), key=lambda one: one.exact)
     return next(iter(near.values()), FractionSum())
+
+
+def floor_root(value: int, q: int) -> int:
+    """Return the largest integer whose q-th power is at most a value >= 0.
+
+    Newton's iteration from above: every step falls until the root is reached.
+
+    Examples
+    --------
+    >>> floor_root(26, 3), floor_root(27, 3)
+    (2, 3)
+    """
+    if q == 1 or not value:
+        return value
+    if q == 2:
+        return isqrt(value)
+    root = 1 << -(-value.bit_length() // q)
+    while True:
+        step = ((q - 1) * root + value // root ** (q - 1)) // q
+        if step >= root:
+            return root
+        root = step

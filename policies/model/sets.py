@@ -28,11 +28,14 @@ class InvalidProblem(ValueError):
 
 
 class Measure(IntEnum):
-    """How f follows from the load of one set (paper, section 4)."""
+    """How f follows from the load of one set (paper, section 4).
+
+    Above 0 it is the power of the share: f = (min(load, full) / full) ** measure.
+    """
 
     STEP = 0  # f = 1 if load >= full else 0
-    LINEAR = 1  # f = min(load, full) / full
-    QUADRATIC = 2  # f = (min(load, full) / full) ** 2
+    LINEAR = 1
+    QUADRATIC = 2
 
 
 def column(

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, NamedTuple
+from typing import NamedTuple, assert_never
 
 from policies.policy import Kind, Policy, Property, Scope
+from policies.rules.kinds import (
+    PlaceSimilarity,
+    PowerOfSum,
+    Step,
+    Tabulated,
+    family,
+    is_tabulated,
+)
 from policies.rules.levels import LevelRule, Levels
 from policies.rules.pairings import ToldLink
 from policies.rules.record_rules import Held, Rule, by_field
 from policies.rules.relations import LinkRule
 
 Counts = Mapping[str, int]
-
-PLANNED: Final = frozenset({Kind.STEP, Kind.LINEAR, Kind.QUADRATIC})
-PAIRED: Final = frozenset({Kind.COMMON, Kind.COSINE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +94,17 @@ class Rules:
     def __init__(
         self, policy: Policy, levels: Mapping[str, Levels] | None = None
     ) -> None:
-        told = levels or {}
-        able = [p for p in policy.properties.values() if _reason(p, told) is None]
-        units = [p for p in able if p.scope is not Scope.RELATION]
+        tables = levels or {}
+        compiled = [
+            _compiled(prop, tables.get(prop.name))
+            for prop in policy.properties.values()
+            if _reason(prop, tables) is None
+        ]
         self.all: Mapping[str, Rule] = {
-            p.name: LevelRule(p, told[p.name]) if p.name in told else Rule(p)
-            for p in units
+            rule.name: rule for rule in compiled if isinstance(rule, Rule)
         }
         self.links: Mapping[str, LinkRule] = {
-            p.name: ToldLink(p, told[p.name]) if p.name in told else LinkRule(p)
-            for p in able
-            if p.scope is Scope.RELATION
+            rule.name: rule for rule in compiled if isinstance(rule, LinkRule)
         }
         self._of_field = {
             name: tuple(rule for rule in self.all.values() if name in rule.fields)
@@ -113,6 +118,21 @@ class Rules:
     def links_of_field(self, field: str) -> tuple[LinkRule, ...]:
         """The relation rules that look at entries of this field."""
         return tuple(rule for rule in self.links.values() if field in rule.fields)
+
+
+def _compiled(prop: Property, levels: Levels | None) -> Rule | LinkRule:
+    """Compile one rule; ``levels`` is its table, for a rule that has one."""
+    match family(prop):
+        case Step() | PowerOfSum():
+            return Rule(prop)
+        case PlaceSimilarity():
+            return LinkRule(prop)
+        case Tabulated():
+            assert levels is not None, f"rule {prop.name} has no table"
+            linked = prop.scope is Scope.RELATION
+            return ToldLink(prop, levels) if linked else LevelRule(prop, levels)
+        case other:
+            assert_never(other)
 
 
 def compile_rules(policy: Policy, levels: Mapping[str, Levels] | None = None) -> Rules:
@@ -223,8 +243,9 @@ def unsupported(
 
 def _reason(prop: Property, levels: Mapping[str, Levels]) -> str | None:
     kind = prop.disclosure.kind
-    judged = PAIRED if prop.scope is Scope.RELATION else PLANNED
-    if kind in judged or prop.name in levels:
+    if prop.scope not in family(prop).scopes:
+        return f"{kind} rules do not have the scope {prop.scope}"
+    if not is_tabulated(prop) or prop.name in levels:
         return None
     what = "user's function" if kind is Kind.PLUGIN else "table"
     return f"{kind} rules are judged by their {what}, and it was not given"

@@ -10,15 +10,12 @@ two programs which follow the definition find the very same fraction.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations
 from math import ceil, gcd, lcm
 from typing import Final
-
-from policies.model.sets import InvalidProblem
 
 BITS: Final = 64
 """Binary digits of a logarithm, until more are needed."""
@@ -26,10 +23,11 @@ BITS: Final = 64
 STEPS: Final = 10**12
 """An information gain is a multiple of 1 / STEPS."""
 
-WIDEST: Final = 16
-"""Entries up to which the most telling subset is looked for."""
-
 Value = Hashable
+
+
+class InvalidBeliefs(ValueError):
+    """A malformed table of worlds; the message gives the value and the expectation."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +64,11 @@ class Beliefs:
     def __post_init__(self) -> None:
         total = sum((w.chance for w in self.worlds), Fraction(0))
         if total != 1:
-            raise InvalidProblem(f"the worlds' chances sum to {total}, expected 1")
+            raise InvalidBeliefs(f"the worlds' chances sum to {total}, expected 1")
         if any(w.chance < 0 for w in self.worlds):
-            raise InvalidProblem("a world has a negative chance, expected >= 0")
+            raise InvalidBeliefs("a world has a negative chance, expected >= 0")
         if len({len(w.entries) for w in self.worlds}) > 1:
-            raise InvalidProblem("worlds differ in their number of entries")
+            raise InvalidBeliefs("worlds differ in their number of entries")
 
     @property
     def n_entries(self) -> int:
@@ -78,46 +76,35 @@ class Beliefs:
         return len(self.worlds[0].entries)
 
 
-def posterior(beliefs: Beliefs, held: Collection[int], true: World) -> Fraction:
-    """How far the belief in the true value rose: max(0, (post - prior) / (1 - prior)).
+def highest_posterior(beliefs: Beliefs, held: Collection[int]) -> Fraction:
+    """How far the belief in the secret's true value can rise.
 
-    Parameters
-    ----------
-    beliefs : Beliefs
-    held : collection of int
-        Entries that are seen.
-    true : World
-        What is the case; it must be possible.
+    max over all possible worlds of max(0, (post - prior) / (1 - prior)), where prior and
+    post are the chances of the world's secret before and after the entries are seen.
 
     Returns
     -------
     Fraction
-        0 where nothing was learnt, 1 where the secret is certain; 0 if it was certain
-        before.
+        0 if nothing is learnt in any world, 1 if the secret is certain in one; secrets
+        that were certain before do not count.
     """
-    prior = _chance(beliefs, (), true, secret=True)
-    if prior == 1:
-        return Fraction(0)
-    seen = _chance(beliefs, held, true, secret=False)
-    if seen == 0:
-        raise InvalidProblem("the true world has no chance in the table")
-    post = _chance(beliefs, held, true, secret=True) / seen
-    return max(Fraction(0), (post - prior) / (1 - prior))
-
-
-def _chance(
-    beliefs: Beliefs, held: Collection[int], true: World, *, secret: bool
-) -> Fraction:
-    """Chance of what is seen, and of the true secret with it."""
-    return sum(
-        (
-            w.chance
-            for w in beliefs.worlds
-            if all(w.entries[d] == true.entries[d] for d in held)
-            and (not secret or w.secret == true.secret)
-        ),
-        Fraction(0),
-    )
+    prior: dict[Value, Fraction] = defaultdict(Fraction)
+    joint: dict[tuple[Value, ...], dict[Value, Fraction]] = {}
+    for world in beliefs.worlds:
+        if world.chance:
+            prior[world.secret] += world.chance
+            seen = joint.setdefault(
+                tuple(world.entries[d] for d in held), defaultdict(Fraction)
+            )
+            seen[world.secret] += world.chance
+    best = Fraction(0)
+    for seen in joint.values():
+        mass = sum(seen.values(), Fraction(0))
+        for secret, chance in seen.items():
+            if prior[secret] < 1:
+                rise = (chance / mass - prior[secret]) / (1 - prior[secret])
+                best = max(best, rise)
+    return best
 
 
 Spread = tuple[int, ...]
@@ -288,28 +275,3 @@ def log2(value: Fraction, bits: int = BITS) -> tuple[Fraction, Fraction]:
             digits |= 1
     low = whole + Fraction(digits, 1 << bits)
     return low, low + Fraction(1, 1 << (bits - 4))
-
-
-def closure(
-    function: Callable[[Collection[int]], Fraction], held: Collection[int]
-) -> Fraction:
-    """Highest value over all subsets of what is held: the safe form of any function.
-
-    A belief can fall when more is seen; whoever saw the parts one by one remembers the
-    highest. The result never falls as more is held.
-
-    Raises
-    ------
-    InvalidProblem
-        For more than ``WIDEST`` entries: there would be too many subsets.
-    """
-    order = sorted(held)
-    if len(order) > WIDEST:
-        raise InvalidProblem(
-            f"{len(order)} entries have too many subsets, expected at most {WIDEST}"
-        )
-    return max(
-        function(chosen)
-        for size in range(len(order) + 1)
-        for chosen in combinations(order, size)
-    )

@@ -372,7 +372,7 @@ def _joined(
 def _measure(rule: Rule | LinkRule) -> Measure:
     if isinstance(rule, LinkRule | LevelRule) or rule.need is not None:
         return Measure.STEP
-    return Measure.LINEAR if rule.power == 1 else Measure.QUADRATIC
+    return Measure(rule.power)
 
 
 def widest_windows(unit: Ints, time: Ints, window: int | None) -> tuple[Ints, Ints]:

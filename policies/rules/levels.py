@@ -15,19 +15,17 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Final
 
-from policies.policy import MOST_TOLD, TABLED, Disclosure, Kind, Property
-from policies.rules.belief import Beliefs, information_gain, mean_information_gain
+from policies.policy import Disclosure, Kind, Property
+from policies.rules.belief import Beliefs
 from policies.rules.functions import InvalidFunction
-from policies.rules.record_rules import ONE, ZERO, Rule
+from policies.rules.kinds import KINDS, MOST_FIELDS, Tabulated
+from policies.rules.record_rules import ONE, Rule
 
 MOST_STEPS: Final = 5_000_000
 """Sets of fields times worlds that are looked at."""
 
 Levels = Mapping[frozenset[str], Fraction]
 """F of every set of a rule's fields."""
-
-TOLD: Final = frozenset({*TABLED, Kind.PLUGIN})
-"""Kinds whose f is told set by set."""
 
 
 def subsets(fields: Iterable[str]) -> list[frozenset[str]]:
@@ -36,12 +34,12 @@ def subsets(fields: Iterable[str]) -> list[frozenset[str]]:
     Raises
     ------
     InvalidFunction
-        There are more than ``MOST_TOLD``.
+        There are more than ``MOST_FIELDS``.
     """
     names = sorted(set(fields))
-    if len(names) > MOST_TOLD:
+    if len(names) > MOST_FIELDS:
         raise InvalidFunction(
-            f"the rule has {len(names)} fields, expected at most {MOST_TOLD}: f is "
+            f"the rule has {len(names)} fields, expected at most {MOST_FIELDS}: f is "
             "told for every set of them"
         )
     return [
@@ -153,7 +151,7 @@ def levels_of_beliefs(
     Parameters
     ----------
     kind : Kind
-        One of :data:`~policies.policy.TABLED`.
+        One that reads a table of worlds.
     beliefs : Beliefs
         Entry i of a world is the value of ``fields[i]``.
     fields : sequence of str
@@ -165,36 +163,13 @@ def levels_of_beliefs(
             "group values, or name fewer fields"
         )
     place = {name: i for i, name in enumerate(fields)}
-    measure = _MEASURES[kind]
+    row = KINDS[kind]
+    assert isinstance(row, Tabulated)
+    measure = row.of_beliefs
+    assert measure is not None, f"{kind} reads no table"
     return closed(
         {held: measure(beliefs, sorted(place[name] for name in held)) for held in every}
     )
-
-
-def _highest_posterior(beliefs: Beliefs, seen: list[int]) -> Fraction:
-    """Highest rise of belief in the true value, over all possible worlds."""
-    prior: dict[object, Fraction] = {}
-    joint: dict[tuple[object, ...], dict[object, Fraction]] = {}
-    for world in beliefs.worlds:
-        if world.chance:
-            prior[world.secret] = prior.get(world.secret, ZERO) + world.chance
-            inside = joint.setdefault(tuple(world.entries[d] for d in seen), {})
-            inside[world.secret] = inside.get(world.secret, ZERO) + world.chance
-    best = ZERO
-    for inside in joint.values():
-        mass = sum(inside.values(), ZERO)
-        for secret, chance in inside.items():
-            if prior[secret] < 1:
-                rise = (chance / mass - prior[secret]) / (1 - prior[secret])
-                best = max(best, rise)
-    return best
-
-
-_MEASURES: Final[Mapping[Kind, Callable[[Beliefs, list[int]], Fraction]]] = {
-    Kind.POSTERIOR: _highest_posterior,
-    Kind.INFORMATION_GAIN: information_gain,
-    Kind.MEAN_INFORMATION_GAIN: mean_information_gain,
-}
 
 
 class LevelRule(Rule):

@@ -19,12 +19,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from policies.policy import MOST_TOLD, Kind, Property
+from policies.policy import Kind, Property
 from policies.rules.encounters import PeoplePairs, matched
 from policies.rules.entries import EntryTable
 from policies.rules.functions import InvalidFunction
+from policies.rules.kinds import MOST_FIELDS, Reached
 from policies.rules.levels import Levels, check_told, least_past
-from policies.rules.link_facts import Reached
 from policies.rules.relations import End, LinkRule
 
 Ints = npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ def both_ends(fields: Iterable[str]) -> list[str]:
     Raises
     ------
     InvalidFunction
-        There are more than ``MOST_TOLD / 2``.
+        There are more than ``MOST_FIELDS / 2``.
 
     Examples
     --------
@@ -48,9 +48,9 @@ def both_ends(fields: Iterable[str]) -> list[str]:
     ['left.age', 'left.zip', 'right.age', 'right.zip']
     """
     names = sorted(set(fields))
-    if 2 * len(names) > MOST_TOLD:
+    if 2 * len(names) > MOST_FIELDS:
         raise InvalidFunction(
-            f"the rule has {len(names)} fields, expected at most {MOST_TOLD // 2} over "
+            f"the rule has {len(names)} fields, expected at most {MOST_FIELDS // 2} over "
             "a relation: f is told for every set of the fields of both ends"
         )
     return [end + name for end in (LEFT, RIGHT) for name in names]

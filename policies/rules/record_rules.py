@@ -24,10 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
-from math import isqrt, lcm
-from typing import Final
+from math import lcm
+from typing import Final, assert_never
 
-from policies.policy import Kind, Property
+from policies.model.fraction_sums import floor_root
+from policies.policy import Property
+from policies.rules.kinds import (
+    PlaceSimilarity,
+    PowerOfSum,
+    Step,
+    Tabulated,
+    family,
+    needs_whole_set,
+)
 
 ZERO: Final = Fraction(0)
 ONE: Final = Fraction(1)
@@ -49,13 +58,13 @@ def largest_score(unit: Fraction, power: int, tau: Fraction) -> int:
     unit : Fraction
         What one point of score adds to the sum, > 0.
     power : int
-        1 (linear) or 2 (quadratic).
+        1 (linear), 2 (quadratic), ...
     tau : Fraction
         > 0.
     """
     bound = tau / unit**power  # n ** power < p / q  <=>  n ** power <= (p - 1) // q
     below = (bound.numerator - 1) // bound.denominator
-    return below if power == 1 else isqrt(below)
+    return floor_root(below, power)
 
 
 class Rule:
@@ -115,18 +124,27 @@ class Rule:
         self.window = prop.window
         self.fields = prop.fields
         self.alternatives = prop.alternatives
-        self.complete = shape.kind is Kind.STEP and shape.at is None
-        self.power = 2 if shape.kind is Kind.QUADRATIC else 1
+        self.complete = needs_whole_set(prop)
+        self.power = 1
         self.need = None
         self.weights, self.unit = dict.fromkeys(sorted(self.fields), 1), ONE
         self.by_entry = not self.complete
-        if shape.kind is Kind.STEP:
-            self.need = 1 if self.complete else shape.at
-        elif shape.per_entry is not None:
-            self.unit = shape.per_entry
-        else:
-            self.by_entry = False
-            self._weigh(shape.weights)
+        match family(prop):
+            case Step():
+                self.need = 1 if self.complete else shape.at
+            case PowerOfSum(power):
+                self.power = power
+                if shape.per_entry is not None:
+                    self.unit = shape.per_entry
+                else:
+                    self.by_entry = False
+                    self._weigh(shape.weights)
+            case PlaceSimilarity() | Tabulated():
+                raise ValueError(
+                    f"rule {prop.name} is {shape.kind}, expected step or a sum"
+                )
+            case other:
+                assert_never(other)
         self.cap = self._largest()
         self.bits = {field: 1 << i for i, field in enumerate(self.weights)}
         self._masks = tuple(

@@ -14,8 +14,8 @@ from math import isqrt
 from typing import Any
 
 from policies.model.links import root_up
-from policies.policy import Kind, Property, Scope
-from policies.rules.link_facts import Reached, Vector, common, cosine
+from policies.policy import Property, Scope
+from policies.rules.kinds import PlaceSimilarity, Reached, Vector, family
 
 NOTHING = Reached(Fraction(0))
 
@@ -33,7 +33,10 @@ class LinkRule:
     scope : Scope
         ``RELATION``.
     kind : Kind
-        ``COMMON`` or ``COSINE``, unless it is told set by set.
+    similarity : callable or None
+        From the place vectors of both people to f; None if f is tabulated.
+    monotone, rational : bool
+        Whether f never falls as more is held, and whether it is always a fraction.
     fields : frozenset of str
         Whose entries count.
     vector : str or None
@@ -50,17 +53,20 @@ class LinkRule:
         "count",
         "fields",
         "kind",
+        "monotone",
         "name",
+        "rational",
         "relation",
         "scope",
+        "similarity",
         "tau",
         "vector",
         "window",
     )
 
     def __init__(self, prop: Property) -> None:
-        shape = prop.disclosure
-        placed = shape.kind in (Kind.COMMON, Kind.COSINE)
+        shape, row = prop.disclosure, family(prop)
+        placed = isinstance(row, PlaceSimilarity)
         if prop.relation is None or placed is (shape.vector is None):
             raise ValueError(
                 f"rule {prop.name} has relation {prop.relation!r} and vector "
@@ -71,10 +77,14 @@ class LinkRule:
         self.vector, self.count = shape.vector, shape.count
         self.tau, self.average = prop.tau, prop.average
         self.window: int | None = None
+        self.similarity = row.similarity if isinstance(row, PlaceSimilarity) else None
+        self.monotone = row.monotone if isinstance(row, PlaceSimilarity) else True
+        self.rational = row.rational if isinstance(row, PlaceSimilarity) else True
 
     def reached(self, one: End, other: End) -> Reached:
         """F of one link, as its exact square."""
-        return (common if self.kind is Kind.COMMON else cosine)(one, other)
+        assert self.similarity is not None, "a tabulated rule looks f up"
+        return self.similarity(one, other)
 
     def worst(self, mine: End, others: Iterable[End]) -> Reached:
         """Largest f of one person's links to others."""

@@ -20,13 +20,13 @@ from typing import Final
 from dispatcher.core.errors import Invalid
 from dispatcher.ledger.links import Told
 from dispatcher.strategies import load_function, load_utility
-from policies.model.sets import InvalidProblem
-from policies.policy import Kind, Policy, Property, Scope
-from policies.rules.belief import Beliefs, World
+from policies.policy import Policy, Property, Scope
+from policies.rules.belief import Beliefs, InvalidBeliefs, World
 from policies.rules.field_utility import NAME as UTILITY
 from policies.rules.field_utility import levels_of_utility
 from policies.rules.functions import InvalidFunction
-from policies.rules.levels import TOLD, Levels, levels_of_beliefs, levels_of_function
+from policies.rules.kinds import is_tabulated, reads_table
+from policies.rules.levels import Levels, levels_of_beliefs, levels_of_function
 from policies.rules.pairings import both_ends, either_way
 
 GUESSED: Final = "secret"
@@ -48,11 +48,11 @@ def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
     """
     found = {}
     for name, prop in policy.properties.items():
-        if prop.disclosure.kind not in TOLD:
+        if not is_tabulated(prop):
             continue
         try:
             found[name] = _told(prop, folder)
-        except (InvalidFunction, InvalidProblem) as error:
+        except (InvalidFunction, InvalidBeliefs) as error:
             raise Invalid(
                 f"rule {name} can not be judged by what it names",
                 why=str(error),
@@ -81,7 +81,7 @@ def _worth(policy: Policy, name: str) -> Told:
 def _told(prop: Property, folder: Path) -> Told:
     shape, linked = prop.disclosure, prop.scope is Scope.RELATION
     fields = both_ends(prop.fields) if linked else sorted(prop.fields)
-    if shape.kind is Kind.PLUGIN:
+    if not reads_table(prop):
         function = load_function(shape.plugin or "")
         levels = _guarded(
             lambda: levels_of_function(function.f, fields, monotone=function.monotone)

@@ -18,7 +18,7 @@ import numpy as np
 
 from dispatcher.stages.planning.translation import Translation
 from policies.model.problem import Average, Pairs
-from policies.policy import Kind, Scope
+from policies.policy import Scope
 from policies.rules.levels import LevelRule
 from policies.rules.pairings import ToldLink, ends_held
 from policies.rules.record_rules import Rule
@@ -107,14 +107,15 @@ class Means:
             return True
         if rule.tau is not None:
             return not len(self._made.problem.history)
-        return not isinstance(rule, LinkRule) or rule.kind is not Kind.COSINE
+        return not isinstance(rule, LinkRule) or rule.monotone
 
     def shared(self, number: int) -> bool:
         """Whether a capped rule's sets have no limit, and a link may have several."""
         rule = self._capped.get(number)
         if not self or not isinstance(rule, LinkRule):
             return False
-        return rule.kind is Kind.COMMON and rule.tau is None
+        places = rule.similarity is not None and rule.monotone
+        return places and rule.tau is None
 
     def excess(self, plan: Pairs) -> list[tuple[int, int]]:
         """Planned pairs (entry, adversary) without which every mean is kept."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dispatcher.stages.planning.backlog import Backlog
 from policies.model.disclosure import loads
 from policies.model.problem import Pairs, Problem
-from policies.policy import Kind, Scope
+from policies.policy import Scope
 from policies.rules.encounters import PeoplePairs, matched
 from policies.rules.expand import Expansion
 from policies.rules.pairings import ToldLink
@@ -58,7 +58,7 @@ def closed(
         unit, who = expansion.unit[one[mine]], holder[mine]
         if isinstance(rule, LinkRule):
             pairs = backlog.links[rule.relation]
-            if rule.kind is Kind.COSINE:
+            if not rule.monotone:
                 at, who = _alike(rule, unit, who, backlog, shown, looked_at)
             else:
                 at, who = _links(rule, one[mine], who, expansion, backlog)

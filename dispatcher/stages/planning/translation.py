@@ -26,7 +26,7 @@ from policies.model.problem import Average, Goal, Pairs, Problem
 from policies.model.sets import NO_CAP
 from policies.model.utility_functions import ByRecord, Utilities
 from policies.model.weights import Weights
-from policies.policy import Kind, Policy, UtilityRow
+from policies.policy import Policy, UtilityRow
 from policies.rules.expand import EntryTable, Expansion, expand
 from policies.rules.field_utility import by_record
 from policies.rules.relations import LinkRule
@@ -77,7 +77,7 @@ class Translation:
         return [
             rule
             for rule in self.expansion.rules
-            if isinstance(rule, LinkRule) and rule.kind is Kind.COSINE
+            if isinstance(rule, LinkRule) and not rule.monotone
         ]
 
 

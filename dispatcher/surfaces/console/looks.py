@@ -18,7 +18,7 @@ from dispatcher.store import Clock, Store, console, moments, queue
 from dispatcher.store import status as counts
 from dispatcher.store.console import MemberRow, RecordRow, SealRow, WaitingRow
 from dispatcher.surfaces.cli.status import collect
-from policies.policy import Kind, Property
+from policies.rules.kinds import title
 
 Read = TypeVar("Read")
 
@@ -213,7 +213,7 @@ def _limit(force: InForce, name: str, near: Mapping[int, Shares]) -> Limit:
     return Limit(
         name=name,
         scope=prop.scope.value,
-        kind=_kind(prop),
+        kind=title(prop.disclosure),
         fields=tuple(sorted(prop.fields)),
         tau=prop.tau,
         f=best,
@@ -223,13 +223,6 @@ def _limit(force: InForce, name: str, near: Mapping[int, Shares]) -> Limit:
         at_worst=sum(one.f == best for one in found) if best else 0,
         crossed=sum(_crossed(one) for one in found),
     )
-
-
-def _kind(prop: Property) -> str:
-    shape = prop.disclosure
-    if shape.kind is Kind.STEP and shape.at is not None:
-        return f"step at {shape.at}"
-    return shape.kind.value
 
 
 def _crossed(near: Near) -> bool:

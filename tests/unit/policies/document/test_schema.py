@@ -5,11 +5,12 @@ import tomllib
 from pathlib import Path
 
 from policies.document import json_schema
-from policies.document.cases import TEST_KEYS
 from policies.document.entity import ENTITY_KEYS, FIELD_KEYS
 from policies.document.limits import BUDGET_KEYS
-from policies.document.properties import KIND_KEYS, PROPERTY_KEYS
+from policies.document.policy_tests import TEST_KEYS
+from policies.document.properties import PROPERTY_KEYS
 from policies.document.reader import FILE_KEYS
+from policies.rules.kinds import KINDS
 
 FILES = [*Path("examples/policies").glob("*.toml")]
 
@@ -28,7 +29,7 @@ def test_every_table_has_the_keys_that_the_reader_knows():
     assert set(top["test"]["items"]["properties"]) == set(TEST_KEYS)
     kinds = rule["disclosure"]["anyOf"][2:]
     assert [set(k["properties"]) - {"kind"} for k in kinds] == [
-        set(keys) for keys in KIND_KEYS.values()
+        set(row.keys) for row in KINDS.values()
     ]
 
 

@@ -11,10 +11,8 @@ from policies.policy import Disclosure, Kind, Property
 from policies.rules.belief import (
     Beliefs,
     World,
-    closure,
     information_gain,
     mean_information_gain,
-    posterior,
 )
 from policies.rules.functions import InvalidFunction
 from policies.rules.levels import (
@@ -24,6 +22,7 @@ from policies.rules.levels import (
     levels_of_function,
     subsets,
 )
+from tests.unit.policies.rules.belief_referee import closure, posterior
 
 FIELDS = ("a", "b", "c")
 

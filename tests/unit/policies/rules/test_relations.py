@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from policies.policy import Disclosure, Kind, Property, Scope
-from policies.rules.link_facts import Reached
+from policies.rules.kinds import Reached
 from policies.rules.relations import LinkRule, place_columns, value, vectors, with_visit
 
 

@@ -1,16 +1,33 @@
-"""Reading ``[[test]]`` blocks: what a worker has seen, asks for, and is to be told."""
+"""Reading and running ``[[test]]`` blocks: what a worker has seen, and may be shown next.
+
+A test judges made-up facts as the gate would. It judges tau alone, not t, averages or
+capacities, and no rule that is tabulated from data of its own.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from typing import Final
+from fractions import Fraction
+from typing import Final, assert_never
 
-from policies.document.diagnostic import listed, shown
+from policies.document.diagnostic import decimal, listed, shown
 from policies.document.limits import FACT_NAMES, unknown_field, unknown_rule
 from policies.document.reading import LARGEST_INTEGER, Reader, meant
-from policies.policy import Policy, PolicyTest, TestFacts
+from policies.policy import Policy, PolicyTest, Property, TestFacts
+from policies.rules.groups import adversaries, groups_of, trusted_rules
+from policies.rules.kinds import (
+    PlaceSimilarity,
+    PowerOfSum,
+    Reached,
+    Step,
+    Tabulated,
+    Vector,
+    family,
+)
 
 TEST_KEYS: Final = (
     "name",
@@ -27,6 +44,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TOO_FINE: Final = re.compile(r"\.\d{7,}")
 
 Entry = tuple[str, str]
+"""Record and field."""
 
 
 def read_tests(root: Reader, policy: Policy) -> tuple[PolicyTest, ...]:
@@ -296,3 +314,198 @@ def microseconds(value: object) -> int | None:
     moment = value if value.tzinfo else value.replace(tzinfo=UTC)
     since = moment - EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One rule that refuses the ask: its f after the ask, and its limit."""
+
+    property: str
+    f: Fraction
+    tau: Fraction
+
+    def __str__(self) -> str:
+        limit = f"f = {decimal(self.f)} >= tau = {decimal(self.tau)}"
+        return f"{shown(self.property)}: {limit}"
+
+
+@dataclass(frozen=True)
+class TestOutcome:
+    """What one test came to.
+
+    Attributes
+    ----------
+    test : PolicyTest
+    refusals : tuple of Refusal
+        The rules that refuse; empty is allow.
+    unjudged : tuple of str
+        Rules over the asked field that need data of their own (a table, or a plugin),
+        and so were not judged.
+    """
+
+    __test__ = False
+
+    test: PolicyTest
+    refusals: tuple[Refusal, ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        """Whether no rule refuses."""
+        return not self.refusals
+
+    @property
+    def passed(self) -> bool:
+        """Whether it came as expected, by the rule named if one is."""
+        by = self.test.by
+        named = by is None or any(r.property == by for r in self.refusals)
+        return self.allowed == self.test.expect_allow and named
+
+    def line(self, filename: str) -> str:
+        """One line for a reader, as ``policy test`` prints it."""
+        place = f"{filename}:{self.test.line}  {shown(self.test.name)}"
+        if not self.passed:
+            return f"FAIL  {place} -> {self._verdict()}  ({self._expected()})"
+        detail = "" if self.allowed else f"  [{self._leading()}]"
+        return f"PASS  {place}  -> {self._verdict()}{detail}"
+
+    def _verdict(self) -> str:
+        return "allow" if self.allowed else "deny"
+
+    def _expected(self) -> str:
+        by = f" by {shown(self.test.by)}" if self.test.by is not None else ""
+        expected = "expected " + ("allow" if self.test.expect_allow else f"deny{by}")
+        if self.test.by in self.unjudged:
+            return f"{expected}, which needs data that a test has not"
+        if self.refusals:
+            return f"{expected}; {'; '.join(map(str, self.refusals))}"
+        return expected
+
+    def _leading(self) -> Refusal:
+        """The rule that the test names, else the first."""
+        named = [r for r in self.refusals if r.property == self.test.by]
+        return (named or list(self.refusals))[0]
+
+
+def run_tests(policy: Policy) -> tuple[TestOutcome, ...]:
+    """Run every test of a policy, in the order of the file."""
+    return tuple(run_test(policy, test) for test in policy.tests)
+
+
+def run_test(policy: Policy, test: PolicyTest) -> TestOutcome:
+    """Judge the ask of one test."""
+    held, trusted = _adversary(policy, test)
+    refused = _refused_units(policy, test, frozenset(held), trusted)
+    field = test.ask[1]
+    unjudged = []
+    for prop in policy.properties.values():
+        if field not in prop.fields or prop.name in trusted:
+            continue
+        match family(prop):
+            case Step() | PowerOfSum():
+                pass  # judged above
+            case PlaceSimilarity(similarity):
+                reached = _judge_links(prop, similarity, test, [*held, test.ask])
+                if prop.tau is not None and reached.past(prop.tau):
+                    refused[prop.name] = Refusal(prop.name, reached.root, prop.tau)
+            case Tabulated():
+                unjudged.append(prop.name)
+            case other:
+                assert_never(other)
+    in_order = tuple(refused[name] for name in policy.properties if name in refused)
+    return TestOutcome(test, in_order, tuple(unjudged))
+
+
+def _adversary(policy: Policy, test: PolicyTest) -> tuple[list[Entry], frozenset[str]]:
+    """What the worker's adversary holds, in ledger order, and what it is trusted with."""
+    parts = adversaries(policy, {test.worker, *test.seen_by})
+    mine = next(a.accounts for a in parts if test.worker in a.accounts)
+    held = [*test.seen]
+    for account, entries in test.seen_by.items():
+        held += entries if account in mine else ()
+    return held, trusted_rules(policy, [groups_of(policy, a) for a in mine])
+
+
+def _refused_units(
+    policy: Policy, test: PolicyTest, held: frozenset[Entry], trusted: frozenset[str]
+) -> dict[str, Refusal]:
+    """The record and subject rules that refuse."""
+    # the compiled rules load numpy, which reading a policy does without
+    from policies.rules.asks import EntryFacts, compile_rules, judge_ask
+
+    record, field = test.ask
+    subject, times = _subjects_of(test), test.facts.time
+    findings = judge_ask(
+        compile_rules(policy),
+        EntryFacts(record, field, subject(record), times.get(record, 0)),
+        _counted((e for e in held if e[0] == record), times),
+        _counted((e for e in held if subject(e[0]) == subject(record)), times),
+        trusted,
+        whole_unit=False,
+    )
+    return {
+        f.property: Refusal(f.property, f.after, f.tau)
+        for f in findings
+        if f.refused and f.tau is not None
+    }
+
+
+def _counted(
+    entries: Iterable[Entry], times: Mapping[str, int]
+) -> dict[tuple[str, int], int]:
+    """Distinct entries by field and time."""
+    return Counter((field, times.get(record, 0)) for record, field in entries)
+
+
+def _judge_links(
+    prop: Property,
+    similarity: Callable[[Vector, Vector], Reached],
+    test: PolicyTest,
+    order: Iterable[Entry],
+) -> Reached:
+    """The largest f of a link that ends in the asked entry's subject.
+
+    Parameters
+    ----------
+    prop : Property
+        A relation rule whose ``of`` has the asked field.
+    similarity : callable
+        From the place vectors of both ends to f.
+    test : PolicyTest
+    order : iterable of (str, str)
+        Entries that the adversary holds, in ledger order, the asked one last. A
+        similarity may fall as more is held, so it is judged after each of them.
+    """
+    relation = prop.relation or ""
+    subjects = _subjects_of(test)
+    mine = subjects(test.ask[0])
+    friends = {
+        b if a == mine else a
+        for a, b in test.facts.relations.get(relation, ())
+        if mine in (a, b)
+    }
+    visits: dict[str, dict[str, int]] = {}
+    worst, held = Reached(Fraction(0)), set()
+    for record, field in order:
+        if field not in prop.fields or (record, field) in held:
+            continue
+        held.add((record, field))
+        count = test.facts.count.get(record, 1) if prop.disclosure.count else 1
+        place = test.facts.vector.get(record, "")
+        if place and count:
+            vector = visits.setdefault(subjects(record), {})
+            vector[place] = vector.get(place, 0) + count
+        for friend in friends:
+            reached = similarity(visits.get(mine, {}), visits.get(friend, {}))
+            worst = max(worst, reached, key=lambda r: r.square)
+    return worst
+
+
+def _subjects_of(test: PolicyTest) -> Callable[[str], str]:
+    """The subject of a record as a test tells it; a record on its own is its own.
+
+    Records in one ``same_subject`` list share a subject, named as the first of them.
+    """
+    same = {r: group[0] for group in test.same_subject for r in group}
+    told = test.facts.subject
+    return lambda record: told.get(record) or same.get(record, record)

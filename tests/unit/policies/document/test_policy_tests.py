@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from policies.document import parse, run_tests
-from policies.rules.link_facts import common, cosine
+from policies.rules.kinds import common, cosine
 
 HEAD = """\
 version = 1
