@@ -31,7 +31,6 @@ def mark(flags: Flags) -> None:
     """Wrap what is worth being killed in."""
     from connectors.folder.market import Folder
     from dispatcher.app.daemon import Daemon
-    from dispatcher.stages.sending import Sending
     from dispatcher.stages.serving import Serving
     from dispatcher.store import Store
     from dispatcher.store.transaction import Tx
@@ -66,7 +65,8 @@ def mark(flags: Flags) -> None:
     turn: Callable[..., None] = Daemon._turn
 
     def _turn(self: Daemon, tick: Any) -> None:
-        here.stage = tick.name if tick.name in STAGES else "other"
+        stage = tick.name.partition(":")[0]  # of one connector or of all
+        here.stage = stage if stage in STAGES else "other"
         try:
             with flags.up(here.stage):
                 turn(self, tick)
@@ -109,7 +109,6 @@ def mark(flags: Flags) -> None:
     Store.write = _write  # type: ignore[method-assign]
     Tx.finish = _finish  # type: ignore[method-assign]
     staged(Daemon, "_renew", "leading")
-    staged(Sending, "_send", "sending")  # in threads of its own
     staged(Serving, "start", "start")
     staged(Serving, "answer", "answer")
     staged(Serving, "in_hand", "crop")
