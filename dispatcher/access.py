@@ -100,6 +100,19 @@ def sign_in(store: Store, secret: str, now: int) -> str | None:
     return session
 
 
+def sign_in_link(base: str, secret: str) -> str:
+    """Link that signs in: what stands after ``#`` reaches no server's log.
+
+    Parameters
+    ----------
+    base : str
+        Where operators reach the console: ``http://127.0.0.1:8420``.
+    secret : str
+        From :func:`make_link`.
+    """
+    return f"{base.rstrip('/')}/login#k={secret}"
+
+
 def operator(
     store: Store, secret: str, now: int, *, acting: bool = True
 ) -> Operator | None:

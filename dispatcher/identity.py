@@ -347,3 +347,29 @@ def _named(row: dict[str, object]) -> str | None:
     if isinstance(connector, str) and isinstance(name, str) and connector and name:
         return f"{connector}/{name}"
     return None
+
+
+HOME: Final = "inhouse"
+"""The connector of a code that names none."""
+
+
+def invite_link(base: str, code: str, connector: str = HOME) -> str:
+    """Link of an invitation.
+
+    Parameters
+    ----------
+    base : str
+        Where workers reach the page: ``https://tasks.example.org``.
+    code : str
+        As the connector's ``invite`` makes it: no ``~`` in it.
+    connector : str
+        The operator's name for it.
+    """
+    named = code if connector == HOME else f"{connector}~{code}"
+    return f"{base.rstrip('/')}/#k={named}"
+
+
+def read_code(text: str) -> tuple[str, str]:
+    """Read what a browser brings, a whole link or its code: (connector, code)."""
+    connector, _, code = text.strip().rpartition("#k=")[2].rpartition("~")
+    return connector or HOME, code

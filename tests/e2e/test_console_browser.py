@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from dispatcher import access
-from dispatcher.surfaces.console import ConsoleSettings, console_app, sign_in_link
+from dispatcher.surfaces.console import ConsoleSettings, console_app
 from tests.e2e.browsing import Served
 from tests.integration.ledger_cases import Case, policy
 
@@ -38,7 +38,9 @@ class Running(Served):
         super().__init__(console_app(case.store, clock=clock, settings=settings))
 
     def link(self) -> str:
-        return sign_in_link(self.base, access.make_link(self.case.store, self.clock()))
+        return access.sign_in_link(
+            self.base, access.make_link(self.case.store, self.clock())
+        )
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, Request, expect
 
+from dispatcher.identity import invite_link
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
-from dispatcher.surfaces.invitations import invite_link
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests.e2e.browsing import Served, keys_work, late_script, ready
 from tests.e2e.programs import until

@@ -11,10 +11,10 @@ import pytest
 from dispatcher.core.errors import StoreUnusable
 from dispatcher.custody.erased_again import erase_again
 from dispatcher.ledger.book import Asks, Push, book
+from dispatcher.operations.subjects import erasure_context
 from dispatcher.store import copies, pause
 from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.start import main
-from dispatcher.surfaces.cli.subject import means
 from tests.integration.ledger_cases import set_up_one_record
 
 
@@ -226,7 +226,7 @@ def test_a_list_that_is_put_there_later_is_followed(run, tmp_path, ship):
     (tmp_path / "erasures.jsonl").write_bytes(kept)
     context = CliContext()
     with context.open_store() as store:
-        assert erase_again(means(context, store, {})) == [name]
+        assert erase_again(erasure_context(context, store, {})) == [name]
     assert records(run) == ["erased"]
 
 

@@ -12,7 +12,7 @@ from dispatcher.core.rate_limit import Rate
 from dispatcher.ledger.seals import seal
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import lease, moments
-from dispatcher.surfaces.console import ConsoleSettings, console_app, sign_in_link
+from dispatcher.surfaces.console import ConsoleSettings, console_app
 from dispatcher.surfaces.console.pages import STANDINGS
 from tests.integration.ledger_cases import Case, policy
 
@@ -116,7 +116,9 @@ def text_of(response) -> str:
 
 
 def test_a_link_opens_the_console_once(app, case, clock):
-    link = sign_in_link("http://127.0.0.1:8420", access.make_link(case.store, clock()))
+    link = access.sign_in_link(
+        "http://127.0.0.1:8420", access.make_link(case.store, clock())
+    )
     assert re.fullmatch(r"http://127.0.0.1:8420/login#k=[\w-]{43}", link)
     first, second = browser(app), browser(app)
     assert page_of(first.post("/login", data={"code": link})) == "overview"

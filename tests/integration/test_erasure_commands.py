@@ -7,10 +7,12 @@ import os
 import shutil
 import stat
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from dispatcher.surfaces.cli.context import CliContext, wall_clock
 from dispatcher.surfaces.cli.start import main
 
 POLICY = """
@@ -126,11 +128,10 @@ def test_a_report_is_private_and_whole(filled, tmp_path):
 
 
 def test_a_purge_is_rehearsed_confirmed_and_done(filled, monkeypatch):
-    from dispatcher.surfaces.cli import purge
-
     assert "0 records" in filled("purge", "--older-than", "90d", "--dry-run")[1]
-    real = purge.wall_clock
-    monkeypatch.setattr(purge, "wall_clock", lambda: real() + 91 * 86_400 * 10**6)
+    later = wall_clock() + 91 * 86_400 * 10**6
+    in_spring = partial(CliContext, clock=lambda: later)
+    monkeypatch.setattr("dispatcher.surfaces.cli.app.CliContext", in_spring)
     assert "4 records" in filled("purge", "--older-than", "90d", "--dry-run")[1]
     status, _, err = filled("purge", "--older-than", "90d")
     assert (status, "--confirm=purge-90d" in err) == (2, True)

@@ -7,12 +7,12 @@ import shutil
 import pytest
 
 from dispatcher.app.leadership import take_lease
+from dispatcher.app.ticks import make_ticks
 from dispatcher.core.errors import StaleLease
 from dispatcher.core.plugins import open_connectors
 from dispatcher.store import lease, open_store
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 from dispatcher.surfaces.cli.start import main
-from dispatcher.surfaces.cli.ticks import make_ticks
 
 POLICY = """
 version = 1

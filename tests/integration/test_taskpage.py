@@ -9,9 +9,9 @@ from starlette.testclient import TestClient
 from connectors.testing.suite import VALUES
 from dispatcher.core.errors import StoreLocked
 from dispatcher.core.rate_limit import Rate
+from dispatcher.identity import invite_link
 from dispatcher.stages.serving import Terms
 from dispatcher.store import Store
-from dispatcher.surfaces.invitations import invite_link
 from dispatcher.surfaces.taskpage import PageSettings, task_app
 from tests.integration.serving_house import House, png
 

@@ -60,8 +60,8 @@ def up(
     """
     from dispatcher.core import log
     from dispatcher.custody.erased_again import erase_again
+    from dispatcher.operations.subjects import erasure_context
     from dispatcher.surfaces.cli.leading import lead_in_turn, refuse_root
-    from dispatcher.surfaces.cli.subject import means
     from dispatcher.surfaces.systemd import Notifier
 
     refuse_root(allowed=allow_root)
@@ -79,7 +79,9 @@ def up(
                 daemon.lead()  # first: who leads is told before who has the ports
             elif not lead_in_turn(daemon, store, notifier):
                 return  # told to end while it waited
-            erase_again(means(context, store, connectors))  # of a restored backup
+            erase_again(
+                erasure_context(context, store, connectors)
+            )  # of a restored backup
             _lead(store, connectors, context, daemon, drain, notifier)
             if not (standby and daemon.was_lost()):
                 break
@@ -96,8 +98,8 @@ def _lead(
     notifier: Notifier,
 ) -> None:
     """Serve and tick until a signal comes or the lease is lost."""
+    from dispatcher.app.ticks import make_ticks
     from dispatcher.surfaces.cli.front import Front
-    from dispatcher.surfaces.cli.ticks import make_ticks
 
     try:
         context.check_anchor(store)  # a standby may have waited for long
@@ -113,7 +115,7 @@ def _daemon(
     store: Store, connectors: Mapping[str, Market | Feed], context: CliContext
 ) -> Daemon:
     from dispatcher.app.daemon import Daemon
-    from dispatcher.surfaces.cli.ticks import make_ticks
+    from dispatcher.app.ticks import make_ticks
 
     def lost() -> None:
         os.kill(os.getpid(), signal.SIGTERM)

@@ -50,8 +50,8 @@ def upgrade(
 
 def _backed_up(context: CliContext) -> str | None:
     """Make a backup of what an upgrade would change; None if that is nothing."""
+    from dispatcher.operations.backups import before_upgrade
     from dispatcher.store import upgrades
-    from dispatcher.surfaces.cli.backup import before_upgrade
 
     now = upgrades.state(context.store_url, password_allowed=context.store_is_private)
     if now.found is None or not now.steps:

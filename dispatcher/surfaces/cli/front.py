@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from dispatcher.core.errors import DispatcherError
-from dispatcher.surfaces.cli import console
-from dispatcher.surfaces.cli.context import CliContext, wall_clock
+from dispatcher.operations import operators
+from dispatcher.operations.workspace import Workspace
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -43,7 +43,7 @@ class Front:
     ----------
     store : Store
     connectors : Mapping[str, Market | Feed]
-    context : CliContext
+    workspace : Workspace
         Its settings are replaced by a reload.
     daemon : Daemon
     notifier : Notifier
@@ -53,7 +53,7 @@ class Front:
         self,
         store: Store,
         connectors: Mapping[str, Market | Feed],
-        context: CliContext,
+        workspace: Workspace,
         daemon: Daemon,
         notifier: Notifier,
     ) -> None:
@@ -64,7 +64,7 @@ class Front:
 
         self._store = store
         self._connectors = connectors
-        self._context = context
+        self._workspace = workspace
         self._daemon = daemon
         self._notifier = notifier
         self._reloaded = True
@@ -72,7 +72,7 @@ class Front:
         self._nearness = Nearness()
         tables = Tables(
             store,
-            wall_clock,
+            self._workspace.clock,
             self._nearness,
             leads=daemon.is_leading,
             reloaded=lambda: self._reloaded,
@@ -80,7 +80,7 @@ class Front:
         )
         webhooks = frozenset(
             name
-            for name, values in context.config.connectors.items()
+            for name, values in workspace.config.connectors.items()
             if values.get("kind", name) == "webhook"
         )
         self._registry, self._timing = make_registry(tables, Events(webhooks))
@@ -97,7 +97,7 @@ class Front:
         from dispatcher.core.config import split_address
         from dispatcher.surfaces.servers import Listener, Swap, bind
 
-        surfaces = self._context.config.surfaces
+        surfaces = self._workspace.config.surfaces
         for name, app in self._apps().items():
             host, port = split_address(getattr(surfaces, name), name)
             self._listeners.append(Listener(name, Swap(app), bind(name, host, port)))
@@ -127,7 +127,7 @@ class Front:
             started=self._started,
             reload=lambda: self.reload(ticks),
             beat=lambda: self._notifier.beat(self._alive),
-            proxied=self._context.config.surfaces.behind_proxy,
+            proxied=self._workspace.config.surfaces.behind_proxy,
         )
 
     def reload(self, ticks: Callable[[], list[Tick]]) -> bool:
@@ -139,15 +139,15 @@ class Front:
             Whether they are in force now, as far as a running daemon can change.
         """
         self._notifier.reloading()
-        before = self._context.config
+        before = self._workspace.config
         try:
-            read = replace(self._context).config  # a context that has read nothing yet
+            read = replace(self._workspace).config  # one that has read nothing yet
             kept = {name: getattr(before, name) for name in AT_START}
-            self._context.config = read.model_copy(update=kept)
+            self._workspace.config = read.model_copy(update=kept)
             apps = self._apps()
-            self._daemon.retick(ticks(), self._context.config.ticks.leading)
+            self._daemon.retick(ticks(), self._workspace.config.ticks.leading)
         except DispatcherError as error:
-            self._context.config = before
+            self._workspace.config = before
             self._reloaded = False
             self._log.error("reload-refused", code=error.code, what=error.what)
         else:
@@ -164,10 +164,10 @@ class Front:
         from dispatcher.surfaces.health import health_app
         from dispatcher.surfaces.metrics import Timed
 
-        config = self._context.config
+        config = self._workspace.config
         operators = console_app(
             self._store,
-            clock=wall_clock,
+            clock=self._workspace.clock,
             nearness=self._nearness,
             settings=ConsoleSettings(
                 url=config.surfaces.operator_url or "",
@@ -177,7 +177,9 @@ class Front:
         return {
             "operators": Timed(operators, "operators", self._timing),
             "workers": Timed(self._task_page(config), "workers", self._timing),
-            "admin": health_app(self._store, self._daemon, wall_clock, self._registry),
+            "admin": health_app(
+                self._store, self._daemon, self._workspace.clock, self._registry
+            ),
         }
 
     def _task_page(self, config: Config) -> Any:  # noqa: ANN401 - an ASGI application
@@ -200,7 +202,7 @@ class Front:
         return task_app(
             self._store,
             markets,
-            clock=wall_clock,
+            clock=self._workspace.clock,
             rng=np.random.default_rng(),
             epoch=self._daemon.epoch_to_show,
             terms=Terms(
@@ -229,7 +231,7 @@ class Front:
         if sys.stderr.isatty():  # a journal would keep the link
             with suppress(DispatcherError):  # busy: a command makes one as well
                 url = self._listeners[0].url
-                link = console.make(self._store, self._context.config, url)
+                link = operators.make_sign_in_link(self._workspace, self._store, url)
                 print(f"sign in   {link}   (once, within 10 min)", file=sys.stderr)
 
     def _drained(self) -> bool:
@@ -239,7 +241,7 @@ class Front:
             return True  # another one leads: nothing is ours to wait for
         try:
             with self._store.read() as tx:
-                return rows.live_shown(tx, wall_clock()) == 0
+                return rows.live_shown(tx, self._workspace.clock()) == 0
         except DispatcherError:
             return False  # busy: asked again in a moment
 
@@ -252,4 +254,4 @@ class Front:
                 found = lease.holder(tx, lease.SHARD)
         except DispatcherError:
             return True  # the store is away: to be started anew would not help
-        return found is None or found.leased_until > wall_clock()
+        return found is None or found.leased_until > self._workspace.clock()

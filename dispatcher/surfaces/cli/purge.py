@@ -8,9 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from dispatcher.core.errors import Usage
-from dispatcher.surfaces.cli.context import CliContext, wall_clock
+from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.rehearsal import DRY_RUN
-from dispatcher.surfaces.cli.subject import means, tell
+from dispatcher.surfaces.cli.subject import show_erasure
 
 _UNITS: Final = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
 
@@ -29,17 +29,13 @@ def purge(
 
     What the policy's `retain` says is done by the daemon; this is for more.
     """
-    from dispatcher.custody import erasures
-    from dispatcher.custody.copies import backups_of
-    from dispatcher.custody.purging import count_older
-    from dispatcher.custody.purging import purge as erase_older
-    from dispatcher.surfaces.cli.backup import folder_of
+    from dispatcher.operations import subjects
 
     context: CliContext = ctx.obj
-    moment = wall_clock() - _micros(older_than)
+    moment = context.clock() - _micros(older_than)
     word = f"purge-{older_than}"
     with context.open_store() as store:
-        count = count_older(store, moment)
+        count = subjects.count_older(store, moment)
         if dry_run:
             context.show(
                 {"schema": "dispatcher.purge/1", "dry_run": True, "records": count},
@@ -52,12 +48,8 @@ def purge(
                 why="it was not confirmed",
                 fix=f"repeat the command with --confirm={word}",
             )
-        tools = means(context, store)
-        for path in tools.lists:
-            erasures.note_purge(path, moment, wall_clock())
-        done = erase_older(tools, moment)
-        backups = backups_of(store, folder_of(context, None))
-    tell(context, done, f"records older than {older_than}", backups)
+        done = subjects.purge(context, store, moment)
+    show_erasure(context, done, f"records older than {older_than}")
 
 
 def _micros(age: str) -> int:

@@ -13,11 +13,9 @@ from dispatcher.core.errors import Usage
 from dispatcher.surfaces.cli.backup import (
     KeyFileName,
     Passphrase,
-    folder_of,
-    path_of,
     secret_of,
 )
-from dispatcher.surfaces.cli.context import CliContext, told_moment, wall_clock
+from dispatcher.surfaces.cli.context import CliContext, told_moment
 
 if TYPE_CHECKING:
     from dispatcher.custody.restoring import Restored
@@ -69,9 +67,8 @@ def restore(
     ] = False,
 ) -> None:
     """Restore a backup; it refuses to forget what was shown since."""
-    from dispatcher.custody import restoring
-    from dispatcher.custody.targets import Target
-    from dispatcher.store.vault import KeyFile
+    from dispatcher.custody.restoring import Gap
+    from dispatcher.operations import backups
 
     context: CliContext = ctx.obj
     if not to:
@@ -82,21 +79,15 @@ def restore(
             "empty database; add --dry-run to see what it would do",
         )
     since = None if assume_shown_since is None else _microseconds(assume_shown_since)
-    target = Target(
-        location=to if "://" in to else str(context.directory / to),
-        key_file=context.key_file,
-        shipped=ledger or context.shipped,
-        force=force,
-        listed=(context.directory, context.shipped),
-        anchor=context.anchor,
-        other_key_file=None if key_file is None else KeyFile(key_file),
+    target = backups.target_of(
+        context, to, shipped=ledger, key_file=key_file, force=force
     )
-    done = restoring.restore(
-        path_of(folder_of(context, folder), name),
+    done = backups.restore(
+        context,
+        backups.path_of(backups.folder_of(context, folder), name),
         secret_of(context, passphrase_file, key_file),
         target,
-        restoring.Gap(replay=replay_ledger, shown_since=since),
-        clock=wall_clock,
+        Gap(replay=replay_ledger, shown_since=since),
         dry_run=dry_run,
     )
     if dry_run:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import EXIT_FAILED, EXIT_PARTLY, Invalid, Usage
-from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
+from dispatcher.surfaces.cli.context import CliContext, leave
 from dispatcher.surfaces.cli.rehearsal import DRY_RUN
 
 if TYPE_CHECKING:
     from dispatcher.custody.copies import Kept
     from dispatcher.custody.erasure import Scope
-    from dispatcher.custody.means import Erased, Means
-    from dispatcher.store import Store
+    from dispatcher.operations.subjects import Erasure
 
 app = typer.Typer(
     help="Find what there is about a person, report it, erase it.",
@@ -27,28 +25,6 @@ app = typer.Typer(
 )
 
 KINDS = {"s": "subject", "r": "record"}
-
-
-def means(
-    context: CliContext, store: Store, connectors: Mapping[str, object] | None = None
-) -> Means:
-    """Gather what an erasure works with; connectors are opened if none are given."""
-    from dispatcher.custody.means import Means
-    from dispatcher.stages.assembly import reassemble
-
-    def rewrite(run: str, path: Path) -> None:
-        reassemble(store, run, path)
-
-    if connectors is None:
-        connectors = context.open_connectors(store)
-    return Means(
-        store,
-        connectors,
-        wall_clock,
-        rewrite,
-        context.directory,
-        shipped=context.shipped,
-    )
 
 
 @app.command()
@@ -63,12 +39,12 @@ def find(
 
     A key on the command line would be in the shell's history and the process list.
     """
-    from dispatcher.custody import erasure
+    from dispatcher.operations import subjects
 
     context: CliContext = ctx.obj
     key = _key(key_file)
     with context.open_store() as store:
-        found = erasure.find(store, key)
+        found = subjects.find(store, key)
     context.show(
         {"schema": "dispatcher.subjects/1", "found": [_document(one) for one in found]},
         "\n".join(_line(one) for one in found),
@@ -87,14 +63,12 @@ def report(
     ] = False,
 ) -> None:
     """Write all there is about a person: data, answers, who was shown what and when."""
-    from dispatcher.custody.subject_report import write_report
+    from dispatcher.operations import subjects
 
     context: CliContext = ctx.obj
     context.spare(output)
     with context.open_store() as store:
-        done = write_report(
-            store, id, output, at=wall_clock(), name_recipients=name_recipients
-        )
+        done = subjects.report(context, store, id, output, with_names=name_recipients)
     context.show(
         {"schema": "dispatcher.subject-report/1", "output": str(output), **done},
         f"{done['records']} records, {done['showings']} showings -> {output}",
@@ -111,13 +85,11 @@ def erase(
     confirm: Annotated[str, typer.Option(help="The ID once more.")] = "",
 ) -> None:
     """Erase a person's values for good; the ledger stays, without a link to them."""
-    from dispatcher.custody import erasure
-    from dispatcher.custody.copies import backups_of
-    from dispatcher.surfaces.cli.backup import folder_of
+    from dispatcher.operations import subjects
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        found = erasure.scope(store, id)
+        found = subjects.scope(store, id)
         if dry_run:
             context.show(
                 {"schema": "dispatcher.erasure/1", "dry_run": True, **_document(found)},
@@ -130,10 +102,8 @@ def erase(
                 why=_plan(found),
                 fix=f"repeat the command with --confirm={id}",
             )
-        done = erasure.erase(means(context, store), id)
-        backups = backups_of(store, folder_of(context, None))
-        receipt = _receipt(context, store, found, done, backups)
-    tell(context, done, id, backups, receipt)
+        done = subjects.erase(context, store, id)
+    show_erasure(context, done, id)
 
 
 @app.command()
@@ -146,18 +116,15 @@ def verify(
     ] = "",
 ) -> None:
     """Check the signature of an erasure's receipt; with --key no store is needed."""
-    from dispatcher.custody import receipts
+    from dispatcher.operations import subjects
 
     context: CliContext = ctx.obj
-    found = receipts.read(receipt)
-    if not key:
-        with context.open_store() as store:
-            key = receipts.public_key(store)
-    ok = receipts.holds(found, key)
+    check = subjects.check_receipt(context, receipt, key)
+    ok, found = check.holds, check.receipt
     context.show(
         {"schema": "dispatcher.receipt-check/1", "ok": ok, "receipt": found},
         f"VERIFIED {found['receipt']}: {found['erased']} was erased"
-        f" {_day(found['at'])}; signed under key {key}"
+        f" {_day(found['at'])}; signed under key {check.key}"
         if ok
         else f"BROKEN: {receipt} was changed, or signed by another store",
     )
@@ -165,32 +132,9 @@ def verify(
         leave(EXIT_FAILED)
 
 
-def _receipt(
-    context: CliContext, store: Store, found: Scope, done: Erased, backups: Kept
-) -> tuple[str, Path]:
-    """Write the receipt of an erasure: its name, and where it lies."""
-    from dispatcher.custody import receipts
-
-    made = receipts.issue(
-        store,
-        found.id,
-        done,
-        kept=found.showings.lines,
-        backups=backups,
-        at=wall_clock(),
-    )
-    path = receipts.write(context.directory / receipts.FOLDER, made)
-    return str(made["receipt"]), path
-
-
-def tell(
-    context: CliContext,
-    done: Erased,
-    what: str,
-    backups: Kept,
-    receipt: tuple[str, Path] | None = None,
-) -> None:
-    """Say what an erasure did and what it could not; then exit 3."""
+def show_erasure(context: CliContext, erasure: Erasure, what: str) -> None:
+    """Say what an erasure did, and what it could not: then exit 3."""
+    done, backups, receipt = erasure.erased, erasure.backups, erasure.receipt
     gone = ", ".join(f"{n:,} {kind}" for kind, n in done.deleted.items() if n)
     words = [f"erased {what}: {gone or 'nothing was there any more'}"]
     for name, count in done.recalled.items():
@@ -208,12 +152,12 @@ def tell(
         words.append("the store's files were in use: run `dispatcher db scrub` later")
     words += _still_kept(backups)
     if receipt is not None:
-        words.append(f"receipt {receipt[0]} (signed)  {receipt[1]}")
+        words.append(f"receipt {receipt.name} (signed)  {receipt.path}")
     context.show(
         {
             "schema": "dispatcher.erasure/1",
             "dry_run": False,
-            "receipt": None if receipt is None else str(receipt[1]),
+            "receipt": None if receipt is None else str(receipt.path),
             "what": what,
             "deleted": dict(done.deleted),
             "recalled": dict(done.recalled),
@@ -229,7 +173,7 @@ def tell(
         },
         "\n".join(words),
     )
-    if done.left or done.aside or done.beyond or not done.scrubbed:
+    if not erasure.is_complete:
         leave(EXIT_PARTLY)
 
 

@@ -289,7 +289,7 @@ def _links(
 
 def _link(context: CliContext, door: Inviting, account: Account, days: int) -> str:
     """The link opens the page for whoever has it: it is the worker's key."""
-    from dispatcher.surfaces.invitations import invite_link
+    from dispatcher.identity import invite_link
 
     expires = datetime.fromtimestamp(wall_clock() // 10**6, UTC) + timedelta(days=days)
     code = door.invite(account.name, str(account.invite), expires)

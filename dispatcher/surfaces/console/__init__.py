@@ -19,7 +19,7 @@ not signed in gets the sign-in page at every address. A page asks for itself aga
 ten seconds (with ``X-Refresh``), which keeps no session alive.
 """
 
-from dispatcher.surfaces.console.app import console_app, sign_in_link
+from dispatcher.surfaces.console.app import console_app
 from dispatcher.surfaces.console.settings import ConsoleSettings
 
-__all__ = ["ConsoleSettings", "console_app", "sign_in_link"]
+__all__ = ["ConsoleSettings", "console_app"]

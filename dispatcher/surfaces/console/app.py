@@ -88,19 +88,6 @@ def console_app(
     return Guard(app, "console", https=settings.https)
 
 
-def sign_in_link(base: str, secret: str) -> str:
-    """Link that signs in: what stands after ``#`` reaches no server's log.
-
-    Parameters
-    ----------
-    base : str
-        Where operators reach the console: ``http://127.0.0.1:8420``.
-    secret : str
-        From :func:`dispatcher.access.make_link`.
-    """
-    return f"{base.rstrip('/')}/login#k={secret}"
-
-
 _WORDS: Final = {
     400: ("That did not work", "The request was not complete."),
     403: ("That did not work", "It came from another page, or from another machine."),

@@ -31,7 +31,7 @@ header comes. The element with ``data-page`` tells the page: ``arrive``, ``bring
 the image is ``img#crop`` and a text ``#text``; a wrong answer is told in ``#error``.
 
 An invite link is ``BASE/#k=CODE``, for workers of another connector than ``inhouse``
-``BASE/#k=CONNECTOR~CODE`` (:mod:`dispatcher.surfaces.invitations`): what stands after ``#`` never reaches a server's log
+``BASE/#k=CONNECTOR~CODE`` (:mod:`dispatcher.identity`): what stands after ``#`` never reaches a server's log
 or another site, the page posts it once and takes it out of the address bar.
 """
 

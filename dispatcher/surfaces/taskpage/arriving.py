@@ -27,11 +27,11 @@ from connectors.base import (
 )
 from dispatcher.core.log import get_logger
 from dispatcher.core.rate_limit import RateLimiter
+from dispatcher.identity import read_code
 from dispatcher.stages.serving import Present, Serving
 from dispatcher.store import Clock
 from dispatcher.surfaces.forms import own_page, read_form
 from dispatcher.surfaces.guard import Framed
-from dispatcher.surfaces.invitations import read_code
 from dispatcher.surfaces.taskpage.pages import Pages
 from dispatcher.surfaces.taskpage.sessions import ANONYMOUS, Seals, Session
 from dispatcher.surfaces.taskpage.settings import PageSettings

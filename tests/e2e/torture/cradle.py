@@ -24,7 +24,7 @@ READ = (
     "dispatcher.app.daemon", "dispatcher.surfaces.console.app",
     "dispatcher.surfaces.taskpage.app", "dispatcher.surfaces.health", "dispatcher.surfaces.metrics",
     "dispatcher.surfaces.cli.app", "dispatcher.surfaces.cli.front",
-    "dispatcher.surfaces.cli.leading", "dispatcher.surfaces.cli.subject",
+    "dispatcher.surfaces.cli.leading", "dispatcher.operations.subjects",
     "dispatcher.ledger.shipping", "dispatcher.ledger.versions",
     "dispatcher.custody.retention", "dispatcher.stages.booking",
     "dispatcher.stages.planning", "dispatcher.stages.sending",

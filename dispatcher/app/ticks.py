@@ -14,6 +14,8 @@ from dispatcher.app.daemon import Tick
 from dispatcher.core.plugins import feeds_of, paying_of
 from dispatcher.custody.retention import Retention
 from dispatcher.ledger.seals import seal
+from dispatcher.operations.subjects import erasure_context
+from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.collecting import Collecting
@@ -26,14 +28,14 @@ from dispatcher.stages.sending import Terms as SendingTerms
 from dispatcher.stages.serving import Terms as ServingTerms
 from dispatcher.stages.serving import expire, stop_by_agreement
 from dispatcher.store import Store, lease
-from dispatcher.surfaces.cli.context import CliContext, wall_clock
-from dispatcher.surfaces.cli.subject import means
 
 Connectors = Mapping[str, Market | Feed]
 """By the operator's names."""
 
 
-def make_ticks(store: Store, connectors: Connectors, context: CliContext) -> list[Tick]:
+def make_ticks(
+    store: Store, connectors: Connectors, workspace: Workspace
+) -> list[Tick]:
     """Make all stages anew from the settings in force.
 
     Raises
@@ -42,43 +44,43 @@ def make_ticks(store: Store, connectors: Connectors, context: CliContext) -> lis
         The inbox of the settings can not be one.
     """
     return [
-        *_before(store, context),
-        *_exchange(store, connectors, context),
-        *_after(store, connectors, context),
+        *_before(store, workspace),
+        *_exchange(store, connectors, workspace),
+        *_after(store, connectors, workspace),
     ]
 
 
-def _before(store: Store, context: CliContext) -> list[Tick]:
+def _before(store: Store, workspace: Workspace) -> list[Tick]:
     """What is done before anything leaves: intake and planning, where they are on."""
-    config, every = context.config, context.config.ticks
+    config, every = workspace.config, workspace.config.ticks
     ticks = []
     if config.inbox is not None:
-        inbox = Inbox(store, context.directory / config.inbox, wall_clock)
+        inbox = Inbox(store, workspace.directory / config.inbox, workspace.clock)
         inbox.open()  # what can not be an inbox is told at the start
         ticks.append(Tick("intake", every.intake, inbox.tick, shows=True))
     if config.plans == "auto":
         feeds, pays = feeds_of(config.connectors), paying_of(config.connectors)
-        planning = Planning(store, wall_clock, feeds=feeds, pays=pays)
+        planning = Planning(store, workspace.clock, feeds=feeds, pays=pays)
         ticks.append(Tick("planning", every.planning, planning.tick, shows=True))
     return ticks
 
 
-def _exchange(store: Store, connectors: Connectors, context: CliContext) -> list[Tick]:
+def _exchange(store: Store, connectors: Connectors, workspace: Workspace) -> list[Tick]:
     """What goes out, is shown here, and comes back."""
-    config, every = context.config, context.config.ticks
+    config, every = workspace.config, workspace.config.ticks
     pushed = [n for n, c in connectors.items() if c.manifest.content is Content.MARKET]
     pulled = [n for n in connectors if n not in pushed]
     most = {name: each.manifest.limits.items for name, each in connectors.items()}
     feeds = feeds_of(config.connectors)
-    booking = Booking(store, pushed, pulled, wall_clock, most, feeds=feeds)
+    booking = Booking(store, pushed, pulled, workspace.clock, most, feeds=feeds)
     terms = SendingTerms(attempts=config.tasks.attempts, link=config.surfaces.task_page)
     quality = ServingTerms(
         floor=config.quality.floor, floor_after=config.quality.floor_after
     )
 
     def serve(epoch: int) -> int:
-        stopped = stop_by_agreement(store, wall_clock, quality, epoch)
-        return expire(store, wall_clock, epoch) + stopped
+        stopped = stop_by_agreement(store, workspace.clock, quality, epoch)
+        return expire(store, workspace.clock, epoch) + stopped
 
     return [
         Tick("booking", every.booking, booking.tick, shows=True),
@@ -86,7 +88,7 @@ def _exchange(store: Store, connectors: Connectors, context: CliContext) -> list
             "sending",
             every.sending,
             [
-                (n, Sending(store, n, c, wall_clock, terms))
+                (n, Sending(store, n, c, workspace.clock, terms))
                 for n, c in connectors.items()
             ],
             shows=True,
@@ -96,27 +98,27 @@ def _exchange(store: Store, connectors: Connectors, context: CliContext) -> list
             "collecting",
             every.collecting,
             [
-                (name, Collecting(store, name, market, wall_clock))
+                (name, Collecting(store, name, market, workspace.clock))
                 for name, market in _markets(connectors)
             ],
         ),
     ]
 
 
-def _after(store: Store, connectors: Connectors, context: CliContext) -> list[Tick]:
+def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[Tick]:
     """What becomes of what came back, and what keeps the house in order."""
-    every = context.config.ticks
+    every = workspace.config.ticks
 
     def seal_now(epoch: int) -> int:
         with store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            sealed = int(seal(tx, at=wall_clock()) is not None)
-        context.anchor_roots(store)
+            sealed = int(seal(tx, at=workspace.clock()) is not None)
+        workspace.anchor_roots(store)
         return sealed
 
-    assembly = Assembly(store, wall_clock)
-    books = PaymentBooks(store, wall_clock)
-    retention = Retention(means(context, store, connectors))
+    assembly = Assembly(store, workspace.clock)
+    books = PaymentBooks(store, workspace.clock)
+    retention = Retention(erasure_context(workspace, store, connectors))
     return [
         Tick("assembly", every.assembly, assembly.tick),
         Tick("paying", every.paying, books.tick),
@@ -124,7 +126,7 @@ def _after(store: Store, connectors: Connectors, context: CliContext) -> list[Ti
             "paying",
             every.paying,
             [
-                (name, MarketPayments(store, name, market, wall_clock))
+                (name, MarketPayments(store, name, market, workspace.clock))
                 for name, market in _markets(connectors)
                 if isinstance(market, Paying)
             ],
@@ -135,7 +137,7 @@ def _after(store: Store, connectors: Connectors, context: CliContext) -> list[Ti
             "reconciling",
             every.reconciling,
             [
-                (name, Reconciling(store, name, market, wall_clock))
+                (name, Reconciling(store, name, market, workspace.clock))
                 for name, market in _markets(connectors)
                 if isinstance(market, Listing)
             ],
