@@ -18,7 +18,7 @@ from typing import Final
 from dispatcher.core.errors import Conflict, Invalid, NotFound, Usage
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import accounts as rows
-from dispatcher.store import ledger, membership, proficiency
+from dispatcher.store import events, ledger
 from dispatcher.store.accounts import Account
 from dispatcher.store.transaction import Tx
 from policies.answers.skill import EXPECTED_RIGHT
@@ -166,8 +166,8 @@ def unblock(tx: Tx, text: str, at: int) -> Account:
     before = find(tx, text)
     account = _move(tx, text, "active")
     if before.state == "stopped":
-        proficiency.judge_from(tx, account.id, at, EXPECTED_RIGHT)
-        membership.add_event(tx, at, "cli", "account.lifted", {"account": account.id})
+        rows.judge_from(tx, account.id, at, EXPECTED_RIGHT)
+        events.add_event(tx, at, "cli", "account.lifted", {"account": account.id})
     return account
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dispatcher.core.errors import Conflict, NotFound, Usage
-from dispatcher.store import membership, payments
+from dispatcher.store import events, payments
 from dispatcher.store import money as rows
 from dispatcher.store.money import PaymentRow
 from dispatcher.store.transaction import Tx
@@ -183,4 +183,4 @@ def _note(tx: Tx, action: str, found: Sequence[PaymentRow], at: int) -> None:
     if found:
         names = " ".join(row.name for row in found[:20])
         detail: dict[str, object] = {"payments": len(found), "first": names}
-        membership.add_event(tx, at, ACTOR, action, detail)
+        events.add_event(tx, at, ACTOR, action, detail)

@@ -8,7 +8,7 @@ import numpy as np
 
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.model import record_unit, subject_unit
-from dispatcher.store import Store
+from dispatcher.store import Store, accounts, pause
 from dispatcher.store import replaying as rows
 
 ASSUMED: Final = "assumed"
@@ -24,7 +24,7 @@ def assume_shown(store: Store, since: int, now: int) -> tuple[int, int]:
     still open.
     """
     with store.write() as tx:
-        pauses = rows.lift_pauses(tx)
+        pauses = pause.lift_all(tx)
         showings = 0
         for account_id, packed in rows.planned_pairs(tx):
             entry_ids = np.frombuffer(packed, "<i8").tolist()
@@ -37,9 +37,10 @@ def assume_shown(store: Store, since: int, now: int) -> tuple[int, int]:
                 skip_refused=True,
             )
             showings += booked.new
-        rows.put_pauses(tx, pauses)
+        pause.put_back(tx, pauses)
         records, subjects = rows.open_units(tx, since)
         units = [record_unit(n) for n in records] + [subject_unit(n) for n in subjects]
         living = rows.living_adversaries(tx)
-        recused = rows.recuse(tx, ((a, u, now) for a in living for u in units))
+        pairs = ((adversary, unit) for adversary in living for unit in units)
+        recused = accounts.add_recusals(tx, pairs, now)
     return showings, recused

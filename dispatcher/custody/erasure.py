@@ -27,10 +27,10 @@ from dispatcher.custody.leftovers import sought
 from dispatcher.custody.means import Erased, Means, tokens
 from dispatcher.custody.outside import finish
 from dispatcher.model import LIVE_TASK_STATES
-from dispatcher.store import Store, Tx, outside
+from dispatcher.store import Store, Tx, outside, quarantine
 from dispatcher.store import erasure as rows
+from dispatcher.store.events import add_event
 from dispatcher.store.repeating import committed
-from dispatcher.store.serving import add_event
 
 TRIES: Final = 60
 PAUSE: Final = 0.5
@@ -233,7 +233,7 @@ def erase_in(
     done.deleted = Counter(rows.counts(tx, records, entries))
     _recall(tx, means, tasks, done)
     names = tokens(means.store, [task.id for task in tasks])
-    done.strange = rows.drop_strange(tx, [*needles, *(t.encode() for t in names)])
+    done.strange = quarantine.drop_strange(tx, [*needles, *(t.encode() for t in names)])
     rows.unplan(tx, entries)
     rows.suppress(tx, _spelled_in(tx, means.store.key("pseudonym-key"), records))
     rows.blank(tx, records, entries, means.clock())

@@ -15,8 +15,7 @@ from dispatcher.custody.means import Means
 from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import anchored, refuse_unsealed
-from dispatcher.store import Clock, Store, lease, pause
-from dispatcher.store import replaying as rows
+from dispatcher.store import Clock, Store, accounts, lease, pause
 from dispatcher.store.dumping import make_ready
 from dispatcher.store.transaction import Tx
 
@@ -57,7 +56,7 @@ def hold(tx: Tx, at: int) -> None:
     until somebody has looked, and every worker needs a new link.
     """
     pause.pause(tx, pause.ALL, DOUBT, at)
-    rows.revoke_links(tx)
+    accounts.revoke_invites(tx)
 
 
 def _nothing(run: str, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from connectors.base import ConnectorError, Forgetting
@@ -45,7 +46,7 @@ def finish(means: Means, done: Erased) -> bool:
     return True
 
 
-def _left(tx: Tx) -> tuple[list[int], list[rows.TaskRow], list[outside.ExportRow]]:
+def _left(tx: Tx) -> tuple[list[int], list[rows.TaskRow], Sequence[outside.ExportRow]]:
     records = outside.pending(tx)
     tasks = rows.tasks_of(tx, rows.entries_of(tx, records))
     return records, tasks, outside.exports_of(tx, records)

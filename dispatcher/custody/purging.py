@@ -11,7 +11,7 @@ from dispatcher.custody.means import Erased, Means
 from dispatcher.custody.outside import finish
 from dispatcher.store import Store, Tx, lease
 from dispatcher.store import erasure as rows
-from dispatcher.store.serving import add_event
+from dispatcher.store.events import add_event
 
 PIECE: Final = 200
 """Records erased in one transaction."""

@@ -49,7 +49,7 @@ def lock_ask(tx: Tx, entry_id: int, account_id: int, epoch: int | None) -> Locke
             raise missing(tx, entry_id, account_id)
         seen = barrier.in_force(tx, before.version, before.sha256)
         adversary, record, subject = before[2:]
-        fence = [] if epoch is None else [(lease.EPOCH, [lease.SHARD])]
+        fence = [] if epoch is None else [(lease.EPOCH, {"of_shard": lease.SHARD})]
         *epochs, locks, asks, known = tx.answers(
             [
                 *fence,

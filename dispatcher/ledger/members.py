@@ -29,7 +29,7 @@ from dispatcher.ledger.recall import (
 from dispatcher.ledger.refusals import past_limit
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.store import accounts as rows
-from dispatcher.store import ledger, membership
+from dispatcher.store import events, ledger, membership
 from dispatcher.store.accounts import Account
 from dispatcher.store.transaction import Tx
 
@@ -237,11 +237,11 @@ def _note_merge(
         mine = [a.id for a in change.accounts.values() if a.adversary_id == adversary]
         detail: dict[str, object] = {"adversary": adversary, "accounts": sorted(mine)}
         detail |= {"accepted": len(accepted), "recalled": recalled.tasks}
-        membership.add_event(tx, at, actor, "worker.merged", detail)
+        events.add_event(tx, at, actor, "worker.merged", detail)
     if accepted:
         by_rule = sorted({past.property for past in accepted})
         detail = {"cause": "merge", "units": len(accepted), "properties": by_rule}
-        membership.add_event(tx, at, actor, "limit.crossed", detail)
+        events.add_event(tx, at, actor, "limit.crossed", detail)
 
 
 def _check_reason(because: str) -> None:

@@ -188,7 +188,7 @@ class _Replay:
         text = line["account"]
         if text not in self.accounts:
             connector, _, name = text.partition("/")
-            found = rows.account_id(self.tx, connector, name)
+            found = accounts.id_of(self.tx, connector, name)
             if found is None:
                 raise _broken(line, "its account is no member")
             self.accounts[text] = found
@@ -197,11 +197,13 @@ class _Replay:
     def _member(self, head: ChainRow, line: Members) -> int:
         connector, _, name = line["account"].partition("/")
         groups = canonical(line["groups"])
-        found = rows.account_id(self.tx, connector, name)
+        found = accounts.id_of(self.tx, connector, name)
         if found is None:
-            found = rows.add_account(
-                self.tx, connector, name, head.id, groups, line["at"]
+            found = self.tx.reserve("account")
+            account = accounts.Account(
+                found, connector, name, head.id, groups, "active"
             )
+            accounts.add_account(self.tx, account, line["at"])
         else:
             accounts.set_groups(self.tx, found, groups)
         self.accounts[line["account"]] = found

@@ -23,7 +23,7 @@ from dispatcher.ledger.recall import (
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.standing import InForce, compile_version, version_of
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import holdings, keylines, ledger, membership, rule_tables
+from dispatcher.store import events, holdings, keylines, ledger, rule_tables
 from dispatcher.store.ledger import ChainRow, PolicyRow
 from dispatcher.store.transaction import Tx
 from policies.document import parse, run_tests
@@ -258,11 +258,11 @@ def _note(
     detail: dict[str, object] = {"version": force.version, "accepted": len(found)}
     detail |= {"in_flight": terms.in_flight.value, "recalled": recalled.tasks}
     detail |= {"left": recalled.left, "reason": terms.reason}
-    membership.add_event(tx, at, terms.actor, "policy.activated", detail)
+    events.add_event(tx, at, terms.actor, "policy.activated", detail)
     if found:
         rules = sorted({past.property for past in found})
         detail = {"cause": "policy", "units": len(found), "properties": rules}
-        membership.add_event(tx, at, terms.actor, "limit.crossed", detail)
+        events.add_event(tx, at, terms.actor, "limit.crossed", detail)
 
 
 def _lives(chain: ChainRow) -> bool:

@@ -38,9 +38,10 @@ from dispatcher.core.circuits import REST, Circuit, pause_of
 from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.standing import InForce, current_policy
-from dispatcher.store import Clock, Store, Tx, hooks, lease, pieces
+from dispatcher.store import Clock, Store, Tx, events, hooks, lease, pieces, quarantine
 from dispatcher.store import collecting as rows
-from dispatcher.store.collecting import AnswerRow, StrangeRow, TaskRow
+from dispatcher.store.collecting import AnswerRow, TaskRow
+from dispatcher.store.quarantine import StrangeRow
 from policies.answers.validation import MAX_TEXT, Mark, Valid, check
 
 MICRO: Final = 1_000_000
@@ -131,7 +132,7 @@ class Collecting:
     def _is_flooded(self) -> bool:
         """Whether so much waits to be looked at that the market has to wait as well."""
         with self._store.read() as tx:
-            waiting = rows.count_strange(tx, self._name, MOST_STRANGE)
+            waiting = quarantine.count_strange(tx, self._name, MOST_STRANGE)
         if waiting < MOST_STRANGE:
             self._strange = False  # until something more is set aside
             return False
@@ -280,14 +281,14 @@ class Collecting:
         returned = sorted(sorted_.returned - set(answered))
         if returned:
             rows.end_tasks(tx, returned, "returned")
-        fresh = rows.add_strange(tx, sorted_.strange.values())
+        fresh = quarantine.add_strange(tx, sorted_.strange.values())
         if fresh:
             self._strange = True
             # by ids only: what was said stays in the quarantine
             detail: dict[str, int | str] = {"connector": self._name, "new": fresh}
             for number, task_id in list(sorted_.refused.items())[:20]:
                 detail[f"quarantine {number}"] = f"task {task_id}"
-            rows.add_event(
+            events.add_event(
                 tx, now, f"connector:{self._name}", "answer.quarantined", detail
             )
             self._log.warning(

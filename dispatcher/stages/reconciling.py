@@ -43,7 +43,7 @@ from connectors.base import (
 from dispatcher.core import keys, meters
 from dispatcher.core.errors import StaleLease
 from dispatcher.core.log import get_logger
-from dispatcher.store import Clock, Store, Tx, lease, membership, pieces, queue
+from dispatcher.store import Clock, Store, Tx, events, lease, membership, pieces, queue
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import reconciling as rows
 from dispatcher.store.repeating import committed
@@ -319,7 +319,7 @@ class Reconciling:
 
         def write(tx: Tx) -> int:
             now = self._clock()
-            return membership.add_event(tx, now, actor, "market.reconciled", detail)
+            return events.add_event(tx, now, actor, "market.reconciled", detail)
 
         self._write(write, epoch)
 

@@ -2,93 +2,108 @@
 
 from __future__ import annotations
 
-import json
-from typing import NamedTuple
+from typing import Final
 
+from sqlalchemy import bindparam, delete, or_, update
+from sqlalchemy.types import String
+from sqlmodel import col, select
+
+from dispatcher.model import OperatorSession, SignInLink
+from dispatcher.store import events
+from dispatcher.store.statements import insert
 from dispatcher.store.transaction import Tx
 
-
-class SessionRow(NamedTuple):
-    """When a session was opened and last used; ``ended_at`` once it was ended."""
-
-    opened_at: int
-    seen_at: int
-    ended_at: int | None
+_PUT_LINK: Final = insert(SignInLink).values(
+    digest=bindparam("link"), made_at=bindparam("made"), ends_at=bindparam("ends")
+)
+_USE_LINK: Final = (
+    update(SignInLink)
+    .where(
+        col(SignInLink.digest) == bindparam("link"),
+        col(SignInLink.used_at).is_(None),
+        col(SignInLink.made_at) <= bindparam("now"),
+        col(SignInLink.ends_at) > bindparam("now"),
+    )
+    .values(used_at=bindparam("now"))
+)
+_END_LINKS: Final = (
+    update(SignInLink)
+    .where(
+        col(SignInLink.used_at).is_(None), col(SignInLink.ends_at) > bindparam("now")
+    )
+    .values(used_at=bindparam("now"))
+)
+_OPEN: Final = insert(OperatorSession).values(
+    digest=bindparam("cookie"), opened_at=bindparam("now"), seen_at=bindparam("now")
+)
+_SESSION: Final = select(OperatorSession).where(
+    OperatorSession.digest == bindparam("cookie")
+)
+_TOUCH: Final = (
+    update(OperatorSession)
+    .where(
+        col(OperatorSession.digest) == bindparam("cookie"),
+        col(OperatorSession.ended_at).is_(None),
+        col(OperatorSession.seen_at) < bindparam("now"),
+    )
+    .values(seen_at=bindparam("now"))
+)
+_COOKIE: Final = bindparam("cookie", type_=String())
+_END: Final = (
+    update(OperatorSession)
+    .where(
+        col(OperatorSession.ended_at).is_(None),
+        or_(_COOKIE.is_(None), col(OperatorSession.digest) == _COOKIE),
+    )
+    .values(ended_at=bindparam("now"))
+)
+_FORGET: Final = (
+    delete(SignInLink).where(col(SignInLink.made_at) < bindparam("moment")),
+    delete(OperatorSession).where(col(OperatorSession.opened_at) < bindparam("moment")),
+)
 
 
 def put_link(tx: Tx, digest: str, made_at: int, ends_at: int) -> None:
     """Keep a link until it is used or over."""
-    tx.execute(
-        "INSERT INTO sign_in_link (digest, made_at, ends_at) VALUES (?, ?, ?)",
-        [digest, made_at, ends_at],
-    )
+    tx.execute(_PUT_LINK, {"link": digest, "made": made_at, "ends": ends_at})
 
 
 def use_link(tx: Tx, digest: str, now: int) -> bool:
     """Use a link up; False if there is none, or it is over or used."""
-    return (
-        tx.execute(
-            "UPDATE sign_in_link SET used_at = ?"
-            " WHERE digest = ? AND used_at IS NULL AND made_at <= ? AND ends_at > ?",
-            [now, digest, now, now],
-        )
-        == 1
-    )
+    return tx.execute(_USE_LINK, {"link": digest, "now": now}).rowcount == 1
 
 
 def open_session(tx: Tx, digest: str, now: int) -> None:
     """Keep a new session."""
-    tx.execute(
-        "INSERT INTO operator_session (digest, opened_at, seen_at) VALUES (?, ?, ?)",
-        [digest, now, now],
-    )
+    tx.execute(_OPEN, {"cookie": digest, "now": now})
 
 
-def session(tx: Tx, digest: str) -> SessionRow | None:
+def session(tx: Tx, digest: str) -> OperatorSession | None:
     """One session, however old."""
-    row = tx.one(
-        "SELECT opened_at, seen_at, ended_at FROM operator_session WHERE digest = ?",
-        [digest],
-    )
-    return None if row is None else SessionRow(*row)
+    return tx.model(_SESSION, {"cookie": digest})
 
 
 def touch_session(tx: Tx, digest: str, now: int) -> None:
     """Note that a session that goes on was used now."""
-    tx.execute(
-        "UPDATE operator_session SET seen_at = ?"
-        " WHERE digest = ? AND ended_at IS NULL AND seen_at < ?",
-        [now, digest, now],
-    )
+    tx.execute(_TOUCH, {"cookie": digest, "now": now})
 
 
 def end_sessions(tx: Tx, now: int, digest: str | None = None) -> int:
     """End one session, or all; return how many went on until now."""
-    return tx.execute(
-        "UPDATE operator_session SET ended_at = ? WHERE ended_at IS NULL"
-        " AND (CAST(? AS TEXT) IS NULL OR digest = ?)",
-        [now, digest, digest],
-    )
+    return tx.execute(_END, {"cookie": digest, "now": now}).rowcount
 
 
 def end_links(tx: Tx, now: int) -> int:
     """Let no link that was not used yet be used any more; return how many."""
-    return tx.execute(
-        "UPDATE sign_in_link SET used_at = ? WHERE used_at IS NULL AND ends_at > ?",
-        [now, now],
-    )
+    return tx.execute(_END_LINKS, {"now": now}).rowcount
 
 
 def forget_before(tx: Tx, moment: int) -> None:
     """Delete links and sessions that began before a moment."""
-    tx.execute("DELETE FROM sign_in_link WHERE made_at < ?", [moment])
-    tx.execute("DELETE FROM operator_session WHERE opened_at < ?", [moment])
+    for forget in _FORGET:
+        tx.execute(forget, {"moment": moment})
 
 
 def note(tx: Tx, at: int, actor: str, action: str) -> None:
     """Write a line of the audit log."""
-    tx.insert_many(
-        "event",
-        ("id", "at", "actor", "action", "detail"),
-        [(tx.reserve("event"), at, actor, action, json.dumps({}))],
-    )
+    events.add_event(tx, at, actor, action, {})

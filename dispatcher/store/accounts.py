@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
-from dispatcher.store import ledger
+from sqlalchemy import BigInteger, bindparam, delete, update
+from sqlmodel import col, select
+
+from dispatcher.model import Account as Table
+from dispatcher.model import Assignment, Recusal, Task
+from dispatcher.store import averages, holdings, ledger, relations
+from dispatcher.store.statements import insert, select_columns
 from dispatcher.store.transaction import Tx
+
+INVITES: Final = 1000
+"""More than anybody renewed a worker's link since a backup."""
 
 
 class Account(NamedTuple):
@@ -26,72 +36,148 @@ class Account(NamedTuple):
         return f"{self.connector}/{self.name}"
 
 
-_COLUMNS = "id, connector, name, adversary_id, groups, state, invite, quality"
+_ROW: Final = select_columns(
+    Table.id,
+    Table.connector,
+    Table.name,
+    Table.adversary_id,
+    Table.groups,
+    Table.state,
+    Table.invite,
+    Table.quality,
+)
+_ALL: Final = _ROW.order_by(col(Table.id))
+_NAMED: Final = _ROW.where(
+    col(Table.connector) == bindparam("of_connector"),
+    col(Table.name) == bindparam("called"),
+)
+_ID: Final = select(Table.id).where(
+    Table.connector == bindparam("of_connector"), Table.name == bindparam("called")
+)
+_OF: Final = col(Table.id) == bindparam("account")
+_SET_GROUPS: Final = update(Table).where(_OF).values(groups=bindparam("listed"))
+_SET_STATE: Final = (
+    update(Table)
+    .where(_OF, col(Table.state) == bindparam("before"))
+    .values(state=bindparam("after"))
+)
+_NEXT_INVITE: Final = (
+    update(Table)
+    .where(_OF)
+    .values(invite=Table.invite + 1)
+    .returning(col(Table.invite))
+)
+_JUDGE: Final = (
+    update(Table)
+    .where(_OF)
+    .values(judged_from=bindparam("moment"), quality=bindparam("estimate"))
+)
+_JOIN: Final = (
+    update(Table)
+    .where(col(Table.adversary_id) == bindparam("ended"))
+    .values(adversary_id=bindparam("survivor"))
+)
+_JOIN_TASKS: Final = (
+    update(Task)
+    .where(
+        col(Task.account_id).in_(
+            select(Table.id).where(Table.adversary_id == bindparam("ended"))
+        )
+    )
+    .values(adversary_id=bindparam("survivor"))
+)
+_JOIN_PLANNED: Final = (
+    update(Assignment)
+    .where(col(Assignment.adversary_id) == bindparam("ended"))
+    .values(adversary_id=bindparam("survivor"))
+)
+_JOIN_RECUSALS: Final = (
+    insert(Recusal)
+    .from_select(
+        ["adversary_id", "unit_id", "at"],
+        select_columns(
+            bindparam("survivor", type_=BigInteger()),
+            col(Recusal.unit_id),
+            col(Recusal.at),
+        ).where(col(Recusal.adversary_id) == bindparam("ended")),
+    )
+    .on_conflict_do_nothing(index_elements=["adversary_id", "unit_id"])
+)
+_DROP_RECUSALS: Final = delete(Recusal).where(
+    col(Recusal.adversary_id) == bindparam("ended")
+)
 
 
 def all_accounts(tx: Tx) -> list[Account]:
     """Every account, in order of arrival."""
-    found = tx.rows(f"SELECT {_COLUMNS} FROM account ORDER BY id")
-    return [Account(*row) for row in found]
+    return [Account(*row) for row in tx.execute(_ALL)]
 
 
 def find(tx: Tx, connector: str, name: str) -> Account | None:
     """Account of a connector by its name."""
-    row = tx.one(
-        f"SELECT {_COLUMNS} FROM account WHERE connector = ? AND name = ?",
-        (connector, name),
-    )
+    row = tx.execute(_NAMED, {"of_connector": connector, "called": name}).first()
     return Account(*row) if row else None
+
+
+def id_of(tx: Tx, connector: str, name: str) -> int | None:
+    """Id of an account of a connector by its name."""
+    return tx.scalar(_ID, {"of_connector": connector, "called": name})
 
 
 def add_account(tx: Tx, account: Account, at: int) -> None:
     """Write a new account."""
-    tx.execute(
-        f"INSERT INTO account ({_COLUMNS}, added_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*account, at),
-    )
+    tx.insert_many("account", (*Account._fields, "added_at"), [(*account, at)])
 
 
 def set_groups(tx: Tx, account_id: int, groups: str) -> None:
     """Keep an account's groups, a JSON list."""
-    tx.execute("UPDATE account SET groups = ? WHERE id = ?", (groups, account_id))
+    tx.execute(_SET_GROUPS, {"account": account_id, "listed": groups})
 
 
 def set_state(tx: Tx, account_id: int, before: str, after: str) -> bool:
     """Move an account from one state to another; False if it was not in the first."""
-    return (
-        tx.execute(
-            "UPDATE account SET state = ? WHERE id = ? AND state = ?",
-            (after, account_id, before),
-        )
-        == 1
-    )
+    moved = {"account": account_id, "before": before, "after": after}
+    return tx.execute(_SET_STATE, moved).rowcount == 1
 
 
 def raise_invite(tx: Tx, account_id: int) -> int:
     """Let no earlier invite count any more; return the number that does."""
-    tx.execute("UPDATE account SET invite = invite + 1 WHERE id = ?", (account_id,))
-    return int(tx.value("SELECT invite FROM account WHERE id = ?", (account_id,)))
+    number = tx.scalar(_NEXT_INVITE, {"account": account_id})
+    assert number is not None
+    return number
+
+
+def revoke_invites(tx: Tx) -> None:
+    """Let no link count that any worker was ever given: some may be revoked since."""
+    tx.execute(update(Table).values(invite=Table.invite + INVITES))
+
+
+def set_qualities(tx: Tx, qualities: Iterable[tuple[int, float]]) -> None:
+    """Keep how good accounts are, as estimated: (account, accuracy)."""
+    tx.update_many("account", ["id"], ["quality"], qualities)
+
+
+def judge_from(tx: Tx, account_id: int, at: int, quality: float) -> None:
+    """Count what an account answers from a moment on, and forget how good it was."""
+    tx.execute(_JUDGE, {"account": account_id, "moment": at, "estimate": quality})
+
+
+def add_recusals(tx: Tx, pairs: Iterable[Sequence[int]], at: int) -> int:
+    """Show nothing of units to adversaries any more: pairs (adversary, unit)."""
+    columns = ("adversary_id", "unit_id", "at")
+    rows = ((*pair, at) for pair in pairs)
+    return tx.insert_new("recusal", columns[:2], columns, rows)
 
 
 def end_adversary(tx: Tx, ended: int, survivor: int) -> None:
     """Let an adversary go on as another, with all that is kept about it."""
-    tx.execute(
-        "UPDATE task SET adversary_id = ? WHERE account_id IN"
-        " (SELECT id FROM account WHERE adversary_id = ?)",
-        (survivor, ended),
-    )
+    both = {"ended": ended, "survivor": survivor}
+    tx.execute(_JOIN_TASKS, both)
     ledger.end_chain(tx, ended, survivor)
-    tx.execute(
-        "UPDATE assignment SET adversary_id = ? WHERE adversary_id = ?",
-        (survivor, ended),
-    )
-    tx.execute(
-        "INSERT INTO recusal (adversary_id, unit_id, at)"
-        " SELECT CAST(? AS BIGINT), unit_id, at FROM recusal WHERE adversary_id = ?"
-        " ON CONFLICT (adversary_id, unit_id) DO NOTHING",
-        (survivor, ended),
-    )
-    for table in ("recusal", "holding", "visit", "disclosure_sum"):
-        tx.execute(f"DELETE FROM {table} WHERE adversary_id = ?", (ended,))
+    tx.execute(_JOIN, both)
+    tx.execute(_JOIN_PLANNED, both)
+    tx.execute(_JOIN_RECUSALS, both)
+    tx.execute(_DROP_RECUSALS, {"ended": ended})
+    holdings.forget(tx, ended)
+    relations.forget_visits(tx, ended)
+    averages.forget_sums(tx, ended)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from dispatcher.store import accounts
 from dispatcher.store.transaction import Tx
 from dispatcher.store.values import sealed
 
@@ -119,7 +120,7 @@ def save(
     kept = list(sealed(tx, "result", columns, results, ("value",)))
     tx.upsert_many("result", ["entry_id"], (*columns, "key_id"), kept)
     tx.execute("UPDATE answer SET counted = 1 WHERE task_id = ANY(?)", [counted])
-    tx.update_many("account", ["id"], ["quality"], sorted(qualities.items()))
+    accounts.set_qualities(tx, sorted(qualities.items()))
 
 
 # -- records, whole again ------------------------------------------------------------

@@ -6,6 +6,10 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
+from sqlalchemy import bindparam, delete
+from sqlmodel import col
+
+from dispatcher.model import DisclosureSum
 from dispatcher.store.settings import set_setting, setting
 from dispatcher.store.transaction import Row, Tx
 
@@ -107,3 +111,13 @@ def unit_holdings(tx: Tx, adversary_id: int, unit_id: int) -> list[Row]:
         " WHERE adversary_id = ? AND unit_id = ?",
         (adversary_id, unit_id),
     )
+
+
+_FORGET: Final = delete(DisclosureSum).where(
+    col(DisclosureSum.adversary_id) == bindparam("adversary")
+)
+
+
+def forget_sums(tx: Tx, adversary_id: int) -> None:
+    """Delete the sums of an adversary that goes on as another."""
+    tx.execute(_FORGET, {"adversary": adversary_id})

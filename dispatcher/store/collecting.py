@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from dispatcher.store import values
-from dispatcher.store.serving import AnswerRow, add_event
+from dispatcher.store.serving import AnswerRow
 from dispatcher.store.transaction import Tx
 
 __all__ = [
     "AnswerRow",
-    "StrangeRow",
     "TaskRow",
-    "add_event",
-    "add_strange",
-    "count_strange",
     "cursor",
     "end_tasks",
     "lock_tasks",
@@ -39,16 +35,6 @@ class TaskRow(NamedTuple):
     field_id: int
     valid: int | None  # of the answer it has, if any
     erased: bool  # the values of its record are gone
-
-
-class StrangeRow(NamedTuple):
-    """What came from outside and fits no task."""
-
-    id: int
-    connector: str
-    reason: str
-    payload: bytes
-    at: int
 
 
 def cursor(tx: Tx, connector: str) -> str:
@@ -90,34 +76,3 @@ def end_tasks(tx: Tx, task_ids: Sequence[int], state: str) -> None:
         " WHERE id = ANY(?)",
         [state, task_ids],
     )
-
-
-def add_strange(tx: Tx, strange: Iterable[StrangeRow]) -> int:
-    """Keep what fits no task, once each; return how many are new.
-
-    Ids are given: they come from the connector and its own id of the thing, so that
-    what is delivered twice is kept once.
-    """
-    kept = list(strange)
-    key_id = tx.vault.make(tx, 1)[0] if kept else None
-    return tx.insert_new(
-        "quarantine",
-        ["id"],
-        (*StrangeRow._fields, "key_id"),
-        [(*row._replace(payload=_sealed(tx, row, key_id)), key_id) for row in kept],
-    )
-
-
-def count_strange(tx: Tx, connector: str, most: int) -> int:
-    """How much that fits no task nobody has looked at yet, counted up to so many."""
-    return int(
-        tx.value(
-            "SELECT count(*) FROM (SELECT 1 FROM quarantine WHERE connector = ?"
-            " AND dismissed_at IS NULL LIMIT ?) waiting",
-            [connector, most],
-        )
-    )
-
-
-def _sealed(tx: Tx, row: StrangeRow, key_id: int | None) -> bytes:
-    return tx.vault.seal(tx, "quarantine.payload", row.id, key_id, row.payload)

@@ -6,7 +6,12 @@ import hashlib
 import json
 from typing import Final, NamedTuple
 
-from dispatcher.store.settings import add_setting, set_setting
+from dispatcher.store.settings import (
+    add_setting,
+    drop_setting,
+    set_setting,
+    settings_beginning,
+)
 from dispatcher.store.transaction import Tx
 
 OWN: Final = ""
@@ -24,8 +29,7 @@ class Noted(NamedTuple):
 
 def folders(tx: Tx) -> list[Noted]:
     """All of them, sorted."""
-    found = tx.rows("SELECT value FROM setting WHERE name LIKE ?", [f"{_PREFIX}%"])
-    return sorted(Noted(*json.loads(bytes(row[0]))) for row in found)
+    return sorted(Noted(*json.loads(one)) for one in settings_beginning(tx, _PREFIX))
 
 
 def note_folder(tx: Tx, folder: str, last: str = "") -> None:
@@ -36,15 +40,12 @@ def note_folder(tx: Tx, folder: str, last: str = "") -> None:
 
 def take_back(tx: Tx, folder: str) -> None:
     """Forget a folder that no backup was written to after all."""
-    tx.execute(
-        "DELETE FROM setting WHERE name = ? AND value = ?",
-        [_name(folder), _value(folder, "")],
-    )
+    drop_setting(tx, _name(folder), _value(folder, ""))
 
 
 def forget_folder(tx: Tx, folder: str) -> None:
     """Forget a folder: nothing is left of its backups."""
-    tx.execute("DELETE FROM setting WHERE name = ?", [_name(folder)])
+    drop_setting(tx, _name(folder))
 
 
 def _name(folder: str) -> str:

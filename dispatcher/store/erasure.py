@@ -323,19 +323,6 @@ def unplan(tx: Tx, entry_ids: Sequence[int]) -> None:
     tx.update_many("assignment", ["plan_id", "account_id"], ["entries"], changed)
 
 
-def drop_strange(tx: Tx, needles: Sequence[bytes]) -> int:
-    """Delete what lies in quarantine and holds one of some texts; return how much."""
-    found = tx.rows("SELECT id, payload, key_id FROM quarantine ORDER BY id")
-    dropped = [
-        (row[0], row[2])
-        for row in tx.vault.opened(tx, found, [(1, "quarantine.payload")], 2)
-        if any(needle in row[1] for needle in needles)
-    ]
-    # One key seals a collection: the rest may need it still.
-    tx.execute("DELETE FROM quarantine WHERE id = ANY(?)", [[n for n, _ in dropped]])
-    return len(dropped)
-
-
 def not_erased(tx: Tx, names: Sequence[str]) -> list[str]:
     """Those people and records that are there with values, or might be loaded again."""
     ask = {

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from sqlalchemy import bindparam, delete
+from sqlmodel import col
+
+from dispatcher.model import Holding
 from dispatcher.store import relations
 from dispatcher.store.ledger import parts
 from dispatcher.store.packed import Block, Ints
@@ -134,3 +138,11 @@ def _derived(kept: Kept, adversary_id: int | None = None) -> tuple[str, list[Val
         " GROUP BY h.adversary_id, h.unit_id, h.field_id, h.moment"
     )
     return text, [*one, by_record, timed, *one, by_subject]
+
+
+_FORGET = delete(Holding).where(col(Holding.adversary_id) == bindparam("adversary"))
+
+
+def forget(tx: Tx, adversary_id: int) -> None:
+    """Delete the summary of an adversary that goes on as another."""
+    tx.execute(_FORGET, {"adversary": adversary_id})

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from typing import Final
 
+from sqlalchemy import bindparam, delete, func
+from sqlmodel import col, select
+
+from dispatcher.model import Hook
+from dispatcher.store.statements import insert
 from dispatcher.store.transaction import Tx
 
 KEPT: Final = 86_400 * 1_000_000
 """Microseconds that a call is remembered: far above the age at which it is refused."""
+
+_FORGET: Final = delete(Hook).where(col(Hook.at) < bindparam("before"))
+_ADD: Final = (
+    insert(Hook)
+    .values(
+        connector=bindparam("connector"), call=bindparam("call"), at=bindparam("at")
+    )
+    .on_conflict_do_nothing()
+)
+_LATEST: Final = select(Hook.connector, func.max(Hook.at)).group_by(col(Hook.connector))
 
 
 def note(tx: Tx, connector: str, call: str, now: int) -> bool:
@@ -22,16 +37,11 @@ def note(tx: Tx, connector: str, call: str, now: int) -> bool:
     now : int
         Microseconds.
     """
-    tx.execute("DELETE FROM hook WHERE at < ?", [now - KEPT])
-    found = tx.rows(
-        "INSERT INTO hook (connector, call, at) VALUES (?, ?, ?)"
-        " ON CONFLICT DO NOTHING RETURNING call",
-        [connector, call, now],
-    )
-    return bool(found)
+    tx.execute(_FORGET, {"before": now - KEPT})
+    added = tx.execute(_ADD, {"connector": connector, "call": call, "at": now})
+    return added.rowcount == 1
 
 
 def latest(tx: Tx) -> dict[str, int]:
     """When each connector was called last, in microseconds."""
-    found = tx.rows("SELECT connector, max(at) FROM hook GROUP BY connector")
-    return {row[0]: row[1] for row in found}
+    return dict(tx.execute(_LATEST).all())

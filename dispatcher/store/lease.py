@@ -10,16 +10,66 @@ key and goes beside it, a taker wants the whole row (``FOR UPDATE``) and waits f
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, bindparam, column, exists, func, or_, table, update
+from sqlmodel import col, select
 
 from dispatcher.core.errors import StaleLease
-from dispatcher.store.transaction import Row, Tx
+from dispatcher.model import Lease
+from dispatcher.store.statements import DriverStatement, insert
+from dispatcher.store.transaction import Tx
 
 SHARD: Final = 0
 """The one shard there is."""
 
-FENCE: Final = "UPDATE lease SET epoch = epoch + 1, leased_until = 0"
+FENCE: Final = update(Lease).values(epoch=Lease.epoch + 1, leased_until=0)
 """Makes every epoch stale and leaves the lease free: whoever led writes no more."""
+
+
+_ROW: Final = select(Lease).where(Lease.shard == bindparam("of_shard"))
+_NEW: Final = insert(Lease).values(
+    shard=bindparam("of_shard"),
+    holder=bindparam("by"),
+    epoch=1,
+    leased_until=bindparam("until"),
+)
+_TAKE: Final = _NEW.on_conflict_do_update(
+    index_elements=["shard"],
+    set_={
+        "holder": _NEW.excluded.holder,
+        "epoch": Lease.epoch + 1,
+        "leased_until": _NEW.excluded.leased_until,
+    },
+    where=or_(
+        col(Lease.leased_until) <= bindparam("now", type_=BigInteger()),
+        col(Lease.holder) == _NEW.excluded.holder,
+    ),
+).returning(col(Lease.epoch))
+_SEIZE: Final = (
+    update(Lease)
+    .where(
+        col(Lease.shard) == bindparam("of_shard"),
+        col(Lease.epoch) == bindparam("seen_epoch"),
+        col(Lease.leased_until) == bindparam("seen_until"),
+    )
+    .values(
+        holder=bindparam("by"), epoch=Lease.epoch + 1, leased_until=bindparam("until")
+    )
+    .returning(col(Lease.epoch))
+)
+_RENEW: Final = (
+    update(Lease)
+    .where(
+        col(Lease.shard) == bindparam("of_shard"),
+        col(Lease.epoch) == bindparam("seen_epoch"),
+    )
+    .values(leased_until=bindparam("until"))
+)
+_EPOCH: Final = select(Lease.epoch).where(Lease.shard == bindparam("of_shard"))
+
+EPOCH: Final = DriverStatement(_EPOCH.with_for_update(read=True, key_share=True))
+"""A shard's epoch, by ``of_shard``; its key is locked against whoever takes the lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +111,9 @@ def take(tx: Tx, shard: int, holder: str, now: int, until: int) -> int | None:
         The epoch, one more than any before; None when another one leads.
     """
     _lock(tx, shard)
-    epoch = tx.value(
-        "INSERT INTO lease (shard, holder, epoch, leased_until) VALUES (?, ?, 1, ?)"
-        " ON CONFLICT (shard) DO UPDATE SET holder = excluded.holder,"
-        " epoch = lease.epoch + 1, leased_until = excluded.leased_until"
-        " WHERE lease.leased_until <= ? OR lease.holder = excluded.holder"
-        " RETURNING epoch",
-        [shard, holder, until, now],
+    return tx.scalar(
+        _TAKE, {"of_shard": shard, "by": holder, "until": until, "now": now}
     )
-    return None if epoch is None else int(epoch)
 
 
 def seize(tx: Tx, shard: int, seen: Holder, holder: str, until: int) -> int | None:
@@ -93,17 +137,21 @@ def seize(tx: Tx, shard: int, seen: Holder, holder: str, until: int) -> int | No
         The new epoch; None when the row says something else by now.
     """
     _lock(tx, shard)
-    epoch = tx.value(
-        "UPDATE lease SET holder = ?, epoch = epoch + 1, leased_until = ?"
-        " WHERE shard = ? AND epoch = ? AND leased_until = ? RETURNING epoch",
-        [holder, until, shard, seen.epoch, seen.leased_until],
+    return tx.scalar(
+        _SEIZE,
+        {
+            "of_shard": shard,
+            "seen_epoch": seen.epoch,
+            "seen_until": seen.leased_until,
+            "by": holder,
+            "until": until,
+        },
     )
-    return None if epoch is None else int(epoch)
 
 
 def _lock(tx: Tx, shard: int) -> None:
     """Wait for the gate writes under way (PostgreSQL; on SQLite a writer is alone)."""
-    tx.one("SELECT shard FROM lease WHERE shard = ? FOR UPDATE", [shard])
+    tx.scalar(_EPOCH.with_for_update(), {"of_shard": shard})
 
 
 def evict(tx: Tx, seconds: int) -> int:
@@ -120,36 +168,41 @@ def evict(tx: Tx, seconds: int) -> int:
     """
     if tx.dialect == "sqlite":
         return 0
-    found = tx.value(
-        "SELECT count(pg_terminate_backend(a.pid)) FROM pg_stat_activity a"
-        " WHERE a.datname = current_database() AND a.usename = current_user"
-        " AND a.pid <> pg_backend_pid() AND a.state = 'idle in transaction'"
-        " AND a.state_change < clock_timestamp() - ? * interval '1 second'"
-        " AND EXISTS (SELECT 1 FROM pg_locks l WHERE l.pid = a.pid AND l.granted"
-        " AND l.relation = 'lease'::regclass AND l.mode = 'RowShareLock')",
-        [seconds],
+    session = table(
+        "pg_stat_activity",
+        *map(column, ("datname", "usename", "pid", "state", "state_change")),
     )
-    return int(found)
+    lock = table("pg_locks", *map(column, ("pid", "granted", "relation", "mode")))
+    idle = func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+    found = tx.scalar(
+        select(func.count(func.pg_terminate_backend(session.c.pid))).where(
+            session.c.datname == func.current_database(),
+            session.c.usename == func.current_user(),
+            session.c.pid != func.pg_backend_pid(),
+            session.c.state == "idle in transaction",
+            session.c.state_change < func.clock_timestamp() - idle,
+            exists().where(
+                lock.c.pid == session.c.pid,
+                lock.c.granted,
+                lock.c.relation == func.to_regclass("lease"),
+                lock.c.mode == "RowShareLock",
+            ),
+        )
+    )
+    return found or 0
 
 
 def renew(tx: Tx, shard: int, epoch: int, until: int) -> bool:
     """Lengthen the lease; False when another one has taken it meanwhile."""
-    return (
-        tx.execute(
-            "UPDATE lease SET leased_until = ? WHERE shard = ? AND epoch = ?",
-            [until, shard, epoch],
-        )
-        == 1
+    renewed = tx.execute(
+        _RENEW, {"of_shard": shard, "seen_epoch": epoch, "until": until}
     )
+    return renewed.rowcount == 1
 
 
 def release(tx: Tx, shard: int, epoch: int) -> bool:
     """Give the lease back, so that the next one need not wait for its end."""
     return renew(tx, shard, epoch, 0)
-
-
-EPOCH: Final = "SELECT epoch FROM lease WHERE shard = ? FOR KEY SHARE"
-"""A shard's epoch; its key is locked against whoever takes the lease."""
 
 
 def check_epoch(tx: Tx, shard: int, epoch: int) -> None:
@@ -163,7 +216,7 @@ def check_epoch(tx: Tx, shard: int, epoch: int) -> None:
     StaleLease
         The shard has another epoch by now.
     """
-    compare_epoch(tx.rows(EPOCH, [shard]), shard, epoch)
+    compare_epoch(tx.driver_rows(EPOCH, {"of_shard": shard}), shard, epoch)
 
 
 def check_leader(tx: Tx, shard: int, epoch: int) -> None:
@@ -175,11 +228,10 @@ def check_leader(tx: Tx, shard: int, epoch: int) -> None:
     ------
     StaleLease
     """
-    statement = "SELECT epoch FROM lease WHERE shard = ?"
-    compare_epoch(tx.rows(statement, [shard]), shard, epoch)
+    compare_epoch(tx.execute(_EPOCH, {"of_shard": shard}).all(), shard, epoch)
 
 
-def compare_epoch(rows: Sequence[Row], shard: int, epoch: int) -> None:
+def compare_epoch(rows: Sequence[Sequence[Any]], shard: int, epoch: int) -> None:
     """Refuse an epoch that is over; ``rows`` is what :data:`EPOCH` gave.
 
     Raises
@@ -198,7 +250,5 @@ def compare_epoch(rows: Sequence[Row], shard: int, epoch: int) -> None:
 
 def holder(tx: Tx, shard: int) -> Holder | None:
     """Who held the shard last; None when nobody ever did."""
-    row = tx.one(
-        "SELECT holder, epoch, leased_until FROM lease WHERE shard = ?", [shard]
-    )
-    return None if row is None else Holder(*row)
+    row = tx.model(_ROW, {"of_shard": shard})
+    return None if row is None else Holder(row.holder, row.epoch, row.leased_until)

@@ -216,9 +216,6 @@ def end_chain(tx: Tx, chain: int, survivor: int) -> None:
         "UPDATE chain SET survivor_id = ? WHERE id = ? OR survivor_id = ?",
         (survivor, chain, chain),
     )
-    tx.execute(
-        "UPDATE account SET adversary_id = ? WHERE adversary_id = ?", (survivor, chain)
-    )
 
 
 # -- lines ---------------------------------------------------------------------

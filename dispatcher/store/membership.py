@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -208,16 +207,3 @@ def withdraw(tx: Tx, outbox_ids: Sequence[int], at: int) -> int:
         ],
     )  # fmt: skip
     return len(found)
-
-
-def add_event(
-    tx: Tx, at: int, actor: str, action: str, detail: dict[str, object]
-) -> int:
-    """Write a line of the audit log; return its number."""
-    number = tx.reserve("event")
-    tx.insert_many(
-        "event",
-        ("id", "at", "actor", "action", "detail"),
-        [(number, at, actor, action, json.dumps(detail, ensure_ascii=False))],
-    )
-    return number

@@ -81,7 +81,7 @@ def upgrade(
         before = found()
         command.upgrade(configuration(connection=connection), to)
         if found() != before:
-            connection.execute(text(lease.FENCE))
+            connection.execute(lease.FENCE)
         if fill is not None:
             fill(connection)
 
@@ -117,7 +117,8 @@ def script(dialect: str, since: str | None) -> str:
     config = configuration(dialect=dialect)
     command.upgrade(config, f"{since or 'base'}:head", sql=True)
     text_of_it = str(config.output_buffer.getvalue())
-    return f"{text_of_it}\n{lease.FENCE};\n" if pending(since) else text_of_it
+    fence = lease.FENCE.compile(compile_kwargs={"literal_binds": True})
+    return f"{text_of_it}\n{fence};\n" if pending(since) else text_of_it
 
 
 def pending(since: str | None) -> list[str]:

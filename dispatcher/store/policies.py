@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from sqlmodel import col, select
+
+from dispatcher.model import PolicyVersion
+from dispatcher.store.events import details
 from dispatcher.store.transaction import Tx
+
+_VERSIONS: Final = select(
+    PolicyVersion.version,
+    PolicyVersion.name,
+    PolicyVersion.sha256,
+    PolicyVersion.applied_at,
+).order_by(col(PolicyVersion.version))
 
 
 class VersionRow(NamedTuple):
@@ -21,23 +31,15 @@ class VersionRow(NamedTuple):
 
 def versions(tx: Tx) -> list[VersionRow]:
     """All versions, the first one first."""
-    told = {
-        detail["version"]: detail
-        for (text,) in tx.rows(
-            "SELECT detail FROM event WHERE action = 'policy.activated' ORDER BY id"
-        )
-        if (detail := json.loads(text))
-    }
+    told = {detail["version"]: detail for _, detail in details(tx, "policy.activated")}
     return [
         VersionRow(
-            version=int(version),
+            version=version,
             name=name,
             sha256=sha256,
-            applied_at=int(at),
+            applied_at=at,
             accepted=told.get(version, {}).get("accepted", 0),
             reason=told.get(version, {}).get("reason", ""),
         )
-        for version, name, sha256, at in tx.rows(
-            "SELECT version, name, sha256, applied_at FROM policy ORDER BY version"
-        )
+        for version, name, sha256, at in tx.execute(_VERSIONS)
     ]

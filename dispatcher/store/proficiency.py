@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from dispatcher.store.events import details
 from dispatcher.store.transaction import Row, Tx
 
 
@@ -46,14 +46,6 @@ def doubted(tx: Tx, floor: float, answers: int) -> list[Row]:
     )
 
 
-def judge_from(tx: Tx, account_id: int, at: int, quality: float) -> None:
-    """Count what an account answers from a moment on, and forget how good it was."""
-    tx.execute(
-        "UPDATE account SET judged_from = ?, quality = ? WHERE id = ?",
-        [at, quality, account_id],
-    )
-
-
 class StopRow(NamedTuple):
     """Why an account was stopped: by which measure, and how good it was, in percent."""
 
@@ -64,10 +56,7 @@ class StopRow(NamedTuple):
 
 def stopped(tx: Tx, account_id: int) -> StopRow | None:
     """Why an account was stopped last."""
-    for at, detail in tx.stream(
-        "SELECT at, detail FROM event WHERE action = 'account.stopped' ORDER BY id DESC"
-    ):
-        told = json.loads(detail)
+    for at, told in details(tx, "account.stopped", newest_first=True):
         if told["account"] == account_id:
             return StopRow(at, told["by"], told["percent"])
     return None

@@ -1,41 +1,101 @@
-"""What came from outside and fits no task, as operators go through it."""
+"""What came from outside and fits no task: kept, looked at, dismissed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
-from dispatcher.store.ledger import parts
+from sqlalchemy import Row, bindparam, delete, func, update
+from sqlmodel import col, select
+
+from dispatcher.model import Quarantine
+from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Tx
+
+RefusedRow: TypeAlias = "Row[int, str, str, int, int | None, str | None]"
+"""One refused answer without what it said: ``id``, ``connector``, ``reason``, ``at``,
+``dismissed_at``, ``dismissed_why``."""
+
+_NEWEST: Final = (
+    select_columns(
+        Quarantine.id,
+        Quarantine.connector,
+        Quarantine.reason,
+        Quarantine.at,
+        Quarantine.dismissed_at,
+        Quarantine.dismissed_why,
+    )
+    .order_by(col(Quarantine.at).desc(), col(Quarantine.id).desc())
+    .limit(bindparam("most"))
+)
+_WAITS: Final = col(Quarantine.dismissed_at).is_(None)
+_NEWEST_WAITING: Final = _NEWEST.where(_WAITS)
+_PAYLOADS: Final = (
+    select(Quarantine.id, Quarantine.payload, Quarantine.key_id)
+    .where(in_list(Quarantine.id, "ids"))
+    .order_by(col(Quarantine.id))
+)
+_ALL_PAYLOADS: Final = select(
+    Quarantine.id, Quarantine.payload, Quarantine.key_id
+).order_by(col(Quarantine.id))
+_WAITING: Final = select(Quarantine.id).where(_WAITS).order_by(col(Quarantine.id))
+_COUNT: Final = select(func.count()).select_from(
+    select(Quarantine.id)
+    .where(Quarantine.connector == bindparam("connector"), _WAITS)
+    .limit(bindparam("most"))
+    .subquery()
+)
+_DISMISS: Final = (
+    update(Quarantine)
+    .where(_WAITS, in_list(Quarantine.id, "ids"))
+    .values(dismissed_at=bindparam("moment"), dismissed_why=bindparam("why"))
+)
+_DROP: Final = delete(Quarantine).where(in_list(Quarantine.id, "ids"))
 
 
 class StrangeRow(NamedTuple):
-    """One refused answer, without what it said."""
+    """What came from outside and fits no task."""
 
     id: int
     connector: str
     reason: str
+    payload: bytes
     at: int
-    dismissed_at: int | None
-    dismissed_why: str | None
 
 
-def listed(tx: Tx, limit: int, *, dismissed: bool) -> list[StrangeRow]:
-    """Refused answers, the newest first: those to be looked at, or (too) all."""
-    where = "" if dismissed else " WHERE dismissed_at IS NULL"
-    found = tx.rows(
-        "SELECT id, connector, reason, at, dismissed_at, dismissed_why"
-        f" FROM quarantine{where} ORDER BY at DESC, id DESC LIMIT ?",
-        [limit],
+def add_strange(tx: Tx, strange: Iterable[StrangeRow]) -> int:
+    """Keep what fits no task, once each; return how many are new.
+
+    Ids are given: they come from the connector and its own id of the thing, so that
+    what is delivered twice is kept once.
+    """
+    kept = list(strange)
+    key_id = tx.vault.make(tx, 1)[0] if kept else None
+    return tx.insert_new(
+        "quarantine",
+        ["id"],
+        (*StrangeRow._fields, "key_id"),
+        [(*row._replace(payload=_sealed(tx, row, key_id)), key_id) for row in kept],
     )
-    return [StrangeRow(*row) for row in found]
+
+
+def _sealed(tx: Tx, row: StrangeRow, key_id: int | None) -> bytes:
+    return tx.vault.seal(tx, "quarantine.payload", row.id, key_id, row.payload)
+
+
+def count_strange(tx: Tx, connector: str, most: int) -> int:
+    """How much that fits no task nobody has looked at yet, counted up to so many."""
+    return tx.scalar(_COUNT, {"connector": connector, "most": most}) or 0
+
+
+def listed(tx: Tx, limit: int, *, dismissed: bool) -> Sequence[RefusedRow]:
+    """Refused answers, the newest first: those to be looked at, or (too) all."""
+    return tx.execute(_NEWEST if dismissed else _NEWEST_WAITING, {"most": limit}).all()
 
 
 def payloads(tx: Tx, ids: Sequence[int]) -> dict[int, bytes]:
     """What refused answers said, opened: values may be in it."""
-    found = tx.rows(
-        "SELECT id, payload, key_id FROM quarantine WHERE id = ANY(?)", [list(ids)]
-    )
+    found = tx.execute(_PAYLOADS, {"ids": list(ids)}).all()
     return {
         row[0]: bytes(row[1])
         for row in tx.vault.opened(tx, found, [(1, "quarantine.payload")], 2)
@@ -44,17 +104,23 @@ def payloads(tx: Tx, ids: Sequence[int]) -> dict[int, bytes]:
 
 def waiting(tx: Tx) -> list[int]:
     """Ids of all that nobody has dismissed yet."""
-    text = "SELECT id FROM quarantine WHERE dismissed_at IS NULL ORDER BY id"
-    return [int(row[0]) for row in tx.rows(text)]
+    return tx.scalars(_WAITING)
 
 
 def dismiss(tx: Tx, ids: Sequence[int], why: str, at: int) -> int:
     """Dismiss refused answers; return how many were still to be looked at."""
-    return sum(
-        tx.execute(
-            "UPDATE quarantine SET dismissed_at = ?, dismissed_why = ?"
-            " WHERE dismissed_at IS NULL AND id = ANY(?)",
-            [at, why, part],
-        )
-        for part in parts(sorted(set(ids)))
-    )
+    given = {"ids": sorted(set(ids)), "why": why, "moment": at}
+    return tx.execute(_DISMISS, given).rowcount
+
+
+def drop_strange(tx: Tx, needles: Sequence[bytes]) -> int:
+    """Delete what holds one of some texts; return how much."""
+    found = tx.execute(_ALL_PAYLOADS).all()
+    dropped = [
+        row[0]
+        for row in tx.vault.opened(tx, found, [(1, "quarantine.payload")], 2)
+        if any(needle in row[1] for needle in needles)
+    ]
+    # One key seals a collection: the rest may need it still.
+    tx.execute(_DROP, {"ids": dropped})
+    return len(dropped)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from sqlalchemy import bindparam, delete
+from sqlmodel import col
+
+from dispatcher.model import Visit
 from dispatcher.store.ledger import parts
 from dispatcher.store.sql import Value
 from dispatcher.store.transaction import Row, Tx
@@ -240,3 +244,11 @@ def _derived(
         " GROUP BY s.adversary_id, e.subject_id, e.field_id, e.vector"
     )
     return text, [*mine, field_ids]
+
+
+_FORGET = delete(Visit).where(col(Visit.adversary_id) == bindparam("adversary"))
+
+
+def forget_visits(tx: Tx, adversary_id: int) -> None:
+    """Delete where an adversary that goes on as another has seen subjects."""
+    tx.execute(_FORGET, {"adversary": adversary_id})

@@ -9,32 +9,8 @@ from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import returning
 from dispatcher.store.transaction import Tx
 
-LINKS: Final = 1000
-"""More than anybody renewed a worker's link since a backup."""
-
 LOST_RUN: Final = "lost-with-the-store"
 """Run of records that only the shipped ledger knows: nothing of it is ever shown."""
-
-
-def account_id(tx: Tx, connector: str, name: str) -> int | None:
-    """Id of an account."""
-    found = tx.value(
-        "SELECT id FROM account WHERE connector = ? AND name = ?", (connector, name)
-    )
-    return None if found is None else int(found)
-
-
-def add_account(
-    tx: Tx, connector: str, name: str, adversary: int, groups: str, at: int
-) -> int:
-    """Write an account that only the shipped ledger knows."""
-    number = tx.reserve("account")
-    tx.execute(
-        "INSERT INTO account (id, connector, name, adversary_id, groups, state, invite,"
-        " quality, added_at) VALUES (?, ?, ?, ?, ?, 'active', 1, 0.8, ?)",
-        (number, connector, name, adversary, groups, at),
-    )
-    return number
 
 
 def entry_id(tx: Tx, record: str, field_id: int) -> int | None:
@@ -173,11 +149,6 @@ def count_lost(tx: Tx) -> int:
     return int(tx.value("SELECT count(*) FROM record WHERE lost_at IS NOT NULL"))
 
 
-def revoke_links(tx: Tx) -> None:
-    """Let no link count that any worker was ever given: some may be revoked since."""
-    tx.execute("UPDATE account SET invite = invite + ?", (LINKS,))
-
-
 # -- what may have been shown, where no ledger tells ---------------------------------
 
 
@@ -216,21 +187,3 @@ def living_adversaries(tx: Tx) -> list[int]:
             (SYSTEM_CHAIN,),
         )
     ]
-
-
-def recuse(tx: Tx, rows: Iterable[tuple[int, int, int]]) -> int:
-    """Keep adversaries from units for good: rows (adversary, unit, at)."""
-    columns = ("adversary_id", "unit_id", "at")
-    return tx.insert_new("recusal", columns[:2], columns, rows)
-
-
-def lift_pauses(tx: Tx) -> list[tuple[str, str, int]]:
-    """Take all pauses away; return them."""
-    found = tx.rows("SELECT scope, reason, at FROM pause")
-    tx.execute("DELETE FROM pause")
-    return [(row[0], row[1], row[2]) for row in found]
-
-
-def put_pauses(tx: Tx, pauses: Iterable[tuple[str, str, int]]) -> None:
-    """Put pauses back."""
-    tx.insert_many("pause", ("scope", "reason", "at"), pauses)

@@ -6,8 +6,7 @@ account, one plan row, or a list of candidates that the caller keeps short.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from dispatcher.store.transaction import Row, Tx
@@ -374,24 +373,3 @@ class AnswerRow(NamedTuple):
 def add_answer(tx: Tx, row: AnswerRow) -> None:
     """Keep the answer of a task that has none yet."""
     put_answers(tx, AnswerRow._fields, [row], correct=False)
-
-
-def add_recusals(tx: Tx, adversary_id: int, units: Iterable[int], at: int) -> None:
-    """Show nothing of these units to the adversary any more."""
-    tx.insert_new(
-        "recusal",
-        ("adversary_id", "unit_id"),
-        ("adversary_id", "unit_id", "at"),
-        [(adversary_id, unit_id, at) for unit_id in units],
-    )
-
-
-def add_event(
-    tx: Tx, at: int, actor: str, action: str, detail: Mapping[str, int | str]
-) -> None:
-    """Write a line of the audit log: ids and numbers only."""
-    tx.insert_many(
-        "event",
-        ("id", "at", "actor", "action", "detail"),
-        [(tx.reserve("event"), at, actor, action, json.dumps(detail))],
-    )

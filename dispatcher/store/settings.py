@@ -3,8 +3,13 @@
 from collections.abc import Callable
 from typing import Final
 
+from sqlalchemy import bindparam, delete
+from sqlmodel import col, select
+
 from dispatcher.core.keyring import ID_CHARS
 from dispatcher.core.keys import place_of
+from dispatcher.model import Setting
+from dispatcher.store.statements import in_list, insert
 from dispatcher.store.transaction import Tx
 from dispatcher.store.vault import SEALING
 
@@ -14,27 +19,55 @@ KEYS: Final = ("pseudonym-key", "task-key", "token-key")
 KEY_BYTES: Final = 32
 
 
-def setting(tx: Tx, name: str) -> bytes | None:
-    """Value of a setting, or None."""
-    value = tx.value("SELECT value FROM setting WHERE name = ?", [name])
-    return None if value is None else bytes(value)
+_VALUE: Final = select(Setting.value).where(Setting.name == bindparam("setting"))
+_LOCKED: Final = _VALUE.with_for_update()
+_ALL_OF: Final = (
+    select(Setting.name, Setting.value)
+    .where(in_list(Setting.name, "names"))
+    .order_by(col(Setting.name))
+)
+_BEGINNING: Final = (
+    select(Setting.value)
+    .where(col(Setting.name).startswith(bindparam("beginning"), autoescape=False))
+    .order_by(col(Setting.name))
+)
+_NEW: Final = insert(Setting).values(
+    name=bindparam("setting"), value=bindparam("content")
+)
+_ADD: Final = _NEW.on_conflict_do_nothing(index_elements=["name"])
+_SET: Final = _NEW.on_conflict_do_update(
+    index_elements=["name"], set_={"value": _NEW.excluded.value}
+)
+_DROP: Final = delete(Setting).where(col(Setting.name) == bindparam("setting"))
+_DROP_IF: Final = _DROP.where(col(Setting.value) == bindparam("content"))
+
+
+def setting(tx: Tx, name: str, *, lock: bool = False) -> bytes | None:
+    """Value of a setting, or None; locked until the end of the transaction if asked."""
+    return tx.scalar(_LOCKED if lock else _VALUE, {"setting": name})
+
+
+def settings_beginning(tx: Tx, beginning: str) -> list[bytes]:
+    """Values of all settings whose names begin so, by name."""
+    return tx.scalars(_BEGINNING, {"beginning": beginning})
 
 
 def set_setting(tx: Tx, name: str, value: bytes) -> None:
     """Write a setting."""
-    tx.execute(
-        "INSERT INTO setting (name, value) VALUES (?, ?)"
-        " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        [name, value],
-    )
+    tx.execute(_SET, {"setting": name, "content": value})
 
 
 def add_setting(tx: Tx, name: str, value: bytes) -> None:
     """Write a setting that is not there; one that is stays as it is."""
-    tx.execute(
-        "INSERT INTO setting (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
-        [name, value],
-    )
+    tx.execute(_ADD, {"setting": name, "content": value})
+
+
+def drop_setting(tx: Tx, name: str, value: bytes | None = None) -> None:
+    """Delete a setting; with ``value``, only if it has that value."""
+    if value is None:
+        tx.execute(_DROP, {"setting": name})
+    else:
+        tx.execute(_DROP_IF, {"setting": name, "content": value})
 
 
 def make_keys(tx: Tx, entropy: Callable[[int], bytes]) -> None:
@@ -53,8 +86,7 @@ def make_keys(tx: Tx, entropy: Callable[[int], bytes]) -> None:
 
 def key_names(tx: Tx) -> list[str]:
     """Names of the keys that the store has."""
-    found = tx.rows("SELECT name FROM setting WHERE name = ANY(?)", [KEYS])
-    return [row[0] for row in found]
+    return [row.name for row in tx.execute(_ALL_OF, {"names": KEYS})]
 
 
 def read_keys(tx: Tx) -> dict[str, bytes]:
@@ -65,8 +97,8 @@ def read_keys(tx: Tx) -> dict[str, bytes]:
     WrongKey
         They are sealed, and the key file is missing or another store's.
     """
-    found = tx.rows("SELECT name, value FROM setting WHERE name = ANY(?)", [KEYS])
-    return {name: _opened(tx, name, bytes(value)) for name, value in found}
+    found = tx.execute(_ALL_OF, {"names": KEYS}).all()
+    return {name: _opened(tx, name, value) for name, value in found}
 
 
 def start_sealing(tx: Tx, kek: str) -> None:

@@ -38,6 +38,7 @@ from sqlalchemy.sql.elements import BindParameter, ColumnElement
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Select
 from sqlalchemy.types import TypeDecorator, TypeEngine
+from sqlmodel.sql.expression import Select as SelectModel
 
 Parameters = Mapping[str, Any]
 """Values of a statement's parameters, by their names."""
@@ -140,6 +141,11 @@ def _list(column: Any, values: str | Sequence[Any]) -> BindParameter[Any]:  # no
     if isinstance(values, str):
         return bindparam(values, type_=kind)
     return bindparam(None, list(values), type_=kind)
+
+
+def select_columns(*columns: Any) -> SelectModel[*tuple[Any, ...]]:  # noqa: ANN401
+    """``select`` of any number of columns: that of SQLModel is typed for up to four."""
+    return SelectModel(*columns)
 
 
 @lru_cache(maxsize=256)
@@ -267,4 +273,5 @@ __all__ = [
     "in_list",
     "insert",
     "not_in_list",
+    "select_columns",
 ]

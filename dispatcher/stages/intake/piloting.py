@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dispatcher.core.errors import Conflict, NotFound
 from dispatcher.stages.intake.naming import check_run_name
-from dispatcher.store import Store, Tx, pilots
+from dispatcher.store import Store, Tx, events, pilots
 from dispatcher.store import intake as rows
-from dispatcher.store import serving as journal
 from dispatcher.store.ledger import close_barrier
 from dispatcher.store.pilots import PilotRow
 
@@ -105,4 +104,4 @@ def no_run(run: str) -> NotFound:
 
 def _note(tx: Tx, at: int, action: str, run_id: int, records: int) -> None:
     detail = {"run": run_id, "records": records}
-    journal.add_event(tx, at, "cli", action, detail)
+    events.add_event(tx, at, "cli", action, detail)

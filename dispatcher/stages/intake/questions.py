@@ -20,8 +20,7 @@ from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.redaction import redacted
 from dispatcher.stages.intake.shaping import IMAGE, TEXT
 from dispatcher.stages.intake.table import Table
-from dispatcher.store import Store, Tx, probes
-from dispatcher.store import serving as journal
+from dispatcher.store import Store, Tx, events, probes
 from dispatcher.store.probes import ProbeRow
 from policies.answers import validation
 from policies.answers.validation import locate_passages
@@ -246,4 +245,4 @@ def _add(
 
 def _note(tx: Tx, at: int, action: str, field_id: int, count: int) -> None:
     detail = {"field": field_id, "questions": count}
-    journal.add_event(tx, at, "cli", action, detail)
+    events.add_event(tx, at, "cli", action, detail)

@@ -7,8 +7,7 @@ agreement with others, as consensus estimates it. What a worker has in hand stay
 from __future__ import annotations
 
 from dispatcher.stages.serving.values import Terms
-from dispatcher.store import Clock, Store, Tx, accounts, lease, proficiency
-from dispatcher.store import serving as rows
+from dispatcher.store import Clock, Store, Tx, accounts, events, lease, proficiency
 from policies.answers.skill import gold_accuracy
 
 
@@ -63,5 +62,5 @@ def _stop(tx: Tx, account_id: int, by: str, accuracy: float, now: int) -> bool:
         "by": by,
         "percent": round(100 * accuracy),
     }
-    rows.add_event(tx, now, "floor", "account.stopped", detail)
+    events.add_event(tx, now, "floor", "account.stopped", detail)
     return True

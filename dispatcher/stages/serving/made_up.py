@@ -30,7 +30,7 @@ from dispatcher.stages.serving.values import (
     Terms,
     Wrong,
 )
-from dispatcher.store import Clock, Store, Tx, lease, probes
+from dispatcher.store import Clock, Store, Tx, events, lease, probes
 from dispatcher.store import serving as rows
 from dispatcher.store.probes import HandedRow, StandingRow
 from dispatcher.store.repeating import committed
@@ -339,7 +339,7 @@ class MadeUp:
     ) -> None:
         detail = {"field": field_id, "attempt": attempt}
         actor = f"account:{who.account_id}"
-        rows.add_event(tx, self._clock(), actor, action, detail)
+        events.add_event(tx, self._clock(), actor, action, detail)
 
 
 def due(test: StandingRow, now: int) -> bool:

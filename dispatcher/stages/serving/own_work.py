@@ -16,7 +16,7 @@ from dispatcher.ledger.locking import lock_adversaries
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.stages.serving.allowance import DAY, SECOND, out
 from dispatcher.stages.serving.values import Present
-from dispatcher.store import Clock, Store, Tx, accounts, probes
+from dispatcher.store import Clock, Store, Tx, accounts, events, probes
 from dispatcher.store import own_work as rows
 from dispatcher.store import serving as tasks
 
@@ -129,7 +129,7 @@ def leave(store: Store, clock: Clock, who: Present) -> bool:
         accounts.set_state(tx, account.id, account.state, "left")
         accounts.raise_invite(tx, account.id)
         rows.end_tasks(tx, account.id, now)
-        tasks.add_event(tx, now, f"account:{account.id}", "account.left", {})
+        events.add_event(tx, now, f"account:{account.id}", "account.left", {})
     return True
 
 

@@ -14,7 +14,7 @@ from dispatcher.stages.serving.allowance import DAY
 from dispatcher.stages.serving.asking import compose, judged
 from dispatcher.stages.serving.desk import Desk
 from dispatcher.stages.serving.values import Given, Present, Saved, Showing, Wrong
-from dispatcher.store import Clock, Store, Tx, lease, probes
+from dispatcher.store import Clock, Store, Tx, accounts, events, lease, probes
 from dispatcher.store import serving as rows
 from dispatcher.store.repeating import committed
 from dispatcher.store.serving import AnswerRow, TaskRow
@@ -156,7 +156,7 @@ class Serving(Desk):
                 units.append(subject_unit(entry.subject_id))
             account = rows.account(tx, who.account_id)
             adversary = task.adversary_id if account is None else account.adversary_id
-            rows.add_recusals(tx, adversary, units, now)
+            accounts.add_recusals(tx, [(adversary, unit) for unit in units], now)
             moves = _hand_back(tx, task)
             self._note(tx, who, "task.recused", task.id)
         meters.count_moves(moves)
@@ -179,7 +179,7 @@ class Serving(Desk):
 
     def _note(self, tx: Tx, who: Present, action: str, task_id: int) -> None:
         detail = {"task": task_id} if task_id else {}
-        rows.add_event(tx, self._clock(), f"account:{who.account_id}", action, detail)
+        events.add_event(tx, self._clock(), f"account:{who.account_id}", action, detail)
 
     def _leased(self, task: TaskRow) -> bool:
         return task.state == "shown" and (task.leased_until or 0) > self._clock()

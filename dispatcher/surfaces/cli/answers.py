@@ -47,7 +47,7 @@ def list_answers(
     no longer asked for. It never counts; it is kept so that you can see what went wrong
     at its connector.
     """
-    from dispatcher.store import membership
+    from dispatcher.store import events
     from dispatcher.store import quarantine as rows
 
     del refused  # there is no other kind yet
@@ -62,7 +62,7 @@ def list_answers(
             with store.write() as tx:
                 said = rows.payloads(tx, [row.id for row in found])
                 detail: dict[str, object] = {"answers": len(said), "reason": reason}
-                membership.add_event(tx, wall_clock(), "cli", "answer.revealed", detail)
+                events.add_event(tx, wall_clock(), "cli", "answer.revealed", detail)
     header: tuple[str, ...] = ("id", "connector", "at", "reason", "dismissed")
     lines: list[tuple[object, ...]] = [
         (row.id, row.connector, _moment(row.at), row.reason, row.dismissed_why or "-")
@@ -120,7 +120,7 @@ def dismiss(
 
 
 def _dismiss(tx: Tx, ids: list[int], reason: str) -> int:
-    from dispatcher.store import membership
+    from dispatcher.store import events
     from dispatcher.store import quarantine as rows
 
     now, waiting = wall_clock(), rows.waiting(tx)
@@ -134,7 +134,7 @@ def _dismiss(tx: Tx, ids: list[int], reason: str) -> int:
     done = rows.dismiss(tx, ids or waiting, reason, now)
     if done:
         detail: dict[str, object] = {"answers": done, "reason": reason}
-        membership.add_event(tx, now, "cli", "answer.dismissed", detail)
+        events.add_event(tx, now, "cli", "answer.dismissed", detail)
     return done
 
 

@@ -156,7 +156,7 @@ def _grant(
 ) -> list[Shown]:
     from dispatcher.ledger import burnt as gate
     from dispatcher.ledger.extras import unburn as grant
-    from dispatcher.store import membership
+    from dispatcher.store import events
     from dispatcher.surfaces.cli.explain import find_entry
 
     now = wall_clock()
@@ -177,5 +177,5 @@ def _grant(
         grant(tx, one.entry_id, extra=extra, because=reason, at=now)
     if found:
         detail: dict[str, object] = {"fields": len(found), "extra": extra}
-        membership.add_event(tx, now, "cli", "field.unburnt", detail)
+        events.add_event(tx, now, "cli", "field.unburnt", detail)
     return found

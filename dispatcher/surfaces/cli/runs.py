@@ -56,7 +56,7 @@ def set_budget(
 
     A cap below what is taken already is allowed: it stops new work and undoes nothing.
     """
-    from dispatcher.store import membership
+    from dispatcher.store import events
     from dispatcher.store import money as rows
 
     context: CliContext = ctx.obj
@@ -80,7 +80,7 @@ def set_budget(
             name: getattr(row, name)
             for name in ("currency", "cap", "per_day", "reward", "bonus", "fee")
         }
-        membership.add_event(tx, now, "cli", "budget.set", {"run": run_id, **detail})
+        events.add_event(tx, now, "cli", "budget.set", {"run": run_id, **detail})
     document = {"run": run, **spelt(row, now)}
     context.show({"schema": "dispatcher.budget/1", **document}, lay_out(document))
     if row.used_up(now):
