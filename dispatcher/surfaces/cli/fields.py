@@ -111,11 +111,13 @@ def unburn(
     The grant is a line of the ledger with its reason. It crosses no limit of a rule:
     each further showing is judged like every other. A field in conflict is open again.
     """
+    from dispatcher.operations.dry_run import rolled_back
+
     context: CliContext = ctx.obj
     _check(fields, all_burnt, reason)
     with context.open_store() as store:
         if dry_run:
-            with rehearsal.rehearsal(store) as tx:
+            with rolled_back(store) as tx:
                 done = _grant(store, tx, fields, extra_showings, reason)
             context.say(rehearsal.DRY_RUN)
         else:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.core.errors import EXIT_PARTLY, PastLimit, Usage
+from dispatcher.core.errors import EXIT_PARTLY, Usage
 from dispatcher.surfaces.cli import rehearsal
 from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
     read_file,
     table,
-    wall_clock,
 )
 
 if TYPE_CHECKING:
     from dispatcher.ledger.exposure import Near
-    from dispatcher.ledger.members import Merged
-    from dispatcher.store import Store, Tx
-    from dispatcher.store.accounts import Account
+    from dispatcher.operations.workers import Merge, Quality
 
 Because = Annotated[
     str, typer.Option(help="Why; auditors read it in the ledger. No field value.")
@@ -112,109 +108,65 @@ def _merge(
     dry_run: bool,
     accept_past: int,
 ) -> None:
+    from dispatcher.operations import workers
+
     with context.open_store() as store:
-        done, document = _rehearse(context, store, parts, because)
+        done = workers.preview_merge(context, store, parts, because)
         if dry_run:
             context.say(rehearsal.DRY_RUN)
-            context.show({**document, "dry_run": True}, _lay_out(document, done, True))
+            context.show(_document(done, dry_run=True), _lay_out(done, ahead=True))
             return
-        if len(done.accepted) != accept_past:
-            context.say(_lay_out(document, done, True))
-            raise _unaccepted(len(done.accepted), accept_past)
-        if not context.yes:
-            context.say(_lay_out(document, done, True))
+        if len(done.merged.accepted) != accept_past or not context.yes:
+            context.say(_lay_out(done, ahead=True))
+        workers.check_accepted(done, accept_past)
         context.confirm("a merge can not be undone; merge them?")
-        with store.write() as tx:
-            done = _apply(context, tx, parts, because, accept_past)
-            document = _document(tx, done, parts)
-    context.show({**document, "dry_run": False}, _lay_out(document, done, False))
+        done = workers.merge(context, store, parts, because, accept_past=accept_past)
+    context.show(_document(done, dry_run=False), _lay_out(done, ahead=False))
 
 
-def _rehearse(
-    context: CliContext, store: Store, parts: Sequence[Sequence[str]], because: str
-) -> tuple[Merged, dict[str, Any]]:
-    with rehearsal.rehearsal(store) as tx:
-        done = _apply(context, tx, parts, because, None)
-        document = _document(tx, done, parts)
-    return done, document
-
-
-def _apply(
-    context: CliContext,
-    tx: Tx,
-    parts: Sequence[Sequence[str]],
-    because: str,
-    accept: int | None,
-) -> Merged:
-    from dispatcher.ledger.members import merge as merge_accounts
-
-    return merge_accounts(
-        tx,
-        parts,
-        because=because,
-        at=wall_clock(),
-        accept=accept,
-        withdrawing=rehearsal.withdrawing(context),
-        actor="cli",
-    )
-
-
-def _unaccepted(found: int, accepted: int) -> PastLimit:
-    sets = rehearsal.count(found, "set is", "sets are")
-    return PastLimit(
-        f"the merge is refused: {sets} past a limit by it, and {accepted} accepted",
-        why="what these accounts saw together can not be undone, so the number must be "
-        "the one shown",
-        fix=f"if it is true that they are one worker: --accept-past {found}",
-        facts={"found": found, "accepted": accepted},
-    )
-
-
-def _document(tx: Tx, done: Merged, parts: Sequence[Sequence[str]]) -> dict[str, Any]:
-    from dispatcher.ledger.acceptance import totals
-
+def _document(done: Merge, *, dry_run: bool) -> dict[str, Any]:
+    merged = done.merged
     return {
         "schema": "dispatcher.merge/1",
-        "accounts": [sorted(set(part)) for part in parts],
-        "adversaries": [f"a{number}" for number in done.adversaries],
-        "joined": done.joined,
-        "fields": done.entries,
-        "past": len(done.accepted),
-        "by_property": totals(done.accepted),
-        "sets": rehearsal.findings(tx, done.accepted),
-        "open_tasks": rehearsal.open_numbers(done.recall, done.recalled),
+        "accounts": [list(part) for part in done.accounts],
+        "adversaries": [f"a{number}" for number in merged.adversaries],
+        "joined": merged.joined,
+        "fields": merged.entries,
+        "past": len(merged.accepted),
+        "by_property": dict(done.by_property),
+        "sets": rehearsal.findings(done.findings),
+        "open_tasks": rehearsal.open_numbers(merged.recall, merged.recalled),
+        "dry_run": dry_run,
     }
 
 
-def _lay_out(document: dict[str, Any], done: Merged, ahead: bool) -> str:
-    by_rule = ", ".join(f"{rule} {n}" for rule, n in document["by_property"].items())
+def _lay_out(shown: Merge, *, ahead: bool) -> str:
+    done = shown.merged
+    by_rule = ", ".join(f"{rule} {n}" for rule, n in shown.by_property.items())
     past = len(done.accepted)
     verb = "becomes" if past == 1 else "become"
     lines = [
         f"  joint view  {rehearsal.count(done.entries, 'field')}; "
         f"{rehearsal.count(past, 'set')} {verb if ahead else 'became'} complete or "
         f"past a limit{f' ({by_rule})' if by_rule else ''}",
-        *rehearsal.spoken(document["sets"]),
+        *rehearsal.spoken(rehearsal.findings(shown.findings)),
         f"  {rehearsal.open_words(done.recall, done.recalled, ahead=ahead)}",
     ]
     if not ahead:
         ends = rehearsal.count(done.joined, "adversary", "adversaries")
-        lines.insert(0, f"merged: {ends} ended; {', '.join(document['adversaries'])} "
-                     f"{'goes' if len(done.adversaries) == 1 else 'go'} on")  # fmt: skip
+        names = ", ".join(f"a{number}" for number in done.adversaries)
+        goes = "goes" if len(done.adversaries) == 1 else "go"
+        lines.insert(0, f"merged: {ends} ended; {names} {goes} on")
     elif past:
         lines.append(f"  to merge them all the same: --accept-past {past}")
     return "\n".join(lines)
 
 
 def _list_groups(context: CliContext) -> None:
-    from dispatcher import identity
-    from dispatcher.ledger.standing import current_policy, no_policy
+    from dispatcher.operations import workers
 
-    with context.open_store() as store, store.read() as tx:
-        force = current_policy(tx)
-        if force is None:
-            raise no_policy()
-        found = identity.list_groups(tx, force.policy)
+    with context.open_store() as store:
+        found = workers.list_groups(store)
     context.show(
         {
             "schema": "dispatcher.groups/1",
@@ -238,15 +190,12 @@ def show(
     account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="CONNECTOR/NAME")],
 ) -> None:
     """Show how near a worker is to each limit, and what it would be refused next."""
-    from dispatcher import identity
-    from dispatcher.ledger.exposure import exposure
+    from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        found = identity.find(tx, account)
-        seen = exposure(tx, found.adversary_id)
-        quality = _quality(tx, found)
-    groups_ = json.loads(found.groups)
+    with context.open_store() as store:
+        worker = workers.show(store, account)
+    found, seen, quality = worker.account, worker.seen, worker.quality
     context.show(
         {
             "schema": "dispatcher.worker/1",
@@ -254,19 +203,19 @@ def show(
             "state": found.state,
             "adversary": seen.chain,
             "accounts": list(seen.accounts),
-            "groups": groups_,
+            "groups": list(worker.groups),
             "joins": list(seen.joins),
             "fields_seen": seen.entries,
             "records_seen": seen.records,
             "open_tasks": seen.open_tasks,
-            **quality,
+            **_quality(quality),
             "exposure": [_near(near) for near in seen.nearness],
         },
         "\n".join(
             [
                 f"{found.text}   {found.state}   adversary {seen.chain}",
                 f"  with      {_list(a for a in seen.accounts if a != found.text)}",
-                f"  groups    {_list(groups_)}",
+                f"  groups    {_list(worker.groups)}",
                 f"  joins     {'; '.join(seen.joins) or '-'}",
                 f"  saw       {rehearsal.count(seen.entries, 'field')} of "
                 f"{rehearsal.count(seen.records, 'record')}, "
@@ -278,40 +227,34 @@ def show(
     )
 
 
-def _quality(tx: Tx, account: Account) -> dict[str, Any]:
-    """How good a worker is, by agreement and by made-up questions, and its tests."""
-    from dispatcher.store import proficiency
-    from policies.answers.skill import gold_accuracy
-
-    gold = proficiency.gold(tx, account.id)
-    why = proficiency.stopped(tx, account.id) if account.state == "stopped" else None
+def _quality(quality: Quality) -> dict[str, Any]:
     return {
-        "agreement": round(account.quality, 4),
+        "agreement": round(quality.agreement, 4),
         "gold": {
-            **gold._asdict(),
-            "accuracy": round(gold_accuracy(gold.right, gold.asked), 4),
+            **quality.gold._asdict(),
+            "accuracy": round(quality.gold_accuracy, 4),
         },
-        "tests": [row._asdict() for row in proficiency.tried(tx, [account.id])],
-        "stopped": None if why is None else why._asdict(),
+        "tests": [row._asdict() for row in quality.tests],
+        "stopped": None if quality.stopped is None else quality.stopped._asdict(),
     }
 
 
-def _quality_words(account: str, quality: dict[str, Any]) -> list[str]:
-    gold, why = quality["gold"], quality["stopped"]
+def _quality_words(account: str, quality: Quality) -> list[str]:
+    gold, why = quality.gold, quality.stopped
     tests = (
-        f"{one['field']} {one['state']}"
-        + (f" ({one['correct']} of {one['asked']})" if one["asked"] else "")
-        for one in quality["tests"]
+        f"{one.field} {one.state}"
+        + (f" ({one.correct} of {one.asked})" if one.asked else "")
+        for one in quality.tests
     )
     lines = [
-        f"  accuracy  {quality['agreement']:.2f} by agreement, {gold['accuracy']:.2f} by "
-        f"made-up questions ({gold['right']} of {gold['asked']} right)",
+        f"  accuracy  {quality.agreement:.2f} by agreement, {quality.gold_accuracy:.2f} by "
+        f"made-up questions ({gold.right} of {gold.asked} right)",
         f"  tests     {_list(tests)}",
     ]
     if why is not None:
-        by = "made-up questions" if why["by"] == "gold" else "agreement with others"
+        by = "made-up questions" if why.by == "gold" else "agreement with others"
         lines.append(
-            f"  stopped   below the floor by {by} ({why['percent']} %): given nothing "
+            f"  stopped   below the floor by {by} ({why.percent} %): given nothing "
             f"new until dispatcher workers unblock {account}"
         )
     return lines

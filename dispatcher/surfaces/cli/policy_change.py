@@ -107,6 +107,7 @@ def plan(
     """
     from dispatcher.core.plugins import feeds_of
     from dispatcher.ledger.standing import version_of
+    from dispatcher.operations.dry_run import findings, rolled_back
     from dispatcher.stages.planning import Planning
     from dispatcher.stages.planning.foreseeing import foresee, read_work
     from dispatcher.store import ledger as rows
@@ -118,13 +119,13 @@ def plan(
         limits = Planning(store, wall_clock).limits(time_limit)
         terms = _terms(context, None, in_flight, None, "")
         links = _links(store, path)
-        with rehearsal.rehearsal(store) as tx:
+        with rolled_back(store) as tx:
             before = rows.version_in_force(tx)
             applied = _put(tx, path, terms, links)
             force = version_of(tx, applied.version)
             feeds = feeds_of(context.config.connectors)
             work = read_work(tx, force, before, wall_clock(), feeds)
-            past = rehearsal.findings(tx, applied.accepted)
+            past = rehearsal.findings(findings(tx, applied.accepted))
     seen = foresee(work, seed=context.config.seed or 0, limits=limits)
     if not applied.changed:
         context.say(
@@ -246,12 +247,13 @@ def _terms(
     reason: str,
 ) -> Terms:
     from dispatcher.ledger.versions import Terms
+    from dispatcher.operations.dry_run import withdrawing
 
     return Terms(
         accept=accept,
         in_flight=in_flight,
         if_active=if_active,
-        withdrawing=rehearsal.withdrawing(context),
+        withdrawing=withdrawing(context),
         actor="cli",
         reason=reason.strip(),
     )

@@ -1,68 +1,29 @@
-"""Previews: the very code of a change, in a transaction that is rolled back."""
+"""What previews of a change say: findings past a limit, and open tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from dispatcher.surfaces.cli.context import CliContext
-
 if TYPE_CHECKING:
-    from dispatcher.ledger.acceptance import Past
     from dispatcher.ledger.recall import Recall, Recalled
-    from dispatcher.store import Store, Tx
+    from dispatcher.operations.dry_run import Finding
 
 DRY_RUN: Final = "DRY RUN - nothing was changed"
 TOLD: Final = 20
 """Findings that are told one by one; ``--json`` has all of them."""
 
 
-class _Over(Exception):
-    """Ends a rehearsal."""
-
-
-@contextmanager
-def rehearsal(store: Store) -> Iterator[Tx]:
-    """Open a write transaction that is rolled back at the end, whatever was done."""
-    try:
-        with store.write() as tx:
-            yield tx
-            _end()
-    except _Over:
-        pass
-
-
-def _end() -> None:
-    raise _Over
-
-
-def withdrawing(context: CliContext) -> frozenset[str]:
-    """Names of the connectors that can take back what they were given."""
-    from dispatcher.core.plugins import load_plugin
-
-    return frozenset(
-        name
-        for name, values in context.config.connectors.items()
-        if load_plugin(values.get("kind", name)).declared(values).withdraws
-    )
-
-
-def findings(tx: Tx, found: Iterable[Past]) -> list[dict[str, Any]]:
+def findings(found: Iterable[Finding]) -> list[dict[str, Any]]:
     """Return findings for ``--json``; records are named by the operator's key."""
-    from dispatcher.store import exposed, names
-
-    listed = list(found)
-    ids = exposed.records_named(tx, {p.unit[0] for p in listed if p.unit})
-    keys = names.record_keys(tx, list(ids.values()))
     told = []
-    for past in listed:
-        one = {"adversary": past.chain, "property": past.property}
-        known = ids.get(past.unit[0]) if past.unit else None
-        if known is not None:
-            one["record"] = keys.get(known, "?")
-        elif past.unit:
-            one["subject"] = " and ".join(f"{name[:12]}…" for name in past.unit)
+    for finding in found:
+        one = {"adversary": finding.adversary, "property": finding.property}
+        if finding.record is not None:
+            one["record"] = finding.record
+        elif finding.subjects:
+            subjects = (f"{name[:12]}…" for name in finding.subjects)
+            one["subject"] = " and ".join(subjects)
         told.append(one)
     return told
 

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.core.errors import EXIT_PARTLY, Conflict, Usage
+from dispatcher.core.errors import EXIT_PARTLY
 from dispatcher.surfaces.cli import merging, questions
 from dispatcher.surfaces.cli.context import (
     CliContext,
     leave,
     read_file,
     table,
-    wall_clock,
 )
 from dispatcher.surfaces.cli.merging import AcceptPast
-from dispatcher.surfaces.cli.rehearsal import DRY_RUN, count, rehearsal
+from dispatcher.surfaces.cli.rehearsal import DRY_RUN, count
 
 if TYPE_CHECKING:
     from connectors.base import Inviting
     from dispatcher.ledger.members import Added
-    from dispatcher.store import Store, Tx
+    from dispatcher.store import Store
     from dispatcher.store.accounts import Account
 
 app = typer.Typer(
@@ -57,16 +54,16 @@ def add(
 ) -> None:
     """Add workers. Each is an adversary of its own, or part of its groups' one."""
     from dispatcher.identity import account_of
+    from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
     names = [account_of(text) for text in accounts]
-    for name in names:
-        _check_connector(context, name)
+    workers.check_connectors(context, names)
+    invited = names if invite else []
     with context.open_store() as store:
-        doors = _doors(context, store, accounts) if invite else {}
-        with store.write() as tx:
-            added = _add(tx, names, accept_past)
-        _show(context, store, added, names if invite else [], days, doors)
+        markets = workers.inviting(context, store, {name for name, _ in invited})
+        added = workers.add(context, store, names, accept_past=accept_past)
+        _show(context, store, added, invited, days, markets)
 
 
 @app.command("import")
@@ -82,6 +79,7 @@ def import_workers(
 ) -> None:
     """Add all workers of a file; rows that name none are told, exit 3."""
     from dispatcher.identity import read_accounts
+    from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
     found = read_accounts(read_file(file))
@@ -93,15 +91,13 @@ def import_workers(
         context.say(f"{connector}/{name}: no connector {connector} is set up")
     invited = names if invite and not dry_run else []
     with context.open_store() as store:
-        doors = _doors(context, store, (connector for connector, _ in invited))
+        markets = workers.inviting(context, store, {name for name, _ in invited})
         if dry_run:
-            with rehearsal(store) as tx:
-                added = _add(tx, names, None)
+            added = workers.preview_add(context, store, names)
             context.say(DRY_RUN)
         else:
-            with store.write() as tx:
-                added = _add(tx, names, accept_past)
-        _show(context, store, added, invited, days, doors)
+            added = workers.add(context, store, names, accept_past=accept_past)
+        _show(context, store, added, invited, days, markets)
     if found.rejected or strange:
         leave(EXIT_PARTLY)
 
@@ -112,13 +108,15 @@ def list_workers(
     connector: Annotated[str | None, typer.Option(help="Only of this one.")] = None,
 ) -> None:
     """List workers with their adversary and groups."""
-    from dispatcher import identity
+    from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        found = identity.list_accounts(tx, connector)
+    with context.open_store() as store:
+        found = workers.list_accounts(store, connector)
     header = ("worker", "state", "adversary", "groups")
-    rows = [(a.text, a.state, a.adversary_id, json.loads(a.groups)) for a in found]
+    rows = [
+        (a.text, a.state, a.adversary_id, list(workers.groups_of(a))) for a in found
+    ]
     lines = [(*row[:3], ", ".join(row[3]) or "-") for row in rows]
     context.show(
         {
@@ -136,28 +134,11 @@ def invite(
     days: Days = 90,
 ) -> None:
     """Print new invite links; earlier ones of these workers end."""
-    from dispatcher import identity
+    from dispatcher.operations import workers
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        doors = _doors(context, store, accounts)
-        with store.write() as tx:
-            for text in accounts:
-                account = identity.find(tx, text)
-                if account.state != "active":
-                    raise Conflict(
-                        f"{text} is {account.state}: no link would let it in",
-                        why="a blocked worker is shown nothing",
-                        fix=f"first: dispatcher workers unblock {text}",
-                    )
-                if account.connector not in doors:
-                    raise Conflict(
-                        f"{text} can not be invited to the task page",
-                        why=f"connector {account.connector} has no personal links",
-                        fix="its tasks reach it through its own connector",
-                    )
-                identity.revoke_invites(tx, text)
-        links = _links(context, store, accounts, days, doors)
+        links = dict(workers.invite(context, store, accounts, days).links)
     context.show(
         {"schema": "dispatcher.invites/1", "invites": links},
         table(list(links.items()), ("worker", "link")),
@@ -167,7 +148,11 @@ def invite(
 @app.command()
 def block(ctx: typer.Context, account: OneAccount) -> None:
     """Show a worker nothing more; what it was shown stays in the ledger."""
-    _move(ctx.obj, account, "block")
+    from dispatcher.operations import workers
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        _show_state(context, workers.block(store, account))
 
 
 @app.command()
@@ -176,39 +161,22 @@ def unblock(ctx: typer.Context, account: OneAccount) -> None:
 
     Who was stopped is judged anew, by what is answered from now on.
     """
-    _move(ctx.obj, account, "unblock")
+    from dispatcher.operations import workers
+
+    context: CliContext = ctx.obj
+    with context.open_store() as store:
+        _show_state(context, workers.unblock(context, store, account))
 
 
-def _move(context: CliContext, text: str, verb: str) -> None:
-    from dispatcher import identity
-
-    with context.open_store() as store, store.write() as tx:
-        if verb == "block":
-            account = identity.block(tx, text)
-        else:
-            account = identity.unblock(tx, text, wall_clock())
+def _show_state(context: CliContext, account: Account) -> None:
     context.show(
-        {"schema": "dispatcher.workers/1", "worker": text, "state": account.state},
-        f"{text} is {account.state}",
+        {
+            "schema": "dispatcher.workers/1",
+            "worker": account.text,
+            "state": account.state,
+        },
+        f"{account.text} is {account.state}",
     )
-
-
-def _check_connector(context: CliContext, account: tuple[str, str]) -> None:
-    connector, name = account
-    known = context.config.connectors
-    if connector not in known:
-        raise Usage(
-            f"{connector}/{name} is of no connector that is set up",
-            why=f"set up: {', '.join(sorted(known)) or 'none'}",
-            fix=f"add [connectors.{connector}] to dispatcher.toml, or write "
-            "another connector",
-        )
-
-
-def _add(tx: Tx, names: list[tuple[str, str]], accept: int | None) -> Added:
-    from dispatcher.ledger.members import add_accounts
-
-    return add_accounts(tx, names, at=wall_clock(), accept=accept)
 
 
 def _show(
@@ -217,9 +185,11 @@ def _show(
     added: Added,
     invited: list[tuple[str, str]],
     days: int,
-    doors: Mapping[str, Inviting],
+    markets: Mapping[str, Inviting],
 ) -> None:
     """Tell what was added; invite those who work at the task page."""
+    from dispatcher.operations import workers
+
     for text in added.known:
         context.say(f"{text} is here already")
     joined = count(added.joined, "adversary", "adversaries")
@@ -230,8 +200,13 @@ def _show(
     if added.accepted:
         past = count(len(added.accepted), "set is", "sets are")
         context.say(f"{past} past a limit by it: --accept-past {len(added.accepted)}")
-    page = [f"{connector}/{name}" for connector, name in invited if connector in doors]
-    links = _links(context, store, page, days, doors)
+    page = [
+        f"{connector}/{name}" for connector, name in invited if connector in markets
+    ]
+    made = workers.links(context, store, page, days, markets)
+    for account in made.closed:
+        context.say(f"{account.text} is {account.state}: it gets no link")
+    links = dict(made.links)
     if len(page) < len(invited):
         context.say(
             f"{len(invited) - len(page)} get no link: they get tasks through their "
@@ -248,50 +223,3 @@ def _show(
         },
         table(list(links.items()), ("worker", "link")),
     )
-
-
-def _doors(
-    context: CliContext, store: Store, accounts: Iterable[str]
-) -> dict[str, Inviting]:
-    """Connectors of accounts whose workers come to our page by personal links.
-
-    Feeds are not opened for it: nobody comes by them, and their secret may be elsewhere.
-    """
-    from connectors.base import Inviting
-    from dispatcher.core.plugins import feeds_of
-
-    named = {text.partition("/")[0] for text in accounts}
-    known = {n: v for n, v in context.config.connectors.items() if n in named}
-    opened = context.open_connectors(store, known.keys() - feeds_of(known))
-    return {n: market for n, market in opened.items() if isinstance(market, Inviting)}
-
-
-def _links(
-    context: CliContext,
-    store: Store,
-    accounts: list[str],
-    days: int,
-    doors: Mapping[str, Inviting],
-) -> dict[str, str]:
-    from dispatcher import identity
-
-    with store.read() as tx:
-        found = [identity.find(tx, text) for text in dict.fromkeys(accounts)]
-    for account in found:
-        if account.state != "active":
-            context.say(f"{account.text} is {account.state}: it gets no link")
-    return {
-        account.text: _link(context, doors[account.connector], account, days)
-        for account in found
-        if account.state == "active"
-    }
-
-
-def _link(context: CliContext, door: Inviting, account: Account, days: int) -> str:
-    """The link opens the page for whoever has it: it is the worker's key."""
-    from dispatcher.identity import invite_link
-
-    expires = datetime.fromtimestamp(wall_clock() // 10**6, UTC) + timedelta(days=days)
-    code = door.invite(account.name, str(account.invite), expires)
-    page = context.config.surfaces.task_page
-    return invite_link(page, code, account.connector)

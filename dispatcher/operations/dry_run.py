@@ -1,0 +1,76 @@
+"""Previews: the very code of a change, in a transaction that is rolled back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dispatcher.core.plugins import load_plugin
+from dispatcher.ledger.acceptance import Past
+from dispatcher.operations.workspace import Workspace
+from dispatcher.store import Store, Tx, exposed, names
+
+
+class _RollBack(Exception):
+    """Ends a preview."""
+
+
+@contextmanager
+def rolled_back(store: Store) -> Iterator[Tx]:
+    """Open a write transaction that is rolled back at the end, whatever was done."""
+    try:
+        with store.write() as tx:
+            yield tx
+            _roll_back()
+    except _RollBack:
+        pass
+
+
+def _roll_back() -> None:
+    raise _RollBack
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One unit of an adversary that a change finds past a limit.
+
+    Attributes
+    ----------
+    adversary, property : str
+    record : str or None
+        The operator's key of the record, if the unit is one.
+    subjects : tuple of str
+        Pseudonym of the subject, or of both ends of a link, if the unit is that. All
+        empty: it is a mean over all sets.
+    """
+
+    adversary: str
+    property: str
+    record: str | None = None
+    subjects: tuple[str, ...] = ()
+
+
+def findings(tx: Tx, found: Iterable[Past]) -> list[Finding]:
+    """What a change finds past a limit, with records by the operator's key."""
+    listed = list(found)
+    ids = exposed.records_named(tx, {past.unit[0] for past in listed if past.unit})
+    keys = names.record_keys(tx, list(ids.values()))
+    told = []
+    for past in listed:
+        known = ids.get(past.unit[0]) if past.unit else None
+        if known is not None:
+            one = Finding(past.chain, past.property, record=keys.get(known, "?"))
+        else:
+            one = Finding(past.chain, past.property, subjects=past.unit)
+        told.append(one)
+    return told
+
+
+def withdrawing(workspace: Workspace) -> frozenset[str]:
+    """Names of the connectors that can take back what they were given."""
+    return frozenset(
+        name
+        for name, values in workspace.config.connectors.items()
+        if load_plugin(values.get("kind", name)).declared(values).withdraws
+    )

@@ -1,0 +1,349 @@
+"""Workers: added, invited, blocked, shown, and merged where several are one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from connectors.base import Inviting
+from dispatcher import identity
+from dispatcher.core.errors import Conflict, PastLimit, Usage
+from dispatcher.core.plugins import feeds_of
+from dispatcher.identity import GroupMembers
+from dispatcher.ledger import members
+from dispatcher.ledger.acceptance import ANY, totals
+from dispatcher.ledger.exposure import Exposure, exposure
+from dispatcher.ledger.members import Added, Merged
+from dispatcher.ledger.standing import current_policy, no_policy
+from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
+from dispatcher.operations.workspace import Workspace
+from dispatcher.store import Store, Tx, proficiency
+from dispatcher.store.accounts import Account
+from dispatcher.store.proficiency import GoldRow, StopRow, TriedRow
+from policies.answers.skill import gold_accuracy
+
+Name = tuple[str, str]
+"""Connector, and the account's name there."""
+
+Parts = Sequence[Sequence[str]]
+"""Accounts, as CONNECTOR/NAME, by who is one worker."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How good a worker is.
+
+    Attributes
+    ----------
+    agreement : float
+        Estimated accuracy by agreement with others.
+    gold : GoldRow
+        Made-up questions asked and answered.
+    gold_accuracy : float
+    tests : tuple of TriedRow
+        Qualification tests.
+    stopped : StopRow or None
+        Why nothing new is given, if the worker fell below the floor.
+    """
+
+    agreement: float
+    gold: GoldRow
+    gold_accuracy: float
+    tests: tuple[TriedRow, ...]
+    stopped: StopRow | None
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker with all that it saw, and how near that is to each limit."""
+
+    account: Account
+    groups: tuple[str, ...]
+    seen: Exposure
+    quality: Quality
+
+
+@dataclass(frozen=True)
+class Invited:
+    """Personal links to the task page.
+
+    Attributes
+    ----------
+    links : Mapping[str, str]
+        By account.
+    closed : tuple of Account
+        Who gets none: the account is not active.
+    """
+
+    links: Mapping[str, str]
+    closed: tuple[Account, ...] = ()
+
+
+@dataclass(frozen=True)
+class Merge:
+    """What a merge did, or would do.
+
+    Attributes
+    ----------
+    accounts : tuple of tuple of str
+        By who is one worker.
+    merged : Merged
+    by_property : Mapping[str, int]
+        How many sets are past its limit.
+    findings : tuple of Finding
+        Those sets.
+    """
+
+    accounts: tuple[tuple[str, ...], ...]
+    merged: Merged
+    by_property: Mapping[str, int]
+    findings: tuple[Finding, ...]
+
+
+def check_connectors(workspace: Workspace, names: Iterable[Name]) -> None:
+    """Refuse accounts of connectors that are not set up.
+
+    Raises
+    ------
+    Usage
+    """
+    known = workspace.config.connectors
+    for connector, name in names:
+        if connector not in known:
+            raise Usage(
+                f"{connector}/{name} is of no connector that is set up",
+                why=f"set up: {', '.join(sorted(known)) or 'none'}",
+                fix=f"add [connectors.{connector}] to dispatcher.toml, or write "
+                "another connector",
+            )
+
+
+def add(
+    workspace: Workspace, store: Store, names: Sequence[Name], *, accept_past: int
+) -> Added:
+    """Add workers; each is an adversary of its own, or part of its groups' one.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    names : sequence of Name
+    accept_past : int
+        How many sets past a limit by it are accepted: just as many as there are.
+
+    Raises
+    ------
+    PastLimit
+        Another number of sets would be past a limit.
+    """
+    with store.write() as tx:
+        return members.add_accounts(tx, names, at=workspace.clock(), accept=accept_past)
+
+
+def preview_add(workspace: Workspace, store: Store, names: Sequence[Name]) -> Added:
+    """What adding workers would do; nothing is changed."""
+    with rolled_back(store) as tx:
+        return members.add_accounts(tx, names, at=workspace.clock(), accept=ANY)
+
+
+def list_accounts(store: Store, connector: str | None = None) -> list[Account]:
+    """All workers, or those of one connector."""
+    with store.read() as tx:
+        return identity.list_accounts(tx, connector)
+
+
+def groups_of(account: Account) -> tuple[str, ...]:
+    """Groups of the policy that an account is in."""
+    return tuple(json.loads(account.groups))
+
+
+def list_groups(store: Store) -> list[GroupMembers]:
+    """Groups of the policy in force.
+
+    Raises
+    ------
+    Conflict
+        No policy is in force.
+    """
+    with store.read() as tx:
+        force = current_policy(tx)
+        if force is None:
+            raise no_policy()
+        return identity.list_groups(tx, force.policy)
+
+
+def show(store: Store, account: str) -> Worker:
+    """A worker: what it saw, how near it is to each limit, how good it is."""
+    with store.read() as tx:
+        found = identity.find(tx, account)
+        seen = exposure(tx, found.adversary_id)
+        return Worker(found, groups_of(found), seen, _quality(tx, found))
+
+
+def block(store: Store, account: str) -> Account:
+    """Show a worker nothing more; what it was shown stays in the ledger."""
+    with store.write() as tx:
+        return identity.block(tx, account)
+
+
+def unblock(workspace: Workspace, store: Store, account: str) -> Account:
+    """Let a worker work again who is blocked, stopped below the floor, or left."""
+    with store.write() as tx:
+        return identity.unblock(tx, account, workspace.clock())
+
+
+def inviting(
+    workspace: Workspace, store: Store, connectors: Collection[str]
+) -> dict[str, Inviting]:
+    """Those of some connectors whose workers come to our page by personal links.
+
+    Feeds are not opened for it: nobody comes by them, and their secret may be elsewhere.
+    """
+    known = {n: v for n, v in workspace.config.connectors.items() if n in connectors}
+    opened = workspace.open_connectors(store, known.keys() - feeds_of(known))
+    return {n: market for n, market in opened.items() if isinstance(market, Inviting)}
+
+
+def links(
+    workspace: Workspace,
+    store: Store,
+    accounts: Sequence[str],
+    days: int,
+    markets: Mapping[str, Inviting],
+) -> Invited:
+    """Make links to the task page that hold for so many days.
+
+    A link opens the page for whoever has it: it is the worker's key.
+    """
+    with store.read() as tx:
+        found = [identity.find(tx, text) for text in dict.fromkeys(accounts)]
+    now = datetime.fromtimestamp(workspace.clock() // 10**6, UTC)
+    page = workspace.config.surfaces.task_page
+
+    def link(account: Account) -> str:
+        market, expires = markets[account.connector], now + timedelta(days=days)
+        code = market.invite(account.name, str(account.invite), expires)
+        return identity.invite_link(page, code, account.connector)
+
+    return Invited(
+        {one.text: link(one) for one in found if one.state == "active"},
+        tuple(one for one in found if one.state != "active"),
+    )
+
+
+def invite(
+    workspace: Workspace, store: Store, accounts: Sequence[str], days: int
+) -> Invited:
+    """Make new links; earlier ones of these workers end.
+
+    Raises
+    ------
+    Conflict
+        A worker is not active, or does not come to the task page by links.
+    """
+    markets = inviting(workspace, store, {text.partition("/")[0] for text in accounts})
+    with store.write() as tx:
+        for text in accounts:
+            account = identity.find(tx, text)
+            if account.state != "active":
+                raise Conflict(
+                    f"{text} is {account.state}: no link would let it in",
+                    why="a blocked worker is shown nothing",
+                    fix=f"first: dispatcher workers unblock {text}",
+                )
+            if account.connector not in markets:
+                raise Conflict(
+                    f"{text} can not be invited to the task page",
+                    why=f"connector {account.connector} has no personal links",
+                    fix="its tasks reach it through its own connector",
+                )
+            identity.revoke_invites(tx, text)
+    return links(workspace, store, accounts, days, markets)
+
+
+def preview_merge(
+    workspace: Workspace, store: Store, parts: Parts, because: str
+) -> Merge:
+    """What a merge would do; nothing is changed."""
+    with rolled_back(store) as tx:
+        return _merge(workspace, tx, parts, because, ANY)
+
+
+def merge(
+    workspace: Workspace, store: Store, parts: Parts, because: str, *, accept_past: int
+) -> Merge:
+    """Take accounts as one worker each, for good: what each saw counts for all of them.
+
+    Open tasks that a joint worker may not finish are recalled.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    parts : Parts
+    because : str
+        The reason, a line of the ledger that auditors read.
+    accept_past : int
+        How many sets past a limit by it are accepted: just as many as there are.
+
+    Raises
+    ------
+    PastLimit
+        Another number of sets would be past a limit.
+    """
+    with store.write() as tx:
+        return _merge(workspace, tx, parts, because, accept_past)
+
+
+def check_accepted(preview: Merge, accepted: int) -> None:
+    """Refuse a merge for which another number of sets was accepted.
+
+    Raises
+    ------
+    PastLimit
+    """
+    found = len(preview.merged.accepted)
+    if found == accepted:
+        return
+    sets = f"{found:,} set is" if found == 1 else f"{found:,} sets are"
+    raise PastLimit(
+        f"the merge is refused: {sets} past a limit by it, and {accepted} accepted",
+        why="what these accounts saw together can not be undone, so the number must be "
+        "the one shown",
+        fix=f"if it is true that they are one worker: --accept-past {found}",
+        facts={"found": found, "accepted": accepted},
+    )
+
+
+def _merge(
+    workspace: Workspace, tx: Tx, parts: Parts, because: str, accept: int | None
+) -> Merge:
+    merged = members.merge(
+        tx,
+        parts,
+        because=because,
+        at=workspace.clock(),
+        accept=accept,
+        withdrawing=withdrawing(workspace),
+        actor="cli",
+    )
+    return Merge(
+        tuple(tuple(sorted(set(part))) for part in parts),
+        merged,
+        totals(merged.accepted),
+        tuple(findings(tx, merged.accepted)),
+    )
+
+
+def _quality(tx: Tx, account: Account) -> Quality:
+    gold = proficiency.gold(tx, account.id)
+    stopped = account.state == "stopped"
+    return Quality(
+        account.quality,
+        gold,
+        gold_accuracy(gold.right, gold.asked),
+        tuple(proficiency.tried(tx, [account.id])),
+        proficiency.stopped(tx, account.id) if stopped else None,
+    )
