@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policies.model.disclosure import cap_below
-from policies.model.links import Links, Relation, conflict_sets
+from policies.model.links import LinkMeasure, Links, conflict_sets
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal, Problem
 from policies.model.sets import NO_CAP, Measure, SetSystem
@@ -198,7 +198,7 @@ def cosine(data: Checkins, seed: int, k: int, t: int, *, zero: bool) -> Problem:
             entry += mine
             side += [end] * len(mine)
     links = Links(
-        Relation.COSINE,
+        LinkMeasure.COSINE,
         data.place,
         data.count,
         np.array(link, np.int64),

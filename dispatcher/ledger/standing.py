@@ -15,7 +15,7 @@ from dispatcher.store.transaction import Tx
 from policies.document import parse
 from policies.policy import Policy, Scope
 from policies.rules.asks import Rules, compile_rules
-from policies.rules.field_utility import NAME as UTILITY
+from policies.rules.field_utility import UTILITY_NAME as UTILITY
 from policies.rules.groups import trusted_rules
 from policies.rules.kinds import reads_table
 from policies.rules.levels import Levels

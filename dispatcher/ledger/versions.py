@@ -29,7 +29,7 @@ from dispatcher.store.transaction import Tx
 from policies.document import parse, run_tests
 from policies.policy import Policy
 from policies.rules.asks import unsupported
-from policies.rules.field_utility import NAME as UTILITY
+from policies.rules.field_utility import UTILITY_NAME as UTILITY
 from policies.rules.levels import Levels
 
 

@@ -23,7 +23,7 @@ from policies.policy import (
 )
 from policies.rules.kinds import title
 
-_PLAIN: Final = frozenset({"name", "line", "note", "help", "question", "example"})
+_TEXT_ONLY: Final = frozenset({"name", "line", "note", "help", "question", "example"})
 """Words of a policy that limit nothing; a change of them alone is still told."""
 
 
@@ -137,7 +137,7 @@ def _maps(
 
 def _added(part: str, name: str, one: Part | None = None) -> Difference:
     if isinstance(one, Property):
-        return Difference("+", part, name, (f"of {_alternatives(one)}",))
+        return Difference("+", part, name, (f"of {_alternatives_text(one)}",))
     trusted = bool(getattr(one, "trusted", ()))
     return Difference("+", part, name, looser=trusted)
 
@@ -150,10 +150,12 @@ def _changed(
         was, now = getattr(old, one.name), getattr(new, one.name)
         if was == now or one.name == "line":
             continue
-        if one.name in _PLAIN:
+        if one.name in _TEXT_ONLY:
             words.append(f"{one.name} changed")
         else:
-            words.append(f"{one.name.rstrip('_')} {_word(was)} -> {_word(now)}")
+            words.append(
+                f"{one.name.rstrip('_')} {_value_text(was)} -> {_value_text(now)}"
+            )
     if words:
         yield Difference("~", part, name, tuple(words), looser(old, new))
 
@@ -167,11 +169,11 @@ def _budget_looser(old: Budget, new: Budget) -> bool:
 
 
 def _property_looser(old: Property, new: Property) -> bool:
-    other_shape = _shape(old) != _shape(new)
+    other_shape = _meaning(old) != _meaning(new)
     return _higher(old.tau, new.tau) or _higher(old.average, new.average) or other_shape
 
 
-def _shape(rule: Property) -> tuple[object, ...]:
+def _meaning(rule: Property) -> tuple[object, ...]:
     """What a rule's sets are and how they disclose: any change may loosen it."""
     told: Disclosure = rule.disclosure
     alternatives = frozenset(map(frozenset, rule.alternatives))
@@ -199,7 +201,7 @@ def _higher(old: Fraction | int | None, new: Fraction | int | None) -> bool:
     return old is not None and (new is None or new > old)
 
 
-def _word(value: object) -> str:
+def _value_text(value: object) -> str:
     match value:
         case None:
             text = "none"
@@ -209,36 +211,38 @@ def _word(value: object) -> str:
             shown = f"{float(value):.6g}"
             text = shown if Fraction(shown) == value else str(value)
         case Disclosure():
-            text = _disclosure(value)
+            text = _disclosure_text(value)
         case Enum():
             text = str(value.value)
         case Mapping():
             text = f"{len(value)} named"
         case tuple():
-            text = _listed(value)
+            text = _tuple_text(value)
         case _:
             text = str(value)
     return text
 
 
-def _listed(values: Iterable[object]) -> str:
+def _tuple_text(values: Iterable[object]) -> str:
     parts = [
-        f"[{_listed(value)}]" if isinstance(value, tuple) else str(value)
+        f"[{_tuple_text(value)}]" if isinstance(value, tuple) else str(value)
         for value in values
     ]
     return "+".join(parts) or "none"
 
 
-def _alternatives(rule: Property) -> str:
+def _alternatives_text(rule: Property) -> str:
     return " or ".join("+".join(fields_) for fields_ in rule.alternatives)
 
 
-def _disclosure(shape: Disclosure) -> str:
+def _disclosure_text(shape: Disclosure) -> str:
     told = [title(shape)]
     if shape.per_entry is not None:
-        told.append(f"{_word(shape.per_entry)} an entry")
+        told.append(f"{_value_text(shape.per_entry)} an entry")
     if shape.weights is not None:
         told.append(
-            " ".join(f"{name}={_word(w)}" for name, w in sorted(shape.weights.items()))
+            " ".join(
+                f"{name}={_value_text(w)}" for name, w in sorted(shape.weights.items())
+            )
         )
     return " ".join(told)

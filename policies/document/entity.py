@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Final
 
 from policies.document.diagnostic import Span, shown
-from policies.document.reading import Reader, meant
+from policies.document.reading import Reader, report_no_effect, suggestion
 from policies.policy import Box, Entity, Example, Field
 
 ENTITY_KEYS: Final = ("key", "subject", "time", "retain", "fields", "layout")
@@ -181,7 +181,7 @@ def _fits_ask(reader: Reader, whose: str, ask: str | None) -> None:
         return  # its word was wrong: what fits is not known
     for key, asks in OF_ASK.items():
         if key in reader and ask not in asks:
-            no_effect(
+            report_no_effect(
                 reader,
                 key,
                 f'`{key}` belongs to ask = "{asks[0]}"; {whose} '
@@ -190,7 +190,7 @@ def _fits_ask(reader: Reader, whose: str, ask: str | None) -> None:
             )
     for key in ("question", "example"):
         if key in reader and ask is None:
-            no_effect(
+            report_no_effect(
                 reader,
                 key,
                 f"{whose} has no `ask`: it is only published, nobody is asked",
@@ -211,23 +211,16 @@ def _tags(reader: Reader, whose: str) -> tuple[str, ...]:
                 reader.value_span("redact", reader.values["redact"].index(tag)),
                 f"{whose} masks `{shown(tag)}`, which is not known",
                 f"`redact` takes {', '.join(TAGS)}",
-                meant(tag, TAGS, '"') or "write one of them, or delete it",
+                suggestion(tag, TAGS, '"') or "write one of them, or delete it",
             )
     if tags and "image" in reader:
-        no_effect(
+        report_no_effect(
             reader,
             "redact",
             f"{whose} is shown as a picture: only text can be masked",
             "delete the key, and cut the box so that it holds nothing else",
         )
     return tags
-
-
-def no_effect(reader: Reader, key: str, why: str, fix: str) -> None:
-    """Report a key that can have no effect where it stands (POL205)."""
-    reader.findings.error(
-        "POL205", reader.key_span(key), f"`{key}` has no effect here", why, fix
-    )
 
 
 def _image(reader: Reader) -> tuple[str | None, str | None]:

@@ -15,8 +15,14 @@ from fractions import Fraction
 from typing import Final, assert_never
 
 from policies.document.diagnostic import decimal, listed, shown
-from policies.document.limits import FACT_NAMES, unknown_field, unknown_rule
-from policies.document.reading import LARGEST_INTEGER, Reader, meant
+from policies.document.reading import (
+    LARGEST_INTEGER,
+    Reader,
+    report_unknown_field,
+    report_unknown_rule,
+    suggestion,
+)
+from policies.document.sections import FACT_NAMES
 from policies.policy import Policy, PolicyTest, Property, TestFacts
 from policies.rules.groups import adversaries, groups_of, trusted_rules
 from policies.rules.kinds import (
@@ -52,7 +58,7 @@ def read_tests(root: Reader, policy: Policy) -> tuple[PolicyTest, ...]:
     names: dict[str, int] = {}
     tests = []
     for reader in root.rows("test", "a test table"):
-        test = _Case(reader, policy).read()
+        test = _TestReader(reader, policy).read()
         if test.name in names:
             root.findings.error(
                 "POL003",
@@ -67,7 +73,7 @@ def read_tests(root: Reader, policy: Policy) -> tuple[PolicyTest, ...]:
     return tuple(tests)
 
 
-class _Case:
+class _TestReader:
     """One block."""
 
     def __init__(self, reader: Reader, policy: Policy) -> None:
@@ -112,7 +118,7 @@ class _Case:
         by = reader.text("by")
         rules = self._policy.properties
         if by is not None and by not in rules:
-            unknown_rule(reader, reader.value_span("by"), by, rules)
+            report_unknown_rule(reader, reader.value_span("by"), by, rules)
         if "by" in reader and expect == "allow":
             reader.findings.error(
                 "POL205",
@@ -153,7 +159,7 @@ class _Case:
         record, dot, name = text.rpartition(".")
         if dot and record and name not in self._policy.entity.fields:
             fields = self._policy.entity.fields
-            unknown_field(reader, span, "a test", name, fields)
+            report_unknown_field(reader, span, "a test", name, fields)
         else:
             expected = "an entry RECORD.FIELD, like rx-1.drug"
             reader.wrong(str(at[0]), expected, *at[1:])
@@ -215,7 +221,7 @@ class _Case:
                     f"unknown relation `{shown(key)}`",
                     f"known: {listed(relations)}; facts are also told as "
                     f"{', '.join(FACT_NAMES)}",
-                    meant(key, [*relations, *FACT_NAMES], "`") or "delete it",
+                    suggestion(key, [*relations, *FACT_NAMES], "`") or "delete it",
                 )
         times = self._times()
         told = set(self._told("time"))
@@ -405,7 +411,7 @@ def run_test(policy: Policy, test: PolicyTest) -> TestOutcome:
             case Step() | PowerOfSum():
                 pass  # judged above
             case PlaceSimilarity(similarity):
-                reached = _judge_links(prop, similarity, test, [*held, test.ask])
+                reached = _largest_link(prop, similarity, test, [*held, test.ask])
                 if prop.tau is not None and reached.past(prop.tau):
                     refused[prop.name] = Refusal(prop.name, reached.root, prop.tau)
             case Tabulated():
@@ -457,7 +463,7 @@ def _counted(
     return Counter((field, times.get(record, 0)) for record, field in entries)
 
 
-def _judge_links(
+def _largest_link(
     prop: Property,
     similarity: Callable[[Vector, Vector], Reached],
     test: PolicyTest,

@@ -8,14 +8,16 @@ from fractions import Fraction
 from typing import Final
 
 from policies.document.diagnostic import shown
-from policies.document.entity import no_effect
-from policies.document.limits import (
-    conflict,
-    no_subject,
-    read_tau,
-    unknown_field,
+from policies.document.reading import (
+    Reader,
+    known_names,
+    report_conflict,
+    report_missing_column,
+    report_no_effect,
+    report_unknown_field,
+    suggestion,
 )
-from policies.document.reading import Reader, meant, names_known
+from policies.document.sections import read_tau
 from policies.policy import (
     Budget,
     Disclosure,
@@ -66,10 +68,10 @@ class Context:
 def read_properties(context: Context) -> dict[str, tuple[Property, Reader]]:
     """Read every ``[property.NAME]``, with its reader for the checks that follow."""
     named = context.root.named("property", "a property table")
-    return {name: (_property(context, name, reader), reader) for name, reader in named}
+    return {name: (_read_rule(context, name, reader), reader) for name, reader in named}
 
 
-def _property(context: Context, name: str, reader: Reader) -> Property:
+def _read_rule(context: Context, name: str, reader: Reader) -> Property:
     reader.knows(PROPERTY_KEYS)
     if name in RESERVED_NAMES:
         reader.findings.error(
@@ -79,10 +81,10 @@ def _property(context: Context, name: str, reader: Reader) -> Property:
             "verdicts use that name for a limit of their own",
             "choose another name",
         )
-    scope = Scope(reader.word("scope", tuple(Scope), _whose(name)) or Scope.RECORD)
+    scope = Scope(reader.word("scope", tuple(Scope), _rule_name(name)) or Scope.RECORD)
     alternatives = _alternatives(reader, name, context.entity)
     fields = alternatives[0] if "of" in reader and alternatives else ()
-    disclosure = _Disclosures(reader, name, context.entity, fields).read()
+    disclosure = _DisclosureReader(reader, name, context.entity, fields).read()
     objective, budget = context.budget.objective, context.budget
     prop = Property(
         name=name,
@@ -101,7 +103,7 @@ def _property(context: Context, name: str, reader: Reader) -> Property:
     return prop
 
 
-def _whose(name: str) -> str:
+def _rule_name(name: str) -> str:
     return f"property `{shown(name)}`"
 
 
@@ -110,7 +112,7 @@ def _alternatives(
 ) -> tuple[tuple[str, ...], ...]:
     """The fields of ``of``, or the alternatives of ``any_of``."""
     if "of" in reader and "any_of" in reader:
-        conflict(reader, "any_of", "of", "a rule has one or the other")
+        report_conflict(reader, "any_of", "of", "a rule has one or the other")
     elif "of" not in reader and "any_of" not in reader:
         reader.missing("of", 'add of = ["<field>", "<field>"]')
     if "of" in reader:
@@ -144,10 +146,10 @@ def _known(
     for number, field in enumerate(value if isinstance(value, list) else []):
         if isinstance(field, str) and field and field not in entity.fields:
             span = reader.value_span(str(at[0]), *at[1:], number)
-            unknown_field(reader, span, _whose(name), field, entity.fields)
+            report_unknown_field(reader, span, _rule_name(name), field, entity.fields)
 
 
-class _Disclosures:
+class _DisclosureReader:
     """Reads one ``disclosure``: a word, or a table with a ``kind``."""
 
     def __init__(
@@ -185,9 +187,9 @@ class _Disclosures:
         self._rule.findings.error(
             "POL004",
             self._rule.value_span(*at),
-            f"{_whose(self._name)} has no known `disclosure`",
+            f"{_rule_name(self._name)} has no known `disclosure`",
             f"it is one of {', '.join(sorted(WORDS))}, plugin:<name>",
-            meant(word, WORDS, '"') or "write one of them",
+            suggestion(word, WORDS, '"') or "write one of them",
         )
         return Kind.STEP, None
 
@@ -210,14 +212,14 @@ class _Disclosures:
         self, table: Reader
     ) -> tuple[Mapping[str, Fraction] | None, Fraction | None]:
         """Weights by field, or one weight for each entry."""
-        per = table.word("per", ("entry",), _whose(self._name))
+        per = table.word("per", ("entry",), _rule_name(self._name))
         if "per" in table and "weights" in table:
-            conflict(table, "weights", "per", "weights go by field or by entry")
+            report_conflict(table, "weights", "per", "weights go by field or by entry")
         weight = table.share("weight")
         if "per" in table and "weight" not in table:
             table.missing("weight", "add weight = 0.1, what one entry discloses")
         elif "weight" in table and "per" not in table:
-            no_effect(
+            report_no_effect(
                 table,
                 "weight",
                 '`weight` is what one entry discloses, used only with per = "entry"',
@@ -232,8 +234,8 @@ class _Disclosures:
         found = {f: weights.share(f) for f in weights.values}
         for name in weights.values:
             if name not in self._entity.fields:
-                span, whose = weights.key_span(name), _whose(self._name)
-                unknown_field(weights, span, whose, name, self._entity.fields)
+                span, whose = weights.key_span(name), _rule_name(self._name)
+                report_unknown_field(weights, span, whose, name, self._entity.fields)
         if set(found) != set(self._fields) and self._sound(found):
             table.wrong("weights", "a weight for exactly the fields of `of`")
         given = {f: w for f, w in found.items() if w is not None}
@@ -257,10 +259,10 @@ def _check_scope(context: Context, prop: Property, reader: Reader) -> None:
     elif prop.scope is Scope.RELATION:
         _check_relation(context, prop, reader)
     elif "relation" in reader:
-        no_effect(
+        report_no_effect(
             reader,
             "relation",
-            f'{_whose(prop.name)} has scope = "{prop.scope}"',
+            f'{_rule_name(prop.name)} has scope = "{prop.scope}"',
             'delete the line, or set scope = "relation"',
         )
     if "window" in reader:
@@ -288,7 +290,7 @@ def _check_number_of_fields(prop: Property, reader: Reader) -> None:
 
 def _needs_subject(context: Context, reader: Reader, why: str) -> None:
     place = (*map(str, reader.path), "scope")
-    no_subject(context.root, place, context.entity, why)
+    report_missing_column(context.root, place, context.entity, why)
 
 
 def _needs_relation(prop: Property, reader: Reader) -> None:
@@ -317,8 +319,8 @@ def _check_relation(context: Context, prop: Property, reader: Reader) -> None:
             "POL103",
             reader.value_span("relation"),
             f"unknown relation `{shown(prop.relation)}`",
-            names_known(known if isinstance(known, dict) else ()),
-            meant(prop.relation, context.relations, "`")
+            known_names(known if isinstance(known, dict) else ()),
+            suggestion(prop.relation, context.relations, "`")
             or f"add [relation.{shown(prop.relation)}]",
         )
     if context.entity.subject is None:
@@ -366,12 +368,12 @@ def _check_window(context: Context, prop: Property, reader: Reader) -> None:
         reader.findings.error(
             "POL208",
             reader.key_span("window"),
-            f"a window needs a subject rule; {_whose(prop.name)} is a {prop.scope} rule",
+            f"a window needs a subject rule; {_rule_name(prop.name)} is a {prop.scope} rule",
             "a window slides over the entries of one person",
             'set scope = "subject", or delete the window',
         )
     elif context.entity.time is None:
-        no_subject(
+        report_missing_column(
             context.root,
             (*map(str, reader.path), "window"),
             context.entity,

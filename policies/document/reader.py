@@ -5,26 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from policies.document.diagnostic import Diagnostic, Severity
-from policies.document.entity import read_entity
-from policies.document.feasibility import (
+from policies.document.checks import (
     check_budget,
     check_limits,
     check_rules,
     check_strict,
     check_unused,
 )
-from policies.document.limits import (
+from policies.document.diagnostic import Diagnostic, Severity
+from policies.document.entity import read_entity
+from policies.document.policy_tests import read_tests
+from policies.document.properties import Context, read_properties
+from policies.document.reading import Findings, Reader
+from policies.document.rendering import render
+from policies.document.sections import (
     read_budget,
     read_capacities,
     read_groups,
     read_relations,
     read_utilities,
 )
-from policies.document.policy_tests import read_tests
-from policies.document.properties import Context, read_properties
-from policies.document.reading import Findings, Reader
-from policies.document.rendering import render
 from policies.document.source import read
 from policies.policy import Entity, Policy
 

@@ -22,6 +22,7 @@ from policies.document.diagnostic import (
 )
 from policies.document.locator import Path
 from policies.document.source import BadNumber, Source
+from policies.policy import Entity
 
 MOST_COMPARED: Final = 500
 LARGEST_INTEGER: Final = (1 << 63) - 1
@@ -113,7 +114,7 @@ class Reader:
                     self.key_span(key),
                     f"unknown key `{shown(key)}`",
                     f"{self.what} knows: {', '.join(sorted(keys))}",
-                    meant(key, keys, "`") or "delete the key",
+                    suggestion(key, keys, "`") or "delete the key",
                 )
 
     def missing(self, key: str, fix: str) -> None:
@@ -136,7 +137,7 @@ class Reader:
         self.findings.error(
             "POL003",
             self.findings.source.places.value(path),
-            f"`{shown(name)}` cannot be {described(value, self._raw(path))}",
+            f"`{shown(name)}` cannot be {describe_value(value, self._raw(path))}",
             f"expected {expected}"
             + (f"; {value.reason}" if isinstance(value, BadNumber) else ""),
             f"write {expected}",
@@ -223,7 +224,8 @@ class Reader:
                 self.value_span(key),
                 f"{whose} has no known `{key}`",
                 f"`{key}` is one of {', '.join(sorted(words))}",
-                meant(value, words, '"') or f"write one of them, not {shown(value)!r}",
+                suggestion(value, words, '"')
+                or f"write one of them, not {shown(value)!r}",
             )
         else:
             return value
@@ -307,7 +309,7 @@ def exact_number(value: object) -> Fraction | None:
     return None
 
 
-def described(value: object, raw: str) -> str:
+def describe_value(value: object, raw: str) -> str:
     """A value as a reader knows it: as written, or its kind."""
     if isinstance(value, dict):
         return "a table"
@@ -320,7 +322,7 @@ def described(value: object, raw: str) -> str:
     return shown(raw or repr(value))
 
 
-def meant(name: str, known: Collection[str], quote: str) -> str | None:
+def suggestion(name: str, known: Collection[str], quote: str) -> str | None:
     """The known name that a mistyped one most resembles, as a suggestion."""
     if len(known) > MOST_COMPARED:
         return None
@@ -328,12 +330,12 @@ def meant(name: str, known: Collection[str], quote: str) -> str | None:
     return f"did you mean {quote}{shown(near[0])}{quote}?" if near else None
 
 
-def names_known(names: Collection[str]) -> str:
+def known_names(names: Collection[str]) -> str:
     """The why of an unknown name."""
     return f"known: {listed(names)}"
 
 
-def unclosed(glob: str) -> bool:
+def is_unclosed(glob: str) -> bool:
     """Whether a glob has a ``[`` that opens no set (``fnmatch`` would take it as is)."""
     at = glob.find("[")
     while at >= 0:
@@ -345,3 +347,74 @@ def unclosed(glob: str) -> bool:
             return True
         at = glob.find("[", end + 1)
     return False
+
+
+def report_missing_column(
+    root: Reader,
+    place: tuple[str, ...],
+    entity: Entity,
+    why: str,
+    column: str = "subject",
+) -> None:
+    """Report that the entity lacks a column that something needs (POL104)."""
+    if not entity.name:
+        return  # there is no entity, and that is reported
+    root.findings.error(
+        "POL104",
+        root.findings.source.places.value(place),
+        f"entity `{shown(entity.name)}` has no `{column}`",
+        why,
+        f'add {column} = "<column>" to [entity.{shown(entity.name)}]',
+    )
+
+
+def report_bad_glob(reader: Reader, key: str, *more: int) -> None:
+    """Report a glob that matches nothing by mistake (POL003)."""
+    reader.wrong(key, "a glob without an unclosed `[`", *more)
+
+
+def report_unknown_rule(
+    reader: Reader, span: Span, rule: str, rules: Collection[str]
+) -> None:
+    """Report a property that the file lacks (POL105)."""
+    reader.findings.error(
+        "POL105",
+        span,
+        f"unknown rule `{shown(rule)}`",
+        known_names(rules),
+        suggestion(rule, rules, "`")
+        or f"add [property.{shown(rule)}], or delete it here",
+    )
+
+
+def report_unknown_field(
+    reader: Reader, span: Span, whose: str, name: str, fields: Collection[str]
+) -> None:
+    """Report a field that the entity lacks (POL101), unless it has none at all."""
+    if not fields:
+        return
+    reader.findings.error(
+        "POL101",
+        span,
+        f"{whose} names an unknown field `{shown(name)}`",
+        f"known fields: {listed(fields)}",
+        suggestion(name, fields, "`") or "name one of them, or add the field",
+    )
+
+
+def report_conflict(reader: Reader, key: str, other: str, why: str) -> None:
+    """Report two keys that exclude each other (POL006)."""
+    reader.findings.error(
+        "POL006",
+        reader.key_span(key),
+        f"`{key}` and `{other}` exclude each other",
+        why,
+        f"delete `{key}` or `{other}`",
+    )
+
+
+def report_no_effect(reader: Reader, key: str, why: str, fix: str) -> None:
+    """Report a key that can have no effect where it stands (POL205)."""
+    reader.findings.error(
+        "POL205", reader.key_span(key), f"`{key}` has no effect here", why, fix
+    )

@@ -54,14 +54,16 @@ def render_files(files: Sequence[File], format: str = "full") -> str:
     return FORMATS[format](files)
 
 
-def _full(files: Sequence[File]) -> str:
+def _as_text(files: Sequence[File]) -> str:
     blocks = [
-        _block(d, text.split("\n"), name) for name, text, found in files for d in found
+        _annotated_source(d, text.split("\n"), name)
+        for name, text, found in files
+        for d in found
     ]
     return "\n".join(blocks)
 
 
-def _block(found: Diagnostic, lines: Sequence[str], filename: str) -> str:
+def _annotated_source(found: Diagnostic, lines: Sequence[str], filename: str) -> str:
     """The three-part layout: the mark, why, fix (after rustc and miette)."""
     line = lines[found.line - 1] if found.line <= len(lines) else ""
     code, pointer = _marked(line, found.column, found.mark)
@@ -85,26 +87,26 @@ def _marked(line: str, column: int, mark: int) -> tuple[str, str]:
     """A line cut around its mark, and the carets under it."""
     before, marked = line[: column - 1], line[column - 1 : column - 1 + mark]
     after = line[column - 1 + mark :]
-    left = _plain(before)
+    left = _on_one_line(before)
     if len(left) > WIDEST_LINE - LEAD:
         left = "…" + left[-LEAD:]
-    middle = _plain(marked)
+    middle = _on_one_line(marked)
     if len(middle) > WIDEST_LINE:
         middle = middle[: WIDEST_LINE - 1] + "…"
     room = max(LEAD, WIDEST_LINE - len(left) - len(middle))
-    right = _plain(after)
+    right = _on_one_line(after)
     if len(right) > room:
         right = right[: room - 1] + "…"
     carets = "^" * max(1, len(middle))
     return left + middle + right, " " * len(left) + carets
 
 
-def _plain(text: str) -> str:
+def _on_one_line(text: str) -> str:
     """One column a character: tabs as a space, other controls escaped."""
     return escaped(text.replace("\t", " "))
 
 
-def _concise(files: Sequence[File]) -> str:
+def _as_lines(files: Sequence[File]) -> str:
     return "".join(
         f"{escaped(name)}:{d.line}:{d.column}: {d.severity}[{d.code}] {d.message}\n"
         for name, _, found in files
@@ -112,7 +114,7 @@ def _concise(files: Sequence[File]) -> str:
     )
 
 
-def _json(files: Sequence[File]) -> str:
+def _as_json(files: Sequence[File]) -> str:
     rows = [
         {
             "code": d.code,
@@ -137,27 +139,27 @@ def _json(files: Sequence[File]) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _github(files: Sequence[File]) -> str:
+def _as_github_commands(files: Sequence[File]) -> str:
     """Workflow commands of GitHub Actions."""
     return "".join(
-        f"::{d.severity} title={_property(f'dispatcher ({d.code})')},"
-        f"file={_property(name)},line={d.line},col={d.column},"
+        f"::{d.severity} title={_escaped_property(f'dispatcher ({d.code})')},"
+        f"file={_escaped_property(name)},line={d.line},col={d.column},"
         f"endLine={d.line},endColumn={d.column + d.mark}"
-        f"::{_data(f'{d.code} {d.message} (why: {d.why}; fix: {d.fix})')}\n"
+        f"::{_escaped_data(f'{d.code} {d.message} (why: {d.why}; fix: {d.fix})')}\n"
         for name, _, found in files
         for d in found
     )
 
 
-def _data(text: str) -> str:
+def _escaped_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escaped_property(text: str) -> str:
+    return _escaped_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _sarif(files: Sequence[File]) -> str:
+def _as_sarif(files: Sequence[File]) -> str:
     """SARIF 2.1.0."""
     used = sorted({d.code for _, _, found in files for d in found})
     rules = [
@@ -219,9 +221,9 @@ def summary(filename: str, diagnostics: Sequence[Diagnostic]) -> str:
 
 
 FORMATS: Final[Mapping[str, Callable[[Sequence[File]], str]]] = {
-    "full": _full,
-    "concise": _concise,
-    "json": _json,
-    "github": _github,
-    "sarif": _sarif,
+    "full": _as_text,
+    "concise": _as_lines,
+    "json": _as_json,
+    "github": _as_github_commands,
+    "sarif": _as_sarif,
 }

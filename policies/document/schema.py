@@ -10,17 +10,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from policies.document.entity import ASKS, EXAMPLE_KEYS, TAGS
-from policies.document.limits import CAPACITY_KEYS
 from policies.document.policy_tests import TEST_KEYS
 from policies.document.properties import WORDS
+from policies.document.sections import CAPACITY_KEYS
 from policies.model.objective import Objective
 from policies.policy import Kind, Scope
 from policies.rules.kinds import KINDS
 
 Schema = dict[str, Any]
 
-NAME: Schema = {"type": "string", "minLength": 1}
-NAMES: Schema = {"type": "array", "items": NAME, "minItems": 1, "uniqueItems": True}
+TEXT: Schema = {"type": "string", "minLength": 1}
+TEXTS: Schema = {"type": "array", "items": TEXT, "minItems": 1, "uniqueItems": True}
 SHARE: Schema = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
 WORTH: Schema = {"type": "number", "minimum": 0}
 COUNT: Schema = {"type": "integer", "minimum": 1}
@@ -45,32 +45,35 @@ def json_schema() -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "https://sparsi-dispatcher.invalid/policy-1.schema.json",
         "title": "Policy of the dispatcher, version 1",
-    } | _table(
+    } | _table_schema(
         {
             "version": {"const": 1, "description": "of the policy language"},
-            "name": NAME,
-            "budget": _budget(),
-            "entity": _by_name(_entity()) | {"minProperties": 1, "maxProperties": 1},
-            "relation": _by_name(
-                _table(
+            "name": TEXT,
+            "budget": _budget_schema(),
+            "entity": _by_name_schema(_entity_schema())
+            | {"minProperties": 1, "maxProperties": 1},
+            "relation": _by_name_schema(
+                _table_schema(
                     {
-                        "source": NAME | {"description": "CSV beside the policy file"},
-                        "ends": NAMES | {"minItems": 2, "maxItems": 2},
+                        "source": TEXT | {"description": "CSV beside the policy file"},
+                        "ends": TEXTS | {"minItems": 2, "maxItems": 2},
                     },
                     ("source", "ends"),
                 )
             ),
-            "property": _by_name(_property()),
-            "workers": _table({"groups": _by_name(_group())}),
-            "utility": {"type": "array", "items": _utility()},
-            "capacity": _by_name(_table(dict.fromkeys(CAPACITY_KEYS, COUNT))),
-            "test": {"type": "array", "items": _test()},
+            "property": _by_name_schema(_property_schema()),
+            "workers": _table_schema({"groups": _by_name_schema(_group_schema())}),
+            "utility": {"type": "array", "items": _utility_schema()},
+            "capacity": _by_name_schema(
+                _table_schema(dict.fromkeys(CAPACITY_KEYS, COUNT))
+            ),
+            "test": {"type": "array", "items": _test_schema()},
         },
         ("version", "name", "entity"),
     )
 
 
-def _table(keys: Schema, required: Iterable[str] = ()) -> Schema:
+def _table_schema(keys: Schema, required: Iterable[str] = ()) -> Schema:
     """A table that knows exactly these keys."""
     schema: Schema = {
         "type": "object",
@@ -80,7 +83,7 @@ def _table(keys: Schema, required: Iterable[str] = ()) -> Schema:
     return schema | ({"required": list(required)} if required else {})
 
 
-def _by_name(schema: Schema) -> Schema:
+def _by_name_schema(schema: Schema) -> Schema:
     return {
         "type": "object",
         "propertyNames": {"minLength": 1},
@@ -88,14 +91,14 @@ def _by_name(schema: Schema) -> Schema:
     }
 
 
-def _words(words: Iterable[str]) -> Schema:
+def _enum(words: Iterable[str]) -> Schema:
     return {"enum": sorted(words)}
 
 
-def _budget() -> Schema:
-    return _table(
+def _budget_schema() -> Schema:
+    return _table_schema(
         {
-            "objective": _words(Objective),
+            "objective": _enum(Objective),
             "tau": TAU,
             "average": AVERAGE,
             "t": COUNT
@@ -110,24 +113,24 @@ def _budget() -> Schema:
     )
 
 
-def _entity() -> Schema:
-    field = _table(
+def _entity_schema() -> Schema:
+    field = _table_schema(
         {
-            "ask": _words(ASKS),
-            "choices": NAMES,
-            "columns": NAMES,
+            "ask": _enum(ASKS),
+            "choices": TEXTS,
+            "columns": TEXTS,
             "min": {"type": "number"},
             "max": {"type": "number"},
-            "question": NAME,
-            "image": NAME | {"description": "COLUMN or COLUMN#BOX"},
+            "question": TEXT,
+            "image": TEXT | {"description": "COLUMN or COLUMN#BOX"},
             "answers": COUNT,
             "utility": WORTH,
             "send": {"type": "boolean", "description": "false: never leaves"},
             "free": {"type": "boolean", "description": "true: in no sensitive set"},
-            "redact": NAMES | {"minItems": 0, "items": _words(TAGS)},
+            "redact": TEXTS | {"minItems": 0, "items": _enum(TAGS)},
             "help": {"type": "string"},
-            "example": _table(
-                {"synthetic": {"const": True}, "shown": NAME, "answer": NAME},
+            "example": _table_schema(
+                {"synthetic": {"const": True}, "shown": TEXT, "answer": TEXT},
                 EXAMPLE_KEYS,
             )
             | {"description": "a made-up value and its right answer, for the worker"},
@@ -135,29 +138,29 @@ def _entity() -> Schema:
     )
     share = {"type": "number", "minimum": 0, "maximum": 1}
     corners = {"type": "array", "items": share, "minItems": 4, "maxItems": 4}
-    box = _table({"page": COUNT, "box": corners}, ("page", "box"))
-    return _table(
+    box = _table_schema({"page": COUNT, "box": corners}, ("page", "box"))
+    return _table_schema(
         {
-            "key": NAME | {"description": "column of the record's own id; never sent"},
-            "subject": NAME | {"description": "column of the person; never sent"},
-            "time": NAME | {"description": "column of the moment; never sent"},
+            "key": TEXT | {"description": "column of the record's own id; never sent"},
+            "subject": TEXT | {"description": "column of the person; never sent"},
+            "time": TEXT | {"description": "column of the moment; never sent"},
             "retain": DURATION,
-            "fields": _by_name(field) | {"minProperties": 1},
-            "layout": _by_name(box),
+            "fields": _by_name_schema(field) | {"minProperties": 1},
+            "layout": _by_name_schema(box),
         },
         ("key", "fields"),
     )
 
 
-def _property() -> Schema:
-    return _table(
+def _property_schema() -> Schema:
+    return _table_schema(
         {
-            "of": NAMES,
-            "any_of": {"type": "array", "items": NAMES, "minItems": 1},
-            "scope": _words(Scope),
-            "relation": NAME,
+            "of": TEXTS,
+            "any_of": {"type": "array", "items": TEXTS, "minItems": 1},
+            "scope": _enum(Scope),
+            "relation": TEXT,
             "note": {"type": "string"},
-            "disclosure": _disclosure(),
+            "disclosure": _disclosure_schema(),
             "tau": TAU,
             "average": AVERAGE,
             "window": DURATION,
@@ -165,73 +168,73 @@ def _property() -> Schema:
     ) | {"oneOf": [{"required": ["of"]}, {"required": ["any_of"]}]}
 
 
-def _disclosure() -> Schema:
+def _disclosure_schema() -> Schema:
     values: Schema = {
         "at": COUNT,
-        "weights": _by_name(SHARE) | {"minProperties": 1},
+        "weights": _by_name_schema(SHARE) | {"minProperties": 1},
         "per": {"const": "entry"},
         "weight": SHARE,
-        "vector": NAME,
-        "count": NAME,
-        "table": NAME,
-        "prior": NAME,
+        "vector": TEXT,
+        "count": TEXT,
+        "table": TEXT,
+        "prior": TEXT,
     }
     plugin = {"type": "string", "pattern": "^plugin:.+$"}
     kinds = [
-        _table(
+        _table_schema(
             {"kind": plugin if kind is Kind.PLUGIN else {"const": str(kind)}}
             | {key: values[key] for key in row.keys},
             ("kind",),
         )
         for kind, row in KINDS.items()
     ]
-    return {"anyOf": [_words(WORDS), plugin, *kinds]}
+    return {"anyOf": [_enum(WORDS), plugin, *kinds]}
 
 
-def _group() -> Schema:
-    members = NAMES | {"description": "globs of accounts: together one adversary"}
-    trusted = NAMES | {"minItems": 0, "description": "rules its members may know"}
-    return _table({"members": members, "trusted": trusted}, ("members",))
+def _group_schema() -> Schema:
+    members = TEXTS | {"description": "globs of accounts: together one adversary"}
+    trusted = TEXTS | {"minItems": 0, "description": "rules its members may know"}
+    return _table_schema({"members": members, "trusted": trusted}, ("members",))
 
 
-def _utility() -> Schema:
-    return _table(
+def _utility_schema() -> Schema:
+    return _table_schema(
         {
-            "worker": NAME,
-            "field": {"anyOf": [NAME, NAMES]},
-            "where": _by_name({"type": ["string", "integer"]}),
+            "worker": TEXT,
+            "field": {"anyOf": [TEXT, TEXTS]},
+            "where": _by_name_schema({"type": ["string", "integer"]}),
             "weight": WORTH,
             "from": {"const": "quality"},
         }
     ) | {"oneOf": [{"required": ["weight"]}, {"required": ["from"]}]}
 
 
-def _test() -> Schema:
-    records: Schema = {"type": "array", "items": NAME}
+def _test_schema() -> Schema:
+    records: Schema = {"type": "array", "items": TEXT}
     whole = {"type": "integer", "minimum": 0}
     pairs = {"type": "array", "items": records | {"minItems": 2, "maxItems": 2}}
     facts: Schema = {
         "type": "object",
         "properties": {
-            "subject": _by_name(NAME),
-            "vector": _by_name({"type": "string"}),
-            "count": _by_name(whole),
-            "time": _by_name({"type": "string"}),
+            "subject": _by_name_schema(TEXT),
+            "vector": _by_name_schema({"type": "string"}),
+            "count": _by_name_schema(whole),
+            "time": _by_name_schema({"type": "string"}),
         },
         "additionalProperties": pairs,
     }
     values: Schema = {
-        "name": NAME,
-        "worker": NAME,
+        "name": TEXT,
+        "worker": TEXT,
         "seen": ENTRIES,
-        "seen_by": _by_name(ENTRIES),
+        "seen_by": _by_name_schema(ENTRIES),
         "ask": ENTRIES["items"],
         "same_subject": {
             "anyOf": [records, {"type": "array", "items": records}],
         },
         "facts": facts,
-        "expect": _words(("allow", "deny")),
-        "by": NAME,
+        "expect": _enum(("allow", "deny")),
+        "by": TEXT,
     }
     keys = {key: values[key] for key in TEST_KEYS}
-    return _table(keys, ("name", "worker", "ask", "expect"))
+    return _table_schema(keys, ("name", "worker", "ask", "expect"))

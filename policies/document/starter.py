@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
-_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
-MOST_PAIRS: Final = 12
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
+MOST_PAIR_RULES: Final = 12
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _rules(fields: Sequence[Column], subject: str | None) -> str:
     pairs = list(combinations(sensitive, 2))
     if alone:
         pairs = [(sensitive[0], c.name) for c in fields if c.name != sensitive[0]]
-    sets = pairs if alone or len(pairs) <= MOST_PAIRS else []
+    sets = pairs if alone or len(pairs) <= MOST_PAIR_RULES else []
     names = [f"{a}+{b}" for a, b in sets]
     if len(set(names)) < len(names):  # a column's own name may hold a plus
         names = [f"pair-{n}" for n in range(1, len(names) + 1)]
@@ -106,7 +106,7 @@ def _rules(fields: Sequence[Column], subject: str | None) -> str:
             "# One column looks sensitive: kept apart from each of the others.\n"
             + rules[0]
         )
-    if not alone and len(pairs) > MOST_PAIRS:
+    if not alone and len(pairs) > MOST_PAIR_RULES:
         rules.append(_any_two(sensitive))
     if len(quasi) > 1:
         rules.append(_rule("quasi-identifier", quasi, subject))
@@ -133,7 +133,7 @@ def _any_two(sensitive: Sequence[str]) -> str:
 
 def quoted_key(name: str) -> str:
     """A name as a TOML key: bare if it can be."""
-    return name if _BARE.fullmatch(name) else quoted(name)
+    return name if _BARE_KEY.fullmatch(name) else quoted(name)
 
 
 def quoted(text: str) -> str:

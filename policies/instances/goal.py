@@ -18,10 +18,10 @@ from policies.instances.json_values import (
     require_keys,
 )
 from policies.model.aggregates import LARGEST_Q, Aggregate, Shape
-from policies.model.construction import highest_load, limits_on_all
+from policies.model.construction import limits_on_all, load_limit
 from policies.model.exact_numbers import fraction
 from policies.model.fraction_sums import total
-from policies.model.links import Relation
+from policies.model.links import LinkMeasure
 from policies.model.objective import Objective
 from policies.model.problem import Average, Goal
 from policies.model.sets import NO_CAP, Measure
@@ -31,7 +31,7 @@ MEASURES: Final = {
     "linear": Measure.LINEAR,
     "quadratic": Measure.QUADRATIC,
 }
-RELATIONS: Final = {"cosine": Relation.COSINE, "common": Relation.COMMON}
+RELATIONS: Final = {"cosine": LinkMeasure.COSINE, "common": LinkMeasure.COMMON}
 ASKED: Final = ("tradeoff", "discbudget", "zero_step", "zero_cosine")
 DISCLOSURE_KEYS: Final = (
     "kind",
@@ -87,7 +87,7 @@ class InstanceGoal:
         return (
             NO_CAP
             if self.limit is None
-            else highest_load(self.goal, measure, full, number)
+            else load_limit(self.goal, measure, full, number)
         )
 
 

@@ -33,7 +33,7 @@ from policies.instances.utility import Loader, with_utility
 from policies.model.coalitions import Coalitions
 from policies.model.construction import SensitiveSet, exact_weights, set_system
 from policies.model.exact_numbers import proportions
-from policies.model.links import Counts, Links, Relation, conflict_sets
+from policies.model.links import Counts, LinkMeasure, Links, conflict_sets
 from policies.model.problem import Pairs, Problem
 from policies.model.sets import NO_CAP, Ints, InvalidProblem, Measure, SetSystem
 from policies.model.weights import Weights
@@ -295,7 +295,7 @@ def _over_links(
     root: Mapping[str, Any],
     given: list[Any],
     n: int,
-    relation: Relation,
+    relation: LinkMeasure,
     ask: InstanceGoal,
     base: dict[str, Any],
 ) -> Problem:

@@ -143,7 +143,7 @@ def exact_weights(table: npt.ArrayLike, hi: Ints, norm: float | None) -> Weights
     return replace(weights, unit=unit / (whole or 1))
 
 
-def highest_load(goal: Goal, measure: Measure, full: int, number: int) -> int:
+def load_limit(goal: Goal, measure: Measure, full: int, number: int) -> int:
     """Return the highest load of one set that the goal allows.
 
     Parameters

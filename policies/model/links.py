@@ -40,7 +40,7 @@ Counts = npt.NDArray[Any]
 """Integers >= 0: int64 while sums of their products fit it, else Python's (object)."""
 
 
-class Relation(IntEnum):
+class LinkMeasure(IntEnum):
     """How f follows from what is held of both ends of a link."""
 
     COMMON = 0  # f = 1 if both ends are held at a common place, else 0
@@ -72,7 +72,7 @@ class Links:
         goal's aggregate < aggregate_tau.
     """
 
-    relation: Relation
+    relation: LinkMeasure
     place: Ints
     count: Counts
     link: Ints = field(default_factory=_empty_column)
@@ -193,9 +193,9 @@ class LinkSimilarity:
     dot: int
     square: int
 
-    def share(self, relation: Relation) -> Fraction:
+    def share(self, relation: LinkMeasure) -> Fraction:
         """Disclosure f, 0 <= f <= 1; a cosine is rounded up to 10^-18."""
-        if relation is Relation.COMMON:
+        if relation is LinkMeasure.COMMON:
             return Fraction(int(self.dot > 0))
         return root_up(Fraction(self.dot**2, self.square))
 
@@ -208,16 +208,16 @@ def root_up(value: Fraction) -> Fraction:
     return Fraction(floor if exact else floor + 1, ROOT)
 
 
-def above_level(alike: LinkSimilarity, relation: Relation, level: Fraction) -> bool:
+def above_level(alike: LinkSimilarity, relation: LinkMeasure, level: Fraction) -> bool:
     """Whether f > level >= 0, exactly: cosines are compared by their squares."""
-    if relation is Relation.COMMON:
+    if relation is LinkMeasure.COMMON:
         return int(alike.dot > 0) > level
     return Fraction(alike.dot**2, alike.square) > level * level
 
 
-def below_limit(alike: LinkSimilarity, relation: Relation, tau: Fraction) -> bool:
+def below_limit(alike: LinkSimilarity, relation: LinkMeasure, tau: Fraction) -> bool:
     """Whether f < tau, exactly: cosines are compared by their squares."""
-    if relation is Relation.COMMON:
+    if relation is LinkMeasure.COMMON:
         return int(alike.dot > 0) < tau
     return tau > 0 and Fraction(alike.dot**2, alike.square) < tau * tau
 

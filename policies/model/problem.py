@@ -290,7 +290,7 @@ class Problem:
         rows = [made.sensitive_set(i, one, measure) for i, one in enumerate(sets)]
         goal = made.goal_of(objective, aggregation, tau, lambda_, len(rows))
         caps = [
-            made.highest_load(goal, measure, row.full, i) for i, row in enumerate(rows)
+            made.load_limit(goal, measure, row.full, i) for i, row in enumerate(rows)
         ]
         if utility_norm is not None and not utility_norm > 0:
             raise InvalidProblem(f"utility_norm is {utility_norm}, expected > 0")

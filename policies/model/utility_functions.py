@@ -19,8 +19,8 @@ import numpy as np
 from policies.model.sets import Bools, Floats, Ints
 from policies.model.weights import InvalidWeights
 
-Held = frozenset[int]
-Utility = Callable[[Held], float]
+EntrySet = frozenset[int]
+Utility = Callable[[EntrySet], float]
 
 CURVES: Final[Mapping[str, Callable[[float], float]]] = {
     "root": sqrt,
@@ -46,7 +46,7 @@ class Additive:
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", _weights(self.weights))
 
-    def __call__(self, held: Held) -> float:
+    def __call__(self, held: EntrySet) -> float:
         """Return u."""
         return sum(self.weights[d] for d in held)
 
@@ -83,7 +83,7 @@ class ConcaveOverModular:
         if not self.cap > 0:
             raise InvalidWeights(f"cap is {self.cap}, expected > 0")
 
-    def __call__(self, held: Held) -> float:
+    def __call__(self, held: EntrySet) -> float:
         """Return u."""
         total = sum(self.weights[d] for d in held)
         if self.curve == "cap":
@@ -128,7 +128,7 @@ class Coverage:
                     f"entry {d} touches a topic outside 0 to {len(self.topics) - 1}"
                 )
 
-    def __call__(self, held: Held) -> float:
+    def __call__(self, held: EntrySet) -> float:
         """Return u."""
         seen = frozenset().union(*(self.touches[d] for d in held))
         return sum(self.topics[topic] for topic in seen)
@@ -163,7 +163,7 @@ class FacilityLocation:
     def __post_init__(self) -> None:
         object.__setattr__(self, "serves", tuple(_weights(row) for row in self.serves))
 
-    def __call__(self, held: Held) -> float:
+    def __call__(self, held: EntrySet) -> float:
         """Return u."""
         return sum(max((row[d] for d in held), default=0.0) for row in self.serves)
 
@@ -199,7 +199,7 @@ class ByRecord:
     worth: Floats
     diminishing: bool = True
 
-    def __call__(self, held: Held) -> float:
+    def __call__(self, held: EntrySet) -> float:
         """Return u."""
         mine = np.zeros(len(self.record), np.bool_)
         mine[list(held)] = True
@@ -238,7 +238,7 @@ class Subset:
     function: Utility
     entries: tuple[int, ...]
 
-    def __call__(self, held: Held) -> float:
+    def __call__(self, held: EntrySet) -> float:
         """Return u."""
         return self.function(frozenset(self.entries[d] for d in held))
 
@@ -276,7 +276,7 @@ class Utilities:
             for f in self.functions
         )
 
-    def total(self, held: Sequence[Held]) -> Fraction:
+    def total(self, held: Sequence[EntrySet]) -> Fraction:
         """Return u, given what each adversary holds: the functions' floats, exactly.
 
         Raises

@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from policies.model.sets import Ints
 
-_LARGEST_SUM = 2**62  # sums of weights must stay below, so that int64 never wraps
+_MOST_TOTAL = 2**62  # sums of weights must stay below, so that int64 never wraps
 
 
 class InvalidWeights(ValueError):
     """Malformed weights; the message gives the value and the expectation."""
 
 
-def _integers(name: str, values: npt.ArrayLike, ndim: int) -> Ints:
+def _as_integers(name: str, values: npt.ArrayLike, ndim: int) -> Ints:
     """Return ``values`` as a read-only int64 array of ``ndim`` dimensions, none negative."""
     array = np.asarray(values)
     if array.size == 0:
@@ -63,7 +63,7 @@ class Weights:
     def __post_init__(self) -> None:
         for name, ndim in (("kind", 1), ("base", 1), ("factor", 2)):
             object.__setattr__(
-                self, name, _integers(f"weights.{name}", getattr(self, name), ndim)
+                self, name, _as_integers(f"weights.{name}", getattr(self, name), ndim)
             )
         if len(self.kind) != len(self.base):
             raise InvalidWeights(
@@ -78,7 +78,7 @@ class Weights:
             raise InvalidWeights(f"weights.unit is {self.unit}, expected > 0")
         each = int(self.base.max(initial=0)) * int(self.factor.max(initial=0))
         most = each * len(self.base) * self.n_adversaries
-        if most >= _LARGEST_SUM:
+        if most >= _MOST_TOTAL:
             raise InvalidWeights(
                 f"weights may add up to {most}, expected < 2^62: take fewer steps"
             )

@@ -21,7 +21,7 @@ from policies.rules.pairings import ToldLink
 from policies.rules.record_rules import Held, Rule, by_field
 from policies.rules.relations import LinkRule
 
-Counts = Mapping[str, int]
+FieldCounts = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,9 @@ def judge_ask(
     """
     already = any(f == entry.field and n > 0 for (f, _), n in held_in_record.items())
     findings = []
-    counted: dict[Scope, tuple[Counts, Counts]] = {}  # once a scope, not once a rule
+    counted: dict[
+        Scope, tuple[FieldCounts, FieldCounts]
+    ] = {}  # once a scope, not once a rule
     for rule in rules.of_field(entry.field):
         if rule.name in trusted:
             continue
@@ -190,7 +192,7 @@ def judge_ask(
             before, after = _in_windows(rule, entry, held, already, whole_unit)
         else:
             if scope not in counted:
-                counted[scope] = _joined(entry.field, held, already)
+                counted[scope] = _with_asked(entry.field, held, already)
             through = None if whole_unit else entry.field
             before, after = (rule.score(c, through) for c in counted[scope])
         findings.append(
@@ -206,7 +208,9 @@ def judge_ask(
     return tuple(findings)
 
 
-def _joined(field: str, held: Held, already: bool) -> tuple[Counts, Counts]:
+def _with_asked(
+    field: str, held: Held, already: bool
+) -> tuple[FieldCounts, FieldCounts]:
     """Entries held by field, without and with the asked one."""
     before = by_field(held)
     return before, before if already else {**before, field: before.get(field, 0) + 1}

@@ -134,11 +134,11 @@ def expand(
     rules = tuple(compiled.all.values())
     whole = policy.budget.average is not None
     blocks = [
-        _block(
+        _set_block(
             index, shape, alternative, entries, every=whole or rule.average is not None
         )
         for index, rule in enumerate(rules)
-        if (shape := _shape(rule)) is not None
+        if (shape := _planned_rule(rule)) is not None
         for alternative in range(len(shape.alternatives))
     ]
     paired = tuple(compiled.links.values())
@@ -149,7 +149,7 @@ def expand(
             blocks += [_apart_block(index, one) for one in apart]
         elif pairs is not None and entries.place is not None:
             blocks.append(_link_block(index, link, entries, entries.place, pairs))
-    return _joined((*rules, *paired), blocks, len(entries))
+    return _concatenated((*rules, *paired), blocks, len(entries))
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class _Block:
     widest: bool = False
 
 
-def _block(
+def _set_block(
     index: int, rule: Rule, alternative: int, table: EntryTable, *, every: bool
 ) -> _Block:
     """All sets of one alternative; ``every`` window, or only the widest."""
@@ -188,7 +188,7 @@ def _block(
     sizes = last - first
     members = spread(first, sizes)
     whole = rule.complete & (sizes > held)  # some class has several entries
-    weights, cap, full = _measured(rule, fields)
+    weights, cap, full = _weights_and_cap(rule, fields)
     amount = weights[classes[members]]
     in_classes = np.repeat(whole, sizes)
     amount[in_classes] = classes[members][in_classes]
@@ -238,7 +238,7 @@ def _members_of(
     return rows[order], unit[order], time[order], classes[order]
 
 
-def _shape(rule: Rule) -> Rule | None:
+def _planned_rule(rule: Rule) -> Rule | None:
     """Return the rule that makes the sets: see ``levels`` of :func:`expand`."""
     return rule.planned if isinstance(rule, LevelRule) else rule
 
@@ -299,7 +299,7 @@ def _exists(rule: Rule, classes: Ints, sizes: Ints, number: int) -> Bools:
     return there
 
 
-def _measured(rule: Rule, fields: tuple[str, ...]) -> tuple[Ints, int, int]:
+def _weights_and_cap(rule: Rule, fields: tuple[str, ...]) -> tuple[Ints, int, int]:
     """Integer amounts by class, the cap, and the load at which f is 1.
 
     Weights of very many digits do not fit: they are brought to a smaller scale, rounded
@@ -334,7 +334,7 @@ def _coarse_cap(rule: Rule, exact: list[int], weights: list[int]) -> int:
     return max(load for most, load in sums if most <= kept and load < past)
 
 
-def _joined(
+def _concatenated(
     rules: tuple[Rule | LinkRule, ...], blocks: list[_Block], rows: int
 ) -> Expansion:
     """One expansion of all blocks, in the order of the file."""

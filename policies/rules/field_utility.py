@@ -19,7 +19,7 @@ from policies.model.utility_functions import ByRecord
 from policies.rules.functions import InvalidFunction, UserUtility
 from policies.rules.levels import Levels, named, subsets
 
-NAME: Final = "budget.utility"
+UTILITY_NAME: Final = "budget.utility"
 """Under which a version keeps what its utility said; no rule may be called so."""
 
 
@@ -34,8 +34,8 @@ def levels_of_utility(
         A value is no finite number >= 0 or differs when asked again, u falls, or a gain
         grows although the utility declares that none does. Or there are too many fields.
     """
-    found = {held: _worth(utility, held) for held in subsets(fields)}
-    again = next((h for h in found if _worth(utility, h) != found[h]), None)
+    found = {held: _value_of(utility, held) for held in subsets(fields)}
+    again = next((h for h in found if _value_of(utility, h) != found[h]), None)
     if again is not None:
         raise InvalidFunction(
             f"u of {named(again)} differs when asked twice, expected one value"
@@ -100,7 +100,7 @@ def by_record(
     return ByRecord(number, bit, worth, growing(levels) is None)
 
 
-def _worth(utility: UserUtility, held: frozenset[str]) -> Fraction:
+def _value_of(utility: UserUtility, held: frozenset[str]) -> Fraction:
     told = utility.u(held)
     if isinstance(told, bool) or not isinstance(told, int | float | Fraction):
         raise InvalidFunction(

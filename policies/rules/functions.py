@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-Held = frozenset[int]
-Function = Callable[[Held], Any]
+from policies.model.utility_functions import EntrySet
+
+Function = Callable[[EntrySet], Any]
 
 SAMPLES: Final = 200
 SLACK: Final = 1e-9
@@ -106,16 +107,23 @@ def check_utility(
         not to.
     """
     found = _sampled(function, n_entries, rng, samples)
-    for held, value in [(frozenset(), _value(function, frozenset())), *found.values]:
+    for held, value in [
+        (frozenset(), _finite_value(function, frozenset())),
+        *found.values,
+    ]:
         if value < -SLACK:
-            raise InvalidFunction(f"u of {_named(held)} is {value!r}, expected >= 0")
+            raise InvalidFunction(
+                f"u of {_entries_text(held)} is {value!r}, expected >= 0"
+            )
     if found.falls is not None:
         less, more = found.falls
-        raise InvalidFunction(f"u falls from {_named(less)} to {_named(more)}")
+        raise InvalidFunction(
+            f"u falls from {_entries_text(less)} to {_entries_text(more)}"
+        )
     if submodular and found.grows is not None:
         less, more, entry = found.grows
         raise InvalidFunction(
-            f"entry {entry} gains more with {_named(more)} than with {_named(less)}: "
+            f"entry {entry} gains more with {_entries_text(more)} than with {_entries_text(less)}: "
             "declare u as not submodular"
         )
     return found.told(samples)
@@ -125,9 +133,9 @@ def check_utility(
 class _Sampled:
     """Values at random sets, and the first sets that refute a property."""
 
-    values: list[tuple[Held, float]]
-    falls: tuple[Held, Held] | None = None
-    grows: tuple[Held, Held, int] | None = None
+    values: list[tuple[EntrySet, float]]
+    falls: tuple[EntrySet, EntrySet] | None = None
+    grows: tuple[EntrySet, EntrySet, int] | None = None
 
     def told(self, samples: int) -> Checked:
         return Checked(self.falls is None, self.grows is None, samples)
@@ -143,9 +151,9 @@ def _sampled(
         two = int(rng.integers(0, n))
         one = int(rng.integers(0, two + 1))
         less, more, entry = frozenset(order[:one]), frozenset(order[:two]), order[two]
-        low, high = _value(function, less), _value(function, more)
-        low_more = _value(function, less | {entry})
-        high_more = _value(function, more | {entry})
+        low, high = _finite_value(function, less), _finite_value(function, more)
+        low_more = _finite_value(function, less | {entry})
+        high_more = _finite_value(function, more | {entry})
         found.values += [(less, low), (more, high), (more | {entry}, high_more)]
         for a, b, x, y in (
             (less, more, low, high),
@@ -159,22 +167,22 @@ def _sampled(
     return found
 
 
-def _value(function: Function, held: Held) -> float:
+def _finite_value(function: Function, held: EntrySet) -> float:
     """Call the function; whatever is no finite number is refused."""
     value = function(held)
     try:
         real = float(value)
     except (TypeError, ValueError):
         raise InvalidFunction(
-            f"the function gives {type(value).__name__} for {_named(held)}, "
+            f"the function gives {type(value).__name__} for {_entries_text(held)}, "
             "expected a number"
         ) from None
     if not math.isfinite(real):
-        raise InvalidFunction(f"the function gives {real!r} for {_named(held)}")
+        raise InvalidFunction(f"the function gives {real!r} for {_entries_text(held)}")
     return real
 
 
-def _named(held: Held) -> str:
+def _entries_text(held: EntrySet) -> str:
     if not held:
         return "no entries"
     shown = sorted(held)[:8]

@@ -17,8 +17,8 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from policies.model.sets import Ints
 from policies.policy import Kind, Property
 from policies.rules.encounters import PeoplePairs, matched
 from policies.rules.entries import EntryTable
@@ -26,8 +26,6 @@ from policies.rules.functions import InvalidFunction
 from policies.rules.kinds import MOST_FIELDS, Reached
 from policies.rules.levels import Levels, check_told, least_past
 from policies.rules.relations import End, LinkRule
-
-Ints = npt.NDArray[np.int64]
 
 LEFT: Final = "left."
 RIGHT: Final = "right."
@@ -202,7 +200,7 @@ def _together(
         number.append(classes[at] + classes_before)
     whole = len(left) + len(right)
     members = (np.concatenate(column) for column in (link, entry, number))
-    return _listed(alternative, whole, pairs.link, *members)
+    return _grouped(alternative, whole, pairs.link, *members)
 
 
 def _two_records(
@@ -220,10 +218,10 @@ def _two_records(
     number = counted - counted[begins]
     set_of = np.searchsorted(people, subject)
     link = np.r_[pairs.link, pairs.link][first]
-    return _listed(alternative, 2, link, set_of, rows, number)
+    return _grouped(alternative, 2, link, set_of, rows, number)
 
 
-def _listed(
+def _grouped(
     alternative: int,
     full: int,
     link: Ints,

@@ -22,7 +22,7 @@ from dispatcher.ledger.links import Told
 from dispatcher.strategies import load_function, load_utility
 from policies.policy import Policy, Property, Scope
 from policies.rules.belief import Beliefs, InvalidBeliefs, World
-from policies.rules.field_utility import NAME as UTILITY
+from policies.rules.field_utility import UTILITY_NAME as UTILITY
 from policies.rules.field_utility import levels_of_utility
 from policies.rules.functions import InvalidFunction
 from policies.rules.kinds import is_tabulated, reads_table

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatcher.stages.planning.backlog import Backlog
-from policies.model.links import Links, Relation, below_limit, link_similarities
+from policies.model.links import LinkMeasure, Links, below_limit, link_similarities
 from policies.model.problem import Pairs, Problem
 from policies.model.sets import InvalidProblem
 from policies.rules.encounters import matched
@@ -66,7 +66,7 @@ def loosened(
     counted[every] = True
     try:
         links = Links(
-            Relation.COSINE,
+            LinkMeasure.COSINE,
             place=np.maximum(backlog.place, 0),
             count=np.where(counted, backlog.visits, 0),
             link=np.concatenate(
@@ -135,7 +135,7 @@ def worst_cosines(
     found = [Fraction(0)] * len(rules)
     for alike in link_similarities(loose.links, held.entry, held.adversary):
         rule = int(np.searchsorted(ends, alike.link, side="right"))
-        found[rule] = max(found[rule], alike.share(Relation.COSINE))
+        found[rule] = max(found[rule], alike.share(LinkMeasure.COSINE))
     return [Fraction(ceil(f * STEPS), STEPS) for f in found]
 
 

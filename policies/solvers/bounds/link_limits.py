@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from policies.model.links import LinkSimilarity, Relation, link_similarities
+from policies.model.links import LinkMeasure, LinkSimilarity, link_similarities
 from policies.model.problem import Pairs, Problem
 from policies.model.sets import Ints
 from policies.solvers.bounds.link_pairs import lengths, root_down
@@ -55,9 +55,9 @@ def outgrown(problem: Problem) -> Iterator[Clash]:
             yield _clash(problem, before, [one for one, _ in parts])
 
 
-def _least(seen: LinkSimilarity, relation: Relation, length: int) -> Fraction:
+def _least(seen: LinkSimilarity, relation: LinkMeasure, length: int) -> Fraction:
     """Square of what this hand will see of this link at least."""
-    if relation is Relation.COMMON:
+    if relation is LinkMeasure.COMMON:
         return Fraction(1)
     return Fraction(seen.dot**2, length)
 

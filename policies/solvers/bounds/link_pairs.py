@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from policies.model.links import Links, Relation, conflict_sets
+from policies.model.links import LinkMeasure, Links, conflict_sets
 from policies.model.problem import Problem
 from policies.model.sets import Bools, SetSystem
 
@@ -62,7 +62,7 @@ class LinkPairs:
         part, worst = [0] * len(number), [Fraction(0)] * len(number)
         for one, d, e in zip(link.tolist(), left.tolist(), right.tolist(), strict=True):
             at = number[min(d, e), max(d, e)]
-            if links.relation is Relation.COMMON:
+            if links.relation is LinkMeasure.COMMON:
                 part[at] += (1 << BITS) // times[one]
                 square = Fraction(1)
             else:

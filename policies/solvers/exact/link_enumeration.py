@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from policies.model.links import Links, Relation, below_limit, link_similarities
+from policies.model.links import LinkMeasure, Links, below_limit, link_similarities
 from policies.model.objective import Objective
 from policies.model.problem import Problem
 from policies.model.sets import Bools, Ints
@@ -103,7 +103,7 @@ def _past(
     for f, tau, one in zip(seen, taus, whole, strict=True):
         if tau is None:
             continue
-        if links.relation is Relation.COMMON:  # numbers of links: compared exactly
+        if links.relation is LinkMeasure.COMMON:  # numbers of links: compared exactly
             number, place = np.unique(np.rint(f * one), return_inverse=True)
             high = [Fraction(int(many), one) >= tau for many in number.tolist()]
             past |= np.array(high)[place]
@@ -165,7 +165,7 @@ def _seen(problem: Problem, over: Callable[[], bool]) -> tuple[Floats, Floats] |
         d, e = left[rows], right[rows]
         dot = (bits[:, d] * bits[:, e]) @ (count[d] * count[e])
         f = (dot > 0).astype(np.float64)
-        if links.relation is Relation.COSINE:
+        if links.relation is LinkMeasure.COSINE:
             mine = links.link == one
             ends = [links.entry[mine & (links.side == side)] for side in (0, 1)]
             square = prod(bits[:, x] @ (count[x] ** 2) for x in ends)

@@ -15,7 +15,7 @@ import numpy as np
 
 from policies.judging.judge import judge
 from policies.model.disclosure import loads
-from policies.model.links import Relation
+from policies.model.links import LinkMeasure
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan, Problem
 from policies.model.sets import NO_CAP, Ints, Measure
@@ -128,7 +128,7 @@ def _history(problem: Problem) -> Iterator[Clash]:
     links = problem.links
     if links is not None and links.limited:
         yield from outgrown(problem)
-        if links.relation is Relation.COSINE:  # what is added may hide what is held
+        if links.relation is LinkMeasure.COSINE:  # what is added may hide what is held
             return
     empty = judge(replace(problem, lo=problem.lo * 0), Plan())
     if not empty.feasible:

@@ -17,7 +17,7 @@ import numpy as np
 
 from policies.model.coalitions import membership
 from policies.model.disclosure import reachable
-from policies.model.links import Links, Relation
+from policies.model.links import LinkMeasure, Links
 from policies.model.problem import Average, Pairs, Plan, Problem
 from policies.model.problem_arrays import Tables, grid_of, plan_of, tables
 from policies.model.sets import Bools, Ints
@@ -176,7 +176,7 @@ def _tape(
         tau = float(links.tau)
     careful = len(weight) > 0 or tau < np.inf
     capped = not paper and (careful or bool((t.cap < _top(t)).any()))
-    falling = links is not None and links.relation is Relation.COSINE and lambda_ > 0
+    falling = links is not None and links.relation is LinkMeasure.COSINE and lambda_ > 0
     trial = h > k if t.average else falling
     mode = tape.BY_TRIAL if trial else tape.BY_MEAN if t.average else tape.BY_WORST
     words = {
@@ -341,7 +341,7 @@ class _Rows:
     def kind(self, t: Tables, links: Links | None) -> Ints:
         """Kind of each unit."""
         sets = np.where(t.classes, tape.CLASSES, t.measure)
-        cosine = links is not None and links.relation is Relation.COSINE
+        cosine = links is not None and links.relation is LinkMeasure.COSINE
         last = np.full(self.n_links, tape.COSINE if cosine else tape.COMMON, np.int64)
         return np.concatenate([sets, last])
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from policies.document import json_schema
 from policies.document.entity import ENTITY_KEYS, FIELD_KEYS
-from policies.document.limits import BUDGET_KEYS
 from policies.document.policy_tests import TEST_KEYS
 from policies.document.properties import PROPERTY_KEYS
 from policies.document.reader import FILE_KEYS
+from policies.document.sections import BUDGET_KEYS
 from policies.rules.kinds import KINDS
 
 FILES = [*Path("examples/policies").glob("*.toml")]

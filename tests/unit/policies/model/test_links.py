@@ -7,8 +7,8 @@ import pytest
 
 from policies.model.coalitions import Coalitions, membership, pooled
 from policies.model.links import (
+    LinkMeasure,
     Links,
-    Relation,
     below_limit,
     conflict_sets,
     link_similarities,
@@ -17,7 +17,7 @@ from policies.model.links import (
 from policies.model.sets import InvalidProblem
 
 
-def links(relation=Relation.COSINE, **changes):
+def links(relation=LinkMeasure.COSINE, **changes):
     """Left: entries 0 (home, 3) and 1 (park, 4); right: 2 (home, 1), 3 (shop, 0)."""
     fields = {
         "relation": relation,
@@ -31,7 +31,7 @@ def links(relation=Relation.COSINE, **changes):
     return Links(**(fields | changes))
 
 
-def seen(held, relation=Relation.COSINE):
+def seen(held, relation=LinkMeasure.COSINE):
     made = links(relation)
     found = link_similarities(made, np.array(held), np.zeros(len(held), np.int64))
     return {a.observer: a.share(relation) for a in found}
@@ -45,7 +45,7 @@ def test_a_cosine_falls_when_an_entry_is_added():
 
 def test_common_is_one_as_soon_as_a_place_is_shared():
     """The park does not change that; nothing in common is not listed."""
-    assert seen([0, 1, 2], Relation.COMMON) == {0: 1}
+    assert seen([0, 1, 2], LinkMeasure.COMMON) == {0: 1}
     assert seen([1, 2, 3]) == {}
 
 
@@ -55,7 +55,7 @@ def test_a_count_of_one_is_seen_beside_any_larger_one(large):
     made = links(count=np.array([large, large, 1, 0], object))
     (alike,) = link_similarities(made, np.array([0, 1, 2]), np.zeros(3, np.int64))
     assert (alike.dot, alike.square) == (large, 2 * large**2)
-    assert float(alike.share(Relation.COSINE)) == pytest.approx(0.5**0.5, abs=1e-15)
+    assert float(alike.share(LinkMeasure.COSINE)) == pytest.approx(0.5**0.5, abs=1e-15)
     assert made.rough.tolist() == [2**24 - 1, 2**24 - 1, 1, 0]
     assert conflict_sets(made).n_sets == 1
 
@@ -65,7 +65,7 @@ def test_many_large_counts_do_not_overflow():
     n = 70_000
     every = np.arange(2 * n)
     made = Links(
-        Relation.COSINE,
+        LinkMeasure.COSINE,
         place=every % n,
         count=np.full(2 * n, 2**24 - 1),
         link=np.zeros(2 * n, np.int64),
@@ -75,15 +75,15 @@ def test_many_large_counts_do_not_overflow():
     )
     (alike,) = link_similarities(made, every, np.zeros(2 * n, np.int64))
     assert alike.dot == n * (2**24 - 1) ** 2
-    assert alike.share(Relation.COSINE) == 1
+    assert alike.share(LinkMeasure.COSINE) == 1
 
 
 def test_limits_are_compared_by_squares():
     """3/5 is not below 3/5."""
     made = links()
     (alike,) = link_similarities(made, np.array([0, 1, 2]), np.zeros(3, np.int64))
-    assert not below_limit(alike, Relation.COSINE, Fraction(3, 5))
-    assert below_limit(alike, Relation.COSINE, Fraction(600001, 1000000))
+    assert not below_limit(alike, LinkMeasure.COSINE, Fraction(3, 5))
+    assert below_limit(alike, LinkMeasure.COSINE, Fraction(600001, 1000000))
 
 
 def test_roots_are_rounded_up():

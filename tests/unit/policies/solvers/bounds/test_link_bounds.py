@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
-from policies.model.links import Links, Relation
+from policies.model.links import LinkMeasure, Links
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Problem
 from policies.model.sets import Measure, SetSystem
@@ -32,7 +32,7 @@ def friends(visits, ties, weights, **rest):
             link += [i] * len(mine)
             entry += mine
             side += [end] * len(mine)
-    relation = rest.pop("relation", Relation.COSINE)
+    relation = rest.pop("relation", LinkMeasure.COSINE)
     limits = {name: rest.pop(name, None) for name in ("tau", "mean_tau")}
     columns = (np.array(x, np.int64) for x in (link, entry, side))
     place, count = (np.array([v[i] for v in visits], np.int64) for i in (1, 2))
@@ -65,7 +65,7 @@ def meetings_of_friends(draw):
     n = len(visits)
     share = st.integers(1, 5).map(lambda i: Fraction(i, 5))
     rest = {
-        "relation": draw(st.sampled_from(Relation)),
+        "relation": draw(st.sampled_from(LinkMeasure)),
         "hi": [draw(st.integers(1, 2)) for _ in visits],
     }
     if draw(st.booleans()):
@@ -308,7 +308,7 @@ def test_listing_ends_with_the_time_and_still_bounds():
 
 def test_what_is_common_needs_no_closer_look():
     """F is 0 or 1: at tau = 1, or at a mean of 1/10, floats already tell exactly."""
-    problem = five_friends(relation=Relation.COMMON)
+    problem = five_friends(relation=LinkMeasure.COMMON)
     mean = replace(problem.links, tau=None, mean_tau=Fraction(1, 10))
     with patch(
         "policies.solvers.exact.link_enumeration.link_similarities",

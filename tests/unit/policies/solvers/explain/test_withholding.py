@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from policies.instances.instance_file import read_instance
 from policies.judging.judge import judge
-from policies.model.links import Relation
+from policies.model.links import LinkMeasure
 from policies.model.problem import Average, Pairs, Problem
 from policies.model.sets import NO_CAP, InvalidProblem, Measure
 from policies.model.weights import Weights
@@ -153,7 +153,7 @@ def friends_with_prices(draw):
         visits,
         ties,
         [[1] * k] * n,
-        relation=draw(st.sampled_from(list(Relation))),
+        relation=draw(st.sampled_from(list(LinkMeasure))),
         **{draw(st.sampled_from(["tau", "mean_tau"])): Fraction(draw(st.integers(1, 6)), 6)},
     )  # fmt: skip
     return priced(problem, draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))

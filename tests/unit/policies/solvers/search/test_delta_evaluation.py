@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
-from policies.model.links import Links, Relation
+from policies.model.links import LinkMeasure, Links
 from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Plan, Problem
 from policies.model.sets import Measure, SetSystem
@@ -67,7 +67,9 @@ def test_a_gain_is_what_the_judge_recomputes(tiny, flips, average, pool):
     walk(replace(problem, goal=goal, coalitions=groups), flips)
 
 
-def linked(relation: Relation, goal: Goal, groups: Coalitions | None = None) -> Problem:
+def linked(
+    relation: LinkMeasure, goal: Goal, groups: Coalitions | None = None
+) -> Problem:
     """Two users at places 0, 1, 2 (entries 0-2 and 3-5), and a link of entry 1 and 4."""
     links = Links(
         relation,
@@ -89,7 +91,7 @@ def linked(relation: Relation, goal: Goal, groups: Coalitions | None = None) -> 
     )
 
 
-@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("relation", list(LinkMeasure))
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("pool", [False, True])
 @given(flips=FLIPS)

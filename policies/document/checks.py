@@ -7,13 +7,12 @@ from fractions import Fraction
 from typing import Final
 
 from policies.document.diagnostic import Span, decimal, listed, shown
-from policies.document.limits import check_worth
 from policies.document.reading import Findings, Reader
 from policies.model.objective import Objective
 from policies.policy import Policy, Property, Scope
 from policies.rules.kinds import PowerOfSum, disclosed_alone, family, needs_whole_set
 
-Rules = Mapping[str, tuple[Property, Reader]]
+RuleReaders = Mapping[str, tuple[Property, Reader]]
 POPULATION: Final = "2,935"
 _PLACE: Final = {"vector": "place", "count": "visits"}
 
@@ -21,7 +20,7 @@ _PLACE: Final = {"vector": "place", "count": "visits"}
 def check_budget(policy: Policy, root: Reader) -> None:
     """Answers against showings: POL204, POL310; a user's utility beside ours: POL205."""
     if policy.budget.utility is not None:
-        check_worth(policy, root)
+        _check_user_utility(policy, root)
     t = policy.budget.t
     if t is None:
         return
@@ -50,7 +49,29 @@ def check_budget(policy: Policy, root: Reader) -> None:
         )
 
 
-def check_rules(policy: Policy, rules: Rules, root: Reader) -> None:
+def _check_user_utility(policy: Policy, root: Reader) -> None:
+    """A user's utility says itself what fields are worth: only workers are weighed."""
+    path = ("entity", policy.entity.name, "fields")
+    spots: list[tuple[str, *tuple[str | int, ...]]] = [
+        (*path, field.name, "utility")
+        for field in policy.entity.fields.values()
+        if field.utility != 1
+    ]
+    for number, row in enumerate(policy.utilities):
+        told = {"field": row.fields, "where": row.where}
+        spots += [("utility", number, key) for key, value in told.items() if value]
+    for spot in spots:
+        root.findings.error(
+            "POL205",
+            root.value_span(spot[0], *spot[1:]),
+            f"`{spot[-1]}` has no effect here",
+            "budget.utility says what the fields of a record are worth; rows of "
+            "[[utility]] only weigh workers",
+            "delete it, or delete budget.utility",
+        )
+
+
+def check_rules(policy: Policy, rules: RuleReaders, root: Reader) -> None:
     """Every rule against the mathematics: POL201 to POL203, POL207, POL211 to POL213."""
     for prop, reader in rules.values():
         if not prop.alternatives:
@@ -66,7 +87,7 @@ def check_rules(policy: Policy, rules: Rules, root: Reader) -> None:
     _check_places(rules)
 
 
-def _check_places(rules: Rules) -> None:
+def _check_places(rules: RuleReaders) -> None:
     """All relation rules read the place and the visits from the same columns."""
     places = [
         (prop, reader)
@@ -267,7 +288,7 @@ def _unassignable(
     findings.error("POL203", span, f"no plan can meet `{shown(prop.name)}`", why, fix)
 
 
-def check_limits(policy: Policy, rules: Rules, root: Reader) -> None:
+def check_limits(policy: Policy, rules: RuleReaders, root: Reader) -> None:
     """Limits that would not notice: POL301, POL307, POL308."""
     if policy.budget.objective is not Objective.TRADEOFF:
         return
@@ -337,7 +358,7 @@ def _unused(
     )
 
 
-def check_strict(policy: Policy, rules: Rules, root: Reader) -> None:
+def check_strict(policy: Policy, rules: RuleReaders, root: Reader) -> None:
     """Doubts of ``--strict``: POL309, POL311."""
     for prop, reader in rules.values():
         if prop.scope is Scope.RECORD and policy.entity.subject is not None:

@@ -6,16 +6,24 @@ from collections.abc import Collection
 from fractions import Fraction
 from typing import Final
 
-from policies.document.diagnostic import Span, listed, shown
-from policies.document.entity import no_effect
-from policies.document.reading import Reader, exact_number, meant, names_known, unclosed
+from policies.document.diagnostic import shown
+from policies.document.reading import (
+    Reader,
+    exact_number,
+    is_unclosed,
+    report_bad_glob,
+    report_conflict,
+    report_missing_column,
+    report_no_effect,
+    report_unknown_field,
+    report_unknown_rule,
+)
 from policies.model.objective import Objective
 from policies.policy import (
     Budget,
     Capacity,
     Entity,
     Group,
-    Policy,
     Relation,
     UtilityRow,
 )
@@ -36,7 +44,7 @@ def read_budget(root: Reader) -> Budget:
     weight = reader.number("lambda", "a number of at least 0", Fraction(0))
     sound = word is not None or "objective" not in reader
     if "lambda" in reader and sound and objective is not Objective.TRADEOFF:
-        no_effect(
+        report_no_effect(
             reader,
             "lambda",
             "`lambda` is the weight in u + lambda*(tau - f), used only by "
@@ -49,11 +57,11 @@ def read_budget(root: Reader) -> Budget:
         average=reader.share("average"),
         t=reader.integer("t"),
         lambda_=Fraction(1) if weight is None else weight,
-        utility=_plugin(reader),
+        utility=_user_utility(reader),
     )
 
 
-def _plugin(reader: Reader) -> str | None:
+def _user_utility(reader: Reader) -> str | None:
     """Name of the user's utility."""
     word = reader.text("utility")
     if word is None:
@@ -112,27 +120,10 @@ def read_relations(root: Reader, entity: Entity) -> dict[str, Relation]:
             relations[name] = Relation(name, source, (ends[0], ends[1]))
     if relations and entity.key and entity.subject is None:
         name = next(iter(relations))
-        no_subject(root, ("relation", name), entity, "both ends of a link are subjects")
+        report_missing_column(
+            root, ("relation", name), entity, "both ends of a link are subjects"
+        )
     return relations
-
-
-def no_subject(
-    root: Reader,
-    place: tuple[str, ...],
-    entity: Entity,
-    why: str,
-    column: str = "subject",
-) -> None:
-    """Report that the entity lacks a column that something needs (POL104)."""
-    if not entity.name:
-        return  # there is no entity, and that is reported
-    root.findings.error(
-        "POL104",
-        root.findings.source.places.value(place),
-        f"entity `{shown(entity.name)}` has no `{column}`",
-        why,
-        f'add {column} = "<column>" to [entity.{shown(entity.name)}]',
-    )
 
 
 def read_groups(root: Reader, rules: Collection[str]) -> dict[str, Group]:
@@ -152,91 +143,42 @@ def read_groups(root: Reader, rules: Collection[str]) -> dict[str, Group]:
             reader.missing("members", 'add members = ["<connector>/<account>"]')
         members = reader.texts("members")
         for number, glob in enumerate(members):
-            if unclosed(glob):
-                bad_glob(reader, "members", number)
+            if is_unclosed(glob):
+                report_bad_glob(reader, "members", number)
         trusted = reader.texts("trusted", least=0)
         for rule in trusted:
             if rule not in rules:
                 at = reader.values["trusted"].index(rule)
-                unknown_rule(reader, reader.value_span("trusted", at), rule, rules)
+                report_unknown_rule(
+                    reader, reader.value_span("trusted", at), rule, rules
+                )
         groups[name] = Group(name, members, trusted)
     return groups
 
 
-def bad_glob(reader: Reader, key: str, *more: int) -> None:
-    """Report a glob that matches nothing by mistake (POL003)."""
-    reader.wrong(key, "a glob without an unclosed `[`", *more)
-
-
-def unknown_rule(reader: Reader, span: Span, rule: str, rules: Collection[str]) -> None:
-    """Report a property that the file lacks (POL105)."""
-    reader.findings.error(
-        "POL105",
-        span,
-        f"unknown rule `{shown(rule)}`",
-        names_known(rules),
-        meant(rule, rules, "`") or f"add [property.{shown(rule)}], or delete it here",
-    )
-
-
-def unknown_field(
-    reader: Reader, span: Span, whose: str, name: str, fields: Collection[str]
-) -> None:
-    """Report a field that the entity lacks (POL101), unless it has none at all."""
-    if not fields:
-        return
-    reader.findings.error(
-        "POL101",
-        span,
-        f"{whose} names an unknown field `{shown(name)}`",
-        f"known fields: {listed(fields)}",
-        meant(name, fields, "`") or "name one of them, or add the field",
-    )
-
-
-def check_worth(policy: Policy, root: Reader) -> None:
-    """A user's utility says itself what fields are worth: only workers are weighed."""
-    path = ("entity", policy.entity.name, "fields")
-    spots: list[tuple[str, *tuple[str | int, ...]]] = [
-        (*path, field.name, "utility")
-        for field in policy.entity.fields.values()
-        if field.utility != 1
-    ]
-    for number, row in enumerate(policy.utilities):
-        told = {"field": row.fields, "where": row.where}
-        spots += [("utility", number, key) for key, value in told.items() if value]
-    for spot in spots:
-        root.findings.error(
-            "POL205",
-            root.value_span(spot[0], *spot[1:]),
-            f"`{spot[-1]}` has no effect here",
-            "budget.utility says what the fields of a record are worth; rows of "
-            "[[utility]] only weigh workers",
-            "delete it, or delete budget.utility",
-        )
-
-
 def read_utilities(root: Reader, entity: Entity) -> tuple[UtilityRow, ...]:
     """Read ``[[utility]]``."""
-    return tuple(_utility(r, entity) for r in root.rows("utility", "a utility row"))
+    return tuple(_utility_row(r, entity) for r in root.rows("utility", "a utility row"))
 
 
-def _utility(reader: Reader, entity: Entity) -> UtilityRow:
+def _utility_row(reader: Reader, entity: Entity) -> UtilityRow:
     reader.knows(("worker", "field", "where", "weight", "from"))
     worker = reader.text("worker")
-    if worker is not None and unclosed(worker):
-        bad_glob(reader, "worker")
+    if worker is not None and is_unclosed(worker):
+        report_bad_glob(reader, "worker")
     one = isinstance(reader.values.get("field"), str)
     name = reader.text("field") if one else None
     fields = (name,) if name else () if one else reader.texts("field")
     for number, field in enumerate(fields):
         if field not in entity.fields:
             span = reader.value_span("field", *(() if one else (number,)))
-            unknown_field(reader, span, "a utility row", field, entity.fields)
+            report_unknown_field(reader, span, "a utility row", field, entity.fields)
     weight = reader.number("weight", "a number of at least 0", Fraction(0))
     from_ = reader.word("from", ("quality",), "a utility row")
     if "weight" in reader and "from" in reader:
-        conflict(reader, "from", "weight", "a row says what a showing is worth one way")
+        report_conflict(
+            reader, "from", "weight", "a row says what a showing is worth one way"
+        )
     elif "weight" not in reader and "from" not in reader:
         reader.missing("weight", 'add weight = 1.5, or from = "quality"')
     return UtilityRow(worker or "*", fields, _where(reader), weight, from_)
@@ -254,17 +196,6 @@ def _where(reader: Reader) -> dict[str, str]:
     return where
 
 
-def conflict(reader: Reader, key: str, other: str, why: str) -> None:
-    """Report two keys that exclude each other (POL006)."""
-    reader.findings.error(
-        "POL006",
-        reader.key_span(key),
-        f"`{key}` and `{other}` exclude each other",
-        why,
-        f"delete `{key}` or `{other}`",
-    )
-
-
 def read_capacities(root: Reader) -> tuple[Capacity, ...]:
     """Read ``[capacity]``: rows by glob; ``default`` stands for all others."""
     capacities = []
@@ -272,7 +203,7 @@ def read_capacities(root: Reader) -> tuple[Capacity, ...]:
     for glob in outer.values:
         reader = outer.inner(glob, "a capacity row")
         reader.knows(CAPACITY_KEYS)
-        if not glob or unclosed(glob):
+        if not glob or is_unclosed(glob):
             root.findings.error(
                 "POL003",
                 outer.key_span(glob),
