@@ -82,6 +82,7 @@ FORMS: dict[str, Check] = {
     "span": lambda x: type(x) is str and bool(re.fullmatch(SPAN, x)),
     "pair": lambda x: form("<text>")(x) and len(x) == 2,
     "chance": lambda x: type(x) is str and bool(re.fullmatch(CHANCE, x)),
+    "corners": lambda x: form("[amount]")(x) and len(x) == 4 and lies_on_page(*x),
     "unit": lambda x: form("<text>")(x) and len(x) <= 2,
     "entity": lambda x: form("{record}")(x) and len(x) == 1,
 }
@@ -112,7 +113,8 @@ tables.jsonl property:text chance:chance secret:natural values:[natural]
 shown utility?:amount send?:flag free?:flag redact?:[text] image?:text answers?:whole
 asked ask?:transcribe|choose|number|date|yes_no|spans|table question?:any help?:any
 field +shown +asked choices?:(text) columns?:(text) min?:any max?:any
-record key:text subject?:text time?:text retain?:span layout?:{any} fields:{field}
+record key:text subject?:text time?:text retain?:span layout?:{box} fields:{field}
+box page:whole box:corners
 budget objective?:disc-budget|tradeoff tau?:default average?:share t?:whole lambda?:amount utility?:text
 limits tau?:tau average?:share window?:span disclosure?:any note?:any
 rule +limits of?:(text) any_of?:((text)) scope?:record|subject|relation relation?:text
@@ -179,6 +181,11 @@ def fits(forms: dict[str, Check], x: Json) -> bool:
         if not known or name[-1:] == "?" or not known(value):
             raise ValueError(f"member `{name[:40]}` is unknown or not of its form")
     return True
+
+
+def lies_on_page(x: Json, y: Json, width: Json, height: Json) -> bool:
+    """Tell whether a box, in shares of its page, has an area and ends on the page."""
+    return bool(min(width, height) > 0 and max(x + width, y + height) <= 1)
 
 
 # -- Bytes: lines of JSON in canonical form, and rows on disk ------------------------
@@ -680,6 +687,7 @@ class Policy:
         sent = {
             name: field for name, field in fields.items() if field.get("send", True)
         }
+        self.crops = crops(entities, specs)
         self.t = {n: budget.get("t", f.get("answers", 1) + 2) for n, f in sent.items()}
         self.groups = source.get("workers", {}).get("groups", {})
         trusted = {name for g in self.groups.values() for name in g.get("trusted", [])}
@@ -739,6 +747,50 @@ class Policy:
             }
             self.tables[judged] = rules, alone
         return self.tables[judged]
+
+
+def crops(entities: Json, specs: Json) -> list[Json]:
+    """Give what each crop was declared to hold: a box of a page, or of each record's.
+
+    Who is shown a crop sees every field whose box overlaps: named in `with`, where no
+    rule looks at either and both may be sent; else the policy is outside the language.
+    """
+    ruled = {
+        f for spec in specs.values() for one in spec.get("any_of", ()) for f in one
+    }
+    ruled |= {f for spec in specs.values() for f in spec.get("of", ())}
+    found: list[Json] = []
+    for entity in entities.values():
+        for name, field in entity["fields"].items():
+            column, _, box = field.get("image", "").partition("#")
+            place = entity.get("layout", {}).get(box) or {"box": box or [0, 0, 1, 1]}
+            crop = {"field": name, "column": column, "page": place.get("page", 1)}
+            crop |= {"box": place["box"], "sent": field.get("send", True), "with": []}
+            for other in found if column else ():
+                if overlap(crop, other):
+                    crop["with"].append(other["field"])
+                    other["with"].append(name)
+                    quiet = crop["sent"] and other["sent"]
+                    quiet = quiet and not {name, other["field"]} & ruled
+                    if not quiet and (crop["sent"] or other["sent"]):
+                        raise ValueError(
+                            f"crop of `{name}` overlaps `{other['field']}`"
+                        )
+            found += [crop] if column else []
+    return found
+
+
+def overlap(one: Json, other: Json) -> bool:
+    """Tell whether two crops show a part of one page, whatever the record."""
+    if (one["column"], one["page"]) != (other["column"], other["page"]):
+        return False
+    boxes = one["box"], other["box"]
+    if str in map(type, boxes):  # a box of the record's own
+        return bool(boxes[0] == boxes[1] or [0, 0, 1, 1] in boxes)
+    (x, y, width, height), (x2, y2, width2, height2) = boxes
+    across = min(x + width, x2 + width2) - max(x, x2)
+    down = min(y + height, y2 + height2) - max(y, y2)
+    return bool(across > 0 and down > 0)
 
 
 def read_policy(folder: Path, line: Json) -> Policy:
@@ -1418,6 +1470,15 @@ def judge(folder: Path, heads: set[str]) -> tuple[int, list[str]]:
         right = ENCODE(line[member]) == ENCODE(value)
         need(right, f"`{member}` does not agree with the other files", 1, name)
     shown = [f"NOT CHECKED {json.dumps(rule)}" for rule in told["not_checked"]]
+    declared = {
+        json.dumps(
+            {m: x for m, x in crop.items() if m != "sent" and x != []}, default=str
+        )
+        for policy in audit.policies
+        for crop in policy.crops
+        if crop["sent"]
+    }
+    shown += [f"CROP {crop}" for crop in sorted(declared)]
     shown += [f"JOINED {json.dumps(join)}" for join in told["joins"]]
     shown += ["ASSUMED who is whom, and in which group, is as the ledger says"]
     shown += [f"ASSUMED {json.dumps(text)}" for text in line["assumed"]]

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -44,6 +44,10 @@ VERIFIER: Final = Path(__file__).resolve().parent.parent / "verifier.py"
 ASSUMED: Final = (
     "accounts that are in no common group and were not joined do not collude",
     "identities are as registered",
+)
+ASSUMED_OF_CROPS: Final = (
+    "a crop holds no value of a field but of those that its box was declared for; boxes "
+    "that a record brought itself were compared when it was loaded"
 )
 
 
@@ -188,7 +192,7 @@ class _Writer:
             "joins": [self.joins[chains] for chains in sorted(self.joins)],
             "not_checked": _not_checked(versions),
             "worst": replay.worst(),
-            "assumed": list(ASSUMED),
+            "assumed": _assumed(versions.values()),
             "engine": f"sparsi-dispatcher {_version()}",
             "time": now,
         }
@@ -278,6 +282,13 @@ class _Writer:
         listed = line["accepted"]
         assert isinstance(listed, list)
         self.accepted += len(listed)
+
+
+def _assumed(versions: Iterable[InForce]) -> list[str]:
+    """Say what the evidence rests on and cannot show."""
+    fields = (f for force in versions for f in force.policy.entity.fields.values())
+    cut = any(f.image_column is not None for f in fields)
+    return [*ASSUMED, *([ASSUMED_OF_CROPS] if cut else [])]
 
 
 def _not_checked(versions: Mapping[int, InForce]) -> list[str]:

@@ -9,7 +9,8 @@ from typing import Final
 from policies.document.diagnostic import Span, decimal, listed, shown
 from policies.document.reading import Findings, Reader
 from policies.model.objective import Objective
-from policies.policy import Policy, Property, Scope
+from policies.policy import Field, Policy, Property, Scope
+from policies.rules.crops import box_of, is_whole, overlaps
 from policies.rules.kinds import PowerOfSum, disclosed_alone, family, needs_whole_set
 
 RuleReaders = Mapping[str, tuple[Property, Reader]]
@@ -286,6 +287,54 @@ def _unassignable(
     prop: Property, span: Span, why: str, fix: str, findings: Findings
 ) -> None:
     findings.error("POL203", span, f"no plan can meet `{shown(prop.name)}`", why, fix)
+
+
+def check_crops(policy: Policy, root: Reader) -> None:
+    """Crops that show more than their field: POL214, POL312, POL313."""
+    entity = policy.entity
+    found: dict[tuple[str, int, str | None], list[str]] = {}
+    for overlap in overlaps(entity):
+        if not (overlap.one.send or overlap.other.send):
+            continue  # neither crop is shown
+        key = overlap.other.name, overlap.page, overlap.reason(policy)
+        found.setdefault(key, []).append(overlap.one.name)
+    for (name, page, reason), others in found.items():
+        names = ", ".join(f"`{shown(other)}`" for other in others)
+        span = _crop_span(root, policy, entity.fields[name])
+        what = f"the crop of `{shown(name)}` overlaps that of {names} on page {page}"
+        seen = "whoever is shown one of them sees part of the other"
+        fix = "move the boxes until they at most touch, or take them from other pages"
+        if reason is not None:
+            root.findings.error("POL214", span, what, f"{seen}, and {reason}", fix)
+        else:
+            root.findings.warning(
+                "POL312",
+                span,
+                what,
+                f"{seen}; no rule names either, so that nothing is refused for it",
+                f"{fix}; or name both in a rule, which makes it an error",
+            )
+    for field in entity.fields.values():
+        box = box_of(entity, field)
+        named = field.image_box is not None and not isinstance(box, str)
+        if named and field.send and is_whole(box):
+            root.findings.warning(
+                "POL313",
+                _crop_span(root, policy, field),
+                f"the box of `{shown(field.name)}` is the whole page",
+                "whoever is shown the field sees all that stands on the page, whether "
+                "it is a field or not",
+                "cut the box so that it holds the field alone; or leave the box out, "
+                "if the whole page is the field",
+            )
+
+
+def _crop_span(root: Reader, policy: Policy, field: Field) -> Span:
+    """Where a field's box stands, or what names the whole page or a record's box."""
+    path = ("entity", policy.entity.name)
+    if isinstance(box_of(policy.entity, field), str) or field.image_box is None:
+        return root.value_span(*path, "fields", field.name, "image")
+    return root.value_span(*path, "layout", field.image_box, "box")
 
 
 def check_limits(policy: Policy, rules: RuleReaders, root: Reader) -> None:

@@ -237,6 +237,26 @@ CODES: Final[Mapping[str, Code]] = {
         'disclosure = { kind = "common", vector = "place_id" }\n…\n'
         'disclosure = { kind = "cosine", vector = "place_id" }',
     ),
+    "POL214": Code(
+        "crops that overlap",
+        "Whoever is shown a crop sees all that lies in its box. Where the boxes of two "
+        "fields have an area in common on one page, either crop exposes both fields: "
+        "one showing may complete what a rule keeps apart, show a field that is "
+        "sensitive by itself, or one with send = false. That is an error as soon as a "
+        "rule names either field, or either is never sent. A field without a box shows "
+        "all of its first page, and so overlaps every box on it; two fields with one "
+        "box overlap too. Boxes that only touch do not. Boxes that a record brings in "
+        "pixels are compared when it is loaded, and a record with overlapping ones is "
+        "rejected.",
+        'name = { ask = "transcribe", image = "scan#roi.name" }\n'
+        'disease = { ask = "transcribe", image = "scan#roi.form" }\n…\n'
+        '"roi.name" = { page = 1, box = [0.1, 0.1, 0.5, 0.1] }\n'
+        '"roi.form" = { page = 1, box = [0, 0, 1, 1] }',
+        'name = { ask = "transcribe", image = "scan#roi.name" }\n'
+        'disease = { ask = "transcribe", image = "scan#roi.diag" }\n…\n'
+        '"roi.name" = { page = 1, box = [0.1, 0.1, 0.5, 0.1] }\n'
+        '"roi.diag" = { page = 1, box = [0.1, 0.2, 0.5, 0.1] }',
+    ),
     "POL301": Code(
         "a policy without rules",
         "Without [property.NAME] every worker may be shown every field, apart from t and "
@@ -305,6 +325,26 @@ CODES: Final[Mapping[str, Code]] = {
         'topic = { ask = "choose", choices = ["a", "b"] }',
         'topic = { ask = "choose", choices = ["a", "b"], free = true }',
         strict=True,
+    ),
+    "POL312": Code(
+        "crops that overlap, of fields in no rule",
+        "Whoever is shown one of the crops sees part of the other field too. No rule "
+        "names either field, so no limit f < tau can be crossed by it. But `t` counts "
+        "the showings of each crop alone: more than t people may see the field. As soon "
+        "as a rule names one of the fields it is an error (POL214).",
+        'signed = { ask = "yes_no", image = "scan" }\n'
+        'logo = { ask = "yes_no", image = "scan#roi.logo" }',
+        'signed = { ask = "yes_no", image = "scan#roi.foot" }\n'
+        'logo = { ask = "yes_no", image = "scan#roi.logo" }',
+    ),
+    "POL313": Code(
+        "a box that is the whole page",
+        "Nothing is cut off: whoever is shown the field sees the page, with all that "
+        "stands on it. If the whole page is meant, leave the box out and say so.",
+        'name = { ask = "transcribe", image = "scan#roi.name" }\n…\n'
+        '"roi.name" = { page = 1, box = [0, 0, 1, 1] }',
+        'name = { ask = "transcribe", image = "scan#roi.name" }\n…\n'
+        '"roi.name" = { page = 1, box = [0.1, 0.1, 0.5, 0.1] }',
     ),
 }
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from policies.document.checks import (
     check_budget,
+    check_crops,
     check_limits,
     check_rules,
     check_strict,
@@ -157,6 +158,7 @@ def _policy(root: Reader, *, strict: bool) -> Policy:
     )
     check_budget(policy, root)
     check_rules(policy, rules, root)
+    check_crops(policy, root)
     check_limits(policy, rules, root)
     check_unused(policy, root)
     if strict:

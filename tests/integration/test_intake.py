@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from dispatcher.core.errors import Conflict, Invalid, StaleLease
+from dispatcher.custody.audit import export, verify
 from dispatcher.ledger.versions import apply_policy
 from dispatcher.stages.intake import Inbox, load
 from dispatcher.stages.intake.loading import CHANGED, DOUBLED
@@ -351,7 +352,7 @@ key = "id"
 [entity.scan.fields]
 name = { ask = "transcribe", image = "page#top" }
 total = { ask = "number", image = "page#own" }
-whole = { ask = "yes_no", image = "page" }
+whole = { ask = "yes_no", image = "back" }
 [entity.scan.layout]
 top = { page = 1, box = [0, 0, 1, 0.5] }
 [property.both]
@@ -366,16 +367,18 @@ def scans(store, clock, tmp_path):
     page = Image.new("RGB", (40, 20), "white")
     page.paste((255, 0, 0), (10, 10, 20, 20))
     page.save(tmp_path / "good.png")
+    page.save(tmp_path / "back.png")
     (tmp_path / "bad.png").write_bytes(b"no image")
     return store
 
 
 def test_crops_are_made_once_at_load(scans, clock, tmp_path):
     file = tmp_path / "scans.csv"
-    file.write_text('id,page,own\na,good.png,"10,10,5,5"\n')
+    file.write_text('id,page,own,back\na,good.png,"10,10,5,5",back.png\n')
     result = load(scans, file, clock=clock)
     assert counts(result) == (1, 3, 0, 0)
     (tmp_path / "good.png").unlink()
+    (tmp_path / "back.png").unlink()
     rows = query(scans, "SELECT shown, media FROM entry ORDER BY id")
     images = [Image.open(io.BytesIO(bytes(shown))) for shown, _ in rows]
     assert [image.size for image in images] == [(40, 10), (5, 5), (40, 20)]
@@ -388,14 +391,14 @@ def test_crops_are_made_once_at_load(scans, clock, tmp_path):
 def test_pages_that_can_not_be_cut_cost_their_row(scans, clock, tmp_path):
     file = tmp_path / "scans.csv"
     file.write_text(
-        "id,page,own\n"
-        'a,good.png,"1,1,2,2"\n'
-        'b,bad.png,"1,1,2,2"\n'
-        'c,none.png,"1,1,2,2"\n'
-        'd,good.png,"39,0,2,2"\n'
-        "e,good.png,\n"
-        'f,../good.png,"1,1,2,2"\n'
-        "g,,\n"
+        "id,page,own,back\n"
+        'a,good.png,"1,10,2,2",back.png\n'
+        'b,bad.png,"1,10,2,2",\n'
+        'c,none.png,"1,10,2,2",\n'
+        'd,good.png,"39,0,2,2",\n'
+        "e,good.png,,\n"
+        'f,../good.png,"1,10,2,2",\n'
+        "g,,,\n"
     )
     path = tmp_path / "scans.rejected.csv"
     result = load(scans, file, clock=clock, rejects=path)
@@ -412,9 +415,77 @@ def test_pages_that_can_not_be_cut_cost_their_row(scans, clock, tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("own", "back", "pair"),
+    [
+        ("1,9,5,5", "back.png", "name and total"),  # reaches into the upper half
+        ("1,10,5,5", "back.png", None),  # touches it
+        ("1,10,5,5", "good.png", "name and whole"),  # one page by two columns
+        ("1,10,5,5", "./good.png", "name and whole"),
+        ("1,10,5,5", "linked.png", "name and whole"),  # or by two names
+    ],
+)
+def test_a_record_whose_crops_show_one_another_is_rejected(
+    scans, clock, tmp_path, own, back, pair
+):
+    (tmp_path / "linked.png").hardlink_to(tmp_path / "good.png")
+    file, path = tmp_path / "scans.csv", tmp_path / "scans.rejected.csv"
+    file.write_text(f'id,page,own,back\na,good.png,"{own}",{back}\n')
+    result = load(scans, file, clock=clock, rejects=path)
+    assert counts(result) == ((0, 0, 0, 1) if pair else (1, 3, 0, 0))
+    if pair:
+        assert f"the boxes of fields {pair} overlap" in rejected(path)[1][2]
+    assert query(scans, "SELECT COUNT(*) FROM entry") == [(0 if pair else 3,)]
+
+
+def test_crops_that_no_rule_looks_at_are_loaded_as_the_policy_shows_them(
+    store, clock, tmp_path
+):
+    """A doubt of the policy, and no fault of its records; a record's own box is."""
+    source = SCANS.replace(b'of = ["name", "total"]', b'of = ["total", "more"]')
+    source = source.replace(b'image = "back"', b'image = "page"')
+    source = source.replace(b'"page#own" }', b'"back#own" }\nmore = {}')
+    with store.write() as tx:
+        apply_policy(tx, source, at=clock())
+    Image.new("RGB", (40, 20), "white").save(tmp_path / "good.png")
+    Image.new("RGB", (40, 20), "white").save(tmp_path / "back.png")
+    file = tmp_path / "scans.csv"
+    file.write_text(
+        'id,page,own,back,more\na,good.png,"0,0,5,5",back.png,\n'
+        'b,good.png,"0,0,5,5",good.png,\n'
+    )
+    assert counts(load(store, file, clock=clock)) == (1, 3, 0, 1)
+
+
+def test_a_policy_whose_boxes_overlap_is_not_applied(store, clock):
+    source = SCANS.replace(b"[0, 0, 1, 0.5]", b"[0, 0, 1, 1]")
+    source = source.replace(b'"page#own"', b'"page#low"').replace(
+        b"[property", b"low = { page = 1, box = [0, 0.4, 1, 0.1] }\n[property"
+    )
+    with store.write() as tx, pytest.raises(Invalid) as refused:
+        apply_policy(tx, source, at=clock())
+    assert "POL214" in refused.value.why
+
+
+def test_evidence_tells_what_each_crop_was_declared_to_hold(scans, clock, tmp_path):
+    file = tmp_path / "scans.csv"
+    file.write_text('id,page,own,back\na,good.png,"10,10,5,5",back.png\n')
+    load(scans, file, clock=clock)
+    bundle = export(scans, tmp_path / "bundle", clock=clock)
+    verdict = verify(bundle.folder, [bundle.root])
+    assert verdict.status == 0, verdict.text
+    told = [line for line in verdict.text.splitlines() if line.startswith("CROP")]
+    assert told == [
+        'CROP {"field": "name", "column": "page", "page": 1, "box": [0, 0, 1, "1/2"]}',
+        'CROP {"field": "total", "column": "page", "page": 1, "box": "own"}',
+        'CROP {"field": "whole", "column": "back", "page": 1, "box": [0, 0, 1, 1]}',
+    ]
+    assert "a crop holds no value of a field but" in verdict.text
+
+
 def test_a_box_column_that_is_not_there_is_told(scans, clock, tmp_path):
     file = tmp_path / "scans.csv"
-    file.write_text("id,page\na,good.png\n")
+    file.write_text("id,page,back\na,good.png,\n")
     with pytest.raises(Invalid, match="no column `own`"):
         load(scans, file, clock=clock)
 

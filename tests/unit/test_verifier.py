@@ -761,6 +761,75 @@ def test_what_a_table_tells_is_exact_at_its_limit(ask, kind, worlds, tau, word):
     assert ask(world)[1] == word
 
 
+SCANS = (
+    HEAD.replace("name = { answers = 1 }", 'name = { image = "scan#one" }')
+    .replace("disease = { answers = 1 }", 'disease = { image = "scan#two" }')
+    .replace("zip = { answers = 1 }", 'zip = { image = "back" }')
+    .replace(
+        "secret = { send = false }", 'secret = { image = "scan#low", send = false }'
+    )
+    + """
+[entity.rx.layout]
+one = { page = 1, box = [0, 0, 1, 0.5] }
+two = { page = 1, box = [0, 0.5, 0.5, 0.25] }
+low = { page = 1, box = [0, 0.75, 1, 0.25] }
+[property.pair]
+of = ["name", "zip"]
+"""
+)
+
+
+def test_what_crops_were_declared_to_hold_is_told(ask):
+    world = start(SCANS)
+    world.policy(SCANS.replace('"back"', '"back#own"'))
+    world.seal()
+    _, word, _, rest = ask(world)
+    assert word == "VERIFIED"
+    told = [json.loads(line[5:]) for line in rest if line.startswith("CROP ")]
+    page = {"page": 1}
+    assert told == [
+        page | {"field": "disease", "column": "scan", "box": [0, "1/2", "1/2", "1/4"]},
+        page | {"field": "name", "column": "scan", "box": [0, 0, 1, "1/2"]},
+        page | {"field": "zip", "column": "back", "box": "own"},
+        page | {"field": "zip", "column": "back", "box": [0, 0, 1, 1]},
+    ]
+
+
+def test_crops_that_overlap_are_told_where_no_rule_looks_at_them(ask):
+    world = start(
+        SCANS.replace('of = ["name"', 'of = ["other"')
+        .replace('"back"', '"scan#one"')
+        .replace('"other", "zip"', '"more", "most"')
+        .replace('image = "scan#low", send', "send")
+        .replace("[entity.rx.layout]", "more = {}\nmost = {}\n[entity.rx.layout]")
+    )
+    world.seal()
+    _, word, _, rest = ask(world)
+    assert word == "VERIFIED"
+    assert sum('"with": ["name"]' in line for line in rest) == 1
+    assert sum('"with": ["zip"]' in line for line in rest) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("[0, 0.5, 0.5, 0.25]", "[0, 0.49, 0.5, 0.25]"),  # `name` is in a rule
+        ("[0, 0.5, 0.5, 0.25]", "[0.4, 0.5, 0.5, 0.26]"),  # `secret` is never sent
+        ('"scan#two"', '"scan"'),
+        ('"scan#two"', '"scan#one"'),
+        ("[0, 0.5, 0.5, 0.25]", "[0, 0, 1, 1]"),
+        ("[0, 0.5, 0.5, 0.25]", "[0, 0.5, 0.5]"),
+        ("[0, 0.5, 0.5, 0.25]", "[0, 0.5, 0.5, 0]"),
+        ("[0, 0.75, 1, 0.25]", "[0, 0.75, 1, 0.26]"),
+    ],
+)
+def test_a_policy_whose_crops_show_what_they_must_not_is_broken(ask, old, new):
+    world = start(SCANS.replace(old, new))
+    world.seal()
+    status, _, found, _ = ask(world)
+    assert (status, found["file"]) == (2, "policy-1.toml")
+
+
 # -- what is broken --
 
 

@@ -84,6 +84,34 @@ def pixel_box(text: str) -> Box:
     return Box(x, y, width, height)
 
 
+@dataclass(frozen=True, slots=True)
+class Crop:
+    """What was cut.
+
+    Attributes
+    ----------
+    page : tuple of int
+        The file, by whatever path, and its page.
+    area : tuple of int
+        (left, upper, right, lower) in pixels of the upright page.
+    png : bytes
+    """
+
+    page: tuple[int, ...]
+    area: tuple[int, int, int, int]
+    png: bytes
+
+    def overlaps(self, other: Crop) -> bool:
+        """Whether both show some pixel."""
+        left, upper, right, lower = self.area
+        x, y, x_end, y_end = other.area
+        return (
+            self.page == other.page
+            and max(left, x) < min(right, x_end)
+            and max(upper, y) < min(lower, y_end)
+        )
+
+
 class Pages:
     """Pages of a folder, the last ones kept decoded while their crops are cut.
 
@@ -95,10 +123,10 @@ class Pages:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()
-        self._kept: OrderedDict[tuple[str, int], Image.Image] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int], _Page] = OrderedDict()
 
-    def crop(self, path: str, box: Box | None) -> bytes:
-        """Return the PNG of a box of the page, or of the whole first page.
+    def crop(self, path: str, box: Box | None) -> Crop:
+        """Cut a box of the page, or the whole first page.
 
         Parameters
         ----------
@@ -114,20 +142,24 @@ class Pages:
         number = 1 if box is None else box.page
         page = self._kept.get((path, number))
         if page is None:
-            page = decoded_page(self._bytes(path), number)
+            raw, file = self._read(path)
+            page = _Page((*file, number), decoded_page(raw, number))
             self._keep((path, number), page)
-        return cut_page(page, box)
+        image = page.image
+        area = (0, 0, *image.size) if box is None else box.pixels(image.size)
+        return Crop(page.identity, area, cut_page(image, box))
 
-    def _keep(self, key: tuple[str, int], page: Image.Image) -> None:
+    def _keep(self, key: tuple[str, int], page: _Page) -> None:
         self._kept[key] = page
-        pixels = sum(kept.width * kept.height for kept in self._kept.values())
+        pixels = sum(kept.pixels for kept in self._kept.values())
         while len(self._kept) > 1 and pixels > CACHED_PIXELS:
             _, dropped = self._kept.popitem(last=False)
-            pixels -= dropped.width * dropped.height
+            pixels -= dropped.pixels
         while len(self._kept) > 4:
             self._kept.popitem(last=False)
 
-    def _bytes(self, text: str) -> bytes:
+    def _read(self, text: str) -> tuple[bytes, tuple[int, int]]:
+        """Read a file of the folder; tell which one it is, whatever its path."""
         for kind in (PurePosixPath(text), PureWindowsPath(text)):
             if kind.is_absolute() or kind.drive or ".." in kind.parts:
                 raise BadPage("the path of the page leads out of the import folder")
@@ -140,9 +172,21 @@ class Pages:
                 raise BadPage("the page is no file")
             if facts.st_size > MAX_FILE:
                 raise BadPage(f"the page is larger than {MAX_FILE >> 20} MiB")
-            return path.read_bytes()
+            return path.read_bytes(), (facts.st_dev, facts.st_ino)
         except (OSError, ValueError, RuntimeError):
             raise BadPage("the file of the page is missing or unreadable") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A decoded page, and which file and page of it it is."""
+
+    identity: tuple[int, ...]
+    image: Image.Image
+
+    @property
+    def pixels(self) -> int:
+        return self.image.width * self.image.height
 
 
 def crop(page_bytes: bytes, box: Box | None) -> bytes:

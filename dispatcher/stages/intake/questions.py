@@ -192,7 +192,7 @@ def _rows(table: Table, spec: Field, pages: Pages) -> Iterator[Question]:
 
 def _shower(spec: Field, pages: Pages) -> Callable[[str], bytes]:
     if spec.image_column is not None:
-        return lambda cell: pages.crop(cell, None)
+        return lambda cell: pages.crop(cell, None).png
     if not spec.redact:
         return str.encode
     return lambda cell: redacted(cell, spec.redact).encode()

@@ -15,18 +15,19 @@ import msgspec
 
 from dispatcher.core.errors import Invalid
 from dispatcher.core.keys import pseudonym, pseudonyms
-from dispatcher.stages.intake.images import BadPage, Box, Pages, pixel_box
+from dispatcher.stages.intake.images import BadPage, Box, Crop, Pages, pixel_box
 from dispatcher.stages.intake.redaction import TAGS, redacted
 from dispatcher.stages.intake.table import Batch, Rejected
 from dispatcher.stages.intake.times import microseconds
 from policies.policy import Field, Policy, Scope
+from policies.rules.crops import overlaps
 
 TEXT: Final = "text/plain"
 IMAGE: Final = "image/png"
 DIGITS: Final = 18  # of a number of visits
 MOST_VISITS: Final = 2**24  # so that sums over a person, and their squares, stay exact
 
-Show = Callable[[Sequence[str]], bytes]
+Show = Callable[[Sequence[str]], bytes | Crop]
 """Makes the shown form of one field of a row; raises BadPage."""
 
 
@@ -124,6 +125,13 @@ class Shaper:
             (field_ids[name], self._at[spec.column], *self._how(spec))
             for name, spec in policy.entity.fields.items()
         ]
+        self._names = {number: name for name, number in field_ids.items()}
+        # What the policy shows together on every page is harmless by its rules, or it
+        # would not have been applied.
+        self._together = {
+            frozenset((pair.one.name, pair.other.name))
+            for pair in overlaps(policy.entity)
+        }
 
     def rows(self, batch: Batch) -> tuple[list[Row], list[Rejected]]:
         """Return the rows of a batch that may become records, and the others."""
@@ -193,6 +201,7 @@ class Shaper:
     def shaped(self, row: Row) -> Shaped | Rejected:
         """Make the shown forms of a row's entries; refuse the row if one can not be."""
         shown: list[tuple[int, str, bytes]] = []
+        crops: list[tuple[str, Crop]] = []
         cells = row.cells
         size = 0
         for number, at, media, show in self._fields:
@@ -203,13 +212,27 @@ class Shaper:
                 form = value.encode()
             else:
                 try:
-                    form = show(cells)
+                    made = show(cells)
+                    form = made.png if isinstance(made, Crop) else made
+                    if isinstance(made, Crop):
+                        self._keep_apart(crops, self._names[number], made)
                 except BadPage as error:
                     return Rejected(row.line, self.columns[at], str(error))
             shown.append((number, media, form))
             size += len(form)
         content = msgspec.json.encode(list(cells))
         return Shaped(row, content, shown, size)
+
+    def _keep_apart(self, crops: list[tuple[str, Crop]], name: str, made: Crop) -> None:
+        """Add a crop of a record to the others; raise BadPage if it shows one of them."""
+        for other, crop in crops:
+            together = frozenset((name, other)) in self._together
+            if made.overlaps(crop) and not together:
+                raise BadPage(
+                    f"the boxes of fields {other} and {name} overlap: whoever is shown "
+                    "one would see part of the other"
+                )
+        crops.append((name, made))
 
     def _how(self, spec: Field) -> tuple[str, Show | None]:
         """How the field is shown: as it is, masked, or as a crop."""
@@ -232,7 +255,7 @@ class Shaper:
             return lambda cells: pages.crop(cells[page_at], box)
         box_at = self._at[box_name]
 
-        def crop(cells: Sequence[str]) -> bytes:
+        def crop(cells: Sequence[str]) -> Crop:
             if not cells[box_at].strip():
                 raise BadPage("the record has a page but no box for this field")
             return pages.crop(cells[page_at], pixel_box(cells[box_at]))

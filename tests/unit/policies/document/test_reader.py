@@ -54,6 +54,23 @@ EXAMPLE = (
 )
 
 
+SCAN = (
+    BASE.replace("a = { ask", 'a = { image = "scan#one", ask')
+    .replace("b = { ask", 'b = { image = "scan#two", ask')
+    .replace("hidden = { send = false }", 'd = { ask = "date", image = "scan#three" }')
+    .replace(
+        "[relation",
+        """[entity.form.layout]
+one = { page = 1, box = [0.1, 0.1, 0.5, 0.2] }
+two = { page = 1, box = [0.1, 0.3, 0.5, 0.2] }
+three = { page = 1, box = [0.6, 0.1, 0.4, 0.4] }
+
+[relation""",
+        1,
+    )
+)  # `a` is in a rule; boxes one and two touch below, one and three beside each other
+
+
 def many(size: int, scope: str) -> str:
     """A rule of a function over so many fields."""
     names = [f"f{n}" for n in range(size)]
@@ -206,6 +223,24 @@ EXACT = [
     ("a question needs an ask", ["POL205"], BASE.replace('a = { ask = "transcribe"', 'a = { question = "?"')),
     ("an image names a column", ["POL003"], BASE.replace('a = { ask', 'a = { image = "#box", ask')),
     ("a box lies on the page", ["POL003", "POL304"], BASE + '[entity.form.layout]\nx = { page = 1, box = [0.5, 0, 0.6, 1] }\ny = { page = 1, box = [0, 0, 1, 1] }\n'),
+    ("a box has an area", ["POL003", "POL304"], BASE + '[entity.form.layout]\nx = { page = 1, box = [0.5, 0, 0, 1] }\ny = { page = 1, box = [0, 0, 0.1, 1] }\n'),
+    ("boxes may touch", [], SCAN),
+    ("not overlap, of a field in a rule", ["POL214"], SCAN.replace("0.3, 0.5, 0.2", "0.2999, 0.5, 0.2")),
+    ("nor beside each other", ["POL214"], SCAN.replace("[0.6, 0.1, 0.4, 0.4]", "[0.59, 0.1, 0.4, 0.2]")),
+    ("nor lie inside", ["POL214"], SCAN.replace("[0.1, 0.3, 0.5, 0.2]", "[0.2, 0.15, 0.1, 0.1]")),
+    ("nor be one box", ["POL214", "POL304"], SCAN.replace("scan#two", "scan#one")),
+    ("but on another page", [], SCAN.replace("two = { page = 1, box = [0.1, 0.3", "two = { page = 2, box = [0.1, 0.1")),
+    ("or of another column", [], SCAN.replace("scan#two", "back#two").replace("[0.1, 0.3, 0.5", "[0.1, 0.1, 0.5")),
+    ("a whole page overlaps all on it", ["POL313", "POL214", "POL214"], SCAN.replace("[0.1, 0.1, 0.5, 0.2]", "[0, 0, 1, 1]")),
+    ("also without a box", ["POL214", "POL304", "POL312"], SCAN.replace("scan#two", "scan")),
+    ("but not another page", ["POL304"], SCAN.replace("scan#two", "scan").replace("page = 1", "page = 2")),
+    ("a doubt where no rule looks", ["POL312"], SCAN.replace("[0.1, 0.3, 0.5, 0.2]", "[0.1, 0.3, 0.6, 0.2]")),
+    ("an error where one is never sent", ["POL214"], SCAN.replace("[0.1, 0.3, 0.5, 0.2]", "[0.1, 0.3, 0.6, 0.2]").replace("d = { ask", "d = { send = false, ask")),
+    ("nothing where neither is sent", [], SCAN.replace("[0.1, 0.3, 0.5, 0.2]", "[0.1, 0.3, 0.6, 0.2]").replace("{ image", "{ send = false, image").replace("d = { ask", "d = { send = false, ask")),
+    ("records' own boxes are for the load", ["POL304", "POL304"], SCAN.replace("scan#two", "scan#own").replace("scan#three", "scan#mine")),
+    ("unless they are one", ["POL214", "POL304", "POL304"], SCAN.replace("scan#two", "scan#own").replace("scan#one", "scan#own")),
+    ("or one is the page", ["POL214", "POL312", "POL304", "POL304"], SCAN.replace("scan#two", "scan").replace("scan#three", "scan#own")),
+    ("a box that is the page, alone", ["POL313"], BASE.replace("a = { ask", 'a = { image = "scan#x", ask') + "[entity.form.layout]\nx = { page = 1, box = [0, 0, 1, 1.0] }\n"),
     ("a duration has a unit", ["POL003"], BASE.replace('time = "at"', 'time = "at"\nretain = "90"')),
     ("a duration is positive", ["POL003"], BASE.replace('time = "at"', 'time = "at"\nretain = "0d"')),
     ("of or any_of", ["POL005"], RULE),
@@ -335,6 +370,41 @@ def test_each_exact_rule_has_its_code(holds, expected, text):
 def test_what_the_parser_cannot_take_is_one_diagnostic_with_a_place(data, line, column):
     (found,) = parse(data).diagnostics
     assert (found.code, found.line, found.column) == ("POL001", line, column)
+
+
+def test_an_overlap_is_told_at_the_box_with_its_page_and_the_reason():
+    """`d` reaches into `a`, which the rule `link` names, and `b`."""
+    text = SCAN.replace("[0.6, 0.1, 0.4, 0.4]", "[0.59, 0.1, 0.4, 0.4]")
+    error, doubt = parse(text.encode()).diagnostics
+    assert (error.code, doubt.code) == ("POL214", "POL312")
+    assert "the crop of `d` overlaps that of `a` on page 1" in error.message
+    assert "rule `link` names `a`" in error.why
+    assert "overlaps that of `b` on page 1" in doubt.message
+    line = text.splitlines()[error.line - 1]
+    assert line.startswith("three = ")
+    assert line[error.column - 1 :].startswith("[0.59")
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    boxes=st.lists(
+        st.tuples(*[st.integers(0, 5)] * 2, *[st.integers(1, 5)] * 2),
+        min_size=2,
+        max_size=2,
+    )
+)
+def test_two_boxes_overlap_where_they_have_a_pixel_in_common(boxes):
+    """On a page of ten times ten pixels, counted one by one."""
+    one, two = ([n / 10 for n in box] for box in boxes)
+    pixels = [
+        {(i, j) for i in range(x, x + w) for j in range(y, y + h)}
+        for x, y, w, h in boxes
+    ]
+    text = SCAN.replace("[0.1, 0.1, 0.5, 0.2]", str(one))
+    text = text.replace("[0.1, 0.3, 0.5, 0.2]", str(two)).replace("scan#three", "other")
+    found = parse(text.encode()).diagnostics
+    overlap = any(d.code == "POL214" for d in found)
+    assert overlap is bool(pixels[0] & pixels[1])
 
 
 def test_a_record_rule_is_doubted_only_when_strict():

@@ -95,7 +95,7 @@ def test_what_is_no_box_is_refused_without_being_quoted(text):
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "TIFF", "WEBP"])
 def test_formats_are_known_by_their_bytes_not_their_names(tmp_path, kind):
     (tmp_path / "page.dat").write_bytes(saved(page(), kind))
-    assert opened(Pages(tmp_path).crop("page.dat", None)).size == (20, 10)
+    assert opened(Pages(tmp_path).crop("page.dat", None).png).size == (20, 10)
 
 
 @pytest.mark.parametrize("kind", ["GIF", "BMP", "PPM"])
