@@ -29,8 +29,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.machine import fdatasyncs_per_second, load_average, verdict
+from connectors.testing.hostile import Memory
 from dispatcher.ledger.members import add_accounts
 from dispatcher.ledger.versions import apply_policy
+from dispatcher.preflight import Preflight
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.intake import load
 from dispatcher.stages.planning import Planning
@@ -125,7 +127,7 @@ def run_stages(store: Store, source: Path) -> dict[str, Spent]:
         assert drafted.plan_id is not None
         planning.apply(drafted.plan_id, epoch=epoch)
     with clocked() as spent["book"]:
-        booking = Booking(store, ["folder"], [], now)
+        booking = Booking(store, Preflight({"folder": Memory()}), now)
         while booking.tick(epoch):
             pass
     return spent

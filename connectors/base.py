@@ -67,6 +67,7 @@ __all__ = [
     "Answer",
     "Arrival",
     "Binding",
+    "Checking",
     "Collected",
     "ConnectorError",
     "Content",
@@ -111,6 +112,7 @@ __all__ = [
     "TryLater",
     "Visit",
     "Wall",
+    "check_offer",
     "feed_manifest",
     "pull_manifest",
 ]
@@ -157,6 +159,22 @@ class Feed(Protocol):
 
     def find(self, key: str) -> Handle | None:
         """Tell whether the outside has what was sent under this key."""
+
+
+@runtime_checkable
+class Checking(Protocol):
+    """A connector that cannot carry everything that its manifest allows.
+
+    Optional: of other connectors the manifest says it all.
+    """
+
+    def check_offer(self, offer: Offer) -> None:
+        """Refuse an offer that can never leave; ``publish`` or ``send`` asks it first.
+
+        The dispatcher asks it too, before it books anything, with an offer that stands
+        for those to come: one item, whose content is empty. It checks the manifest as
+        well, and touches no network. Raises Rejected, Misconfigured.
+        """
 
 
 @runtime_checkable
@@ -394,3 +412,17 @@ class Plugin:
     def declared(self, values: Mapping[str, str]) -> Manifest:
         """What a connector of these settings declares."""
         return self.manifest if self.by_settings is None else self.by_settings(values)
+
+
+def check_offer(connector: Market | Feed, offer: Offer) -> None:
+    """Refuse an offer that a connector could never hand over; touches no network.
+
+    Raises
+    ------
+    Rejected, Misconfigured
+        Say what to mend.
+    """
+    if isinstance(connector, Checking):
+        connector.check_offer(offer)
+    else:
+        connector.manifest.check(offer)

@@ -8,8 +8,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from connectors.errors import Rejected, expect
-from connectors.values import Identity, Item, Offer
+from connectors.errors import Misconfigured, Rejected, expect
+from connectors.values import ASKS, Identity, Item, Offer
 
 
 class Binding(StrEnum):
@@ -59,7 +59,9 @@ class Limits:
     items : int
         Most items in one offer, >= 1.
     content_bytes : int
-        Most bytes of content in one item, >= 0.
+        Most bytes of content in one item, >= 0. Whatever they hold, that many are taken.
+    offer_bytes : int
+        Most bytes of content in all items of an offer, >= ``content_bytes``.
     per_minute : int or None
         Most calls of publish or send in a minute.
     poll_seconds : int
@@ -70,6 +72,7 @@ class Limits:
 
     items: int = 1000
     content_bytes: int = 32 << 20
+    offer_bytes: int = 64 << 20
     per_minute: int | None = None
     poll_seconds: int = 0
     account_bytes: int = 1024
@@ -77,6 +80,8 @@ class Limits:
     def __post_init__(self) -> None:
         expect(self.items >= 1, "items", self.items, ">= 1")
         expect(self.content_bytes >= 0, "content_bytes", self.content_bytes, ">= 0")
+        fits = self.offer_bytes >= self.content_bytes
+        expect(fits, "offer_bytes", self.offer_bytes, ">= content_bytes")
         expect(self.poll_seconds >= 0, "poll_seconds", self.poll_seconds, ">= 0")
         expect(self.account_bytes >= 1, "account_bytes", self.account_bytes, ">= 1")
         if self.per_minute is not None:
@@ -105,6 +110,9 @@ class Manifest:
         every offer there has a reward. Content is ours there.
     currency : str
         The only one that the market pays in; empty where accounts there differ.
+    asks : tuple of str
+        Kinds of questions that its workers can be asked there, of :data:`ASKS`; a feed
+        asks nobody anything.
     tested_against : str
         What the contract suite runs against, in a few words ("real files"; "own
         emulator: contract-true, not live").
@@ -122,6 +130,7 @@ class Manifest:
     withdraws: bool = True
     pays: bool = False
     currency: str = ""
+    asks: tuple[str, ...] = ASKS
     tested_against: str = ""
 
     def __post_init__(self) -> None:
@@ -152,13 +161,35 @@ class Manifest:
             self.pays,
             "no where content lies outside: what is paid is an offer of work on our page",
         )
+        strange = sorted(set(self.asks) - set(ASKS))
+        expect(not strange, "asks", strange, f"some of {', '.join(ASKS)}")
         if self.role is Role.FEED:
             expect(
                 self.content is Content.MARKET, "content", self.content, "market (feed)"
             )
 
+    def carries(self, ask: str | None) -> bool:
+        """Whether a field goes there: a feed takes what nobody is asked (None)."""
+        return ask is None if self.role is Role.FEED else ask in self.asks
+
+    def check_adversaries(self, count: int) -> None:
+        """Refuse accounts of more than one adversary where all see what lies there.
+
+        Raises
+        ------
+        Misconfigured
+        """
+        open_to_all = self.binding is Binding.NONE and self.content is Content.MARKET
+        if open_to_all and count > 1:
+            raise Misconfigured(
+                f"its accounts are {count} adversaries, and {self.name} serves one",
+                why="whoever can read there sees all that is sent",
+                fix="give each receiver a connector of its own; the accounts of this one "
+                "must be one adversary: name them all in one group of the policy",
+            )
+
     def check(self, offer: Offer) -> None:
-        """Refuse an offer that this connector must not or can not carry.
+        """Refuse an offer that this connector must not or cannot carry.
 
         Raises
         ------
@@ -198,6 +229,13 @@ class Manifest:
             )
         for item in offer.items:
             self._check_item(item)
+        size = sum(len(item.content or b"") for item in offer.items)
+        if size > self.limits.offer_bytes:
+            raise Rejected(
+                f"the offer has {size} bytes of content, {self.name} takes at most "
+                f"{self.limits.offer_bytes}",
+                fix="offer fewer at once",
+            )
 
     def _check_item(self, item: Item) -> None:
         if self.content is Content.OURS and item.content is not None:
@@ -213,7 +251,9 @@ class Manifest:
                 fix="put the shown form of the field into the item",
             )
         if self.role is Role.MARKET and self.content is Content.MARKET:
-            _reject_unless(item.form is not None, f"task {item.token} asks nothing")
+            ask = None if item.form is None else item.form.ask
+            told = "nothing" if ask is None else f"{ask}, which {self.name} cannot ask"
+            _reject_unless(self.carries(ask), f"task {item.token} asks {told}")
         if item.content is not None:
             _reject_unless(
                 len(item.content) <= self.limits.content_bytes,

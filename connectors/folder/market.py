@@ -122,8 +122,8 @@ class Folder:
                 fix="put the spool on another disk",
             )
 
-    def publish(self, offer: Offer) -> Handle:
-        """Write the batch under a temporary name, sync it, rename it into place."""
+    def check_offer(self, offer: Offer) -> None:
+        """Refuse an account that no directory can be named after."""
         MANIFEST.check(offer)
         directory = directory_of(offer.account)
         if len(directory) > MAX_DIRECTORY:
@@ -132,6 +132,11 @@ class Folder:
                 f"{MAX_DIRECTORY} are possible",
                 fix="give the worker a shorter account",
             )
+
+    def publish(self, offer: Offer) -> Handle:
+        """Write the batch under a temporary name, sync it, rename it into place."""
+        self.check_offer(offer)
+        directory = directory_of(offer.account)
         found = self.find(offer.key)
         if found is not None:
             return found

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Final
 
 from connectors.base import Item, Misconfigured
@@ -28,7 +29,7 @@ def file_name(key: str, form: str) -> str:
 
 
 def check_format(form: str, guarded: str) -> None:
-    """Refuse a format that there is not, and a word that is no yes or no.
+    """Refuse a format that cannot be written, and a word that is no yes or no.
 
     Raises
     ------
@@ -44,6 +45,12 @@ def check_format(form: str, guarded: str) -> None:
             f"guard is {guarded[:40]!r}",
             why="it says whether cells that begin like a formula get a ' before them",
             fix="write yes or no",
+        )
+    if form == "parquet" and find_spec("polars") is None:
+        raise Misconfigured(
+            "Parquet cannot be written here",
+            why="the library polars is not installed",
+            fix="pip install 'sparsi-dispatcher[parquet]', or use csv or jsonl",
         )
 
 
@@ -85,14 +92,8 @@ def _row(item: Item) -> tuple[str, ...]:
 
 
 def _parquet(rows: Sequence[tuple[str, ...]]) -> bytes:
-    try:
-        import polars as pl  # noqa: PLC0415 (an extra)
-    except ImportError as error:
-        raise Misconfigured(
-            "Parquet can not be written here",
-            why="the library polars is not installed",
-            fix="pip install 'sparsi-dispatcher[parquet]', or use csv or jsonl",
-        ) from error
+    import polars as pl  # noqa: PLC0415 (an extra; check_format asks for it)
+
     file = io.BytesIO()
     schema = dict.fromkeys(COLUMNS, pl.String)
     pl.DataFrame(rows, schema=schema, orient="row").write_parquet(file)

@@ -72,6 +72,11 @@ class Notices(Linked):
         """Bound when the worker arrives, content ours."""
         return MANIFEST
 
+    def check_offer(self, offer: Offer) -> None:
+        """Refuse an offer that names no task page."""
+        MANIFEST.check(offer)
+        check_link(offer.link)
+
     def publish(self, offer: Offer) -> Handle:
         """Put up one notice; one of this key that was there once is never repeated.
 
@@ -82,8 +87,7 @@ class Notices(Linked):
         TryLater, Misconfigured
             By what the server says.
         """
-        MANIFEST.check(offer)
-        check_link(offer.link)
+        self.check_offer(offer)
         whom = offer.account or offer.audience
         notice = _NOTICE.format(account=html.escape(whom), link=html.escape(offer.link))
         return self._board.put(offer.key, [Task("notice", whom, {"notice": notice})])

@@ -143,13 +143,19 @@ class Mturk:
         """Assigned to one worker, content ours."""
         return MANIFEST
 
+    def check_offer(self, offer: Offer) -> None:
+        """Refuse another place than the page's, and what is not whole cents of dollars."""
+        MANIFEST.check(offer)
+        check_place(offer.link, self._page)
+        assert offer.reward is not None  # the manifest says that it pays
+        dollars(offer.reward)
+
     def publish(self, offer: Offer) -> Handle:
         """Make a HIT that only the worker of the offer can find.
 
         One that a first try has made is found by its token.
         """
-        MANIFEST.check(offer)
-        check_place(offer.link, self._page)
+        self.check_offer(offer)
         assert offer.reward is not None  # the manifest says that it pays
         ours = word(self._key, offer.key)
         words = {OFFER: ours, MARK: mark(self._key, ours, offer.account)}

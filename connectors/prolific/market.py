@@ -41,7 +41,7 @@ from connectors.isolation import synthetic_offer
 from connectors.listing_cache import Index
 from connectors.prolific.api import Api
 from connectors.prolific.isolation import try_draft
-from connectors.prolific.payments import Purse
+from connectors.prolific.payments import Purse, whole_cents
 from connectors.prolific.signed_links import Keys, read
 from connectors.prolific.submissions import ENDED, OFFER, Standings
 from connectors.prolific.webhooks import Hooks
@@ -103,14 +103,20 @@ class Prolific:
         """Assigned to one participant, content ours."""
         return MANIFEST
 
+    def check_offer(self, offer: Offer) -> None:
+        """Refuse another place than the page's, and what is no whole number of cents."""
+        MANIFEST.check(offer)
+        check_place(offer.link, self._page)
+        assert offer.reward is not None, "the manifest's check wants one"
+        whole_cents(offer.reward)
+
     def publish(self, offer: Offer) -> Handle:
         """Make a study for one participant, and publish it once it is safe.
 
         A draft of this key that a first try left behind is finished; a study that was
         published once is never made again, also when it was stopped.
         """
-        MANIFEST.check(offer)
-        check_place(offer.link, self._page)
+        self.check_offer(offer)
         name = _name(offer.key)
         assert offer.reward is not None, "the manifest's check wants one"
         reward = self._purse.cents(offer.reward)

@@ -32,6 +32,24 @@ def progress_of(status: object) -> Progress:
     return _PROGRESS.get(str(status), Progress.OPEN)
 
 
+def whole_cents(money: Money) -> int:
+    """Count an amount in cents, whatever the currency calls them.
+
+    Raises
+    ------
+    Rejected
+        It is no whole number of them.
+    """
+    cents = money.in_parts(CENTS)
+    if cents is None:
+        raise Rejected(
+            f"{money} is no whole number of cents",
+            why="Prolific pays whole ones",
+            fix="set another reward: dispatcher runs budget set RUN --reward GBP:1.20",
+        )
+    return cents
+
+
 class Purse:
     """The money of one workspace.
 
@@ -62,10 +80,7 @@ class Purse:
                 f"the budget in {money.currency}",
                 fix="set the budget of the run in the workspace's currency",
             )
-        cents = money.in_parts(CENTS)
-        if cents is None:
-            raise Rejected(f"{money} is no whole number of cents")
-        return cents
+        return whole_cents(money)
 
     def approve(self, pay: Pay) -> None:
         """Approve a submission; one that is approved already is fine.

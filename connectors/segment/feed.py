@@ -18,7 +18,6 @@ from connectors.base import (
     Manifest,
     Misconfigured,
     Offer,
-    Rejected,
     Settings,
     feed_manifest,
 )
@@ -28,12 +27,18 @@ MANIFEST = feed_manifest(
     name="segment",
     identity=Identity.LOGIN,
     finds=False,
-    limits=Limits(items=500, content_bytes=20_000, per_minute=600),
+    limits=Limits(items=500, content_bytes=4_000, per_minute=600),
     tested_against="real HTTP and the bytes of the official SDK",
 )
 
 EVENT_BYTES: Final = 32 << 10
-"""Most bytes of one event; a larger one is dropped there, and answered 200."""
+"""Most bytes of one event; a larger one is dropped there, and answered 200.
+
+A byte of content becomes six in JSON at worst, so that an item of the manifest's most
+always fits.
+"""
+LONGEST_NAME: Final = 100
+"""Characters of an event's name."""
 BATCH_BYTES: Final = 500_000
 LIBRARY: Final = {"name": "sparsi-dispatcher", "version": "1"}
 
@@ -89,12 +94,6 @@ class SegmentFeed:
         MANIFEST.check(offer)
         at = datetime.fromtimestamp(self._clock(), UTC)
         told = [event(offer.key, item, self._event, at) for item in offer.items]
-        if any(len(one) > EVENT_BYTES for one in map(encoded, told)):
-            raise Rejected(
-                f"a field makes an event of more than {EVENT_BYTES} bytes",
-                why="the platform would drop it, and say nothing",
-                fix="publish shorter fields here",
-            )
         login = base64.b64encode(f"{self._key}:".encode()).decode("ascii")
         headers = {
             "content-type": "application/json",
@@ -152,4 +151,9 @@ def open_segment(settings: Settings) -> SegmentFeed:
     http = Http(private=settings.private)
     key = settings.secret.decode("ascii", "replace").strip()
     event_name = values.get("event", "Field Shared")
+    if not 0 < len(event_name) <= LONGEST_NAME:
+        raise Misconfigured(
+            f"event of segment is not 1 to {LONGEST_NAME} characters",
+            fix="leave it out for Field Shared",
+        )
     return SegmentFeed(values["url"], key, http, time.time, event_name)  # noqa: TID251

@@ -46,6 +46,7 @@ from connectors.base import (
     Rejected,
     Role,
     Visit,
+    check_offer,
 )
 
 __all__ = [
@@ -148,6 +149,12 @@ VALUES = (
 )  # fmt: skip
 
 
+WORST = ("\x01", '"', "\u00e9", "\U0001f98a")
+"""Characters that a format may need many others for."""
+MUCH = 2 << 20
+"""Bytes of content that are tried at most."""
+
+
 class _Contract:
     """What markets and feeds share; `put` is publish or send."""
 
@@ -242,6 +249,53 @@ class _Contract:
         with pytest.raises(Rejected):
             self.put(bench, replace(right, items=items))
         assert CANARY.encode() not in bench.seen("")
+
+    def test_what_is_refused_is_refused_before_anything_is_booked(
+        self, bench: Bench
+    ) -> None:
+        """The dispatcher asks before it books: what passes there must be able to leave."""
+        connector = bench.open()
+        manifest = connector.manifest
+        account = "a" * (manifest.limits.account_bytes + 1)
+        check_offer(connector, offer_for(manifest, "k1"))
+        with pytest.raises(Rejected):
+            check_offer(connector, offer_for(manifest, "k1", account))
+        assert CANARY.encode() not in bench.seen("")
+
+    def test_an_empty_item_stands_for_those_to_come(self, bench: Bench) -> None:
+        connector = bench.open()
+        offer = offer_for(connector.manifest, "k1", items=1)
+        held = connector.manifest.content is Content.MARKET
+        items = tuple(replace(item, content=b"") for item in offer.items if held)
+        check_offer(connector, replace(offer, items=items or offer.items))
+
+    @pytest.mark.parametrize("sign", WORST)
+    def test_whatever_the_limits_allow_is_taken(self, bench: Bench, sign: str) -> None:
+        """What is longer than a connector takes is not booked, and nothing else is."""
+        manifest = bench.open().manifest
+        limits = manifest.limits
+        if manifest.content is Content.OURS:
+            pytest.skip("no content goes there")
+        whole = min(limits.content_bytes, MUCH) // len(sign.encode())
+        count = min(limits.items, limits.offer_bytes // max(limits.content_bytes, 1))
+        offer = offer_for(manifest, "k1", items=min(count, max(1, MUCH // whole)))
+        content = (sign * whole).encode()
+        items = tuple(replace(item, content=content) for item in offer.items)
+        assert self.put(bench, replace(offer, items=items)).key == "k1"
+
+    def test_more_bytes_than_an_offer_may_have_are_rejected(self, bench: Bench) -> None:
+        manifest = bench.open().manifest
+        limits = manifest.limits
+        count = limits.offer_bytes // max(limits.content_bytes, 1) + 1
+        if manifest.content is Content.OURS or limits.offer_bytes > MUCH:
+            pytest.skip("no content goes there, or too much to try")
+        if count > limits.items:
+            pytest.skip("so many items are refused already")
+        offer = offer_for(manifest, "k1", items=count)
+        content = CANARY[:1].encode() * limits.content_bytes
+        items = tuple(replace(item, content=content) for item in offer.items)
+        with pytest.raises(Rejected):
+            self.put(bench, replace(offer, items=items))
 
     def test_errors_and_representations_hold_no_content(self, bench: Bench) -> None:
         manifest = bench.open().manifest

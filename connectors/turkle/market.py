@@ -91,6 +91,11 @@ class Turkle(Linked):
         """Assigned to one account, content ours."""
         return MANIFEST
 
+    def check_offer(self, offer: Offer) -> None:
+        """Refuse an offer that names no task page."""
+        MANIFEST.check(offer)
+        check_link(offer.link)
+
     def publish(self, offer: Offer) -> Handle:
         """Make a batch that says "there is work", for one worker's eyes.
 
@@ -98,8 +103,7 @@ class Turkle(Linked):
         withdrawn) is never made again; one that stayed inactive is not switched on by
         asking `find`, so a repeat of `publish` finishes it unless it was withdrawn.
         """
-        MANIFEST.check(offer)
-        check_link(offer.link)
+        self.check_offer(offer)
         user = self._api.user(offer.account)
         name = _name(offer.key)
         found = self._batch(name) or self._draft(name, offer, user)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from connectors.base import Content, Feed, Listing, Market, Paying
+from connectors.base import Feed, Listing, Market, Paying
 from dispatcher.app.daemon import Tick
-from dispatcher.core.plugins import feeds_of, paying_of
 from dispatcher.custody.retention import Retention
 from dispatcher.ledger.seals import seal
 from dispatcher.operations.subjects import erasure_context
 from dispatcher.operations.workspace import Workspace
+from dispatcher.preflight import Preflight
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.collecting import Collecting
@@ -43,14 +43,15 @@ def make_ticks(
     Invalid
         The inbox of the settings can not be one.
     """
+    preflight = workspace.preflight(store, connectors)
     return [
-        *_before(store, workspace),
-        *_exchange(store, connectors, workspace),
+        *_before(store, preflight, workspace),
+        *_exchange(store, connectors, preflight, workspace),
         *_after(store, connectors, workspace),
     ]
 
 
-def _before(store: Store, workspace: Workspace) -> list[Tick]:
+def _before(store: Store, preflight: Preflight, workspace: Workspace) -> list[Tick]:
     """What is done before anything leaves: intake and planning, where they are on."""
     config, every = workspace.config, workspace.config.ticks
     ticks = []
@@ -59,20 +60,17 @@ def _before(store: Store, workspace: Workspace) -> list[Tick]:
         inbox.open()  # what can not be an inbox is told at the start
         ticks.append(Tick("intake", every.intake, inbox.tick, shows=True))
     if config.plans == "auto":
-        feeds, pays = feeds_of(config.connectors), paying_of(config.connectors)
-        planning = Planning(store, workspace.clock, feeds=feeds, pays=pays)
+        planning = Planning(store, workspace.clock, preflight=preflight)
         ticks.append(Tick("planning", every.planning, planning.tick, shows=True))
     return ticks
 
 
-def _exchange(store: Store, connectors: Connectors, workspace: Workspace) -> list[Tick]:
+def _exchange(
+    store: Store, connectors: Connectors, preflight: Preflight, workspace: Workspace
+) -> list[Tick]:
     """What goes out, is shown here, and comes back."""
     config, every = workspace.config, workspace.config.ticks
-    pushed = [n for n, c in connectors.items() if c.manifest.content is Content.MARKET]
-    pulled = [n for n in connectors if n not in pushed]
-    most = {name: each.manifest.limits.items for name, each in connectors.items()}
-    feeds = feeds_of(config.connectors)
-    booking = Booking(store, pushed, pulled, workspace.clock, most, feeds=feeds)
+    booking = Booking(store, preflight, workspace.clock)
     terms = SendingTerms(attempts=config.tasks.attempts, link=config.surfaces.task_page)
     quality = ServingTerms(
         floor=config.quality.floor, floor_after=config.quality.floor_after

@@ -31,6 +31,8 @@ KEY_BYTES: Final = 32
 """Length of every secret of a store."""
 
 NONCE_BYTES: Final = 12
+SEAL_BYTES: Final = NONCE_BYTES + 16
+"""What a sealed value is longer than the value itself: the nonce, and GCM's tag."""
 """Length of the random number before each sealed value."""
 
 _UNSEEN: Final = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf"})
@@ -182,7 +184,7 @@ def place_of(column: str, row_id: int) -> bytes:
 def seal(cipher: AESGCM, place: bytes, value: bytes, nonce: bytes) -> bytes:
     """Encrypt one value: the nonce (12 bytes, never used twice), then AES-GCM's text.
 
-    28 bytes longer than the value.
+    :data:`SEAL_BYTES` longer than the value.
     """
     return nonce + cipher.encrypt(nonce, value, place)
 

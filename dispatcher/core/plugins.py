@@ -9,7 +9,7 @@ has every verb of its role and declares what the plugin declared.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Final
@@ -152,36 +152,15 @@ def _checked(kind: str, loaded: object) -> Plugin:
     return loaded
 
 
-def feeds_of(configured: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
-    """Names of the connectors of the settings that are feeds; opens none.
+def manifest_of(name: str, values: Mapping[str, str]) -> Manifest:
+    """What a connector of the settings declares; it is not opened.
 
     Raises
     ------
     Invalid
-        A kind that there is not.
+        There is no such kind.
     """
-    return _declaring(configured, lambda manifest: manifest.role is Role.FEED)
-
-
-def paying_of(configured: Mapping[str, Mapping[str, str]]) -> frozenset[str]:
-    """Names of the connectors of the settings that pay their workers; opens none.
-
-    Raises
-    ------
-    Invalid
-        A kind that there is not.
-    """
-    return _declaring(configured, lambda manifest: manifest.pays)
-
-
-def _declaring(
-    configured: Mapping[str, Mapping[str, str]], holds: Callable[[Manifest], bool]
-) -> frozenset[str]:
-    return frozenset(
-        name
-        for name, values in configured.items()
-        if holds(load_plugin(values.get("kind", name)).manifest)
-    )
+    return load_plugin(values.get("kind", name)).declared(values)
 
 
 def open_connector(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from dispatcher.ledger.decision import Decision, decide
@@ -43,7 +44,7 @@ class Takers:
     accounts : tuple of str
         One active account of each adversary that the gate would allow.
     adversaries : int
-        How many there are in all.
+        How many there are in all, of those asked about.
     """
 
     accounts: tuple[str, ...]
@@ -84,8 +85,15 @@ def explain(tx: Tx, entry_id: int, account_id: int) -> Explanation:
     return Explanation(decision, tuple(dict.fromkeys(seen)))
 
 
-def takers(tx: Tx, entry_id: int) -> Takers:
-    """Find who could be shown an entry (grows with the number of adversaries).
+def takers(
+    tx: Tx,
+    entry_id: int,
+    among: Callable[[accounts.Account], bool] = lambda _: True,
+    barred: Collection[int] = (),
+) -> Takers:
+    """Find who of some accounts could be shown an entry (grows with the adversaries).
+
+    Those that are ``barred`` are counted, and could be shown nothing.
 
     Raises
     ------
@@ -97,9 +105,11 @@ def takers(tx: Tx, entry_id: int) -> Takers:
         raise no_policy()
     every: set[int] = set()
     able: dict[int, str] = {}
-    for account in accounts.all_accounts(tx):
+    for account in filter(among, accounts.all_accounts(tx)):
         every.add(account.adversary_id)
-        if account.state == "active" and account.adversary_id not in able:
+        if account.state != "active" or account.id in barred:
+            continue
+        if account.adversary_id not in able:
             decision = decide(tx, force, entry_id, account.id)
             if decision.refusal is None and not decision.held:
                 able[account.adversary_id] = account.text

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from connectors.base import Inviting
+from connectors.base import Inviting, Role
 from dispatcher import identity
 from dispatcher.core.errors import Conflict, PastLimit, Usage
-from dispatcher.core.plugins import feeds_of
+from dispatcher.core.plugins import manifest_of
 from dispatcher.identity import GroupMembers
 from dispatcher.ledger import members
 from dispatcher.ledger.acceptance import ANY, totals
@@ -202,7 +202,8 @@ def inviting(
     Feeds are not opened for it: nobody comes by them, and their secret may be elsewhere.
     """
     known = {n: v for n, v in workspace.config.connectors.items() if n in connectors}
-    opened = workspace.open_connectors(store, known.keys() - feeds_of(known))
+    feeds = {n for n, v in known.items() if manifest_of(n, v).role is Role.FEED}
+    opened = workspace.open_connectors(store, known.keys() - feeds)
     return {n: market for n, market in opened.items() if isinstance(market, Inviting)}
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hmac
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dispatcher.core.errors import Usage
+from dispatcher.core.errors import DispatcherError, Usage
 
 if TYPE_CHECKING:  # the store loads SQLAlchemy: not for --help
-    from connectors.base import Feed, Market
+    from connectors.base import Feed, Manifest, Market
     from dispatcher.core.config import Config
+    from dispatcher.preflight import Preflight
     from dispatcher.store import Clock, Store
     from dispatcher.store.vault import KeyFile
 
@@ -110,6 +111,41 @@ class Workspace:
                 for name, values in configured.items()
                 if values.get("kind", name) == HOME
             },
+        )
+
+    def preflight(
+        self, store: Store, opened: Mapping[str, Market | Feed] | None = None
+    ) -> Preflight:
+        """Ask what could not be sent; those that are not `opened` are, as far as they can.
+
+        Only connectors that somebody has an account at are opened here.
+        """
+        from dispatcher.core.plugins import manifest_of
+        from dispatcher.preflight import Preflight
+        from dispatcher.store import accounts
+
+        declared: dict[str, Manifest] = {}
+        broken: dict[str, DispatcherError] = {}
+        for name, values in self.config.connectors.items():
+            try:
+                declared[name] = manifest_of(name, values)
+            except DispatcherError as error:
+                broken[name] = error
+        if opened is None:
+            with store.read() as tx:
+                used = {account.connector for account in accounts.all_accounts(tx)}
+            found: dict[str, Market | Feed] = {}
+            for name in sorted(used & declared.keys()):
+                try:
+                    found |= self.open_connectors(store, [name])
+                except DispatcherError as error:
+                    broken[name] = error
+            opened = found
+        return Preflight(
+            opened,
+            link=self.config.surfaces.task_page,
+            broken=broken,
+            declared=declared,
         )
 
     @property

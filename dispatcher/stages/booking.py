@@ -10,20 +10,22 @@ content-free offer is written: "there is work". No exposure comes of that.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from connectors.base import Content
 from dispatcher import money
 from dispatcher.core import meters
 from dispatcher.core.log import get_logger
 from dispatcher.ledger import barrier, refusals
 from dispatcher.ledger.book import Asks, Booked, Push, book
 from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.preflight import Clearance, Obstacle, Preflight
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import booking as rows
 from dispatcher.store import ledger as gate_rows
@@ -61,12 +63,18 @@ Place = tuple[int, int]  # plan and account
 
 @dataclass(frozen=True)
 class Parcel:
-    """A part of a row of the plan: its entries from one to another, both included."""
+    """A part of a row of the plan: ids of entries that stood there one after another."""
 
     row: PlannedRow
-    first: int
-    last: int
-    size: int
+    entries: Ids
+
+
+class Asked(NamedTuple):
+    """Entries that leave in messages of their own, for one account."""
+
+    place: Place
+    connector: str
+    entries: Ids
 
 
 class _Outbid(Exception):
@@ -79,32 +87,21 @@ class Booking:
     Parameters
     ----------
     store : Store
-    pushed, pulled : sequence of str
-        Names of the connectors whose content leaves with the task, and of those whose
-        content we serve.
+    preflight : Preflight
+        Knows the connectors, and what they could not send: none of that is booked.
     clock : Clock
-    most : Mapping
-        Connector -> tasks that it takes in one message.
-    feeds : frozenset of str
-        Those of the pushed ones that are feeds: nobody earns anything there.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        pushed: Sequence[str],
-        pulled: Sequence[str],
-        clock: Clock,
-        most: Mapping[str, int] | None = None,
-        *,
-        feeds: frozenset[str] = frozenset(),
-    ) -> None:
+    def __init__(self, store: Store, preflight: Preflight, clock: Clock) -> None:
         self._store = store
-        self._pushed = list(pushed)
-        self._pulled = list(pulled)
-        self._feeds = feeds
+        self._preflight = preflight
+        told = preflight.manifests
+        self._pushed = [n for n, m in told.items() if m.content is Content.MARKET]
+        self._pulled = [n for n, m in told.items() if m.content is Content.OURS]
+        self._most = {name: manifest.limits.items for name, manifest in told.items()}
+        self._bytes = {n: manifest.limits.offer_bytes for n, manifest in told.items()}
         self._clock = clock
-        self._most = dict(most or {})
+        self._said: frozenset[Obstacle] = frozenset()
         self._pace = LEAST  # size of the next piece, in pieces
         self._log = get_logger("booking")
 
@@ -146,7 +143,9 @@ class Booking:
 
         A clock that jumped meanwhile can only make it as small or large as it may be.
         """
-        fitting = sum(parcel.size for parcel in piece) / PIECE * BUSY / max(took, 1)
+        fitting = (
+            sum(len(parcel.entries) for parcel in piece) / PIECE * BUSY / max(took, 1)
+        )
         self._pace = min(max(fitting, LEAST), 2 * self._pace, MOST)
 
     def _pieces(self) -> Iterator[list[Parcel]]:
@@ -159,19 +158,25 @@ class Booking:
             force = current_policy(tx)
             if force is None or gate_rows.stopped_scopes(tx) & {"all"}:
                 return
-            planned = rows.planned(tx, self._pushed, force.version)
+            clear = self._preflight.look(tx)
+            self._say(clear.obstacles)
+            planned = [
+                row
+                for row in rows.planned(tx, self._pushed, force.version)
+                if row.account_id not in clear.barred
+            ]
             used = _loads(tx, force, planned, self._clock())
         parcels = [
             parcel
             for row in planned
             for parcel in _parcels(row, _room(force, row, used))
         ]
-        parcels.sort(key=lambda parcel: (parcel.row.plan_id, parcel.first))
+        parcels.sort(key=lambda parcel: (parcel.row.plan_id, int(parcel.entries[0])))
         piece: list[Parcel] = []
         size = turn = 0
         for parcel in parcels:
             piece.append(parcel)
-            size += parcel.size
+            size += len(parcel.entries)
             if size >= self._pace * PIECE:
                 yield piece
                 piece, size, turn = [], 0, turn + 1
@@ -179,6 +184,13 @@ class Booking:
                     return
         if piece:
             yield piece
+
+    def _say(self, obstacles: Sequence[Obstacle]) -> None:
+        """Log each thing that stands in the way, once for as long as it does."""
+        for one in obstacles:
+            if one not in self._said:
+                self._log.warning("connector-refused", **one._asdict())
+        self._said = frozenset(obstacles)
 
     def _book(
         self, piece: Sequence[Parcel], epoch: int, tx: Tx
@@ -198,12 +210,16 @@ class Booking:
         if any(parcel.row.version != force.version for parcel in piece):
             return None
         now = self._clock()
-        asked, left, by_connector, short = self._asked(tx, force, piece, now)
-        if short and not by_connector.total():
+        clear = self._preflight.look(tx)
+        asked, left, unsent, short = self._asked(tx, force, clear, piece, now)
+        by_connector: Counter[str] = Counter()
+        for ask in asked:
+            by_connector[ask.connector] += len(ask.entries)
+        if short and not by_connector.total() and not unsent:
             return None
         booked = book(
             tx,
-            [Asks(account_id, mine.tolist()) for (_, account_id), mine in asked],
+            [Asks(one.place[1], one.entries.tolist()) for one in asked],
             delivery=Push(tasks_per_message=MESSAGE, most=self._most),
             at=now,
             cause="planned",
@@ -211,56 +227,114 @@ class Booking:
             skip_refused=True,
         )
         rows.keep_planned(tx, _kept(asked, left, booked))
-        if not money.book_fields(tx, booked.tasks, self._feeds, now):
+        if not money.book_fields(tx, booked.tasks, clear.feeds, now):
             raise _Outbid
         gone = sum(one.rule not in refusals.PASSING for one in booked.refused)
+        gone += unsent
         if gone:
             rows.count_refused(tx, piece[0].row.plan_id, gone)
         return booked, by_connector
 
     def _asked(
-        self, tx: Tx, force: InForce, piece: Sequence[Parcel], now: int
-    ) -> tuple[list[tuple[Place, Ids]], dict[Place, Ids], Counter[str], bool]:
+        self,
+        tx: Tx,
+        force: InForce,
+        clear: Clearance,
+        piece: Sequence[Parcel],
+        now: int,
+    ) -> tuple[list[Asked], dict[Place, Ids], int, bool]:
         """Part a piece into what is booked now and what stays planned.
 
-        Also how many are booked of each connector, and whether money was short for some.
+        Also how many pairs leave the plan since they could not be sent, and whether
+        money was short for some. What stays with accounts that are barred stays planned.
         """
         used = _loads(tx, force, [parcel.row for parcel in piece], now)
         allowance = money.Allowance(tx, now)
-        asked: list[tuple[Place, Ids]] = []
+        asked: list[Asked] = []
         left: dict[Place, Ids] = {}
-        by_connector: Counter[str] = Counter()
-        short = False
+        unsent, short = 0, False
+        lengths = _Lengths(tx, force, clear, piece)
         for parcel in piece:
             row = parcel.row
             place = row.plan_id, row.account_id
+            if row.account_id in clear.barred:
+                continue
             if place not in left:
                 left[place] = np.frombuffer(rows.lock_planned(tx, *place), "<i8")
             room = _room(force, row, used)
             mine, left[place] = _taken(left[place], parcel, room)
-            if row.connector not in self._feeds:
+            fits = lengths.fit(mine, row.connector)
+            unsent += len(mine) - int(fits.sum())
+            mine = mine[fits]
+            if row.connector not in clear.feeds:
                 paid = allowance.takes(mine)
                 if not paid.all():
                     short = True
                     left[place] = np.union1d(left[place], mine[~paid])
                     mine = mine[paid]
-            asked.append((place, mine))
+            parts = lengths.cut(mine, self._bytes[row.connector])
+            asked += [Asked(place, row.connector, part) for part in parts]
             _use(used, row.account_id, len(mine))
-            by_connector[row.connector] += len(mine)
-        return asked, left, by_connector, short
+        return asked, left, unsent, short
 
     def _offer(self, epoch: int) -> int:
         since = self._clock() - OFFER_EVERY
         with self._store.read() as tx:
             stopped = gate_rows.stopped_scopes(tx)
             open_ = [n for n in self._pulled if f"connector:{n}" not in stopped]
-            if "all" in stopped or not rows.without_offer(tx, open_, since):
+            if "all" in stopped or not self._idle(tx, open_, since):
                 return 0
         with self._store.write() as tx:
             lease.check_epoch(tx, lease.SHARD, epoch)
-            accounts = rows.without_offer(tx, open_, since)
+            accounts = self._idle(tx, open_, since)
             rows.add_offers(tx, accounts, self._clock())
         return len(accounts)
+
+    def _idle(self, tx: Tx, pulled: Sequence[str], since: int) -> list[tuple[int, str]]:
+        """Accounts that are to be told that there is work, and can be."""
+        barred = self._preflight.look(tx).barred
+        found = rows.without_offer(tx, pulled, since)
+        return [one for one in found if one[0] not in barred]
+
+
+class _Lengths:
+    """What is sent of the entries of a piece: kind of field, and how many bytes."""
+
+    def __init__(
+        self, tx: Tx, force: InForce, clear: Clearance, piece: Sequence[Parcel]
+    ) -> None:
+        self._force, self._clear = force, clear
+        self._ids = np.unique(np.concatenate([parcel.entries for parcel in piece]))
+        self._field, self._size = np.zeros((2, len(self._ids)), np.int64)
+        table = rows.to_send(tx, self._ids.tolist())
+        at = np.searchsorted(self._ids, table[:, 0])
+        self._field[at], self._size[at] = table[:, 1], table[:, 2]
+
+    def fit(self, entries: Ids, connector: str) -> npt.NDArray[np.bool_]:
+        """Which of the entries a connector can send."""
+        at = np.searchsorted(self._ids, entries)
+        field, size = self._field[at], self._size[at]
+        most = self._clear.most_bytes(connector)
+        fits = np.ones(len(entries), np.bool_) if most is None else size <= most
+        for number in np.unique(field).tolist():
+            standing = self._force.fields.get(number)
+            if standing is None:
+                continue  # for the gate to refuse
+            ask = self._force.policy.entity.fields[standing.name].ask
+            if not self._clear.carries(connector, ask):
+                fits &= field != number
+        return fits
+
+    def cut(self, entries: Ids, most: int) -> Iterator[Ids]:
+        """Cut entries into parts of so many bytes at most, one entry at least."""
+        ends = np.cumsum(self._size[np.searchsorted(self._ids, entries)])
+        start = 0
+        while start < len(entries):
+            before = int(ends[start - 1]) if start else 0
+            stop = int(np.searchsorted(ends, before + most, "right"))
+            stop = max(stop, start + 1)
+            yield entries[start:stop]
+            start = stop
 
 
 def _parcels(row: PlannedRow, room: int | None) -> Iterator[Parcel]:
@@ -269,13 +343,13 @@ def _parcels(row: PlannedRow, room: int | None) -> Iterator[Parcel]:
     messages = -(-len(entries) // (PARTS * MESSAGE))
     step = min(PIECE, messages * MESSAGE)
     for start in range(0, len(entries), step or 1):
-        part = entries[start : start + step]
-        yield Parcel(row, int(part[0]), int(part[-1]), len(part))
+        yield Parcel(row, entries[start : start + step])
 
 
 def _taken(entries: Ids, parcel: Parcel, room: int | None) -> tuple[Ids, Ids]:
     """Entries of a parcel that are still planned and fit, and all others."""
-    start, end = np.searchsorted(entries, [parcel.first, parcel.last + 1]).tolist()
+    ends = [parcel.entries[0], parcel.entries[-1] + 1]
+    start, end = np.searchsorted(entries, ends).tolist()
     if room is not None:
         end = min(end, start + room)
     return entries[start:end], np.delete(entries, slice(start, end))
@@ -300,7 +374,7 @@ def _use(used: dict[int, LoadRow], account_id: int, count: int) -> None:
 
 
 def _kept(
-    asked: Sequence[tuple[Place, Ids]], left: dict[Place, Ids], booked: Booked
+    asked: Sequence[Asked], left: dict[Place, Ids], booked: Booked
 ) -> Iterator[tuple[int, int, bytes]]:
     """What stays in the plan: what was not asked for, and what is only paused."""
     passing: dict[int, list[int]] = defaultdict(list)
@@ -308,7 +382,7 @@ def _kept(
         if refusal.rule in refusals.PASSING:
             passing[refusal.account_id].append(refusal.entry_id)
     again: dict[Place, list[Ids]] = defaultdict(list)
-    for place, mine in asked:
+    for place, _, mine in asked:
         if place[1] in passing:
             again[place].append(mine[np.isin(mine, passing[place[1]])])
     for place, entries in left.items():

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from dispatcher.core.keys import SEAL_BYTES
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.store.handing import add_outbox
+from dispatcher.store.ledger import parts
+from dispatcher.store.packed import Ints
 from dispatcher.store.transaction import Tx
 
 HOUR: Final = 3_600_000_000
+
+SHOWN_BYTES: Final = (
+    f"(length(shown) - CASE WHEN key_id IS NULL THEN 0 ELSE {SEAL_BYTES} END)"
+)
+"""How long the shown form of an entry is when it is opened."""
 
 
 class PlannedRow(NamedTuple):
@@ -67,6 +75,13 @@ def loads(tx: Tx, account_ids: Sequence[int], now: int) -> dict[int, LoadRow]:
             [now - 24 * HOUR, now - HOUR, account_ids],
         )
     }
+
+
+def to_send(tx: Tx, ids: Sequence[int]) -> Ints:
+    """What is sent of entries, by ascending id: (id, field, bytes)."""
+    source = "FROM entry WHERE id = ANY(?) ORDER BY id"
+    columns = ("id", "field_id", SHOWN_BYTES)
+    return tx.numbers(columns, [(source, (part,)) for part in parts(ids)])
 
 
 def lock_planned(tx: Tx, plan_id: int, account_id: int) -> bytes:

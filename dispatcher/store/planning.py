@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from dispatcher.model import LIVE_TASK_STATES
+from dispatcher.store.booking import SHOWN_BYTES
 from dispatcher.store.burning import granted
 from dispatcher.store.transaction import Row, Tx
 
@@ -83,6 +84,13 @@ def entries(tx: Tx) -> Iterator[Row]:
     return tx.stream(
         "SELECT id, record_id, field_id, COALESCE(subject_id, -1), COALESCE(time, 0)"
         " FROM entry ORDER BY id"
+    )
+
+
+def longer(tx: Tx, most: int) -> Iterator[Row]:
+    """Entries that show more than so many bytes: (id, bytes)."""
+    return tx.stream(
+        f"SELECT id, {SHOWN_BYTES} FROM entry WHERE {SHOWN_BYTES} > ?", [most]
     )
 
 
@@ -239,12 +247,16 @@ def lock_applied(tx: Tx) -> list[int]:
     return [row[0] for row in found]
 
 
-def lock_assignments(tx: Tx, plan_ids: Sequence[int]) -> list[LeftRow]:
-    """All rows of plans, locked until the end, those of active accounts only."""
+def lock_assignments(tx: Tx, plan_ids: Sequence[int], version: int) -> list[LeftRow]:
+    """All rows of plans, locked until the end, those of active accounts only.
+
+    What a plan under another version left is not taken over: it was planned anew.
+    """
     found = tx.rows(
         "SELECT plan_id, account_id, adversary_id, entries FROM assignment"
-        " WHERE plan_id = ANY(?) ORDER BY plan_id, account_id FOR UPDATE",
-        [plan_ids],
+        " WHERE plan_id IN (SELECT id FROM plan WHERE id = ANY(?)"
+        " AND policy_version = ?) ORDER BY plan_id, account_id FOR UPDATE",
+        [plan_ids, version],
     )
     active = {
         row[0] for row in tx.rows("SELECT id FROM account WHERE state = 'active'")

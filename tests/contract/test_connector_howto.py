@@ -66,6 +66,7 @@ def test_every_value_of_the_manifest_is_told(enum):
         "probe",
         "notice",
         "wanted",
+        "check_offer",
     ],
 )
 def test_every_verb_is_told(verb):
@@ -81,6 +82,7 @@ def test_the_limits_are_those_that_the_text_names():
     assert list(Limits.__dataclass_fields__) == [
         "items",
         "content_bytes",
+        "offer_bytes",
         "per_minute",
         "poll_seconds",
         "account_bytes",

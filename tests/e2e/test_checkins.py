@@ -9,6 +9,7 @@ import pytest
 
 from connectors.folder import CONNECTOR
 from dispatcher.core.plugins import open_connector
+from dispatcher.preflight import Preflight
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.sending import Sending, Terms
@@ -125,7 +126,7 @@ def test_check_ins_are_planned_booked_sent_and_proven(world, tmp_path, kind):
 
         with store.write() as tx:
             epoch = lease.take(tx, lease.SHARD, "me", now(), now() + 10**12)
-        booking = Booking(store, ["folder"], [], now)
+        booking = Booking(store, Preflight({"folder": folder}), now)
         while booking.tick(epoch):
             pass
         Sending(store, "folder", folder, now, Terms()).tick(epoch)

@@ -9,6 +9,7 @@ import pytest
 
 from connectors.base import Offer, Progress
 from connectors.inhouse import Inhouse
+from dispatcher.preflight import Preflight
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.reconciling import Drift, Mending, Reconciling
@@ -32,6 +33,7 @@ class PayingHouse(House):
 
     outside: Outside = field(default_factory=Outside)
     epoch: int = 0
+    link: str = "https://t.example"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,7 +43,7 @@ class PayingHouse(House):
         }
         self.lead()
         self.sending = stages.sending(
-            self.store, self.connectors, self.clock, Terms(link="https://t.example")
+            self.store, self.connectors, self.clock, Terms(link=self.link)
         )
         self.paying = stages.paying(self.store, self.connectors, self.clock)
 
@@ -97,7 +99,8 @@ class PayingHouse(House):
 
     def offer(self) -> int:
         """Write the offers that are due, and send what there is money for."""
-        booking = Booking(self.store, [], ["paying", "inhouse"], self.clock)
+        preflight = Preflight(self.connectors, link=self.link)
+        booking = Booking(self.store, preflight, self.clock)
         booking.tick(self.epoch)
         return self.sending.tick(self.epoch)
 

@@ -1,24 +1,41 @@
 """Booking: plans leave by capacity, pauses and policies; offers hold no content."""
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from connectors.base import Limits
+from connectors.inhouse import Inhouse
+from connectors.testing.hostile import MEMORY, Memory
 from dispatcher import money as money_rules
 from dispatcher.core.errors import StaleLease
+from dispatcher.preflight import Preflight
 from dispatcher.stages import booking as stage
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.planning import Planning
 from dispatcher.store import lease, money, pause
 from dispatcher.store.sending import MessageRow
+from tests.contract.memory_feed import MemoryFeed
 from tests.integration.exchange_house import logs
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 __all__ = ["logs"]
 
 HOUR = 3600
+
+
+class Taking(Memory):
+    """A market that declares something else than it usually does."""
+
+    def __init__(self, **declared):
+        super().__init__()
+        self.declared = replace(MEMORY, **declared)
+
+    @property
+    def manifest(self):
+        return self.declared
 
 
 @dataclass
@@ -34,7 +51,12 @@ class House:
             found = lease.take(tx, lease.SHARD, "me", self.clock(), self.clock() + 1)
         assert found is not None
         self.epoch = found
-        self.booking = Booking(self.case.store, ["x"], ["page"], self.clock)
+        self.booking = self.stage()
+
+    def stage(self, pushed=None):
+        """Booking for ``x``, whose content leaves with the task, and a page of ours."""
+        connectors = {"x": pushed or Memory(), "page": Inhouse(bytes(32))}
+        return Booking(self.case.store, Preflight(connectors), self.clock)
 
     def tick(self):
         return self.booking.tick(self.epoch)
@@ -222,8 +244,7 @@ def test_what_the_gate_refused_for_good_is_planned_anew(house):
 
 
 def test_a_message_holds_no_more_than_its_connector_takes(house):
-    case = house.case
-    house.booking = Booking(case.store, ["x"], ["page"], house.clock, {"x": 2, "y": 1})
+    house.booking = house.stage(Taking(limits=Limits(items=2)))
     house.plan(("x/ann", "r1.a r2.a r1.c r2.c r1.d"), ("x/bob", "r1.b"))
     assert house.tick() == 6
     sizes = house.rows("SELECT count(*) FROM task GROUP BY outbox_id ORDER BY 1")
@@ -368,9 +389,9 @@ def test_money_that_somebody_took_meanwhile_books_nothing(house, monkeypatch):
 def test_a_feed_costs_nothing(house):
     purse(house, cap=0)
     house.plan(("x/ann", "r1.a r2.a"))
-    feeds = frozenset("x")
-    store = house.case.store
-    house.booking = Booking(store, ["x"], ["page"], house.clock, feeds=feeds)
+    house.case.apply(policy(PAIR, fields="a = {}\nb = {}", name="published"))
+    house.do("UPDATE plan SET policy_version = 2")
+    house.booking = house.stage(MemoryFeed())
     assert house.tick() == 2
     assert house.case.count("payment") == 0
 

@@ -15,6 +15,7 @@ import connectors.mturk.api
 from connectors.base import Settings
 from connectors.mturk import CONNECTOR, Mturk
 from connectors.mturk.arrivals import read_note
+from dispatcher.preflight import Preflight
 from dispatcher.stages.booking import Booking
 from dispatcher.stages.sending import Terms
 from tests.contract.mturk_bench import SECRET, hand_in, values, visit_of
@@ -48,7 +49,8 @@ class MturkHouse(PayingHouse):
     def turn(self) -> None:
         """One round of the daemon, a minute after the last."""
         self.clock.advance(seconds=61)
-        Booking(self.store, [], ["mturk"], self.clock).tick(self.epoch)
+        preflight = Preflight(self.connectors, link=LINK)
+        Booking(self.store, preflight, self.clock).tick(self.epoch)
         self.sending.tick(self.epoch)
         self.collect()
         self.settle()

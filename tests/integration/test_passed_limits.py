@@ -11,6 +11,7 @@ from dispatcher.core.errors import PastLimit
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.members import merge
 from dispatcher.ledger.standing import current_policy
+from dispatcher.preflight import Clearance
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.translation import translate
@@ -62,7 +63,8 @@ def barred(case):
     """Pairs (account, entry) that a plan may not have, but those that were shown."""
     with case.store.read() as tx:
         force = current_policy(tx)
-        made = translate(tx, force, backlogs.read(tx, force), case.now)
+        clear = Clearance()
+        made = translate(tx, force, backlogs.read(tx, force, clear), case.now, clear)
     found, seen = made.problem.forbidden, made.problem.history
     new = ~found.within(seen)
     return [

@@ -5,15 +5,19 @@ import json
 import numpy as np
 import pytest
 
+from connectors.testing.hostile import Memory
 from dispatcher.core.errors import Conflict, Infeasible, NotFound, Unfinished
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.members import merge
+from dispatcher.preflight import Preflight
 from dispatcher.stages.planning import Planning, choosing
 from dispatcher.stages.planning.telling import digest
 from dispatcher.store import lease, money, probes
 from dispatcher.store import planning as rows
 from dispatcher.store.money import UNIT
 from policies.solvers import Solution, Verdict
+from tests.contract.memory_feed import MemoryFeed
+from tests.contract.paying_market import Outside, PayingMarket
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.integration.test_relations import COMMON, COSINE
 
@@ -185,7 +189,7 @@ def test_new_records_are_planned_beside_what_is_planned(case):
     assert pairs(case) > before
     with case.store.write() as tx:
         told = json.loads(rows.plan(tx, second.plan_id).summary)["sha256"]
-        given = rows.lock_assignments(tx, [second.plan_id])
+        given = rows.lock_assignments(tx, [second.plan_id], 1)
     assert told == digest(tuple(row)[1:] for row in given) != second.summary["sha256"]
     assert case.count("plan", "state = 'applied'") == 1
     assert case.count("plan", "state = 'superseded'") == 1
@@ -446,6 +450,21 @@ def test_a_plan_under_an_older_policy_is_not_applied(case):
         planning.apply(drafted.plan_id)
 
 
+def test_what_an_older_policys_plan_left_is_planned_anew_and_not_twice(case):
+    planning = ready(case, accounts=("x/ann",))
+    case.load(("r1", "p", None, "a"))
+    planning.apply(planning.draft(seed=1).plan_id)
+    with case.store.write() as tx:
+        tx.execute("UPDATE account SET state = 'blocked' WHERE name = 'ann'")
+    case.add("x/bob")
+    case.apply(policy(PAIR, name="two"))
+    plan_id = planning.draft(seed=1).plan_id
+    with case.store.write() as tx:
+        tx.execute("UPDATE account SET state = 'active' WHERE name = 'ann'")
+    planning.apply(plan_id)
+    assert pairs(case) == {("x/bob", "r1.a")}
+
+
 def test_without_a_policy_there_is_no_plan(case):
     """The message says what to do."""
     with pytest.raises(Conflict, match="no policy is in force"):
@@ -661,6 +680,7 @@ def test_the_utility_of_a_tradeoff_is_told_without_what_disclosure_costs(case):
     assert (told["utility"], told["best"]) == ("2", "2")
 
 
+WITH_A_FEED = Preflight({"x": Memory(), "f": MemoryFeed()})
 PUBLISHED = 'a = { ask = "transcribe" }\nb = {}\nc = {}\nd = { answers = 2 }'
 
 
@@ -668,7 +688,7 @@ def test_feeds_get_what_is_not_asked_and_workers_what_is(case):
     """a is asked of ann; b, c and d go to feeds, d to both; nothing twice."""
     case.apply(policy(PAIR, fields=PUBLISHED))
     case.add("x/ann", "f/acme", "f/bolt")
-    planning = Planning(case.store, case.tick, rest=0.0, feeds=frozenset({"f"}))
+    planning = Planning(case.store, case.tick, rest=0.0, preflight=WITH_A_FEED)
     case.load(("r1", "p", None, "abcd"))
     planning.apply(planning.draft(seed=1).plan_id)
     booked = book_all(case)
@@ -702,7 +722,7 @@ def test_what_lies_at_a_feed_is_no_answer_once_somebody_is_asked(case):
     """b was published; a later version asks it: its answer is still missing."""
     case.apply(policy(PAIR, fields=PUBLISHED))
     case.add("x/ann", "x/bob", "f/acme")
-    planning = Planning(case.store, case.tick, rest=0.0, feeds=frozenset({"f"}))
+    planning = Planning(case.store, case.tick, rest=0.0, preflight=WITH_A_FEED)
     case.load(("r1", "p", None, "b"))
     planning.apply(planning.draft(seed=1).plan_id)
     assert book_all(case) == {("f/acme", "r1.b")}
@@ -728,8 +748,12 @@ def budget(case, run_id: int = 1, **more: int) -> None:
 def test_a_plan_says_what_it_costs_and_whether_there_is_room(case):
     ready(case, accounts=("x/ann", "x/bob"))
     case.load(*((f"r{i}", "p", None, "ab") for i in range(3)))
-    planning = Planning(case.store, case.tick, pays=frozenset("x"))
-    assert planning.draft(seed=1).summary["costs"] == []
+    planning = Planning(
+        case.store, case.tick, preflight=Preflight({"x": PayingMarket(Outside())})
+    )
+    with pytest.raises(Infeasible) as error:
+        planning.draft(seed=1)
+    assert "runs budget set RUN --reward" in error.value.why
     budget(case, reward=2, fee=1)  # a market that adds as much again
     (cost,) = planning.draft(seed=1).summary["costs"]
     # 6 fields at 1, 2 accounts with a piece of work at 2 each, and all that once more

@@ -31,7 +31,7 @@ class ProlificHouse(PayingHouse):
         }  # fmt: skip
         secret = f"{TOKEN}\n{(b'k' * 32).hex()}\n".encode()
         self.market = CONNECTOR.open(Settings(values, secret=secret))
-        self.connectors = {"paying": self.market}
+        self.connectors, self.link = {"paying": self.market}, PAGE
         self.sending = stages.sending(
             self.store, self.connectors, self.clock, Terms(link=PAGE)
         )

@@ -150,6 +150,7 @@ def test_answers_that_fit_nothing_and_conflicts_and_what_is_down_are_told():
         "paused": {},
         "workers": {"active": 3, "stopped": 2},
         "gold_left": {"name": 0, "age": 7},
+        "refused": [],
         "pilots": [{"run": "x", "let_go": 2, "waiting": 1}],
     }
     assert needs(found) == [

@@ -23,6 +23,7 @@ from dispatcher.core import meters
 from dispatcher.core.errors import Conflict, NotFound
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.standing import current_policy, no_policy
+from dispatcher.preflight import Clearance, Preflight
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.choosing import check_algorithm
 from dispatcher.stages.planning.costing import costs
@@ -31,6 +32,7 @@ from dispatcher.stages.planning.staffing import staffed
 from dispatcher.stages.planning.telling import (
     Summary,
     digest,
+    lack,
     refusal,
     summary,
     told,
@@ -87,11 +89,8 @@ class Planning:
     clock : Clock
     rest : float
         See :data:`REST`; 0 lets every tick plan.
-    feeds : frozenset of str
-        Names of the connectors that are feeds: their accounts get the fields without
-        ``ask``, and nobody else does.
-    pays : frozenset of str
-        Names of the connectors that pay their workers themselves.
+    preflight : Preflight, optional
+        Tells who can be given what. None: whatever is asked goes to any account.
     """
 
     def __init__(
@@ -100,11 +99,10 @@ class Planning:
         clock: Clock,
         *,
         rest: float = REST,
-        feeds: frozenset[str] = frozenset(),
-        pays: frozenset[str] = frozenset(),
+        preflight: Preflight | None = None,
     ) -> None:
         self._store = store
-        self._feeds, self._pays = feeds, pays
+        self._preflight = preflight
         self._clock = clock
         self._rest = rest
         self._rests_until = 0
@@ -156,8 +154,9 @@ class Planning:
             if force is None:
                 raise no_policy()
             base = _last_applied(tx)
-            backlog = backlogs.read(tx, force, self._feeds)
-            made = staffed(tx, force, backlog, self._clock(), self._feeds)
+            clear = self._look(tx)
+            backlog = backlogs.read(tx, force, clear)
+            made = staffed(tx, force, backlog, self._clock(), clear)
         check_algorithm(algorithm, made.problem)
         with meters.PLAN_DURATION.labels(algorithm).time():
             solution = solve(made, algorithm, seed, chosen)
@@ -167,7 +166,7 @@ class Planning:
         planned = list(_assignments(made, solution, np.random.default_rng(seed)))
         numbers = summary(made, solution) | {"base": base, "sha256": digest(planned)}
         with self._store.read() as tx:
-            numbers["costs"] = costs(tx, planned, self._pays, self._clock())
+            numbers["costs"] = costs(tx, planned, clear.pays, self._clock())
         if dry_run or not (len(solution.plan) or len(solution.held)):
             return Drafted(None, solution.verdict, numbers)
         plan = PlanRow(
@@ -211,7 +210,7 @@ class Planning:
             version = gate_rows.hold_barrier(tx)
             before = rows.lock_applied(tx)
             numbers = _checked_draft(rows.plan(tx, plan_id), plan_id, version, before)
-            merged = _merged(rows.lock_assignments(tx, [*before, plan_id]))
+            merged = _merged(rows.lock_assignments(tx, [*before, plan_id], version))
             numbers["sha256"] = digest(merged)
             rows.replace_assignments(tx, plan_id, before, merged)
             rows.end_plans(tx, before)
@@ -233,7 +232,7 @@ class Planning:
         if began < self._rests_until:
             return 0
         with self._store.read() as tx:
-            pulse = rows.pulse(tx)
+            pulse = self._beat(tx)
             if pulse == self._pulse or current_policy(tx) is None:
                 return 0
         planned = self._plan_all(pulse, epoch)
@@ -254,8 +253,15 @@ class Planning:
                 verdict=drafted.verdict,
             )
         with self._store.read() as tx:
-            self._pulse = rows.pulse(tx) if planned else pulse
+            self._pulse = self._beat(tx) if planned else pulse
         return planned
+
+    def _look(self, tx: Tx) -> Clearance:
+        return Clearance() if self._preflight is None else self._preflight.look(tx)
+
+    def _beat(self, tx: Tx) -> tuple[int, ...]:
+        """Numbers that change when there may be something new to plan."""
+        return *rows.pulse(tx), *sorted(self._look(tx).barred)
 
     def limits(self, seconds: float = math.inf) -> Limits:
         """Return the stage's own limits of a search, ended after so many seconds."""
@@ -329,23 +335,33 @@ def _assignments(
 ) -> Iterator[tuple[int, int, bytes]]:
     """Split each adversary's entries over its accounts, by the room that they have."""
     plan, people = solution.plan, made.workforce
-    order = np.lexsort((made.backlog.published[plan.entry], plan.adversary))
+    kinds, kind = np.unique(people.routes(len(made.backlog)), return_inverse=True)
+    order = np.lexsort((kind[plan.entry], plan.adversary))
     place, holder = plan.entry[order], plan.adversary[order]
-    key = 2 * holder + made.backlog.published[place]
-    edges = np.searchsorted(key, np.arange(2 * len(people) + 1))
+    key = len(kinds) * holder + kind[place]
+    edges = np.searchsorted(key, np.arange(len(kinds) * len(people) + 1))
     for a, adversary in enumerate(people.ids):
-        for published in (False, True):
-            first, last = edges[2 * a + published : 2 * a + published + 2]
+        rooms = dict(zip(people.accounts[a], people.rooms[a], strict=True))
+        ways = [
+            (i, [one for one in rooms if people.goes_by(one.connector, int(route))])
+            for i, route in enumerate(kinds)
+        ]
+        parts: dict[int, list[Ids]] = defaultdict(list)
+        for i, accounts in sorted(ways, key=lambda way: len(way[1])):  # narrowest first
+            first, last = edges[len(kinds) * a + i : len(kinds) * a + i + 2]
             mine = rng.permutation(made.backlog.entry[place[first:last]])
             taking = [
-                (account, len(mine) if room is None else room)
-                for account, room in zip(
-                    people.accounts[a], people.rooms[a], strict=True
-                )
-                if (account.connector in people.feeds) == published
+                (one, len(mine) if room is None else room)
+                for one in accounts
+                for room in [rooms[one]]
             ]
             for account, part in _split(mine, taking):
-                yield account.id, adversary, np.sort(part).astype("<i8").tobytes()
+                parts[account.id].append(part)
+                left = rooms[account]
+                rooms[account] = left and left - len(part)
+        for account_id, mine_ in parts.items():
+            packed = np.sort(np.concatenate(mine_)).astype("<i8").tobytes()
+            yield account_id, adversary, packed
 
 
 def _split(
@@ -372,9 +388,7 @@ def _held(made: Translation, solution: Solution) -> Iterator[tuple[int, str]]:
 
 
 def _one_line(core: Summary) -> str:
-    lead = "no number of workers would do"
-    if core["needed"] is not None:
-        lead = f"{core['needed']} workers needed"
+    lead = lack(core)
     return f"{lead}: {core['why'][0]}" if core["why"] else lead
 
 

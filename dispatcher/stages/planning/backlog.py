@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatcher.ledger.standing import InForce
+from dispatcher.preflight import Clearance
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
 from dispatcher.store import relations as people
@@ -54,6 +55,8 @@ class Backlog:
         Answers still wanted in all, those planned or in flight included.
     published : bool array, shape (n,)
         Whether the entry's field has no ``ask``: feeds get it, and workers never do.
+    size : int64 array, shape (n,)
+        Bytes that are shown of the entry, where some connector takes less; else 0.
     place, visits : int64 array, shape (n,)
         Number of the entry's place, -1 at none, and its visits, 0 at none.
     links : dict of str to PeoplePairs
@@ -74,6 +77,7 @@ class Backlog:
     left: tuple[LeftRow, ...]
     answers: int
     published: Flags
+    size: Ints
     place: Ints
     visits: Ints
     links: dict[str, PeoplePairs]
@@ -87,15 +91,14 @@ class Backlog:
         return np.flatnonzero(self.copies < self.missing)
 
 
-def read(tx: Tx, force: InForce, feeds: frozenset[str] = frozenset()) -> Backlog:
+def read(tx: Tx, force: InForce, clear: Clearance) -> Backlog:
     """Read what is to be planned under the policy in force.
 
     Parameters
     ----------
     tx : Tx
     force : InForce
-    feeds : frozenset of str
-        Names of the connectors that are feeds.
+    clear : Clearance
 
     Notes
     -----
@@ -107,7 +110,7 @@ def read(tx: Tx, force: InForce, feeds: frozenset[str] = frozenset()) -> Backlog
     if not named[table["field"]].all():
         table = table[named[table["field"]]]
     left = _unserved(tx, rows.left_of_plans(tx, force.version))
-    wanted = _wanted(tx, force, table, feeds=rows.has_accounts(tx, feeds))
+    wanted = _wanted(tx, force, table, feeds=rows.has_accounts(tx, clear.feeds))
     planned = _counts(table["id"], _pairs(left))
     missing = np.maximum(wanted - planned, 0)
     links = _links(tx, force)
@@ -133,6 +136,7 @@ def read(tx: Tx, force: InForce, feeds: frozenset[str] = frozenset()) -> Backlog
         left=tuple(left),
         answers=int(wanted.sum()),
         published=_unasked(force)[table["field"]],
+        size=_sizes(tx, entry, clear),
         place=spot,
         visits=np.maximum(visits, 0),
         links=links,
@@ -167,6 +171,21 @@ def _spots(tx: Tx, entry: Ints) -> tuple[Ints, Ints]:
     at, rows_ = _spread(entry, table)
     spot[at], visits[at] = rows_[:, 1], rows_[:, 2]
     return spot, visits
+
+
+def _sizes(tx: Tx, entry: Ints, clear: Clearance) -> Ints:
+    """Bytes of what is too long for some connector that has accounts, else 0."""
+    size = np.zeros(len(entry), np.int64)
+    least = [
+        most
+        for name in clear.manifests
+        if (most := clear.most_bytes(name)) is not None
+        and rows.has_accounts(tx, [name])
+    ]
+    if least:
+        at, found = _spread(entry, _columns(rows.longer(tx, min(least)), 2))
+        size[at] = found[:, 1]
+    return size
 
 
 def _unserved(tx: Tx, left: list[LeftRow]) -> list[LeftRow]:

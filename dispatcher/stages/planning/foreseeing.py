@@ -14,6 +14,7 @@ import numpy as np
 from dispatcher.ledger.bulk import Batch
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.standing import InForce
+from dispatcher.preflight import Clearance
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.solving import solve
 from dispatcher.stages.planning.staffing import staffed
@@ -81,7 +82,7 @@ def read_work(
     force: InForce,
     before: int,
     now: int,
-    feeds: frozenset[str] = frozenset(),
+    clear: Clearance,
 ) -> Work:
     """Read the work to come.
 
@@ -94,12 +95,11 @@ def read_work(
     before : int
         The version whose plan is in force now; 0 is none.
     now : int
-    feeds : frozenset of str
-        Names of the connectors that are feeds.
+    clear : Clearance
     """
     left = rows.left_of_plans(tx, before) if before else []
     refused = _refused(tx, force, left)
-    made = staffed(tx, force, backlogs.read(tx, force, feeds), now, feeds)
+    made = staffed(tx, force, backlogs.read(tx, force, clear), now, clear)
     return Work(sum(len(row.entries) // 8 for row in left), refused, made)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dispatcher.ledger.standing import InForce
+from dispatcher.preflight import Clearance
 from dispatcher.stages.planning.backlog import Backlog
 from dispatcher.stages.planning.means import Means
 from dispatcher.stages.planning.translation import Translation, translate
@@ -17,7 +18,7 @@ def staffed(
     force: InForce,
     backlog: Backlog,
     now: int,
-    feeds: frozenset[str] = frozenset(),
+    clear: Clearance,
 ) -> Translation:
     """Make the problem of the backlog, without whom the plan in force has in excess.
 
@@ -30,7 +31,7 @@ def staffed(
     ValueError
         A rule is of a kind that no plan can judge (never for an applied version).
     """
-    made = translate(tx, force, backlog, now, feeds)
+    made = translate(tx, force, backlog, now, clear)
     if not (force.averages and backlog.left):
         return made
     means = Means(made)
@@ -38,7 +39,7 @@ def staffed(
     if not past:
         return made
     without = frozenset(made.workforce.ids[a] for a in past)
-    return translate(tx, force, backlog, now, feeds, without)
+    return translate(tx, force, backlog, now, clear, without)
 
 
 def _past(problem: Problem) -> list[int]:

@@ -23,11 +23,13 @@ from policies.model.objective import Objective
 from policies.model.problem import Problem
 from policies.policy import Scope
 from policies.solvers import Cause, Clash, Core, Limits, Solution, Verdict
-from policies.solvers.explain.minimum import Remedy, remedies
+from policies.solvers.explain.minimum import Remedy, enough, remedies
 from policies.solvers.explain.withholding import cheapest
 from policies.solvers.interfaces import free_bound
 
 TOLD: Final = 4  # clashes that one message tells
+NEEDS_WORK: Final = 0.5
+"""Work for counting who is needed of each kind, as in :class:`Limits`."""
 
 Summary = dict[str, Any]
 
@@ -38,7 +40,9 @@ def summary(made: Translation, solution: Solution) -> Summary:
     Returns
     -------
     dict
-        ``records``, ``fields``, ``answers`` wanted; ``adversaries``; ``sets``;
+        ``records``, ``fields``, ``answers`` wanted; ``adversaries``, and which of them
+        have an account at a feed: ``feeds``; ``refused``: what the preflight keeps from
+        the plan; ``sets``;
         ``safe_with``: active adversaries with whom no order of showings gets stuck;
         ``pairs`` planned; ``held`` and ``burnt`` fields; ``spare`` showings that t keeps
         in reserve for answers that do not come, and fields with ``no_spare``;
@@ -57,6 +61,8 @@ def summary(made: Translation, solution: Solution) -> Summary:
         "fields": int(open_.sum()),
         "answers": int(backlog.missing.sum()),
         "adversaries": len(made.workforce),
+        "feeds": int(made.workforce.feeds.sum()),
+        "refused": [one._asdict() for one in made.workforce.clear.obstacles],
         "sets": made.problem.sets.n_sets,
         "safe_with": safe_number(made.problem, backlog.room),
         "pairs": len(solution.plan),
@@ -130,14 +136,59 @@ def _reached(made: Translation, solution: Solution) -> list[Fraction]:
 
 
 def told(made: Translation, core: Core) -> Summary:
-    """Put a core in words and numbers."""
+    """Put a core in words and numbers; workers and feeds are counted apart."""
+    needs = _needs(made, core)
     return {
-        "needed": core.needed,
+        "needed": None if needs is None else sum(needs.values()),
+        "needs": needs,
         "exact": core.exact,
         "available": core.available,
         "repeats": core.repeats,
         "why": [_reason(made, core, clash) for clash in core.clashes[:TOLD]],
     }
+
+
+def lack(core: Summary) -> str:
+    """Say how many would do."""
+    if core["needs"] is None:
+        return "no number of workers would do"
+    parts = [_count(number, kind) for kind, number in core["needs"].items()]
+    return f"{' and '.join(parts)} needed"
+
+
+def _present(made: Translation) -> dict[str, int]:
+    """How many there are of each kind."""
+    people = made.workforce
+    return {"worker": int(people.workers.sum()), "feed": int(people.feeds.sum())}
+
+
+def _kinds(made: Translation, entries: Iterable[int]) -> dict[str, list[int]]:
+    """Entries that are owed something, by the kind of who gets them."""
+    found: dict[str, list[int]] = {}
+    for d in sorted(entries):
+        if made.problem.lo[d]:
+            kind = "feed" if made.backlog.published[d] else "worker"
+            found.setdefault(kind, []).append(d)
+    return found
+
+
+def _needs(made: Translation, core: Core) -> dict[str, int] | None:
+    """How many of each kind would do for a core; None: no number of them.
+
+    Nobody new is both: where a core is of both kinds, each kind is asked about alone.
+    """
+    if core.needed is None:
+        return None
+    kinds = _kinds(made, core.entries) or {"worker": []}
+    there = _present(made)
+    more = dict.fromkeys(kinds, core.needed - core.available)
+    if len(kinds) > 1:
+        rng, limits = np.random.default_rng(0), Limits(work=NEEDS_WORK)
+        alone = {k: enough(_part(made, mine), rng, limits) for k, mine in kinds.items()}
+        more = {k: (n or core.needed) - core.available for k, n in alone.items()}
+        if not any(more.values()):  # only together do they clash
+            more["worker"] = core.needed - core.available
+    return {kind: there[kind] + more[kind] for kind in kinds if more[kind]}
 
 
 def _reason(made: Translation, core: Core, clash: Clash) -> str:
@@ -152,24 +203,35 @@ def _reason(made: Translation, core: Core, clash: Clash) -> str:
             field = answers[0][0] if answers else "a field"
             text = f"{field} alone reaches the limit of {rules} for whoever sees it"
         case Cause.COPIES:
-            text = f"{where}{names}: more answers than workers may see it{ending}"
+            kind = _one_kind(made, clash)
+            wanted = "answers" if kind == "worker" else "copies"
+            if clash.needed is not None:  # who is of the other kind was counted in
+                mine = _present(made)[kind] + clash.needed - len(made.workforce)
+                ending = f" -> {mine}"
+            text = f"{where}{names}: more {wanted} than {kind}s may see it{ending}"
         case Cause.CAPACITY:
             text = (
                 f"{clash.answers} answers are wanted, and all capacities together "
                 f"leave room for {clash.per_adversary}"
             )
         case Cause.SET | Cause.CLASSES if clash.per_adversary == 1:
-            text = f"{where}{names} may not share a worker ({rules}){ending}"
+            kind = _one_kind(made, clash)
+            text = f"{where}{names} may not share a {kind} ({rules}){ending}"
         case Cause.SET | Cause.CLASSES:
             text = (
                 f"{where}{names} want {clash.answers} showings, and {rules} lets one "
-                f"worker see {clash.per_adversary} of them{ending}"
+                f"{_one_kind(made, clash)} see {clash.per_adversary} of them{ending}"
             )
         case Cause.SEARCH:
             text = f"{where}{rules} clash together (every assignment was searched)"
         case Cause.HISTORY | Cause.LIMIT | Cause.COALITION | Cause.MEAN:
             text = f"{where}{rules}: no plan can stay below the limit"
     return text
+
+
+def _one_kind(made: Translation, clash: Clash) -> str:
+    """Name who may not see all of a clash."""
+    return "feed" if list(_kinds(made, clash.entries)) == ["feed"] else "worker"
 
 
 def _count(number: int, one: str, more: str = "") -> str:
@@ -181,12 +243,15 @@ def _answers(made: Translation, clash: Clash) -> list[tuple[str, str]]:
     entries = np.array(clash.entries, np.int64)
     copies = made.problem.lo[entries]
     found = Counter(
-        (made.fields[int(k)], int(c))
-        for k, c in zip(made.kind[entries], copies, strict=True)
+        (made.fields[int(k)], int(c), "copy" if at_feeds else "answer")
+        for k, c, at_feeds in zip(
+            made.kind[entries], copies, made.backlog.published[entries], strict=True
+        )
     )
+    many = {"copy": "copies", "answer": "answers"}
     return [
-        (name, _count(answers, "answer") if n == 1 else f"{n} x {answers} answers")
-        for (name, answers), n in found.items()
+        (name, _count(c, one, many[one]) if n == 1 else f"{n} x {c} {many[one]}")
+        for (name, c, one), n in found.items()
     ]
 
 
@@ -221,27 +286,33 @@ def refusal(
             fix=f"Give more time (--time-limit){_rest(solution)}.",
             facts={"held": held, "adversaries": k},
         )
-    why = "\n".join([*told(made, core)["why"], *_beside(made)])
-    facts = {"held": held, "adversaries": k, "needed": core.needed or 0}
-    if core.needed is None:
+    words = told(made, core)
+    why = "\n".join([*words["why"], *_beside(made)])
+    facts = {"held": held, "adversaries": k, "needed": words["needed"] or 0}
+    if words["needs"] is None:
         return Infeasible(
             f"no plan meets the policy: {_count(held, 'field')} can not be shown",
             why=why,
             fix=_mend(core, _withholding(made, core, rng, limits), _rest(solution)),
             facts=facts,
         )
-    amount = f"{core.needed} are needed" if core.exact else f"{core.needed} would do"
+    there = _count(k, "adversary", "adversaries")
+    amount = f"{words['needed']} {'are needed' if core.exact else 'would do'}"
+    if made.workforce.feeds.any() or "feed" in words["needs"]:
+        there = " and ".join(_count(n, kind) for kind, n in _present(made).items())
+        amount = lack(words)
+    fixes = _fixes(made, core, words["needs"], rng, limits)
     return Infeasible(
-        f"no plan meets the policy with {_count(k, 'adversary', 'adversaries')}; "
-        f"{amount}",
+        f"no plan meets the policy with {there}; {amount}",
         why=why,
-        fix=", or ".join(_fixes(made, core, rng, limits)) + f"{_rest(solution)}.",
+        fix=", or ".join(fixes) + f"{_rest(solution)}.",
         facts=facts,
     )
 
 
 def _beside(made: Translation) -> Iterator[str]:
-    """Say that there might be a plan of all, anew, where one is in force."""
+    """Say who is left out, and that there might be a plan of all, anew."""
+    yield from map(str, made.workforce.clear.obstacles)
     if made.backlog.left:
         yield "(what the plan in force still means to show stays with whom it is)"
 
@@ -262,12 +333,18 @@ def _mend(core: Core, leaving: str, rest: str) -> str:
 
 
 def _fixes(
-    made: Translation, core: Core, rng: np.random.Generator, limits: Limits
+    made: Translation,
+    core: Core,
+    needs: dict[str, int],
+    rng: np.random.Generator,
+    limits: Limits,
 ) -> Iterator[str]:
-    """What would help: workers, answers, limits, or leaving these out."""
-    assert core.needed is not None
-    more = core.needed - len(made.workforce)
-    yield f"Register {more} more worker{'s' if more > 1 else ''} ({core.needed})"
+    """What would help: workers, feeds, answers, limits, or leaving these out."""
+    there = _present(made)
+    for kind, number in needs.items():
+        more = _count(number - there[kind], f"more {kind}")
+        own = ", each a connector of its own" if kind == "feed" else ""
+        yield f"Register {more} ({number}{own})"
     for remedy in remedies(made.problem, core, rng, limits.part(0.2)):
         yield _remedy(made, remedy)
     leaving = _withholding(made, core, rng, limits)
@@ -292,10 +369,10 @@ def _withholding(
     return f", or withhold {names}{each} ({sure})"
 
 
-def _priced(made: Translation, core: Core) -> Problem:
-    """Return the core's part as a problem that says what withholding costs."""
-    problem, entries = made.problem, np.array(core.entries, np.int64)
-    sets, weights = problem.sets, problem.weights
+def _part(made: Translation, which: Iterable[int]) -> Problem:
+    """Return the part over some entries, and the sets that lie within them."""
+    problem, entries = made.problem, np.array(sorted(which), np.int64)
+    sets = problem.sets
     inside = np.zeros(problem.n_entries, np.bool_)
     inside[entries] = True
     outside = np.bincount(
@@ -303,10 +380,16 @@ def _priced(made: Translation, core: Core) -> Problem:
     ).astype(np.bool_)
     chosen = np.flatnonzero(~outside & (np.diff(sets.start) > 0))
     part = problem.select(entries, chosen)
+    return replace(part, capacity=None, averages=(), links=None, prices=None)
+
+
+def _priced(made: Translation, core: Core) -> Problem:
+    """Return the core's part as a problem that says what withholding costs."""
+    part = _part(made, core.entries)
+    weights = part.weights
     worth = weights.base * weights.factor.max(axis=0, initial=0)[weights.kind]
-    prices = np.maximum(problem.lo * worth, 1)[entries]
-    scale = max(1, int(np.gcd.reduce(prices)))
-    return replace(part, capacity=None, averages=(), links=None, prices=prices // scale)
+    prices = np.maximum(part.lo * worth, 1)
+    return replace(part, prices=prices // max(1, int(np.gcd.reduce(prices))))
 
 
 def _remedy(made: Translation, remedy: Remedy) -> str:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dispatcher.ledger.standing import InForce
 from dispatcher.model import record_unit, subject_unit
+from dispatcher.preflight import Clearance
 from dispatcher.stages.planning.backlog import Backlog
 from dispatcher.stages.planning.cosines import loosened
 from dispatcher.stages.planning.passed import closed
@@ -86,7 +87,7 @@ def translate(
     force: InForce,
     backlog: Backlog,
     now: int,
-    feeds: frozenset[str] = frozenset(),
+    clear: Clearance,
     without: frozenset[int] = frozenset(),
 ) -> Translation:
     """Make the problem of the backlog, ``without`` some adversaries.
@@ -96,7 +97,7 @@ def translate(
     ValueError
         A rule is of a kind that no plan can judge (never for an applied version).
     """
-    people = workforce(tx, force, backlog, now, feeds, without)
+    people = workforce(tx, force, backlog, now, clear, without)
     numbers = sorted(force.fields)
     fields = tuple(force.fields[n].name for n in numbers)
     kind = np.searchsorted(np.array(numbers, np.int64), backlog.field).astype(np.int64)
@@ -159,15 +160,16 @@ def _shown(backlog: Backlog, people: Workforce, *, planned: bool = True) -> Pair
 
 
 def _forbidden(tx: Tx, backlog: Backlog, people: Workforce) -> Pairs:
-    """Nobody is asked the same again, nor about people whom they know, nor a feed."""
+    """What nobody is given: the same again, people whom they know, what cannot be sent."""
     shown = _shown(backlog, people)
     again = backlog.copies[shown.entry] > 0
     entry = [shown.entry[again]]
     adversary = [shown.adversary[again]]
-    for published in (False, True):
-        theirs = (backlog.published == published) & (backlog.copies > 0)
-        places = np.flatnonzero(theirs)
-        never = np.flatnonzero(~people.takes(published=published))
+    for connectors, never in _by_connectors(people).items():
+        able = np.zeros(len(backlog), np.bool_)
+        for name in connectors:
+            able |= people.carried[name]
+        places = np.flatnonzero(~able & (backlog.copies > 0))
         entry.append(np.tile(places, len(never)))
         adversary.append(np.repeat(never, len(places)))
     index = {number: i for i, number in enumerate(people.ids)}
@@ -187,6 +189,14 @@ def _forbidden(tx: Tx, backlog: Backlog, people: Workforce) -> Pairs:
         entry.append(places)
         adversary.append(np.full(len(places), holder, np.int64))
     return Pairs(np.concatenate(entry), np.concatenate(adversary))
+
+
+def _by_connectors(people: Workforce) -> dict[frozenset[str], list[int]]:
+    """Adversaries (places) by the connectors of their accounts."""
+    found: dict[frozenset[str], list[int]] = defaultdict(list)
+    for place, accounts in enumerate(people.accounts):
+        found[frozenset(account.connector for account in accounts)].append(place)
+    return found
 
 
 def _unqualified(tx: Tx, people: Workforce) -> Iterator[tuple[int, int]]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from dispatcher.ledger import averages
 from dispatcher.ledger.standing import InForce
+from dispatcher.preflight import Clearance
 from dispatcher.stages.planning.backlog import Backlog
 from dispatcher.store import booking
 from dispatcher.store.accounts import Account, all_accounts
 from dispatcher.store.transaction import Tx
 
 Flags = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -33,33 +36,45 @@ class Workforce:
         How many entries each of those accounts may still be given.
     trusted : tuple of frozenset of str
         Rules not judged for them.
-    feeds : frozenset of str
-        Connectors whose accounts get what is published, and nothing that is asked.
+    clear : Clearance
+    carried : dict of str to bool array, shape (n,)
+        Connector of an account -> which entries of the backlog go by it.
     """
 
     ids: tuple[int, ...]
     accounts: tuple[tuple[Account, ...], ...]
     rooms: tuple[tuple[int | None, ...], ...]
     trusted: tuple[frozenset[str], ...]
-    feeds: frozenset[str] = frozenset()
+    clear: Clearance
+    carried: dict[str, Flags]
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def takes(self, *, published: bool) -> Flags:
-        """Whether each adversary has an account that takes such fields.
+    @cached_property
+    def feeds(self) -> Flags:
+        """Whether each adversary has an account at a feed, shape (adversaries,)."""
+        return self._having(lambda name: name in self.clear.feeds)
 
-        Returns
-        -------
-        bool array, shape (adversaries,)
-        """
-        return np.array(
-            [
-                any((a.connector in self.feeds) == published for a in each)
-                for each in self.accounts
-            ],
-            np.bool_,
-        )
+    @cached_property
+    def workers(self) -> Flags:
+        """Whether each adversary has an account at a market, shape (adversaries,)."""
+        return self._having(lambda name: name not in self.clear.feeds)
+
+    def _having(self, holds: Callable[[str], bool]) -> Flags:
+        found = [any(holds(a.connector) for a in each) for each in self.accounts]
+        return np.array(found, np.bool_)
+
+    def routes(self, entries: int) -> Ints:
+        """By which connectors each entry goes: bit i is the i-th of ``carried``."""
+        found = np.zeros(entries, np.int64)
+        for i, flags in enumerate(self.carried.values()):
+            found |= flags.astype(np.int64) << i
+        return found
+
+    def goes_by(self, connector: str, route: int) -> bool:
+        """Whether entries of a route go by a connector."""
+        return bool(route >> list(self.carried).index(connector) & 1)
 
 
 def workforce(
@@ -67,7 +82,7 @@ def workforce(
     force: InForce,
     backlog: Backlog,
     now: int,
-    feeds: frozenset[str],
+    clear: Clearance,
     without: frozenset[int] = frozenset(),
 ) -> Workforce:
     """Return the adversaries that may get something, and how much.
@@ -80,7 +95,7 @@ def workforce(
     for account in all_accounts(tx):
         if account.adversary_id:
             groups[account.adversary_id].append(account.groups)
-            if account.state == "active":
+            if account.state == "active" and account.id not in clear.barred:
                 active[account.adversary_id].append(account)
     trusted = {i: force.trusted(groups[i]) for i in active}
     for i in {*_past_means(tx, force, trusted), *without}:
@@ -103,8 +118,24 @@ def workforce(
         accounts=tuple(tuple(active[i]) for i in ids),
         rooms=tuple(tuple(room(a) for a in active[i]) for i in ids),
         trusted=tuple(trusted[i] for i in ids),
-        feeds=feeds,
+        clear=clear,
+        carried={
+            name: _carried(force, backlog, clear, name)
+            for name in sorted({a.connector for i in ids for a in active[i]})
+        },
     )
+
+
+def _carried(
+    force: InForce, backlog: Backlog, clear: Clearance, connector: str
+) -> Flags:
+    """Which entries go by a connector: of a kind that it carries, and not too long."""
+    kinds = np.zeros(max(force.fields, default=0) + 1, np.bool_)
+    for number, standing in force.fields.items():
+        ask = force.policy.entity.fields[standing.name].ask
+        kinds[number] = clear.carries(connector, ask)
+    most = clear.most_bytes(connector)
+    return kinds[backlog.field] & (most is None or backlog.size <= most)
 
 
 def _past_means(

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.base import (
-    Binding,
     ConnectorError,
-    Content,
     Feed,
     Handle,
     Idempotency,
@@ -59,10 +57,6 @@ BROKE: Final = 60 * MICRO
 MENDING: Final = 60 * MICRO
 """How long a connector rests that only the operator can mend."""
 
-PARTED: Final = (
-    "anyone there may open any task, so its accounts must be one adversary: name them "
-    "all in one group of the policy"
-)
 FIRST_WAIT: Final = 2 * MICRO
 LONGEST_WAIT: Final = 3600 * MICRO
 
@@ -161,20 +155,20 @@ class Sending:
         now = self._clock()
         until = now + LEASE - LAST_CALL
 
-        def claim(tx: Tx) -> tuple[bool, list[MessageRow]]:
+        def claim(tx: Tx) -> tuple[Misconfigured | None, list[MessageRow]]:
             lease.check_epoch(tx, lease.SHARD, epoch)
             rows.release_left(tx, self._name, epoch, now)
             if {"all", f"connector:{self._name}"} & gate_rows.stopped_scopes(tx):
-                return False, []
+                return None, []
             parted = self._shows_to_others(tx)
-            limit = 0 if parted else self._circuit.room(BATCH)
+            limit = self._circuit.room(BATCH) if parted is None else 0
             claimed = rows.claim(tx, self._name, epoch, now, now + LEASE, limit)
             return parted, self._affordable(tx, claimed, epoch)
 
         parted, messages = committed(self._store, claim)
-        if parted:
+        if parted is not None:
             self._circuit.rest(MENDING)
-            self._tell_rest("misconfigured", PARTED)
+            self._tell_rest("misconfigured", f"{parted.what}: {parted.fix}")
         if not messages:
             return 0
         self._circuit.spend(len(messages))
@@ -213,14 +207,14 @@ class Sending:
         rows.cancel(tx, sorted(stays.idle))
         return [one for one in claimed if one.id not in kept]
 
-    def _shows_to_others(self, tx: Tx) -> bool:
-        """Whether accounts that were not booked could open what is sent there."""
-        manifest = self._connector.manifest
-        return (
-            manifest.binding is Binding.NONE
-            and manifest.content is Content.MARKET
-            and rows.adversaries_at(tx, self._name) > 1
-        )
+    def _shows_to_others(self, tx: Tx) -> Misconfigured | None:
+        """Ask once more whether accounts that were not booked could see what is sent."""
+        count = rows.adversaries_at(tx, self._name)
+        try:
+            self._connector.manifest.check_adversaries(count)
+        except Misconfigured as error:
+            return error
+        return None
 
     def _settle(
         self, epoch: int, outcomes: Sequence[Outcome], barred: Sequence[int]

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from connectors.base import Binding, Content, Feed, Form, Handle, Item, Market, Offer
+from connectors.base import Content, Feed, Form, Handle, Item, Market, Offer
 from dispatcher import money
 from dispatcher.core import keys
 from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.preflight import addressed
 from dispatcher.store import Store, lease
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import money as purse
@@ -110,15 +111,8 @@ class Packing:
     def _offer(
         self, connector: Market | Feed, message: MessageRow, items: Sequence[Item]
     ) -> Offer:
-        manifest = connector.manifest
-        anyone = manifest.binding is Binding.NONE and isinstance(connector, Market)
-        return Offer(
-            key=self.key(message.id),
-            account="" if anyone else message.account,
-            audience=message.account if anyone else "",
-            items=tuple(items),
-            link=self._link if manifest.content is Content.OURS else "",
-        )
+        key, manifest = self.key(message.id), connector.manifest
+        return addressed(manifest, key, message.account, items, self._link)
 
     def key(self, message_id: int) -> str:
         """Key of a message outside."""

@@ -72,6 +72,9 @@ def up(
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
     with context.open_store() as store:
         connectors = context.open_connectors(store)
+        with store.read() as tx:
+            for obstacle in context.preflight(store, connectors).look(tx).obstacles:
+                context.say(str(obstacle))
         while True:
             daemon = _daemon(store, connectors, context)
             context.check_anchor(store)  # who has forgotten anything leads nothing

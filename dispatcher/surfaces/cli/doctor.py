@@ -235,6 +235,16 @@ def _connectors(context: CliContext, store: Store) -> Findings:
         else:
             text = f"connector {number} opens"
             yield Finding(Part.CONNECTORS, Word.OK, text, private=name)
+    with store.read() as tx:
+        obstacles = context.preflight(store).look(tx).obstacles
+    for one in obstacles:
+        yield Finding(
+            Part.CONNECTORS,
+            Word.WARN,
+            f"a connector is given nothing for {one.accounts:,} accounts",
+            fix=one.fix,
+            private=f"{one.connector}: {one.what}",
+        )
 
 
 def _clock(store: Store) -> Findings:

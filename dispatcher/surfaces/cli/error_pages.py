@@ -101,9 +101,10 @@ ledger and in evidence. See first what they are: policy plan --breaches, or the 
 own --dry-run.""",
     "E701": """E701: no plan meets the policy
 
-The message names the entries and rules that clash and how many workers would do.
-Register more workers, want fewer answers, or loosen the rule; or plan the rest with
---partial.""",
+The message names the entries and rules that clash and how many workers would do, or feeds
+for fields that nobody is asked; connectors that cannot be given anything are named with
+what mends it. Mend those first; then register more, want fewer answers, or loosen the
+rule; or plan the rest with --partial.""",
     "E702": """E702: no verdict within the limits of time or work
 
 Neither a plan nor a proof that there is none was found in time. Nothing was shown. Give

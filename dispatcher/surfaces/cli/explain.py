@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,9 @@ from dispatcher.surfaces.cli.context import CliContext
 
 if TYPE_CHECKING:
     from dispatcher.ledger.explain import Explanation, Takers
+    from dispatcher.preflight import Clearance
     from dispatcher.store import Store, Tx
+    from dispatcher.store.accounts import Account
 
 CODE = re.compile(r"E\d{3}|POL\d{3}")
 
@@ -50,20 +53,77 @@ def explain(
             why="a field is explained for a worker, or for everybody",
             fix="add --worker CONNECTOR/NAME, or --who",
         )
+    from dispatcher import identity
     from dispatcher.ledger import explain as gate
 
-    with context.open_store() as store, store.read() as tx:
-        entry_id = find_entry(store, tx, subject)
-        takers = gate.takers(tx, entry_id)
-        if worker is None:
-            _show_takers(context, subject, takers)
-            return
-        found = gate.explain(tx, entry_id, _account_id(tx, worker))
-        keys = _keys_of_seen(tx, found)
-    context.show(
-        _document(subject, worker, found, takers),
-        _lay_out(worker, found, takers, keys),
-    )
+    with context.open_store() as store:
+        preflight = context.preflight(store)
+        with store.read() as tx:
+            entry_id = find_entry(store, tx, subject)
+            ways = _Ways.of(tx, entry_id, preflight.look(tx))
+            takers = gate.takers(tx, entry_id, ways.fits, ways.clear.barred)
+            if worker is None:
+                _show_takers(context, subject, takers, ways)
+                return
+            account = identity.find(tx, worker)
+            found = gate.explain(tx, entry_id, account.id)
+            keys = _keys_of_seen(tx, found)
+    lines = [_lay_out(worker, found, takers, ways.kind, keys)]
+    against = ways.against(account)
+    if against:
+        lines.append(f"  it cannot be sent to {worker}: {against}")
+    document = _document(subject, worker, found, takers)
+    context.show(document | {"sent": not against, "to": ways.kind}, "\n".join(lines))
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """By which connectors a field goes, and to whom: feeds, or workers."""
+
+    clear: Clearance
+    ask: str | None
+    size: int
+
+    @classmethod
+    def of(cls, tx: Tx, entry_id: int, clear: Clearance) -> _Ways:
+        """Read what is sent of an entry; without a policy the gate says so."""
+        from dispatcher.ledger.standing import current_policy, no_policy
+        from dispatcher.store import booking
+
+        force = current_policy(tx)
+        if force is None:
+            raise no_policy()
+        _, field_id, size = booking.to_send(tx, [entry_id])[0].tolist()
+        standing = force.fields.get(field_id)
+        fields = force.policy.entity.fields
+        ask = None if standing is None else fields[standing.name].ask
+        return cls(clear, ask, size)
+
+    @property
+    def kind(self) -> str:
+        """Who gets it."""
+        return "feeds" if self.ask is None else "workers"
+
+    def fits(self, account: Account) -> bool:
+        """Whether the connector of an account carries such a field."""
+        return not self._unfit(account.connector)
+
+    def _unfit(self, connector: str) -> str:
+        if self.ask is None and connector not in self.clear.feeds:
+            return "nobody is asked for it, so that it goes to feeds alone"
+        if not self.clear.carries(connector, self.ask):
+            return f"{connector} asks nobody to {self.ask}"
+        most = self.clear.most_bytes(connector)
+        if most is not None and self.size > most:
+            return f"it has {self.size:,} bytes, and {connector} takes {most:,}"
+        return ""
+
+    def against(self, account: Account) -> str:
+        """Say why it cannot be sent to an account, whatever the gate says."""
+        mine = [o for o in self.clear.obstacles if o.connector == account.connector]
+        told = "; ".join(f"{one.what}: {one.fix}" for one in mine)
+        barred = account.id in self.clear.barred
+        return self._unfit(account.connector) or (told if barred else "")
 
 
 def find_entry(store: Store, tx: Tx, text: str) -> int:
@@ -120,31 +180,31 @@ def _refuse_record(store: Store, tx: Tx, text: str) -> None:
         )
 
 
-def _account_id(tx: Tx, text: str) -> int:
-    from dispatcher import identity
-
-    return identity.find(tx, text).id
-
-
 def _keys_of_seen(tx: Tx, found: Explanation) -> dict[int, str]:
     from dispatcher.store import names
 
     return names.record_keys(tx, [seen.record_id for seen in found.seen])
 
 
-def _show_takers(context: CliContext, subject: str, takers: Takers) -> None:
+def _show_takers(
+    context: CliContext, subject: str, takers: Takers, ways: _Ways
+) -> None:
     context.show(
         {
             "schema": "dispatcher.explain/1",
             "field": subject,
+            "to": ways.kind,
             "can_take": list(takers.accounts),
             "adversaries": takers.adversaries,
         },
         "\n".join(takers.accounts),
     )
     context.say(
-        f"{len(takers.accounts)} of {takers.adversaries} adversaries could be shown it"
+        f"{len(takers.accounts)} of {takers.adversaries} {ways.kind} could be shown it"
     )
+    for one in ways.clear.obstacles:
+        if ways.clear.carries(one.connector, ways.ask):
+            context.say(str(one))
 
 
 def _document(
@@ -176,7 +236,7 @@ def _document(
 
 
 def _lay_out(
-    worker: str, found: Explanation, takers: Takers, keys: dict[int, str]
+    worker: str, found: Explanation, takers: Takers, kind: str, keys: dict[int, str]
 ) -> str:
     decision = found.decision
     lines = ["ALLOW" if found.allowed else "DENY"]
@@ -202,7 +262,7 @@ def _lay_out(
     lines += [
         f"  as : the adversary of {worker}",
         f"  shown to {decision.showings} of at most {decision.limit} adversaries; "
-        f"{len(takers.accounts)} of {takers.adversaries} could be shown it",
+        f"{len(takers.accounts)} of {takers.adversaries} {kind} could be shown it",
     ]
     return "\n".join(lines)
 

@@ -173,6 +173,7 @@ class Front:
                 url=config.surfaces.operator_url or "",
                 behind_proxy=config.surfaces.behind_proxy,
             ),
+            preflight=self._workspace.preflight(self._store, self._connectors),
         )
         return {
             "operators": Timed(operators, "operators", self._timing),

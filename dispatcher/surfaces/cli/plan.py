@@ -56,16 +56,13 @@ def plan(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from dispatcher.core.plugins import feeds_of, paying_of
     from dispatcher.stages.planning import Planning
     from dispatcher.strategies import find_solver
 
     context: CliContext = ctx.obj
     find_solver(algorithm)
     with context.open_store() as store:
-        feeds = feeds_of(context.config.connectors)
-        pays = paying_of(context.config.connectors)
-        planning = Planning(store, wall_clock, feeds=feeds, pays=pays)
+        planning = Planning(store, wall_clock, preflight=context.preflight(store))
         drafted = planning.draft(
             partial=partial,
             dry_run=dry_run,
@@ -190,10 +187,14 @@ def show_plan(ctx: typer.Context, number: Number = None) -> None:
 
 def lay_out(drafted: Drafted, *, dry_run: bool, auto: bool) -> str:
     """Lay a new plan out for people; ``auto``: the daemon plans by itself too."""
+    from dispatcher.preflight import Obstacle
+    from dispatcher.stages.planning.telling import lack
+
     lines = ["DRY RUN - nothing was changed"] if dry_run else []
     lines.append(numbers_of(drafted.summary))
+    lines += [f"  {Obstacle(**one)}" for one in drafted.summary["refused"]]
     for core in drafted.summary["cores"]:
-        lines.append(f"  held back: {core['needed'] or 'no number of'} workers needed")
+        lines.append(f"  held back: {lack(core)}")
         lines += [f"    {why}" for why in core["why"]]
     if drafted.plan_id is None:
         lines.append("  nothing was kept" if dry_run else "  nothing is left to plan")

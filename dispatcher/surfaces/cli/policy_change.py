@@ -105,7 +105,6 @@ def plan(
     The version is put in force in a transaction that is rolled back: bookings wait for
     that, not for the search for a plan.
     """
-    from dispatcher.core.plugins import feeds_of
     from dispatcher.ledger.standing import version_of
     from dispatcher.operations.dry_run import findings, rolled_back
     from dispatcher.stages.planning import Planning
@@ -119,12 +118,12 @@ def plan(
         limits = Planning(store, wall_clock).limits(time_limit)
         terms = _terms(context, None, in_flight, None, "")
         links = _links(store, path)
+        preflight = context.preflight(store)
         with rolled_back(store) as tx:
             before = rows.version_in_force(tx)
             applied = _put(tx, path, terms, links)
             force = version_of(tx, applied.version)
-            feeds = feeds_of(context.config.connectors)
-            work = read_work(tx, force, before, wall_clock(), feeds)
+            work = read_work(tx, force, before, wall_clock(), preflight.look(tx))
             past = rehearsal.findings(findings(tx, applied.accepted))
     seen = foresee(work, seed=context.config.seed or 0, limits=limits)
     if not applied.changed:

@@ -14,6 +14,7 @@ from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
 from dispatcher.surfaces.cli.questions import gold_left
 
 if TYPE_CHECKING:
+    from dispatcher.preflight import Preflight
     from dispatcher.store import Store, Tx
     from dispatcher.store.planning import PlanRow
 
@@ -37,8 +38,9 @@ def status(
     """
     context: CliContext = ctx.obj
     with context.open_store() as store:
+        preflight = context.preflight(store)
         while True:
-            found = collect(store, wall_clock())
+            found = collect(store, wall_clock(), preflight)
             context.show({"schema": "dispatcher.status/1", **found}, lay_out(found))
             if watch is None:
                 break
@@ -47,8 +49,10 @@ def status(
         leave(EXIT_FINDINGS)
 
 
-def collect(store: Store, now: int) -> dict[str, Any]:
-    """Collect the numbers of one snapshot."""
+def collect(
+    store: Store, now: int, preflight: Preflight | None = None
+) -> dict[str, Any]:
+    """Collect the numbers of one snapshot; ``preflight`` tells what cannot be sent."""
     from dispatcher.app.leadership import spoken
     from dispatcher.ledger import burnt as gate_burnt
     from dispatcher.store import lease, metering
@@ -81,6 +85,11 @@ def collect(store: Store, now: int) -> dict[str, Any]:
             "paused": pauses.paused(tx),
             "down": [row._asdict() for row in metering.down(tx)],
             **_money(tx, now),
+            "refused": (
+                [one._asdict() for one in preflight.look(tx).obstacles]
+                if preflight is not None
+                else []
+            ),
             "held_back": [row._asdict() for row in rows.held_back(tx)],
         }
         version = found["policy_version"]
@@ -135,16 +144,24 @@ def _plan(row: PlanRow) -> dict[str, Any]:
 
 def needs(found: dict[str, Any]) -> list[str]:
     """Sentences about what only the operator can mend."""
+    from dispatcher.preflight import Obstacle
+
     said: list[str] = []
     if not found["policy_version"]:
         said.append("no policy is in force: dispatcher policy apply")
     if not found["leader"]:
         said.append("no daemon runs: dispatcher up")
+    said += [str(Obstacle(**one)) for one in found["refused"]]
     said += _field_needs(found)
     said += _message_needs(found)
     said += _answer_needs(found)
     said += _money_needs(found)
-    said += [f"{scope} is paused: {why}" for scope, why in found["paused"].items()]
+    told = {f"connector:{one['connector']}" for one in found["refused"]}
+    said += [
+        f"{scope} is paused: {why}"
+        for scope, why in found["paused"].items()
+        if scope not in told
+    ]
     return said
 
 

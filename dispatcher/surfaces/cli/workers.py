@@ -197,6 +197,11 @@ def _show(
         f"{count(len(added.accounts), 'worker')} added"
         + (f", {joined} joined by groups" if added.joined else "")
     )
+    told = {account.connector for account in added.accounts}
+    with store.read() as tx:
+        for one in context.preflight(store).look(tx).obstacles:
+            if one.connector in told:
+                context.say(str(one))
     if added.accepted:
         past = count(len(added.accepted), "set is", "sets are")
         context.say(f"{past} past a limit by it: --accept-past {len(added.accepted)}")

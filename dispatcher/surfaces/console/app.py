@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger.nearness import Nearness
+from dispatcher.preflight import Preflight
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.door import Door
 from dispatcher.surfaces.console.looks import Looks
@@ -33,6 +34,7 @@ def console_app(
     clock: Clock,
     nearness: Nearness | None = None,
     settings: ConsoleSettings = ConsoleSettings(),
+    preflight: Preflight | None = None,
 ) -> Callable[..., Any]:
     """Make the console's ASGI application.
 
@@ -44,10 +46,13 @@ def console_app(
     nearness : Nearness, optional
         What was judged already, shared with others who ask.
     settings : ConsoleSettings
+    preflight : Preflight, optional
+        Tells what cannot be sent.
     """
     pages = Pages()
     door = Door(store, pages, clock=clock, settings=settings)
-    looks = Looks(store, clock, nearness or Nearness(), stale=settings.stale)
+    near = nearness or Nearness()
+    looks = Looks(store, clock, near, stale=settings.stale, preflight=preflight)
     views = Views(looks, pages, clock)
     shown = {
         "/": views.overview,

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar, cast
 
 from dispatcher.ledger.nearness import Near, Nearness, Shares
 from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.preflight import Preflight
 from dispatcher.store import Clock, Store, console, moments, queue
 from dispatcher.store import status as counts
 from dispatcher.store.console import MemberRow, RecordRow, SealRow, WaitingRow
@@ -90,9 +91,16 @@ class Looks:
     """Looks into a store; safe to use from several threads."""
 
     def __init__(
-        self, store: Store, clock: Clock, nearness: Nearness, *, stale: float
+        self,
+        store: Store,
+        clock: Clock,
+        nearness: Nearness,
+        *,
+        stale: float,
+        preflight: Preflight | None = None,
     ) -> None:
         self._store = store
+        self._preflight = preflight
         self._clock = clock
         self._nearness = nearness
         self._stale = stale
@@ -101,7 +109,11 @@ class Looks:
 
     def status(self) -> dict[str, Any]:
         """Return what ``dispatcher status`` says."""
-        return self._fresh("status", lambda: collect(self._store, self._clock()))
+
+        def make() -> dict[str, Any]:
+            return collect(self._store, self._clock(), self._preflight)
+
+        return self._fresh("status", make)
 
     def limits(self) -> list[Limit]:
         """Return every rule of the policy in force, the nearest first."""

@@ -13,7 +13,14 @@ from segment.analytics.client import Client
 from connectors.base import Item, Misconfigured, Offer, Rejected, Settings, TryLater
 from connectors.http.client import Http
 from connectors.segment import CONNECTOR, SegmentFeed
-from connectors.segment.feed import BATCH_BYTES, EVENT_BYTES
+from connectors.segment.feed import (
+    BATCH_BYTES,
+    EVENT_BYTES,
+    LONGEST_NAME,
+    MANIFEST,
+    encoded,
+    event,
+)
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 OFFER = Offer(
@@ -88,7 +95,7 @@ def test_a_repeat_has_the_same_ids(outside, feed):
 
 def test_much_goes_in_batches_that_the_api_takes(outside, feed):
     items = tuple(
-        Item(f"t{number}", content=b"x" * 15_000, label="note") for number in range(100)
+        Item(f"t{number}", content=b"x" * 4_000, label="note") for number in range(200)
     )
     feed.send(Offer("18", account="acme", items=items))
     sizes = [len(got.body) for got in outside.requests]
@@ -99,11 +106,26 @@ def test_much_goes_in_batches_that_the_api_takes(outside, feed):
 
 
 def test_what_would_be_dropped_in_silence_is_rejected_and_nothing_leaves(outside, feed):
-    content = ("\u00e9" * (EVENT_BYTES // 6)).encode()
+    content = b"x" * (MANIFEST.limits.content_bytes + 1)
     offer = Offer("19", account="acme", items=(Item("t", content=content, label="n"),))
     with pytest.raises(Rejected, match="bytes"):
         feed.send(offer)
     assert not outside.requests
+
+
+@pytest.mark.parametrize("sign", ["\x01", '"', "\u00e9", "\U0001f98a"])
+def test_what_the_manifest_takes_is_never_dropped_in_silence(feed, sign):
+    length = MANIFEST.limits.content_bytes // len(sign.encode())
+    item = Item("t" * 128, content=(sign * length).encode(), label="\u00e9" * 200)
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    name = "\u00e9" * LONGEST_NAME
+    assert len(encoded(event("k" * 32, item, name, at))) <= EVENT_BYTES
+
+
+def test_an_events_name_of_any_length_is_refused():
+    values = {"url": "https://a.example", "event": "x" * (LONGEST_NAME + 1)}
+    with pytest.raises(Misconfigured):
+        CONNECTOR.open(Settings(values, b"WK"))
 
 
 @pytest.mark.parametrize("secret", [b"", b"two words", b"\xff\xfe"])
