@@ -2,7 +2,7 @@
 
 Only what a policy or an operator names is ever loaded. What a solver answers is judged
 before it counts (:mod:`policies.solvers.third_party`), and what a function says is checked
-for every set of fields (:mod:`policies.rules.levels`).
+for every set of fields (:mod:`policies.rules.tabulated`).
 """
 
 from __future__ import annotations

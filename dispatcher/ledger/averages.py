@@ -25,8 +25,8 @@ from dispatcher.store import averages as rows
 from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
+from policies.rules.link_rules import LinkRule
 from policies.rules.record_rules import Held, Rule
-from policies.rules.relations import LinkRule
 
 Sums = dict[str, Fraction]
 

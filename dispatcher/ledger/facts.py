@@ -16,7 +16,7 @@ from dispatcher.ledger.standing import version_of
 from dispatcher.store import keylines
 from dispatcher.store.transaction import Tx
 from policies.policy import Box, Field, Policy
-from policies.rules.relations import place_columns
+from policies.rules.link_rules import place_columns
 
 
 def check_loaded(tx: Tx, policy: Policy) -> None:

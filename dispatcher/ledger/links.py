@@ -17,7 +17,7 @@ from dispatcher.store.rule_tables import TableRow
 from dispatcher.store.transaction import Tx
 from policies.policy import Policy
 from policies.rules.belief import World
-from policies.rules.levels import Levels
+from policies.rules.tabulated import FieldTable
 
 Pairs = Collection[tuple[str, str]]
 """Pseudonyms of two subjects, sorted, each pair once."""
@@ -40,7 +40,7 @@ class Told:
 
     source: str
     sha256: str
-    levels: Levels
+    levels: FieldTable
     worlds: tuple[World, ...] = ()
 
     def row(self, rule: str) -> TableRow:
@@ -84,7 +84,7 @@ class Beside:
     told: Mapping[str, Told] = field(default_factory=dict)
 
     @property
-    def levels(self) -> dict[str, Levels]:
+    def levels(self) -> dict[str, FieldTable]:
         """F by fields held, for each such rule."""
         return {name: told.levels for name, told in self.told.items()}
 
@@ -124,7 +124,7 @@ def read_told(text: str, version: int, key: bytes) -> list[TableRow]:
     return rows_
 
 
-def read_levels(rows_: Iterable[tuple[str, str]]) -> dict[str, Levels]:
+def read_levels(rows_: Iterable[tuple[str, str]]) -> dict[str, FieldTable]:
     """Read what was kept: (rule, levels) -> f by fields held."""
     return {
         rule: {frozenset(held): Fraction(f) for held, f in json.loads(text)}

@@ -21,8 +21,8 @@ from dispatcher.store import relations as rows
 from dispatcher.store.ledger import EntryRow
 from dispatcher.store.transaction import Tx
 from policies.rules.asks import Finding
-from policies.rules.pairings import ToldLink, ends_held
-from policies.rules.relations import End, LinkRule, value, vectors, with_visit
+from policies.rules.link_rules import End, LinkRule, value, vectors, with_visit
+from policies.rules.tabulated_links import TabulatedLinkRule, ends_held
 
 Seen = list[tuple[int, str, str, int]]
 Held = list[tuple[int, int, str]]
@@ -111,7 +111,7 @@ def around(
     of_relation: dict[str, tuple[list[int], Seen]] = {}
     of_mates: dict[str, tuple[list[int | None], Held]] = {}
     for rule in field.links:
-        if isinstance(rule, ToldLink):
+        if isinstance(rule, TabulatedLinkRule):
             if rule.relation not in of_mates:
                 mates = rows.mates(tx, rule.relation, person)
                 people = {person, *(mate for mate in mates if mate is not None)}
@@ -145,7 +145,11 @@ def _held_of(
 
 
 def _told(
-    rule: ToldLink, person: int, asked: End, mates: Sequence[int | None], fields: Held
+    rule: TabulatedLinkRule,
+    person: int,
+    asked: End,
+    mates: Sequence[int | None],
+    fields: Held,
 ) -> Around:
     """What a rule that is told set by set needs.
 
@@ -234,14 +238,14 @@ class _AllHeld:
 
     def ends(self, rule: LinkRule) -> Mapping[int, End]:
         """By person, as the rule reads it."""
-        if isinstance(rule, ToldLink):
+        if isinstance(rule, TabulatedLinkRule):
             return ends_held(self.fields, rule.fields)
         return vectors(self.visits, rule.fields)
 
 
 def _links(tx: Tx, rule: LinkRule) -> Iterator[tuple[int, int, int]]:
     """Go through the links that a rule judges: (id, one, other)."""
-    told = isinstance(rule, ToldLink)
+    told = isinstance(rule, TabulatedLinkRule)
     return (rows.half_links if told else rows.links)(tx, rule.relation)
 
 
@@ -255,7 +259,7 @@ def count_and_sums(
     """
     numbers = [force.field_ids[name] for name in sorted(rule.fields)]
     known: Mapping[int, End]
-    if isinstance(rule, ToldLink):
+    if isinstance(rule, TabulatedLinkRule):
         loaded = _fields_named(force, rows.known_of(tx, numbers))
         known, who = ends_held(loaded, rule.fields), rows.holders(tx)
     else:

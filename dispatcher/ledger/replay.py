@@ -16,9 +16,9 @@ from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.store.ledger import FactsRow
 from policies.policy import Scope
 from policies.rules.groups import trusted_rules
-from policies.rules.pairings import ToldLink, ends_held
+from policies.rules.link_rules import End, LinkRule, value, vectors
 from policies.rules.record_rules import Held, Rule
-from policies.rules.relations import End, LinkRule, value, vectors
+from policies.rules.tabulated_links import TabulatedLinkRule, ends_held
 
 Place = tuple[str, int]
 
@@ -251,7 +251,7 @@ def _end(who: Standing, rule: LinkRule, person: int | None) -> End:
     """What is held of one person, as the rule reads it; nothing of one not loaded."""
     if person is None:
         return {}
-    if isinstance(rule, ToldLink):
+    if isinstance(rule, TabulatedLinkRule):
         return ends_held(who.fields.get(person, ()), rule.fields).get(person, {})
     return vectors(who.places.get(person, ()), rule.fields).get(person, {})
 

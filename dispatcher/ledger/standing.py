@@ -18,9 +18,9 @@ from policies.rules.asks import Rules, compile_rules
 from policies.rules.field_utility import UTILITY_NAME as UTILITY
 from policies.rules.groups import trusted_rules
 from policies.rules.kinds import reads_table
-from policies.rules.levels import Levels
+from policies.rules.link_rules import LinkRule
 from policies.rules.record_rules import Rule
-from policies.rules.relations import LinkRule
+from policies.rules.tabulated import FieldTable
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class InForce:
     field_ids: Mapping[str, int]
     averages: bool
     trusting: bool
-    levels: Mapping[str, Levels] = field(default_factory=dict)
-    worth: Levels | None = None
+    levels: Mapping[str, FieldTable] = field(default_factory=dict)
+    worth: FieldTable | None = None
     _trust: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
 
     def trusted(self, groups: Iterable[str]) -> frozenset[str]:
@@ -135,7 +135,7 @@ def compile_version(
     sha256: str,
     policy: Policy,
     field_ids: Mapping[str, int],
-    levels: Mapping[str, Levels] | None = None,
+    levels: Mapping[str, FieldTable] | None = None,
 ) -> InForce:
     """Make a parsed policy ready for the gate.
 

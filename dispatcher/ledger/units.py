@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from dispatcher.ledger.standing import InForce
 from policies.policy import Scope
-from policies.rules.levels import LevelRule
 from policies.rules.record_rules import Rule
+from policies.rules.tabulated import TabulatedRule
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -120,7 +120,7 @@ def _past(
     weight_of = {force.field_ids[name]: weight for name, weight in rule.weights.items()}
     mine = np.isin(field, np.array(sorted(weight_of), np.int64))
     group, field, entries = group[mine], field[mine], entries[mine]
-    if isinstance(rule, LevelRule):  # f is looked up: by the rule itself
+    if isinstance(rule, TabulatedRule):  # f is looked up: by the rule itself
         return np.bincount(group, minlength=groups) > 0
     if rule.complete:
         return _complete(rule, force, group, field, groups)

@@ -30,7 +30,7 @@ from policies.document import parse, run_tests
 from policies.policy import Policy
 from policies.rules.asks import unsupported
 from policies.rules.field_utility import UTILITY_NAME as UTILITY
-from policies.rules.levels import Levels
+from policies.rules.tabulated import FieldTable
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,9 @@ class Terms:
     reason: str = ""
 
 
-def check_policy(source: bytes, levels: Mapping[str, Levels] | None = None) -> Policy:
+def check_policy(
+    source: bytes, levels: Mapping[str, FieldTable] | None = None
+) -> Policy:
     """Read a policy file that may be applied.
 
     ``levels`` has f by fields held, of rules that name a table or a user's function.

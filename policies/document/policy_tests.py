@@ -26,9 +26,9 @@ from policies.document.sections import FACT_NAMES
 from policies.policy import Policy, PolicyTest, Property, TestFacts
 from policies.rules.groups import adversaries, groups_of, trusted_rules
 from policies.rules.kinds import (
+    LinkDisclosure,
     PlaceSimilarity,
     PowerOfSum,
-    Reached,
     Step,
     Tabulated,
     Vector,
@@ -465,10 +465,10 @@ def _counted(
 
 def _largest_link(
     prop: Property,
-    similarity: Callable[[Vector, Vector], Reached],
+    similarity: Callable[[Vector, Vector], LinkDisclosure],
     test: PolicyTest,
     order: Iterable[Entry],
-) -> Reached:
+) -> LinkDisclosure:
     """The largest f of a link that ends in the asked entry's subject.
 
     Parameters
@@ -491,7 +491,7 @@ def _largest_link(
         if mine in (a, b)
     }
     visits: dict[str, dict[str, int]] = {}
-    worst, held = Reached(Fraction(0)), set()
+    worst, held = LinkDisclosure(Fraction(0)), set()
     for record, field in order:
         if field not in prop.fields or (record, field) in held:
             continue

@@ -282,7 +282,7 @@ def _check_number_of_fields(prop: Property, reader: Reader) -> None:
             "POL003",
             reader.value_span("of"),
             f"{prop.disclosure.kind} disclosure takes no {len(prop.fields)} fields",
-            "f is told for every set of the fields"
+            "f is tabulated for every set of the fields"
             + linked * " of both ends of a link",
             f"name at most {most} fields, or write several rules",
         )

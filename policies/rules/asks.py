@@ -1,4 +1,4 @@
-"""One ask judged by every rule that touches it: what the gate and policy tests call."""
+"""Judging one asked entry by every rule that it touches, for the gate and policy tests."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from policies.rules.kinds import (
     family,
     is_tabulated,
 )
-from policies.rules.levels import LevelRule, Levels
-from policies.rules.pairings import ToldLink
+from policies.rules.link_rules import LinkRule
 from policies.rules.record_rules import Held, Rule, by_field
-from policies.rules.relations import LinkRule
+from policies.rules.tabulated import FieldTable, TabulatedRule
+from policies.rules.tabulated_links import TabulatedLinkRule
 
 FieldCounts = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class EntryFacts:
-    """What the rules need to know of an entry; ids are opaque, no value is here.
+    """What rules need to know of an entry. Ids are opaque, and no value is here.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class EntryFacts:
     subject : str or None
         The person, for subject rules.
     time : int
-        Microseconds UTC, 0 where the policy has no use for it.
+        Microseconds UTC; 0 if the policy does not use it.
     vector : str or None
-        Opaque class of the place, for relation rules.
+        Opaque id of the place, for relation rules.
     count : int
         Visits at that place, >= 0.
     """
@@ -50,7 +50,7 @@ class EntryFacts:
 
 
 class Finding(NamedTuple):
-    """What one rule says of one ask.
+    """What one rule says about one asked entry.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Finding(NamedTuple):
 
 
 class Rules:
-    """All rules of a policy that the gate and the planner judge, by field.
+    """The compiled rules of a policy, which the gate and the planner judge.
 
     Attributes
     ----------
@@ -87,14 +87,14 @@ class Rules:
 
     Notes
     -----
-    Ask :func:`unsupported` first, and refuse a policy for which it names any rule: they
-    are not among them.
+    Rules that :func:`unsupported` names are missing here: refuse a policy with such
+    rules first.
     """
 
     def __init__(
-        self, policy: Policy, levels: Mapping[str, Levels] | None = None
+        self, policy: Policy, tables: Mapping[str, FieldTable] | None = None
     ) -> None:
-        tables = levels or {}
+        tables = tables or {}
         compiled = [
             _compiled(prop, tables.get(prop.name))
             for prop in policy.properties.values()
@@ -112,35 +112,39 @@ class Rules:
         }
 
     def of_field(self, field: str) -> tuple[Rule, ...]:
-        """The rules with a set that may contain an entry of this field."""
+        """Return the record and subject rules that name this field."""
         return self._of_field.get(field, ())
 
     def links_of_field(self, field: str) -> tuple[LinkRule, ...]:
-        """The relation rules that look at entries of this field."""
+        """Return the relation rules that name this field."""
         return tuple(rule for rule in self.links.values() if field in rule.fields)
 
 
-def _compiled(prop: Property, levels: Levels | None) -> Rule | LinkRule:
-    """Compile one rule; ``levels`` is its table, for a rule that has one."""
+def _compiled(prop: Property, table: FieldTable | None) -> Rule | LinkRule:
+    """Compile one rule, with its table if it is tabulated."""
     match family(prop):
         case Step() | PowerOfSum():
             return Rule(prop)
         case PlaceSimilarity():
             return LinkRule(prop)
         case Tabulated():
-            assert levels is not None, f"rule {prop.name} has no table"
+            assert table is not None, f"rule {prop.name} has no table"
             linked = prop.scope is Scope.RELATION
-            return ToldLink(prop, levels) if linked else LevelRule(prop, levels)
+            return (
+                TabulatedLinkRule(prop, table) if linked else TabulatedRule(prop, table)
+            )
         case other:
             assert_never(other)
 
 
-def compile_rules(policy: Policy, levels: Mapping[str, Levels] | None = None) -> Rules:
+def compile_rules(
+    policy: Policy, tables: Mapping[str, FieldTable] | None = None
+) -> Rules:
     """Compile the rules of a policy.
 
-    ``levels`` has f by fields held, of rules that name a table or a user's function.
+    ``tables`` has f by fields held, for every tabulated rule.
     """
-    return Rules(policy, levels)
+    return Rules(policy, tables)
 
 
 def judge_ask(
@@ -152,25 +156,25 @@ def judge_ask(
     *,
     whole_unit: bool = True,
 ) -> tuple[Finding, ...]:
-    """Judge one ask by every rule that touches the asked field.
+    """Judge one asked entry by every record and subject rule that names its field.
 
     Parameters
     ----------
     rules : Rules
     entry : EntryFacts
-        The asked entry. It is taken as held already if ``held_in_record`` has its
-        field (a record has one entry a field), and is judged the same way.
+        The asked entry. If ``held_in_record`` has its field, it is held already (a
+        record has one entry of a field), and is judged the same way.
     held_in_record, held_in_subject : Mapping[tuple[str, int], int]
-        What the adversary holds of the entry's record and of its subject, the whole of
-        it: the record's entries are in the subject's mapping too.
+        All that the adversary holds of the entry's record and of its subject; the
+        record's entries are in the subject's mapping too.
     trusted : Collection of str
         Rules that are not judged for this adversary (:func:`~policies.rules.groups
         .trusted_rules`).
     whole_unit : bool
-        True, the gate: f of the whole unit, as an auditor judges it, so that a unit
-        which is past its limit by an accepted merge takes no further entry at all.
-        False, ``[[test]]`` blocks: only the sets that contain the asked entry. The two
-        differ only where another set of the same unit is past the limit already.
+        True (the gate): judge f of the whole unit, as an auditor does, so that a unit
+        past its limit by an accepted merge takes no further entry. False (``[[test]]``
+        blocks): judge only the sets that contain the asked entry. The two differ only
+        if another set of the same unit is past the limit already.
 
     Returns
     -------
@@ -211,7 +215,7 @@ def judge_ask(
 def _with_asked(
     field: str, held: Held, already: bool
 ) -> tuple[FieldCounts, FieldCounts]:
-    """Entries held by field, without and with the asked one."""
+    """Return the entries held by field, without and with the asked one."""
     before = by_field(held)
     return before, before if already else {**before, field: before.get(field, 0) + 1}
 
@@ -219,7 +223,7 @@ def _with_asked(
 def _in_windows(
     rule: Rule, entry: EntryFacts, held: Held, already: bool, whole_unit: bool
 ) -> tuple[int, int]:
-    """Highest scores over the windows, without and with the asked entry."""
+    """Return the highest scores over the windows, without and with the asked entry."""
     key = (entry.field, entry.time)
     through = None if whole_unit else key
     before = rule.highest(held, through)
@@ -229,27 +233,27 @@ def _in_windows(
 
 
 def unsupported(
-    policy: Policy, levels: Mapping[str, Levels] | None = None
+    policy: Policy, tables: Mapping[str, FieldTable] | None = None
 ) -> tuple[str, ...]:
-    """Name the rules that the gate and the planner cannot judge, each with the reason.
+    """Return the rules that the gate and the planner cannot judge, with the reasons.
 
-    ``levels`` is as for :func:`compile_rules`.
+    ``tables`` is as for :func:`compile_rules`.
 
     Returns
     -------
     tuple of str
         ``"NAME: reason"``; empty if the whole policy can be planned and booked.
     """
-    told = levels or {}
-    reasons = ((p.name, _reason(p, told)) for p in policy.properties.values())
+    given = tables or {}
+    reasons = ((p.name, _reason(p, given)) for p in policy.properties.values())
     return tuple(f"{name}: {reason}" for name, reason in reasons if reason)
 
 
-def _reason(prop: Property, levels: Mapping[str, Levels]) -> str | None:
+def _reason(prop: Property, tables: Mapping[str, FieldTable]) -> str | None:
     kind = prop.disclosure.kind
     if prop.scope not in family(prop).scopes:
         return f"{kind} rules do not have the scope {prop.scope}"
-    if not is_tabulated(prop) or prop.name in levels:
+    if not is_tabulated(prop) or prop.name in tables:
         return None
     what = "user's function" if kind is Kind.PLUGIN else "table"
     return f"{kind} rules are judged by their {what}, and it was not given"

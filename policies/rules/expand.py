@@ -1,13 +1,13 @@
-"""Policy + record keys -> sets and classes of entries.
+"""From a policy and a table of entries to sensitive sets (the paper's D_p).
 
-The one expansion: gate, planner and tests use it. It has two faces on the same rules
-(compiled by :mod:`policies.rules.record_rules`):
+The same compiled rules (:mod:`policies.rules.record_rules`) have two interfaces:
 
-* the scalar face, for one ask: :func:`compile_rules`, :func:`judge_ask`;
-* the array face, for a plan: :func:`expand`, columnar, a few array passes a rule.
+* for one asked entry: :func:`compile_rules` and :func:`judge_ask`, which the gate and
+  policy tests use;
+* for a plan: :func:`expand`, columnar, with a few array passes for each rule.
 
-That both say the same is a law under test: for any held entries of a unit,
-``rule.past(held)`` iff some set of that unit is over its cap.
+Tests check that both agree: for any held entries of a unit, ``rule.past(held)`` if and
+only if some set of that unit is over its cap.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ from policies.rules.asks import (
     judge_ask,
     unsupported,
 )
-from policies.rules.encounters import PeoplePairs, encounters, spread
-from policies.rules.entries import EntryTable
+from policies.rules.entry_table import EntryTable
 from policies.rules.groups import Adversary, adversaries, groups_of, trusted_rules
-from policies.rules.levels import LevelRule, Levels
-from policies.rules.pairings import Apart, ToldLink, kept_apart
+from policies.rules.link_rules import LinkRule
 from policies.rules.record_rules import Held, Rule, reaches_limit
-from policies.rules.relations import LinkRule
+from policies.rules.shared_places import PeoplePairs, shared_places, spread
+from policies.rules.tabulated import FieldTable, TabulatedRule
+from policies.rules.tabulated_links import (
+    SeparatedSets,
+    TabulatedLinkRule,
+    separated_sets,
+)
 
 __all__ = [
     "Adversary",
@@ -59,8 +63,8 @@ __all__ = [
 
 
 LARGEST_SCALE: Final = 1 << 52  # loads stay exact, also as float64
-MOST_SUMMED: Final = 12  # fields whose sums are all looked at
-MOST_WINDOWS: Final = 8  # an entry lies in, on average, where every window is a set
+MOST_SUMMED: Final = 12  # fields of which all sums are enumerated
+MOST_WINDOWS: Final = 8  # that an entry is in on average, if every window is a set
 MOST_MEMBERS: Final = 10**5  # of a rule's windows, that are always sets
 LATEST: Final = int(np.iinfo(np.int64).max)  # of all times
 
@@ -69,11 +73,11 @@ LATEST: Final = int(np.iinfo(np.int64).max)  # of all times
 class Expansion:
     """The sensitive sets of a table of entries, and where each comes from (S sets).
 
-    Sets that cannot exist yield none: a step set or alternative that lacks a field,
-    ``at = k`` where fewer than k entries are there, windows inside a wider window of the
-    same subject (but where a mean is capped: there each one counts, see ``widest``).
-    Entries of fields with ``send = false`` are members too (they tell whether a set
-    exists); nobody ever holds them.
+    Left out are sets that cannot be complete (a step set or alternative that lacks a
+    field, ``at = k`` with fewer than k entries), and windows inside a wider window of
+    the same subject, unless a mean is capped: then each counts, see ``widest``. Entries
+    of fields with ``send = false`` are members too, since they decide whether a set
+    exists; nobody ever holds them.
 
     Attributes
     ----------
@@ -89,8 +93,8 @@ class Expansion:
     since : int64[S]
         First time of the set's window; 0 without a window.
     widest : frozenset of int
-        Rules whose mean is capped and that have too many windows in each other to make
-        sets of all: only the widest are there, which add up to no more than all.
+        Rules with a capped mean whose nested windows are too many to be sets of their
+        own: only the widest are here, whose f adds up to no more than that of all.
     """
 
     rules: tuple[Rule | LinkRule, ...]
@@ -105,32 +109,33 @@ def expand(
     policy: Policy,
     entries: EntryTable,
     links: Mapping[str, PeoplePairs] | None = None,
-    levels: Mapping[str, Levels] | None = None,
+    tables: Mapping[str, FieldTable] | None = None,
 ) -> Expansion:
-    """Make all sensitive sets of the entries.
+    """Return all sensitive sets of the entries.
 
     Parameters
     ----------
     policy : Policy
     entries : EntryTable
-        Every loaded entry of the units in question: a unit must be whole, since a
-        missing field means that its set does not exist.
+        All loaded entries of the units in question. A unit must be whole: a missing
+        field means that its set does not exist.
     links : Mapping of str to PeoplePairs, optional
-        By relation; one that is missing has no links. A relation rule makes the sets of
-        :mod:`policies.rules.encounters`, or of :mod:`policies.rules.pairings`.
-    levels : Mapping of str to Levels, optional
-        F by fields held, of rules that name a table or a user's function. Such a rule
-        makes step sets of the smallest sets of fields with f >= tau; without a tau none.
+        By relation; a relation that is missing has no links. A relation rule yields the
+        sets of :mod:`policies.rules.shared_places` or, if it is tabulated, of
+        :mod:`policies.rules.tabulated_links`.
+    tables : Mapping of str to FieldTable, optional
+        F by fields held, for every tabulated rule. Such a rule makes step sets of the
+        smallest sets of fields with f >= tau; without a tau none.
 
     Raises
     ------
     ValueError
         If :func:`unsupported` names a rule, or an entry of a subject rule has none.
     """
-    refused = unsupported(policy, levels)
+    refused = unsupported(policy, tables)
     if refused:
         raise ValueError("no plan can judge these rules: " + "; ".join(refused))
-    compiled = compile_rules(policy, levels)
+    compiled = compile_rules(policy, tables)
     rules = tuple(compiled.all.values())
     whole = policy.budget.average is not None
     blocks = [
@@ -144,8 +149,8 @@ def expand(
     paired = tuple(compiled.links.values())
     for index, link in enumerate(paired, start=len(rules)):
         pairs = (links or {}).get(link.relation)
-        if pairs is not None and isinstance(link, ToldLink):
-            apart = kept_apart(link, entries, pairs)
+        if pairs is not None and isinstance(link, TabulatedLinkRule):
+            apart = separated_sets(link, entries, pairs)
             blocks += [_apart_block(index, one) for one in apart]
         elif pairs is not None and entries.place is not None:
             blocks.append(_link_block(index, link, entries, entries.place, pairs))
@@ -154,7 +159,7 @@ def expand(
 
 @dataclass(frozen=True)
 class _Block:
-    """The sets of one alternative of one rule: columns as in :class:`Expansion`."""
+    """Sets of one alternative of one rule; columns as in :class:`Expansion`."""
 
     owner: int
     alternative: int
@@ -172,7 +177,7 @@ class _Block:
 def _set_block(
     index: int, rule: Rule, alternative: int, table: EntryTable, *, every: bool
 ) -> _Block:
-    """All sets of one alternative; ``every`` window, or only the widest."""
+    """Return all sets of one alternative: of ``every`` window, or of the widest only."""
     fields = rule.alternatives[alternative]
     rows, unit, time, classes = _members_of(rule, fields, table)
     wanted = every and rule.window is not None
@@ -210,7 +215,7 @@ def _set_block(
 def _every(
     rule: Rule, unit: Ints, time: Ints, table: EntryTable
 ) -> tuple[Ints, Ints, Ints, Ints] | None:
-    """Every window, or None where they have too many members: n windows of up to n."""
+    """Return every window; None if n windows of up to n members are too many."""
     assert rule.window is not None
     starts = _members_of(rule, tuple(rule.fields), table)[1:3]
     found = every_window(unit, time, rule.window, starts)
@@ -221,9 +226,9 @@ def _every(
 def _members_of(
     rule: Rule, fields: tuple[str, ...], table: EntryTable
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """Rows in these fields with their units, times (0 without a window) and fields.
+    """Return the rows in these fields with unit, time (0 without a window) and field.
 
-    They are sorted by (unit, time).
+    Rows are sorted by (unit, time).
     """
     rows, classes = table.of_fields(fields)
     unit = (table.record if rule.scope is Scope.RECORD else table.subject)[rows]
@@ -239,17 +244,17 @@ def _members_of(
 
 
 def _planned_rule(rule: Rule) -> Rule | None:
-    """Return the rule that makes the sets: see ``levels`` of :func:`expand`."""
-    return rule.planned if isinstance(rule, LevelRule) else rule
+    """Return the rule whose sets are planned, see ``tables`` of :func:`expand`."""
+    return rule.planned if isinstance(rule, TabulatedRule) else rule
 
 
 def _link_block(
     index: int, rule: LinkRule, table: EntryTable, place: Ints, pairs: PeoplePairs
 ) -> _Block:
-    """All sets of a relation rule."""
+    """Return all sets of a relation rule over places."""
     mine = np.array([name in rule.fields for name in table.fields], np.bool_)
     rows = np.flatnonzero(mine[table.field]) if len(table) else np.zeros(0, np.int64)
-    found = encounters(rows, table.subject, place, pairs)
+    found = shared_places(rows, table.subject, place, pairs)
     classes = found.sizes > 2  # somebody has several entries there
     in_classes = np.repeat(classes, found.sizes)
     return _Block(
@@ -266,8 +271,8 @@ def _link_block(
     )
 
 
-def _apart_block(index: int, apart: Apart) -> _Block:
-    """Sets of a relation rule that is told set by set."""
+def _apart_block(index: int, apart: SeparatedSets) -> _Block:
+    """Return sets of a tabulated relation rule."""
     classes = apart.sizes > apart.classes  # some class has several entries
     in_classes = np.repeat(classes, apart.sizes)
     return _Block(
@@ -285,7 +290,7 @@ def _apart_block(index: int, apart: Apart) -> _Block:
 
 
 def _classes_present(classes: Ints, first: Ints, last: Ints, number: int) -> Ints:
-    """How many different classes lie in each range."""
+    """Count the different classes in each range."""
     present = np.zeros(len(first), dtype=np.int64)
     for c in range(number):
         upto = np.r_[0, np.cumsum(classes == c)]
@@ -294,17 +299,18 @@ def _classes_present(classes: Ints, first: Ints, last: Ints, number: int) -> Int
 
 
 def _exists(rule: Rule, classes: Ints, sizes: Ints, number: int) -> Bools:
-    """Which sets could disclose something: see :class:`Expansion`."""
+    """Mask of the sets that could be complete, see :class:`Expansion`."""
     there: Bools = classes == number if rule.complete else sizes >= (rule.need or 1)
     return there
 
 
 def _weights_and_cap(rule: Rule, fields: tuple[str, ...]) -> tuple[Ints, int, int]:
-    """Integer amounts by class, the cap, and the load at which f is 1.
+    """Return integer amounts by class, the cap, and the load at which f is 1.
 
-    Weights of very many digits do not fit: they are brought to a smaller scale, rounded
-    up. What is past the cap stays past it, and what is kept is kept: by counts where all
-    weights are alike, else by all sums of few fields (of more, the cap is rounded down).
+    Weights with very many digits do not fit 64 bits and are rounded up to a coarser
+    scale. No load past the exact cap is within the coarse one. Loads within it stay
+    within, if all weights are equal or the fields are few enough to enumerate all sums;
+    else the coarse cap is rounded down.
     """
     if rule.need is not None:
         full = len(fields) if rule.complete else rule.need
@@ -320,7 +326,7 @@ def _weights_and_cap(rule: Rule, fields: tuple[str, ...]) -> tuple[Ints, int, in
 
 
 def _coarse_cap(rule: Rule, exact: list[int], weights: list[int]) -> int:
-    """The cap on rounded weights: no load that is past the exact one is within it."""
+    """Return the cap on rounded weights: no load past the exact cap is within it."""
     cap, unit = rule.cap or 0, rule.unit
     if rule.by_entry:
         return cap * weights[0]
@@ -337,7 +343,7 @@ def _coarse_cap(rule: Rule, exact: list[int], weights: list[int]) -> int:
 def _concatenated(
     rules: tuple[Rule | LinkRule, ...], blocks: list[_Block], rows: int
 ) -> Expansion:
-    """One expansion of all blocks, in the order of the file."""
+    """Return one expansion of all blocks, in the order of the file."""
     counts = [len(b.unit) for b in blocks]
 
     def column(parts: list[Ints]) -> Ints:
@@ -370,16 +376,17 @@ def _concatenated(
 
 
 def _measure(rule: Rule | LinkRule) -> Measure:
-    if isinstance(rule, LinkRule | LevelRule) or rule.need is not None:
+    if isinstance(rule, LinkRule | TabulatedRule) or rule.need is not None:
         return Measure.STEP
     return Measure(rule.power)
 
 
 def widest_windows(unit: Ints, time: Ints, window: int | None) -> tuple[Ints, Ints]:
-    """First and last + 1 position of every set, over rows sorted by (unit, time).
+    """Return first and last + 1 position of every set, over rows sorted by (unit, time).
 
-    With a window: one for each different time x of a unit, from x to x + window, closed;
-    a window that ends where the one before it ends lies inside it and is left out.
+    Without a window a unit is one set. With one, each different time x of a unit begins
+    the closed window from x to x + window; a window that ends where the one before it
+    ends lies inside that one and is left out.
     """
     if not len(unit):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -401,7 +408,7 @@ def widest_windows(unit: Ints, time: Ints, window: int | None) -> tuple[Ints, In
 def every_window(
     unit: Ints, time: Ints, window: int, starts: tuple[Ints, Ints]
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """One window for each different (unit, time) of the starts, some of them empty.
+    """Return one window for each different (unit, time) of the starts; some are empty.
 
     Parameters
     ----------
@@ -427,5 +434,5 @@ def every_window(
 
 
 def _reach(times: Ints, window: int) -> Ints:
-    """The ends of windows; the last of all times where that is no number."""
+    """Return the ends of windows; the latest of all times where they would overflow."""
     return np.where(times > LATEST - window, LATEST, times + window)

@@ -1,8 +1,8 @@
-"""A user's utility over the fields of one record: asked for every set, and checked.
+"""A user's utility over the fields of one record, tabulated and checked.
 
-Like disclosures that are told set by set (:mod:`policies.rules.levels`): which fields are held,
-never which values. All sets are asked once, when a policy is applied, so that what is
-found to hold holds for good and no sample stands in for a proof.
+As with a tabulated disclosure (:mod:`policies.rules.tabulated`), u depends on which
+fields are held, never on their values. It is asked for every set of fields when a policy
+is applied, so that its properties are proven and not only sampled.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy.typing as npt
 
 from policies.model.utility_functions import ByRecord
 from policies.rules.functions import InvalidFunction, UserUtility
-from policies.rules.levels import Levels, named, subsets
+from policies.rules.tabulated import FieldTable, fields_text, subsets
 
 UTILITY_NAME: Final = "budget.utility"
-"""Under which a version keeps what its utility said; no rule may be called so."""
+"""Name under which a version keeps its utility's table; no rule may have this name."""
 
 
-def levels_of_utility(
+def tabulate_utility(
     utility: UserUtility, fields: Iterable[str]
 ) -> dict[frozenset[str], Fraction]:
-    """Ask for u of every set of fields, and check all of it.
+    """Ask for u of every set of fields, and check every answer.
 
     Raises
     ------
@@ -38,42 +38,44 @@ def levels_of_utility(
     again = next((h for h in found if _value_of(utility, h) != found[h]), None)
     if again is not None:
         raise InvalidFunction(
-            f"u of {named(again)} differs when asked twice, expected one value"
+            f"u of {fields_text(again)} differs when asked twice, expected one value"
         )
     for held, value in found.items():
         for one in sorted(held):
             if value < found[held - {one}]:
                 raise InvalidFunction(
-                    f"u falls from {named(held - {one})} to {named(held)}, expected it "
+                    f"u falls from {fields_text(held - {one})} to {fields_text(held)}, expected it "
                     "to rise"
                 )
     grows = growing(found)
     if utility.submodular and grows is not None:
         one, less, more = grows
         raise InvalidFunction(
-            f"{one} gains more with {named(more)} than with {named(less)}: declare the "
+            f"{one} gains more with {fields_text(more)} than with {fields_text(less)}: declare the "
             "utility as not submodular"
         )
     return found
 
 
-def growing(levels: Levels) -> tuple[str, frozenset[str], frozenset[str]] | None:
+def growing(
+    table: FieldTable,
+) -> tuple[str, frozenset[str], frozenset[str]] | None:
     """Return a field that gains more with one set than with less; None if there is none.
 
     It is enough to look at sets that differ by one field (Nemhauser, Wolsey and Fisher,
     An analysis of approximations for maximizing submodular set functions, 1978).
     """
-    for both, value in levels.items():
+    for both, value in table.items():
         for one, other in combinations(sorted(both), 2):
             less = both - {one, other}
-            first, second = levels[less | {one}], levels[less | {other}]
-            if value - second > first - levels[less]:
+            first, second = table[less | {one}], table[less | {other}]
+            if value - second > first - table[less]:
                 return one, less, less | {other}
     return None
 
 
 def by_record(
-    levels: Mapping[frozenset[str], Fraction],
+    table: Mapping[frozenset[str], Fraction],
     fields: Sequence[str],
     record: npt.NDArray[np.int64],
     kind: npt.NDArray[np.int64],
@@ -88,31 +90,33 @@ def by_record(
     record, kind : int64 array, shape (n,)
         Of each entry.
     """
-    known = sorted(frozenset().union(*levels))
+    known = sorted(frozenset().union(*table))
     place = {name: i for i, name in enumerate(known)}
     worth = np.zeros(1 << len(known))
-    for held, value in levels.items():
+    for held, value in table.items():
         worth[sum(1 << place[name] for name in held)] = float(value)
     # Fields that are never sent were not asked for: no plan gives them to anybody.
     bits = np.array([place.get(name, 0) for name in fields], np.int64)
     number = np.unique(record, return_inverse=True)[1].reshape(-1).astype(np.int64)
     bit = bits[kind] if len(kind) else np.empty(0, np.int64)
-    return ByRecord(number, bit, worth, growing(levels) is None)
+    return ByRecord(number, bit, worth, growing(table) is None)
 
 
 def _value_of(utility: UserUtility, held: frozenset[str]) -> Fraction:
-    told = utility.u(held)
-    if isinstance(told, bool) or not isinstance(told, int | float | Fraction):
+    answer = utility.u(held)
+    if isinstance(answer, bool) or not isinstance(answer, int | float | Fraction):
         raise InvalidFunction(
-            f"u of {named(held)} is {type(told).__name__}, expected a number"
+            f"u of {fields_text(held)} is {type(answer).__name__}, expected a number"
         )
     try:
-        value = Fraction(told)
+        value = Fraction(answer)
         float(value)
     except (ValueError, OverflowError):
         raise InvalidFunction(
-            f"u of {named(held)} is {str(told)[:20]}, expected a finite number"
+            f"u of {fields_text(held)} is {str(answer)[:20]}, expected a finite number"
         ) from None
     if value < 0:
-        raise InvalidFunction(f"u of {named(held)} is {float(value)}, expected >= 0")
+        raise InvalidFunction(
+            f"u of {fields_text(held)} is {float(value)}, expected >= 0"
+        )
     return value

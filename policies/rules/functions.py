@@ -1,6 +1,6 @@
 """Functions that someone else wrote: disclosures over fields, utilities over entries.
 
-A disclosure is asked for every set of fields (:mod:`policies.rules.levels`). A utility
+A disclosure is asked for every set of fields (:mod:`policies.rules.tabulated`). A utility
 over the entries of an instance file has too many sets for that: it is sampled, and
 refused with the sets that refute it. Samples prove nothing, so a solver whose guarantee
 rests on them says so.

@@ -41,14 +41,14 @@ def groups_of(policy: Policy, account: str) -> tuple[str, ...]:
 
 
 def adversaries(policy: Policy, accounts: Iterable[str]) -> tuple[Adversary, ...]:
-    """Part the known accounts into adversaries.
+    """Partition the known accounts into adversaries.
 
     Parameters
     ----------
     policy : Policy
     accounts : Iterable of str
         The accounts in the store (in a test: the worker and the keys of ``seen_by``).
-        Joins and merges of the past are the caller's: they only ever join further.
+        The caller applies earlier joins and merges, which only ever join more.
 
     Returns
     -------

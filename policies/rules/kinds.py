@@ -34,7 +34,7 @@ _WITHIN_ONE_PERSON: Final = frozenset({Scope.RECORD, Scope.SUBJECT})
 
 
 @dataclass(frozen=True)
-class Reached:
+class LinkDisclosure:
     """F of a link as its exact square, in [0, 1]."""
 
     square: Fraction
@@ -54,18 +54,18 @@ class Reached:
         return Fraction(isqrt(top * scale**2 // bottom), scale)
 
 
-def common(one: Vector, other: Vector) -> Reached:
+def common(one: Vector, other: Vector) -> LinkDisclosure:
     """Return 1 if both have been at one place, else 0."""
-    return Reached(Fraction(int(not one.keys().isdisjoint(other))))
+    return LinkDisclosure(Fraction(int(not one.keys().isdisjoint(other))))
 
 
-def cosine(one: Vector, other: Vector) -> Reached:
+def cosine(one: Vector, other: Vector) -> LinkDisclosure:
     """Return the cosine of two vectors of visits; 0 if one is empty (paper, section 5)."""
     if not one or not other:
-        return Reached(Fraction(0))
+        return LinkDisclosure(Fraction(0))
     dot = sum(n * other.get(place, 0) for place, n in one.items())
     norms = sum(n * n for n in one.values()) * sum(n * n for n in other.values())
-    return Reached(Fraction(dot * dot, norms))
+    return LinkDisclosure(Fraction(dot * dot, norms))
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ class PlaceSimilarity:
     monotone : bool
         Whether f never falls as more is held. One that may fall is judged after each
         entry in the order of the ledger, and plans keep the two people apart at every
-        common place, which asks for more (:mod:`policies.rules.encounters`).
+        common place, which asks for more (:mod:`policies.rules.shared_places`).
     rational : bool
         Whether f is always a fraction; if not, limits compare squares.
     """
 
-    similarity: Callable[[Vector, Vector], Reached]
+    similarity: Callable[[Vector, Vector], LinkDisclosure]
     monotone: bool = True
     rational: bool = True
     keys: ClassVar[tuple[str, ...]] = ("vector", "count")
@@ -130,7 +130,7 @@ class PlaceSimilarity:
 
 @dataclass(frozen=True)
 class Tabulated:
-    """f is looked up by which fields are held (:mod:`policies.rules.levels`).
+    """f is looked up by which fields are held (:mod:`policies.rules.tabulated`).
 
     The table is made once, when a policy is applied, and never falls as fields are
     added: whoever saw the parts remembers the most telling of them.

@@ -1,12 +1,12 @@
 """The rules of a policy, compiled to integers: exact f of one unit.
 
-The scalar face of the one expansion (see :mod:`policies.rules.expand` for the array face).
-A *unit* is what a rule makes sets for: one record, or one subject. What an adversary
-holds of a unit is a mapping ``(field, time) -> number of distinct entries held``; rules
-without a window do not look at the time, so any time (0, say) may stand there.
+:mod:`policies.rules.expand` turns the same rules into sets for plans. A *unit* is what a
+rule makes sets for: one record or one subject. What an adversary holds of a unit is a
+mapping ``(field, time) -> number of distinct entries held``. Rules without a window
+ignore the time, so it may be any number there.
 
-Every rule is an integer *score* of the held entries and a *cap*, the largest score whose
-f is below tau, found exactly once when the rule is compiled:
+Every rule has an integer *score* of the held entries and a *cap*, the largest score
+whose f is below tau. The cap is computed exactly when the rule is compiled:
 
 ====================  ==============================  ===================================
 rule                  score                           f
@@ -17,7 +17,7 @@ by field weights      sum of the weights * unit       (score / unit) ** power
 ``per = "entry"``     entries held                    min(1, score * weight) ** power
 ====================  ==============================  ===================================
 
-so that ``f < tau`` is ``score <= cap`` and no fraction is touched when an ask is judged.
+So ``f < tau`` is ``score <= cap``, and judging an asked entry needs no fraction.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Held = Mapping[tuple[str, int], int]
 
 
 def reaches_limit(f: Fraction, tau: Fraction | None) -> bool:
-    """Whether f is at or past tau; the limit is strict, f < tau, and exact."""
+    """Whether f >= tau; the limit f < tau is strict and exact."""
     return tau is not None and f >= tau
 
 
@@ -186,7 +186,7 @@ class Rule:
         counts : Mapping[str, int]
             Distinct entries held, by field; fields of other rules do no harm.
         through : str, optional
-            Look only at the alternatives that have this field.
+            Score only the alternatives that have this field.
         """
         if self.complete:
             return self._completes(counts, through)
@@ -228,7 +228,7 @@ class Rule:
     def slide(
         self, held: Held, starts: list[int], through: int | None = None
     ) -> Iterator[tuple[int, Mapping[str, int]]]:
-        """Go through the closed windows that begin at ``starts`` (ascending).
+        """Slide over the closed windows that begin at ``starts`` (ascending).
 
         Starting at held entries is enough for the largest f: let W = [x, x + w] be any
         window and y the earliest held time in it. Every held time of W is at most
@@ -268,12 +268,13 @@ class Rule:
         return self.cap is not None and self.highest(held) > self.cap
 
     def total(self, held: Held, known: Held) -> tuple[Fraction, int]:
-        """Sum of f over the sets of one unit, and how many of them count.
+        """Return the sum of f over the sets of one unit, and the number of sets counted.
 
-        For the caps on averages: a caller keeps the two sums per adversary and adds the
-        difference of ``total`` before and after an exposure. A set counts if it could
+        Caps on averages use it: a caller keeps both sums for each adversary and adds
+        the difference of ``total`` before and after an exposure. A set counts if it can
         disclose something: f > 0 with all its entries held. Each alternative is a set;
-        with a window, one from each different time of an entry in the rule's fields.
+        with a window, one set begins at each different time of an entry in the rule's
+        fields.
 
         Parameters
         ----------
@@ -310,7 +311,7 @@ class Rule:
 
 
 def by_field(held: Held) -> dict[str, int]:
-    """Distinct entries held, by field, over all times."""
+    """Count the distinct entries held by field, over all times."""
     counts: dict[str, int] = {}
     for (field, _), n in held.items():
         counts[field] = counts.get(field, 0) + n

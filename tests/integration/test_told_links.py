@@ -24,8 +24,8 @@ from dispatcher.stages.intake.linking import read_links
 from dispatcher.stages.planning import Planning
 from policies.document import parse
 from policies.rules.functions import FieldFunction
-from policies.rules.levels import closed, subsets
-from policies.rules.pairings import both_ends, either_way
+from policies.rules.tabulated import monotone_closure, subsets
+from policies.rules.tabulated_links import both_ends, symmetric
 from tests.integration.ledger_cases import Case, Far, policy
 
 # Two surnames tell whether people are siblings; one of them, or a town, only hints at it.
@@ -335,11 +335,11 @@ def worlds(draw):
     sets = subsets(both_ends("ab"))
     size = len(sets) - 1
     values = draw(st.lists(SHARES, min_size=size, max_size=size))
-    levels = closed(dict(zip(sets, [Fraction(0), *values], strict=True)))
+    levels = monotone_closure(dict(zip(sets, [Fraction(0), *values], strict=True)))
     entries = [f"{r[0]}.{letter}" for r in records for letter in r[3]]
     asks = st.tuples(st.sampled_from(ACCOUNTS), st.sampled_from(entries))
     asked = draw(st.lists(asks, min_size=1, max_size=12))
-    return records, links, either_way(levels), asked
+    return records, links, symmetric(levels), asked
 
 
 @pytest.fixture

@@ -23,11 +23,15 @@ from dispatcher.strategies import load_function, load_utility
 from policies.policy import Policy, Property, Scope
 from policies.rules.belief import Beliefs, InvalidBeliefs, World
 from policies.rules.field_utility import UTILITY_NAME as UTILITY
-from policies.rules.field_utility import levels_of_utility
+from policies.rules.field_utility import tabulate_utility
 from policies.rules.functions import InvalidFunction
 from policies.rules.kinds import is_tabulated, reads_table
-from policies.rules.levels import Levels, levels_of_beliefs, levels_of_function
-from policies.rules.pairings import both_ends, either_way
+from policies.rules.tabulated import (
+    FieldTable,
+    tabulate_beliefs,
+    tabulate_function,
+)
+from policies.rules.tabulated_links import both_ends, symmetric
 
 GUESSED: Final = "secret"
 CHANCE: Final = "chance"
@@ -68,7 +72,7 @@ def _worth(policy: Policy, name: str) -> Told:
     sent = [f.name for f in policy.entity.fields.values() if f.send]
     utility = load_utility(name)
     try:
-        levels = _guarded(lambda: levels_of_utility(utility, sent))
+        levels = _guarded(lambda: tabulate_utility(utility, sent))
     except InvalidFunction as error:
         raise Invalid(
             f"utility plugin:{name} can not be planned by",
@@ -84,28 +88,28 @@ def _told(prop: Property, folder: Path) -> Told:
     if not reads_table(prop):
         function = load_function(shape.plugin or "")
         levels = _guarded(
-            lambda: levels_of_function(function.f, fields, monotone=function.monotone)
+            lambda: tabulate_function(function.f, fields, monotone=function.monotone)
         )
         if linked:
-            levels = either_way(levels)
+            levels = symmetric(levels)
         return _said(f"plugin:{function.name}", levels)
     path = folder / (shape.table or "")
     raw = _bytes(path)
     worlds = tuple(_worlds(path, raw, fields, shape.prior or CHANCE))
     beliefs = Beliefs(worlds)
-    levels = levels_of_beliefs(shape.kind, beliefs, fields)
+    levels = tabulate_beliefs(shape.kind, beliefs, fields)
     if linked:
-        levels = either_way(levels)
+        levels = symmetric(levels)
     return Told(shape.table or "", hashlib.sha256(raw).hexdigest(), levels, worlds)
 
 
-def _said(source: str, levels: Levels) -> Told:
+def _said(source: str, levels: FieldTable) -> Told:
     """What a function said of every set, and its hash."""
     said = json.dumps(sorted((sorted(held), str(f)) for held, f in levels.items()))
     return Told(source, hashlib.sha256(said.encode()).hexdigest(), levels)
 
 
-def _guarded(ask: Callable[[], Levels]) -> Levels:
+def _guarded(ask: Callable[[], FieldTable]) -> FieldTable:
     try:
         return ask()
     except InvalidFunction:

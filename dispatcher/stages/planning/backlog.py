@@ -19,7 +19,7 @@ from dispatcher.store import relations as people
 from dispatcher.store.planning import LeftRow
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
-from policies.rules.encounters import PeoplePairs
+from policies.rules.shared_places import PeoplePairs
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

@@ -16,9 +16,9 @@ from dispatcher.stages.planning.backlog import Backlog
 from policies.model.links import LinkMeasure, Links, below_limit, link_similarities
 from policies.model.problem import Pairs, Problem
 from policies.model.sets import InvalidProblem
-from policies.rules.encounters import matched
 from policies.rules.expand import Expansion
-from policies.rules.relations import LinkRule
+from policies.rules.link_rules import LinkRule
+from policies.rules.shared_places import matched
 
 Ints = npt.NDArray[np.int64]
 

@@ -21,9 +21,9 @@ from dispatcher.stages.planning.translation import Translation
 from policies.model.problem import Average, Goal, Problem
 from policies.model.sets import NO_CAP, SetSystem
 from policies.rules.expand import LARGEST_SCALE
-from policies.rules.levels import LevelRule
+from policies.rules.link_rules import LinkRule
 from policies.rules.record_rules import Rule
-from policies.rules.relations import LinkRule
+from policies.rules.tabulated import TabulatedRule
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -111,7 +111,7 @@ def _again(made: Translation, means: Means) -> Flags:
 
 def _rounded(rule: Rule | LinkRule) -> bool:
     """Whether a rule's weights do not fit its sets."""
-    if isinstance(rule, LinkRule | LevelRule) or rule.need is not None:
+    if isinstance(rule, LinkRule | TabulatedRule) or rule.need is not None:
         return False
     return rule.unit.denominator > LARGEST_SCALE
 

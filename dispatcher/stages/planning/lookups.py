@@ -14,11 +14,11 @@ import numpy.typing as npt
 from dispatcher.stages.planning.translation import Translation
 from policies.model.problem import Pairs
 from policies.policy import Scope
-from policies.rules.encounters import matched
-from policies.rules.levels import LevelRule
-from policies.rules.pairings import ToldLink
+from policies.rules.link_rules import value
 from policies.rules.record_rules import ZERO
-from policies.rules.relations import value
+from policies.rules.shared_places import matched
+from policies.rules.tabulated import TabulatedRule
+from policies.rules.tabulated_links import TabulatedLinkRule
 
 Ints = npt.NDArray[np.int64]
 
@@ -35,7 +35,10 @@ def worst_lookups(made: Translation, plan: Pairs) -> dict[int, Fraction]:
     every = problem.held(plan).union(problem.held(problem.history))
     found = {}
     for number, rule in enumerate(made.expansion.rules):
-        if not isinstance(rule, LevelRule | ToldLink) or rule.window is not None:
+        if (
+            not isinstance(rule, TabulatedRule | TabulatedLinkRule)
+            or rule.window is not None
+        ):
             continue
         of = np.full(len(made.fields), -1, np.int64)
         for bit, name in enumerate(sorted(rule.fields & set(made.fields))):
@@ -47,14 +50,16 @@ def worst_lookups(made: Translation, plan: Pairs) -> dict[int, Fraction]:
         bits = of[made.kind[held.entry]]
         if not len(held):
             found[number] = ZERO
-        elif isinstance(rule, LevelRule):
+        elif isinstance(rule, TabulatedRule):
             found[number] = _of_units(rule, made, held, bits)
         else:
             found[number] = _of_links(rule, made, held, bits)
     return found
 
 
-def _of_units(rule: LevelRule, made: Translation, held: Pairs, bits: Ints) -> Fraction:
+def _of_units(
+    rule: TabulatedRule, made: Translation, held: Pairs, bits: Ints
+) -> Fraction:
     record = rule.scope is Scope.RECORD
     unit = (made.backlog.record if record else made.backlog.subject)[held.entry]
     _, masks = _masks(held.adversary, unit, bits)
@@ -65,7 +70,9 @@ def _of_units(rule: LevelRule, made: Translation, held: Pairs, bits: Ints) -> Fr
     return rule.fraction(max(scores, default=0))
 
 
-def _of_links(rule: ToldLink, made: Translation, held: Pairs, bits: Ints) -> Fraction:
+def _of_links(
+    rule: TabulatedLinkRule, made: Translation, held: Pairs, bits: Ints
+) -> Fraction:
     people = made.backlog.subject[held.entry]
     whose, masks = _masks(held.adversary, people, bits)
     twice = _several(held.adversary, people, made.backlog.record[held.entry])
@@ -106,11 +113,11 @@ def _met(whose: Ints, masks: Ints, mine: Ints, other: Ints) -> Ints:
     return np.column_stack([masks[at], theirs])
 
 
-def _names(rule: LevelRule | ToldLink, mask: int) -> list[str]:
+def _names(rule: TabulatedRule | TabulatedLinkRule, mask: int) -> list[str]:
     return [n for bit, n in enumerate(sorted(rule.fields)) if mask >> bit & 1]
 
 
-def _end(rule: ToldLink, mask: int) -> dict[tuple[int, str], int]:
+def _end(rule: TabulatedLinkRule, mask: int) -> dict[tuple[int, str], int]:
     """What is held of one end, spread over two records if there are several."""
     several = mask >> len(rule.fields) & 1
     names = _names(rule, mask)

@@ -19,10 +19,10 @@ import numpy as np
 from dispatcher.stages.planning.translation import Translation
 from policies.model.problem import Average, Pairs
 from policies.policy import Scope
-from policies.rules.levels import LevelRule
-from policies.rules.pairings import ToldLink, ends_held
+from policies.rules.link_rules import End, LinkRule, value, vectors
 from policies.rules.record_rules import Rule
-from policies.rules.relations import End, LinkRule, value, vectors
+from policies.rules.tabulated import TabulatedRule
+from policies.rules.tabulated_links import TabulatedLinkRule, ends_held
 
 Members = Mapping[int, frozenset[int]]
 
@@ -59,7 +59,7 @@ class Means:
     def __bool__(self) -> bool:
         """Whether a capped rule's f is not that of its sets, or not of all windows."""
         return any(
-            isinstance(rule, LevelRule | LinkRule)
+            isinstance(rule, TabulatedRule | LinkRule)
             or number in self._made.expansion.widest
             for number, rule in self._capped.items()
         )
@@ -103,7 +103,7 @@ class Means:
         Below a limit they tell nothing; past it, by what was shown, f may be below 1.
         """
         rule = self._capped.get(number)
-        if not isinstance(rule, LevelRule | LinkRule):
+        if not isinstance(rule, TabulatedRule | LinkRule):
             return True
         if rule.tau is not None:
             return not len(self._made.problem.history)
@@ -300,7 +300,7 @@ class Means:
     def _ends(self, rule: LinkRule, entries: Iterable[int]) -> Mapping[int, End]:
         """What is held of each person, as the rule reads it."""
         backlog, fields, kind = self._made.backlog, self._made.fields, self._made.kind
-        if isinstance(rule, ToldLink):
+        if isinstance(rule, TabulatedLinkRule):
             held = (
                 (int(backlog.subject[d]), int(backlog.record[d]), fields[kind[d]])
                 for d in entries

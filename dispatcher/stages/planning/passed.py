@@ -16,10 +16,10 @@ from dispatcher.stages.planning.backlog import Backlog
 from policies.model.disclosure import loads
 from policies.model.problem import Pairs, Problem
 from policies.policy import Scope
-from policies.rules.encounters import PeoplePairs, matched
 from policies.rules.expand import Expansion
-from policies.rules.pairings import ToldLink
-from policies.rules.relations import LinkRule
+from policies.rules.link_rules import LinkRule
+from policies.rules.shared_places import PeoplePairs, matched
+from policies.rules.tabulated_links import TabulatedLinkRule
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -119,7 +119,7 @@ def _links(
     """
     pairs = backlog.links[rule.relation]
     alone = np.zeros(len(one), np.bool_)
-    if isinstance(rule, ToldLink):
+    if isinstance(rule, TabulatedLinkRule):
         alone = expansion.alternative[one] == len(rule.alternatives)
     sets, whole = expansion.sets, one[alone]
     person = backlog.subject[sets.entry[sets.start[whole]]]

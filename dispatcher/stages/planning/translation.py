@@ -30,7 +30,7 @@ from policies.model.weights import Weights
 from policies.policy import Policy, UtilityRow
 from policies.rules.expand import EntryTable, Expansion, expand
 from policies.rules.field_utility import by_record
-from policies.rules.relations import LinkRule
+from policies.rules.link_rules import LinkRule
 
 Ints = npt.NDArray[np.int64]
 

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from policies.rules.expand import EntryTable, PeoplePairs
-from policies.rules.levels import closed, subsets
+from policies.rules.tabulated import monotone_closure, subsets
 
 NAMES = ("a", "b", "c")
 LINKS = [(0, 1), (1, 2), (0, 2), (0, -1), (-1, 2)]
@@ -53,4 +53,4 @@ def told(
     size = len(sets) - 1
     shares = st.integers(0, parts).map(lambda n: Fraction(n, parts))
     values = draw(st.lists(shares, min_size=size, max_size=size))
-    return closed(dict(zip(sets, [Fraction(0), *values], strict=True)))
+    return monotone_closure(dict(zip(sets, [Fraction(0), *values], strict=True)))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.rules.field_utility import by_record, growing, levels_of_utility
+from policies.rules.field_utility import by_record, growing, tabulate_utility
 from policies.rules.functions import InvalidFunction, UserUtility
 
 ABC = ("a", "b", "c")
@@ -19,7 +19,7 @@ def utility(u, **declared):
 
 
 def test_every_set_is_asked_and_kept_exactly():
-    found = levels_of_utility(utility(lambda held: Fraction(len(held), 3)), ABC)
+    found = tabulate_utility(utility(lambda held: Fraction(len(held), 3)), ABC)
     assert len(found) == 8
     assert found[frozenset("ab")] == Fraction(2, 3)
     assert growing(found) is None
@@ -42,11 +42,11 @@ COUNT = iter(range(10**6))
 )
 def test_what_is_no_utility_is_refused_with_the_sets_that_show_it(u, told):
     with pytest.raises(InvalidFunction, match=told):
-        levels_of_utility(utility(u), ABC)
+        tabulate_utility(utility(u), ABC)
 
 
 def test_gains_may_grow_where_that_is_declared():
-    found = levels_of_utility(
+    found = tabulate_utility(
         utility(lambda held: len(held) ** 2, submodular=False), ABC
     )
     one, less, more = growing(found)
@@ -56,7 +56,7 @@ def test_gains_may_grow_where_that_is_declared():
 
 def test_too_many_fields_are_refused():
     with pytest.raises(InvalidFunction, match="13 fields, expected at most 12"):
-        levels_of_utility(utility(len), map(str, range(13)))
+        tabulate_utility(utility(len), map(str, range(13)))
 
 
 @given(
@@ -65,7 +65,7 @@ def test_too_many_fields_are_refused():
 def test_u_is_the_sum_over_records_and_gains_are_differences(pairs, random):
     """Whichever entries are held; a field that was not asked for is worth nothing."""
     rows = sorted(pairs)
-    levels = levels_of_utility(utility(lambda held: len(held) ** 0.5), "ab")
+    levels = tabulate_utility(utility(lambda held: len(held) ** 0.5), "ab")
     fields = ("a", "b", "unsent")
     record, kind = (np.array(column, np.int64) for column in zip(*rows, strict=True))
     made = by_record(levels, fields, record, kind)

@@ -21,8 +21,8 @@ from policies.policy import (
     Scope,
 )
 from policies.rules.expand import expand
-from policies.rules.pairings import both_ends, either_way, ends_held
-from policies.rules.relations import value
+from policies.rules.link_rules import value
+from policies.rules.tabulated_links import both_ends, ends_held, symmetric
 from tests.unit.policies.people import LINKS, entries, pairs, table, told
 
 
@@ -53,7 +53,7 @@ def policy(kind):
     kind=st.sampled_from([Kind.POSTERIOR, Kind.PLUGIN]),
     links=st.lists(st.sampled_from(LINKS), unique=True),
     unit=told("ab", 5),
-    both=told(both_ends("ab"), 5).map(either_way),
+    both=told(both_ends("ab"), 5).map(symmetric),
     data=st.data(),
 )
 def test_the_worst_is_what_the_rules_say_one_by_one(

@@ -14,8 +14,8 @@ from dispatcher.stages.planning import means
 from dispatcher.stages.planning.means import Means
 from policies.model.problem import Average, Pairs
 from policies.policy import Disclosure, Kind, Property, Scope
-from policies.rules.levels import LevelRule
 from policies.rules.record_rules import Rule
+from policies.rules.tabulated import TabulatedRule
 
 FIELDS = ("a", "b", "c")
 STEPS = (Fraction(0), Fraction(1, 4), Fraction(2, 5), Fraction(1))
@@ -33,7 +33,7 @@ DAYS = Property(
     window=4,
     disclosure=Disclosure(Kind.LINEAR, per_entry=Fraction(1, 9)),
 )
-RULES = (LevelRule(TOLD, LEVELS), Rule(DAYS))
+RULES = (TabulatedRule(TOLD, LEVELS), Rule(DAYS))
 ROWS = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 9)),
     min_size=3,

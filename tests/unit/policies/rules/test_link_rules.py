@@ -5,8 +5,14 @@ from fractions import Fraction
 import pytest
 
 from policies.policy import Disclosure, Kind, Property, Scope
-from policies.rules.kinds import Reached
-from policies.rules.relations import LinkRule, place_columns, value, vectors, with_visit
+from policies.rules.kinds import LinkDisclosure
+from policies.rules.link_rules import (
+    LinkRule,
+    place_columns,
+    value,
+    vectors,
+    with_visit,
+)
 
 
 def made(kind, tau="1/2", **changes):
@@ -37,7 +43,7 @@ def test_a_cosine_at_the_limit_is_past_it_exactly():
 
 
 def test_a_root_is_rounded_up():
-    f = value(Reached(Fraction(1, 2)))
+    f = value(LinkDisclosure(Fraction(1, 2)))
     assert f * f > Fraction(1, 2) > (f - Fraction(1, 10**18)) ** 2
 
 

@@ -1,12 +1,12 @@
-"""Relation rules told set by set: tables and user functions over both ends of a link.
+"""Tabulated relation rules: tables and user functions over both ends of a link.
 
-What matters is which fields of each end one adversary holds, never which values. They
-are called ``left.FIELD`` and ``right.FIELD``; a link has no direction, so f is the higher
-of both ways round. It may rise by one end alone, of whom nothing else is held.
+f depends on which fields of each end an adversary holds, never on their values. The
+fields are called ``left.FIELD`` and ``right.FIELD``. A link has no direction, so f is
+the higher of both ways round. Fields of one end alone may already disclose something.
 
-A table tells of one record of each end. Who holds entries of two records of one person
-knows what no column tells, and there f counts as 1 (design: count high, fail closed). A
-user's function is asked for fields, of whichever records, as over a subject.
+A table of worlds describes one record of each end. Whoever holds entries of two records
+of one person knows what no column describes, so f counts as 1 then (count high, fail
+closed). A user's function is asked for fields of any records, as over a subject.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import numpy as np
 
 from policies.model.sets import Ints
 from policies.policy import Kind, Property
-from policies.rules.encounters import PeoplePairs, matched
-from policies.rules.entries import EntryTable
+from policies.rules.entry_table import EntryTable
 from policies.rules.functions import InvalidFunction
-from policies.rules.kinds import MOST_FIELDS, Reached
-from policies.rules.levels import Levels, check_told, least_past
-from policies.rules.relations import End, LinkRule
+from policies.rules.kinds import MOST_FIELDS, LinkDisclosure
+from policies.rules.link_rules import End, LinkRule
+from policies.rules.shared_places import PeoplePairs, matched
+from policies.rules.tabulated import FieldTable, check_complete, minimal_sets_past
 
 LEFT: Final = "left."
 RIGHT: Final = "right."
-WHOLE: Final = Reached(Fraction(1))
+WHOLE: Final = LinkDisclosure(Fraction(1))
 
 
 def both_ends(fields: Iterable[str]) -> list[str]:
-    """Name the fields of a rule once for each end, sorted.
+    """Return the fields of a rule once for each end, sorted.
 
     Raises
     ------
@@ -49,18 +49,18 @@ def both_ends(fields: Iterable[str]) -> list[str]:
     if 2 * len(names) > MOST_FIELDS:
         raise InvalidFunction(
             f"the rule has {len(names)} fields, expected at most {MOST_FIELDS // 2} over "
-            "a relation: f is told for every set of the fields of both ends"
+            "a relation: f is tabulated for every set of the fields of both ends"
         )
     return [end + name for end in (LEFT, RIGHT) for name in names]
 
 
-def either_way(levels: Levels) -> dict[frozenset[str], Fraction]:
-    """The higher f of a set and of the same set seen from the other end."""
-    return {held: max(f, levels[mirrored(held)]) for held, f in levels.items()}
+def symmetric(table: FieldTable) -> dict[frozenset[str], Fraction]:
+    """Return the higher f of each set and of the same set with both ends exchanged."""
+    return {held: max(f, table[mirrored(held)]) for held, f in table.items()}
 
 
 def mirrored(held: frozenset[str]) -> frozenset[str]:
-    """The same fields, the ends exchanged."""
+    """Return the same fields with both ends exchanged."""
     return frozenset(
         RIGHT + name.removeprefix(LEFT)
         if name.startswith(LEFT)
@@ -69,7 +69,7 @@ def mirrored(held: frozenset[str]) -> frozenset[str]:
     )
 
 
-class ToldLink(LinkRule):
+class TabulatedLinkRule(LinkRule):
     """A relation rule whose f is looked up by which fields of each end are held.
 
     What is held of a person is a mapping (record, field) -> 1.
@@ -79,30 +79,30 @@ class ToldLink(LinkRule):
     single : bool
         Whether f counts as 1 once entries of two records of one person are held.
     alternatives : tuple of (tuple of str, tuple of str)
-        The smallest fields of one end, and of the other, with f >= tau; what a plan
-        keeps apart. With each its mirror.
+        The minimal fields of one end and of the other with f >= tau, each with its
+        mirror: what a plan keeps apart.
     """
 
-    __slots__ = ("_levels", "alternatives", "single")
+    __slots__ = ("_table", "alternatives", "single")
 
-    def __init__(self, prop: Property, levels: Levels) -> None:
+    def __init__(self, prop: Property, table: FieldTable) -> None:
         super().__init__(prop)
-        self._levels = levels
+        self._table = table
         self.single = self.kind is not Kind.PLUGIN
-        check_told(levels, both_ends(prop.fields))
-        least = [] if prop.tau is None else least_past(levels, prop.tau)
+        check_complete(table, both_ends(prop.fields))
+        least = [] if prop.tau is None else minimal_sets_past(table, prop.tau)
         self.alternatives = tuple(
             sorted((_of_end(held, LEFT), _of_end(held, RIGHT)) for held in least)
         )
 
-    def reached(self, one: End, other: End) -> Reached:
+    def reached(self, one: End, other: End) -> LinkDisclosure:
         """F of one link, as its exact square."""
         if self.single and (_records(one) > 1 or _records(other) > 1):
             return WHOLE
         held = {LEFT + field for _, field in one}
         held |= {RIGHT + field for _, field in other}
-        f = self._levels[frozenset(held)]
-        return Reached(f * f)
+        f = self._table[frozenset(held)]
+        return LinkDisclosure(f * f)
 
 
 def _of_end(held: Iterable[str], end: str) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def _records(end: End) -> int:
 def ends_held(
     held: Iterable[tuple[int, int, str]], fields: frozenset[str]
 ) -> dict[int, dict[tuple[int, str], int]]:
-    """Bring held entries together by person.
+    """Group held entries by person.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def ends_held(
 
 
 @dataclass(frozen=True)
-class Apart:
+class SeparatedSets:
     """Sets of classes of entries that must not come together, columnar.
 
     Attributes
@@ -145,9 +145,9 @@ class Apart:
     entry, number : int64 array, shape (members,)
         Members of the sets one after another, and the class of each.
     classes : int64 array, shape (sets,)
-        How many classes there are.
+        Number of classes.
     full : int
-        Classes of which an entry is held when f is past tau.
+        Number of classes of which an entry must be held for f >= tau.
     """
 
     alternative: int
@@ -159,10 +159,10 @@ class Apart:
     full: int
 
 
-def kept_apart(
-    rule: ToldLink, table: EntryTable, pairs: PeoplePairs
-) -> Iterator[Apart]:
-    """Make all sets of a rule: whoever completes none keeps every link below tau.
+def separated_sets(
+    rule: TabulatedLinkRule, table: EntryTable, pairs: PeoplePairs
+) -> Iterator[SeparatedSets]:
+    """Yield all sets of a rule: whoever completes none keeps every link below tau.
 
     ``pairs`` names -1 for an end of whom nothing is loaded.
     """
@@ -185,7 +185,7 @@ def _together(
     right: tuple[str, ...],
     table: EntryTable,
     pairs: PeoplePairs,
-) -> Apart:
+) -> SeparatedSets:
     """Sets of one alternative: an entry of each field of its end."""
     link, entry, number = [], [], []
     sides = ((left, pairs.one, 0), (right, pairs.other, len(left)))
@@ -204,8 +204,8 @@ def _together(
 
 
 def _two_records(
-    alternative: int, rule: ToldLink, table: EntryTable, pairs: PeoplePairs
-) -> Apart:
+    alternative: int, rule: TabulatedLinkRule, table: EntryTable, pairs: PeoplePairs
+) -> SeparatedSets:
     """Sets of a linked person's records, of which one alone may be seen."""
     people, first = np.unique(np.r_[pairs.one, pairs.other], return_index=True)
     rows, _ = _rows_of(rule.fields, table)
@@ -228,7 +228,7 @@ def _grouped(
     set_of: Ints,
     entry: Ints,
     number: Ints,
-) -> Apart:
+) -> SeparatedSets:
     """Put members together by set; leave out sets with fewer than ``full`` classes."""
     span = int(number.max(initial=0)) + 1
     classes = np.bincount(
@@ -237,7 +237,7 @@ def _grouped(
     kept = np.flatnonzero(classes >= full)
     mine = np.flatnonzero(classes[set_of] >= full)
     mine = mine[np.argsort(set_of[mine], kind="stable")]
-    return Apart(
+    return SeparatedSets(
         alternative=alternative,
         link=link[kept],
         sizes=np.bincount(set_of[mine], minlength=len(link))[kept],

@@ -15,12 +15,12 @@ from policies.rules.belief import (
     mean_information_gain,
 )
 from policies.rules.functions import InvalidFunction
-from policies.rules.levels import (
-    LevelRule,
-    closed,
-    levels_of_beliefs,
-    levels_of_function,
+from policies.rules.tabulated import (
+    TabulatedRule,
+    monotone_closure,
     subsets,
+    tabulate_beliefs,
+    tabulate_function,
 )
 from tests.unit.policies.rules.belief_referee import closure, posterior
 
@@ -45,7 +45,7 @@ def beliefs(draw):
 @settings(max_examples=60, deadline=None)
 @given(beliefs())
 def test_the_posterior_is_the_highest_of_all_worlds_and_of_all_subsets(table):
-    levels = levels_of_beliefs(Kind.POSTERIOR, table, FIELDS)
+    levels = tabulate_beliefs(Kind.POSTERIOR, table, FIELDS)
     for held in subsets(FIELDS):
         seen = [FIELDS.index(name) for name in held]
         highest = max(
@@ -59,8 +59,8 @@ def test_the_posterior_is_the_highest_of_all_worlds_and_of_all_subsets(table):
 @settings(max_examples=40, deadline=None)
 @given(beliefs())
 def test_a_gain_is_the_highest_of_all_subsets_and_its_mean_no_more(table):
-    levels = levels_of_beliefs(Kind.INFORMATION_GAIN, table, FIELDS)
-    means = levels_of_beliefs(Kind.MEAN_INFORMATION_GAIN, table, FIELDS)
+    levels = tabulate_beliefs(Kind.INFORMATION_GAIN, table, FIELDS)
+    means = tabulate_beliefs(Kind.MEAN_INFORMATION_GAIN, table, FIELDS)
     for held in subsets(FIELDS):
         seen = [FIELDS.index(name) for name in held]
         assert levels[held] == closure(lambda s: information_gain(table, s), seen)
@@ -71,7 +71,7 @@ def test_a_gain_is_the_highest_of_all_subsets_and_its_mean_no_more(table):
 def rule(levels, tau="1/2", fields=FIELDS):
     limit = None if tau is None else Fraction(tau)
     shape = Disclosure(Kind.PLUGIN, plugin="mine")
-    return LevelRule(Property("p", (fields,), disclosure=shape, tau=limit), levels)
+    return TabulatedRule(Property("p", (fields,), disclosure=shape, tau=limit), levels)
 
 
 shares = st.integers(0, 4).map(lambda n: Fraction(n, 4))
@@ -84,7 +84,7 @@ shares = st.integers(0, 4).map(lambda n: Fraction(n, 4))
 )
 def test_gate_and_plan_say_the_same_of_every_set(values, tau):
     sets = subsets(FIELDS)
-    levels = closed(dict(zip(sets, [Fraction(0), *values], strict=True)))
+    levels = monotone_closure(dict(zip(sets, [Fraction(0), *values], strict=True)))
     told = rule(levels, tau)
     for held in sets:
         counts = {(name, 0): 2 for name in held} | {("z", 0): 1}
@@ -96,10 +96,10 @@ def test_gate_and_plan_say_the_same_of_every_set(values, tau):
 
 
 def test_a_rule_without_a_limit_makes_no_sets():
-    levels = levels_of_function(lambda held: len(held) / 3, FIELDS)
+    levels = tabulate_function(lambda held: len(held) / 3, FIELDS)
     assert rule(levels, None).planned is None
     assert rule(levels, None).cap is None
-    assert rule(levels_of_function(lambda held: 0, FIELDS)).planned is None
+    assert rule(tabulate_function(lambda held: 0, FIELDS)).planned is None
 
 
 @pytest.mark.parametrize(
@@ -116,16 +116,16 @@ def test_a_rule_without_a_limit_makes_no_sets():
 def test_a_disclosure_that_lies_is_refused_with_the_sets(function, told):
     """Range, f of nothing, falling, and what is no number."""
     with pytest.raises(InvalidFunction, match=told):
-        levels_of_function(function, FIELDS)
+        tabulate_function(function, FIELDS)
 
 
 def test_what_falls_is_closed_if_it_says_so():
     def f(held):
         return {0: 0, 1: 1}.get(len(held), 0)
 
-    assert levels_of_function(f, FIELDS, monotone=False)[frozenset(FIELDS)] == 1
+    assert tabulate_function(f, FIELDS, monotone=False)[frozenset(FIELDS)] == 1
     with pytest.raises(InvalidFunction, match="falls from b to a, b"):
-        levels_of_function(f, FIELDS)
+        tabulate_function(f, FIELDS)
 
 
 def test_too_much_to_be_told_is_refused():
@@ -134,10 +134,10 @@ def test_too_much_to_be_told_is_refused():
     world = World(tuple("x" * 12), "s", Fraction(1, 2000))
     table = Beliefs((world,) * 2000)
     with pytest.raises(InvalidFunction, match="too many"):
-        levels_of_beliefs(Kind.POSTERIOR, table, [str(i) for i in range(12)])
+        tabulate_beliefs(Kind.POSTERIOR, table, [str(i) for i in range(12)])
 
 
 def test_a_rule_needs_every_set_told():
     levels = {frozenset(c): Fraction(0) for c in combinations(FIELDS, 1)}
-    with pytest.raises(ValueError, match="no fields is not told"):
+    with pytest.raises(ValueError, match="no fields is missing in the table"):
         rule(levels)

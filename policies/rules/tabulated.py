@@ -1,10 +1,10 @@
-"""Rules whose f is told set by set: posterior beliefs, information gain, user functions.
+"""Tabulated rules: posterior beliefs, information gain and user functions.
 
-What matters is which fields of a unit are held, never which values: f of a set of fields
-is the highest over all values that are possible (design: count high, fail closed). So a
-function over n fields is 2^n exact fractions, worked out once, when a policy is applied;
-the gate looks them up. f is closed under more: whoever saw the parts remembers the most
-telling of them.
+f depends on which fields of a unit are held, never on their values: f of a set of fields
+is the highest over all values that are possible (count high, fail closed). So a function
+over n fields is a table of 2^n exact fractions. It is computed once, when a policy is
+applied, and the gate looks f up. The table never falls as fields are added: whoever saw
+the parts remembers the most telling of them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from policies.rules.kinds import KINDS, MOST_FIELDS, Tabulated
 from policies.rules.record_rules import ONE, Rule
 
 MOST_STEPS: Final = 5_000_000
-"""Sets of fields times worlds that are looked at."""
+"""Largest number of field sets times worlds for which a table is computed."""
 
-Levels = Mapping[frozenset[str], Fraction]
-"""F of every set of a rule's fields."""
+FieldTable = Mapping[frozenset[str], Fraction]
+"""A number for every set of some fields: f of a rule, or u of a utility."""
 
 
 def subsets(fields: Iterable[str]) -> list[frozenset[str]]:
-    """All sets of some fields, small ones first.
+    """Return all sets of some fields, small ones first.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def subsets(fields: Iterable[str]) -> list[frozenset[str]]:
     if len(names) > MOST_FIELDS:
         raise InvalidFunction(
             f"the rule has {len(names)} fields, expected at most {MOST_FIELDS}: f is "
-            "told for every set of them"
+            "tabulated for every set of them"
         )
     return [
         frozenset(chosen)
@@ -49,35 +49,35 @@ def subsets(fields: Iterable[str]) -> list[frozenset[str]]:
     ]
 
 
-def closed(levels: Levels) -> dict[frozenset[str], Fraction]:
-    """The highest f over all subsets, for each set: it never falls."""
+def monotone_closure(table: FieldTable) -> dict[frozenset[str], Fraction]:
+    """Return the highest f over all subsets of each set: it never falls."""
     found: dict[frozenset[str], Fraction] = {}
-    for held in sorted(levels, key=len):
+    for held in sorted(table, key=len):
         below = (found[held - {one}] for one in held)
-        found[held] = max([levels[held], *below])
+        found[held] = max([table[held], *below])
     return found
 
 
-def least_past(levels: Levels, tau: Fraction) -> list[frozenset[str]]:
-    """The smallest sets with f >= tau: all of them have none of the others in them."""
-    past = [held for held, f in levels.items() if f >= tau]
+def minimal_sets_past(table: FieldTable, tau: Fraction) -> list[frozenset[str]]:
+    """Return the minimal sets with f >= tau: none contains another."""
+    past = [held for held, f in table.items() if f >= tau]
     return [held for held in past if not any(other < held for other in past)]
 
 
-def check_told(levels: Levels, fields: Iterable[str]) -> None:
+def check_complete(table: FieldTable, fields: Iterable[str]) -> None:
     """Raise ValueError unless f of every set of the fields is there."""
-    missing = [held for held in subsets(fields) if held not in levels]
+    missing = [held for held in subsets(fields) if held not in table]
     if missing:
-        raise ValueError(f"f of {named(missing[0])} is not told")
+        raise ValueError(f"f of {fields_text(missing[0])} is missing in the table")
 
 
-def levels_of_function(
+def tabulate_function(
     function: Callable[[frozenset[str]], object],
     fields: Iterable[str],
     *,
     monotone: bool = True,
 ) -> dict[frozenset[str], Fraction]:
-    """Ask a user's function for f of every set of fields, and check all of it.
+    """Ask a user's function for f of every set of fields, and check every answer.
 
     Parameters
     ----------
@@ -102,56 +102,56 @@ def levels_of_function(
     again = next((h for h in found if _share(function, h) != found[h]), None)
     if again is not None:
         raise InvalidFunction(
-            f"f of {named(again)} differs when asked twice, expected one value"
+            f"f of {fields_text(again)} differs when asked twice, expected one value"
         )
     for held, value in found.items():
         for one in sorted(held) if monotone else ():
             less = held - {one}
             if value < found[less]:
                 raise InvalidFunction(
-                    f"f falls from {named(less)} to {named(held)}, expected it to "
+                    f"f falls from {fields_text(less)} to {fields_text(held)}, expected it to "
                     "rise: declare it as not monotone"
                 )
-    return closed(found)
+    return monotone_closure(found)
 
 
 def _share(
     function: Callable[[frozenset[str]], object], held: frozenset[str]
 ) -> Fraction:
-    told = function(held)
-    if isinstance(told, bool) or not isinstance(told, int | float | Fraction):
+    answer = function(held)
+    if isinstance(answer, bool) or not isinstance(answer, int | float | Fraction):
         raise InvalidFunction(
-            f"f of {named(held)} is {type(told).__name__}, expected a number"
+            f"f of {fields_text(held)} is {type(answer).__name__}, expected a number"
         )
     try:
-        value = Fraction(told)
+        value = Fraction(answer)
     except (ValueError, OverflowError):
         raise InvalidFunction(
-            f"f of {named(held)} is {told}, expected 0 to 1"
+            f"f of {fields_text(held)} is {answer}, expected 0 to 1"
         ) from None
     if not 0 <= value <= 1:
-        raise InvalidFunction(f"f of {named(held)} is {float(value)}, expected 0 to 1")
+        raise InvalidFunction(
+            f"f of {fields_text(held)} is {float(value)}, expected 0 to 1"
+        )
     return value
 
 
-def named(held: Iterable[str]) -> str:
-    """A set of fields in words."""
+def fields_text(held: Iterable[str]) -> str:
+    """Return a set of fields in words."""
     return ", ".join(sorted(held)) or "no fields"
 
 
-def levels_of_beliefs(
+def tabulate_beliefs(
     kind: Kind, beliefs: Beliefs, fields: Sequence[str]
 ) -> dict[frozenset[str], Fraction]:
-    """F of every set of fields by a finite table, whichever values are there.
+    """Compute f of every set of fields from a table of worlds, for any values.
 
-    Posterior: max(0, (post - prior) / (1 - prior)) of the world in which it is highest.
-    Information gain: that of the most telling values, or its mean over all values, see
-    :mod:`policies.rules.belief`.
+    The functions are those of :mod:`policies.rules.belief`.
 
     Parameters
     ----------
     kind : Kind
-        One that reads a table of worlds.
+        A kind that reads a table of worlds.
     beliefs : Beliefs
         Entry i of a world is the value of ``fields[i]``.
     fields : sequence of str
@@ -167,43 +167,43 @@ def levels_of_beliefs(
     assert isinstance(row, Tabulated)
     measure = row.of_beliefs
     assert measure is not None, f"{kind} reads no table"
-    return closed(
+    return monotone_closure(
         {held: measure(beliefs, sorted(place[name] for name in held)) for held in every}
     )
 
 
-class LevelRule(Rule):
+class TabulatedRule(Rule):
     """A rule whose f is looked up by which of its fields are held.
 
-    Its score is the rank of f among all its values. At subject scope a field is held
-    with one entry of it, of whichever record.
+    Its score is the rank of f among all values of the table. At subject scope a field
+    is held with one entry of it, of any record.
 
     Attributes
     ----------
     planned : Rule or None
-        The step rule that keeps f below tau: its alternatives are the smallest sets of
-        fields with f >= tau. None where there is no such set, or no limit.
+        The step rule that keeps f below tau: its alternatives are the minimal sets of
+        fields with f >= tau. None if there is no such set, or no limit.
     """
 
     __slots__ = ("_ranks", "_values", "planned")
 
-    def __init__(self, prop: Property, levels: Levels) -> None:
+    def __init__(self, prop: Property, table: FieldTable) -> None:
         step = replace(prop, disclosure=Disclosure(Kind.STEP, at=1))
         super().__init__(step)
-        check_told(levels, prop.fields)
+        check_complete(table, prop.fields)
         self.need, self.by_entry = None, False
-        self._values = sorted(set(levels.values()))
+        self._values = sorted(set(table.values()))
         rank = {value: i for i, value in enumerate(self._values)}
-        self._ranks = {held: rank[value] for held, value in levels.items()}
+        self._ranks = {held: rank[value] for held, value in table.items()}
         if self.tau is not None:
             tau = self.tau
             self.cap = sum(value < tau for value in self._values) - 1
-        self.planned = self._steps(prop, levels)
+        self.planned = self._steps(prop, table)
 
-    def _steps(self, prop: Property, levels: Levels) -> Rule | None:
+    def _steps(self, prop: Property, table: FieldTable) -> Rule | None:
         if prop.tau is None:
             return None
-        least = least_past(levels, prop.tau)
+        least = minimal_sets_past(table, prop.tau)
         if not least:
             return None
         alternatives = tuple(sorted(tuple(sorted(held)) for held in least))
@@ -212,7 +212,7 @@ class LevelRule(Rule):
         return Rule(whole)
 
     def fraction(self, score: int) -> Fraction:
-        """F of a score, exactly as it was told."""
+        """F of a score, exactly as in the table."""
         return self._values[score]
 
     def score(self, counts: Mapping[str, int], through: str | None = None) -> int:

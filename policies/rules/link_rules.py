@@ -1,9 +1,8 @@
 """Relation rules, compiled: exact f of one link from what is held of its two people.
 
-A *place vector* is what an adversary holds of one person: place -> visits, summed over the
-entries in the rule's fields. ``common`` is 1 as soon as both vectors have a place;
-``cosine`` is compared by the squares of integers, and only rounded, up, where a number
-must be shown or summed (design: no rounding on the unsafe side).
+A *place vector* is what an adversary holds of one person: place -> visits, summed over
+the entries in the rule's fields. An irrational f is compared by squares, and rounded up
+only where a number must be shown or summed: never on the unsafe side.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from typing import Any
 
 from policies.model.links import root_up
 from policies.policy import Property, Scope
-from policies.rules.kinds import PlaceSimilarity, Reached, Vector, family
+from policies.rules.kinds import LinkDisclosure, PlaceSimilarity, Vector, family
 
-NOTHING = Reached(Fraction(0))
+NOTHING = LinkDisclosure(Fraction(0))
 
 End = Mapping[Any, int]
-"""What is held of one person, as its rule reads it: visits by place (:data:`Vector`), or 1
-by (record, field), see :mod:`policies.rules.pairings`."""
+"""What is held of one person: visits by place (:data:`~policies.rules.kinds.Vector`), or
+1 by (record, field) for a tabulated rule (:mod:`policies.rules.tabulated_links`)."""
 
 
 class LinkRule:
@@ -40,9 +39,9 @@ class LinkRule:
     fields : frozenset of str
         Whose entries count.
     vector : str or None
-        Column of the place; None where no place counts.
+        Column of the place; None if the rule is tabulated.
     count : str or None
-        Column of the visits; None counts each entry once.
+        Column of the visits; None: each entry counts once.
     tau, average : Fraction or None
     window : None
         No relation rule slides a window.
@@ -81,26 +80,26 @@ class LinkRule:
         self.monotone = row.monotone if isinstance(row, PlaceSimilarity) else True
         self.rational = row.rational if isinstance(row, PlaceSimilarity) else True
 
-    def reached(self, one: End, other: End) -> Reached:
-        """F of one link, as its exact square."""
+    def reached(self, one: End, other: End) -> LinkDisclosure:
+        """Return f of one link."""
         assert self.similarity is not None, "a tabulated rule looks f up"
         return self.similarity(one, other)
 
-    def worst(self, mine: End, others: Iterable[End]) -> Reached:
-        """Largest f of one person's links to others."""
+    def worst(self, mine: End, others: Iterable[End]) -> LinkDisclosure:
+        """Return the largest f of one person's links to others."""
         return max(
             (self.reached(mine, other) for other in others),
             key=lambda found: found.square,
             default=NOTHING,
         )
 
-    def past(self, reached: Reached) -> bool:
+    def past(self, reached: LinkDisclosure) -> bool:
         """Whether f >= tau, exactly."""
         return reached.past(self.tau)
 
 
-def value(reached: Reached) -> Fraction:
-    """F of a link, exact where it is rational, else rounded up to 10^-18.
+def value(reached: LinkDisclosure) -> Fraction:
+    """Return f of a link: exact if it is rational, else rounded up to 10^-18.
 
     Examples
     --------
@@ -140,9 +139,9 @@ def with_visit(vector: Vector, place: str | None, visits: int) -> Vector:
 
 
 def place_columns(rules: Mapping[str, Property]) -> tuple[str, str | None] | None:
-    """Columns of the place and of the visits that the relation rules read.
+    """Return the columns of place and visits that the relation rules read.
 
-    One pair for a policy: an entry is at one place.
+    A policy has one pair of columns: an entry is at one place.
     """
     for prop in rules.values():
         if prop.scope is Scope.RELATION and prop.disclosure.vector is not None:

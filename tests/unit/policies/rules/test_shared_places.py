@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.rules.encounters import PeoplePairs, encounters
+from policies.rules.shared_places import PeoplePairs, shared_places
 
 
 @settings(max_examples=80, deadline=None)
@@ -27,7 +27,7 @@ def test_they_are_what_two_loops_find(entries, links):
         np.array([one for one, _ in ordered], np.int64),
         np.array([other for _, other in ordered], np.int64),
     )
-    found = encounters(rows, person, place, pairs)
+    found = shared_places(rows, person, place, pairs)
     expected = {}
     for number, ends in enumerate(ordered, start=10):
         for spot in range(3):

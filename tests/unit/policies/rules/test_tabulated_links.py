@@ -24,9 +24,15 @@ from policies.rules.asks import compile_rules, unsupported
 from policies.rules.belief import Beliefs, World
 from policies.rules.expand import expand
 from policies.rules.functions import InvalidFunction
-from policies.rules.levels import closed, levels_of_beliefs, subsets
-from policies.rules.pairings import ToldLink, both_ends, either_way, ends_held, mirrored
-from policies.rules.relations import value
+from policies.rules.link_rules import value
+from policies.rules.tabulated import monotone_closure, subsets, tabulate_beliefs
+from policies.rules.tabulated_links import (
+    TabulatedLinkRule,
+    both_ends,
+    ends_held,
+    mirrored,
+    symmetric,
+)
 from tests.unit.policies.people import LINKS, entries, pairs, table, told
 
 FIELDS = ("a", "b")
@@ -65,8 +71,8 @@ def siblings():
 
 
 def siblings_rule(kind=Kind.POSTERIOR, tau="1/2"):
-    levels = levels_of_beliefs(Kind.POSTERIOR, siblings(), ENDS)
-    return ToldLink(rule_of(kind, tau), either_way(levels))
+    levels = tabulate_beliefs(Kind.POSTERIOR, siblings(), ENDS)
+    return TabulatedLinkRule(rule_of(kind, tau), symmetric(levels))
 
 
 def test_both_surnames_tell_and_one_does_not():
@@ -79,10 +85,10 @@ def test_both_surnames_tell_and_one_does_not():
 
 
 def test_a_link_has_no_direction():
-    levels = closed(
+    levels = monotone_closure(
         {held: Fraction(int(held >= {"left.a", "right.b"})) for held in subsets(ENDS)}
     )
-    rule = ToldLink(rule_of(Kind.PLUGIN), either_way(levels))
+    rule = TabulatedLinkRule(rule_of(Kind.PLUGIN), symmetric(levels))
     one, other = {(1, "a"): 1}, {(2, "b"): 1}
     assert value(rule.reached(one, other)) == value(rule.reached(other, one)) == 1
     assert value(rule.reached(one, {(2, "a"): 1})) == 0
@@ -117,8 +123,8 @@ def test_a_rule_whose_table_was_not_given_is_named():
     assert unsupported(policy(rule_of())) == (
         "tie: posterior rules are judged by their table, and it was not given",
     )
-    with pytest.raises(ValueError, match=r"f of left\.a is not told"):
-        ToldLink(rule_of(), {frozenset(): Fraction(0)})
+    with pytest.raises(ValueError, match=r"f of left\.a is missing in the table"):
+        TabulatedLinkRule(rule_of(), {frozenset(): Fraction(0)})
 
 
 # -- The gate and the plan say the same -----------------------------------------
@@ -126,7 +132,7 @@ def test_a_rule_whose_table_was_not_given_is_named():
 
 @settings(max_examples=150, deadline=None)
 @given(
-    levels=told(ENDS, 3).map(either_way),
+    levels=told(ENDS, 3).map(symmetric),
     rows=entries(),
     links=st.lists(st.sampled_from(LINKS), unique=True),
     kind=st.sampled_from([Kind.POSTERIOR, Kind.PLUGIN]),

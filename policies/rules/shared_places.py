@@ -1,9 +1,9 @@
-"""Relation rules as sensitive sets: what shows a link is an entry of each end at a place.
+"""Sensitive sets of relation rules: the entries of both people of a link at one place.
 
-One set for each link and each place at which both its people have entries: complete as
-soon as one adversary holds an entry of either. For ``common`` this is the rule itself.
-For ``cosine`` it is more than the rule asks: whoever completes no such set sees a cosine
-of 0, in any order.
+There is one set for each link and each place at which both its people have entries. It
+is complete once an adversary holds an entry of each. For ``common`` this is the rule
+itself. For ``cosine`` it is stricter than the rule: whoever completes no such set sees a
+cosine of 0, in any order.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class PeoplePairs:
 
 
 @dataclass(frozen=True)
-class Encounters:
-    """Sets of (link, place), columnar; members of a set lie in one piece.
+class SharedPlaces:
+    """Sets of (link, place), columnar; the members of a set are contiguous.
 
     Attributes
     ----------
@@ -56,15 +56,17 @@ class Encounters:
     side: Ints
 
 
-def encounters(rows: Ints, person: Ints, place: Ints, pairs: PeoplePairs) -> Encounters:
-    """Find all places that both people of a link have entries at.
+def shared_places(
+    rows: Ints, person: Ints, place: Ints, pairs: PeoplePairs
+) -> SharedPlaces:
+    """Find all places at which both people of a link have entries.
 
     Parameters
     ----------
     rows : int64 array
         Entries that count.
     person, place : int64 array, shape (all entries,)
-        -1 where an entry has none: such entries are at no place.
+        -1 if an entry has none; such entries are at no place.
     pairs : PeoplePairs
     """
     rows = rows[(person[rows] >= 0) & (place[rows] >= 0)]
@@ -84,7 +86,7 @@ def encounters(rows: Ints, person: Ints, place: Ints, pairs: PeoplePairs) -> Enc
     entry = rows[np.concatenate([spread(start[g], size[g]) for g in (left, right)])]
     side = np.repeat([0, 1], [int(size[left].sum()), int(size[right].sum())])
     order = np.argsort(of_set, kind="stable")
-    return Encounters(
+    return SharedPlaces(
         link=pairs.link[number],
         place=group[left] % spots,
         sizes=size[left] + size[right],
@@ -99,7 +101,7 @@ def matched(ordered: Ints, wanted: Ints) -> tuple[Ints, Ints]:
     Returns
     -------
     number, row : int64 array, shape (found,)
-        Which of the wanted ones, and its row.
+        The index of the wanted value, and the row that has it.
     """
     first = np.searchsorted(ordered, wanted)
     count = np.searchsorted(ordered, wanted, side="right") - first
@@ -107,7 +109,7 @@ def matched(ordered: Ints, wanted: Ints) -> tuple[Ints, Ints]:
 
 
 def spread(first: Ints, sizes: Ints) -> Ints:
-    """The positions of all ranges, one range after another."""
+    """Return the positions of all ranges, one range after the other."""
     if not len(first):
         return np.zeros(0, np.int64)
     offsets = np.cumsum(sizes) - sizes
