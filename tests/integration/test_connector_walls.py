@@ -27,6 +27,9 @@ class Lax(Memory):
         yield Tried(Wall.BINDING, held=other.secret != "sesame", told=told)
 
 
+LAX = Plugin(Lax.manifest, lambda _: Lax())
+
+
 @pytest.fixture
 def house(run, tmp_path, sqlite_template, monkeypatch):
     (tmp_path / "dispatcher.db").write_bytes(sqlite_template.read_bytes())
@@ -36,11 +39,7 @@ def house(run, tmp_path, sqlite_template, monkeypatch):
     (tmp_path / "dispatcher.toml").write_text(settings)
     (tmp_path / "feed.secret").write_text("whsec_" + "a2tr" * 8)
     (tmp_path / "word").write_text("sesame\n")
-    real = plugins.load_plugin
-    lax = Plugin(Lax.manifest, lambda _: Lax())
-    monkeypatch.setattr(
-        plugins, "load_plugin", lambda k: lax if k == "lax" else real(k)
-    )
+    monkeypatch.setitem(plugins.BUILT_IN, "lax", f"{__name__}:LAX")
     return lambda *words: run("connectors", *words)
 
 

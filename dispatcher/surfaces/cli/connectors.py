@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.core.errors import Conflict, Usage
+from dispatcher.core.errors import Usage
 from dispatcher.surfaces.cli import connector_setup as setup
-from dispatcher.surfaces.cli import walls
-from dispatcher.surfaces.cli.connector_setup import enable_now, values_of
 from dispatcher.surfaces.cli.context import CliContext, table
 from dispatcher.surfaces.cli.reconcile import reconcile
 
 if TYPE_CHECKING:
-    from connectors.base import Feed, Manifest, Market, Tried
+    from connectors.base import Manifest, Tried
 
 app = typer.Typer(
     help="Markets and feeds: what they declare, whether they work.",
@@ -30,9 +28,8 @@ app.command("new")(setup.new)
 app.command("reconcile")(reconcile)
 
 EXIT_TEMPORARY = 75
-NO_SETTINGS: Mapping[str, str] = {}
-PROBE = "dispatcher-connectors-test"
-"""A key that no message has: those are 32 hex digits."""
+MICRO = 1_000_000
+WALLS = ("identity", "binding", "preview", "content")
 
 
 @app.command("list")
@@ -43,24 +40,16 @@ def list_connectors(
     ] = False,
 ) -> None:
     """List the connectors of the settings, or all kinds."""
-    from dispatcher.core.plugins import available as kinds
-    from dispatcher.core.plugins import load_plugin
+    from dispatcher.operations import connectors
 
     context: CliContext = ctx.obj
-    if available:
-        named = {kind: (kind, NO_SETTINGS, origin) for kind, origin in kinds().items()}
-    else:
-        settings = context.config.connectors
-        origins = kinds()
-        named = {
-            name: (kind, values, origins.get(kind, "unknown"))
-            for name, values in settings.items()
-            for kind in [values.get("kind", name)]
-        }
+    found = (
+        connectors.list_kinds() if available else connectors.list_connectors(context)
+    )
     rows = [
-        {"name": name, "kind": kind, "from": origin}
-        | _declared(load_plugin(kind).declared(values))
-        for name, (kind, values, origin) in named.items()
+        {"name": one.name, "kind": one.kind, "from": one.origin}
+        | _declared(one.manifest)
+        for one in found
     ]
     columns = ("name", "kind", "role", "binding", "identity", "content", "from")
     context.show(
@@ -78,20 +67,19 @@ def capabilities(
 
     Tried is by `dispatcher connectors test NAME --as OTHER`.
     """
-    from dispatcher.core.plugins import load_plugin
+    from dispatcher.operations import connectors
 
     context: CliContext = ctx.obj
-    values = values_of(context, name)
-    kind = values.get("kind", name)
-    told = _declared(load_plugin(kind).declared(values))
-    last = walls.last_tried(context, name)
+    connector = connectors.show(context, name)
+    told = _declared(connector.manifest)
+    last = connectors.last_tried(context, name)
     width = max(map(len, told))
     lines = [
-        f"{key:<{width}}  {value!s:<11}  {walls.as_told(last, key)}".rstrip()
+        f"{key:<{width}}  {value!s:<11}  {_wall_words(last, key)}".rstrip()
         for key, value in told.items()
     ]
     context.show(
-        {"schema": "dispatcher.connector/1", "name": name, "kind": kind, **told,
+        {"schema": "dispatcher.connector/1", "name": name, "kind": connector.kind, **told,
          "tried": last},
         "\n".join(lines),
     )  # fmt: skip
@@ -120,17 +108,22 @@ def try_connector(
     another one and nobody at all try to open it, and it is taken back: each try that is
     let in is told as FAIL. What was found is kept for `connectors capabilities`.
     """
+    from dispatcher.operations import connectors
+
     context: CliContext = ctx.obj
     if other is None and (worker, secret) != (None, None):
         raise Usage("--worker and --as-secret go with --as", why="they say how to try it",
                     fix="add --as OTHER")  # fmt: skip
-    opened = _open(context, name)
+    answer = connectors.ask(connectors.open_one(context, name))
     lines = ["ok    the settings and the secret are well formed"]
-    state, why = _probe(opened)
+    state, why = answer.state.value, answer.why
     lines.append(f"{state:<5} {why}")
     tried = []
     if other is not None and state == "ok":
-        tried = walls.try_walls(context, name, other, worker, secret)
+        password = "" if secret is None else _password(secret)
+        tried = connectors.try_walls(
+            context, name, other, worker=worker, password=password
+        )
         lines += [f"{_held(one):<5} {one.wall}: {one.told}" for one in tried]
         state = "ok" if all(one.held for one in tried) else "FAIL"
     told = [{"wall": t.wall, "held": t.held, "told": t.told} for t in tried]
@@ -158,48 +151,37 @@ def enable(
     ] = False,
 ) -> None:
     """Let work go through a connector, if its test passes."""
+    from dispatcher.operations import connectors
+
     context: CliContext = ctx.obj
-    opened = _open(context, name)
-    state, why = ("ok", "") if untested else _probe(opened)
-    if state != "ok":
-        raise Conflict(
-            f"connector {name!r} does not work: {why}",
-            why="what is enabled is given work at once",
-            fix=f"mend it (dispatcher connectors test {name}), or add --untested",
-        )
-    enable_now(context, name)
-
-
-def _open(context: CliContext, name: str) -> Market | Feed:
-    """Open a connector of the settings; the store is touched only where it must be."""
-    from dispatcher.core.plugins import open_connector
-
-    values = values_of(context, name)
-    if values.get("kind", name) != "inhouse":
-        return open_connector(name, values, directory=context.directory)
+    opened = connectors.open_one(context, name)
+    if not untested:
+        connectors.check_answer(name, connectors.ask(opened))
     with context.open_store() as store:
-        return context.open_connectors(store, [name])[name]
+        connectors.enable(store, name)
+    setup.show_state(context, name, "enabled")
 
 
-def _probe(opened: Market | Feed) -> tuple[str, str]:
-    """Ask for a message that there is not: (ok, LATER or FAIL; why)."""
-    from connectors.base import ConnectorError, TryLater
-
-    if not opened.manifest.finds:
-        return "ok", "it can not be asked without sending; the first message will tell"
+def _password(path: Path) -> str:
     try:
-        opened.find(PROBE)
-    except TryLater as error:
-        return "LATER", error.what
-    except ConnectorError as error:
-        return "FAIL", f"{error.what}: {error.fix}" if error.fix else error.what
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - told by its type
-        return "FAIL", f"the connector failed: {type(error).__name__}"
-    finally:
-        close = getattr(opened, "close", None)
-        if close is not None:
-            close()
-    return "ok", "the outside answers"
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise Usage(
+            "the other worker's password can not be read",
+            why=type(error).__name__,
+            fix="name a text file that holds it, and nothing else",
+        ) from error
+
+
+def _wall_words(last: dict[str, Any] | None, wall: str) -> str:
+    """What the last try of a wall came to, in words; empty where it is none."""
+    if wall not in WALLS:
+        return ""
+    if last is None or wall not in last["walls"]:
+        return "not tried"
+    state = "holds" if last["walls"][wall] else "FAILS"
+    at = datetime.fromtimestamp(last["at"] / MICRO, UTC).isoformat(timespec="seconds")
+    return f"{state} ({at}, as {last['as']})"
 
 
 def _declared(manifest: Manifest) -> dict[str, Any]:

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.core.errors import EXIT_TRY_LATER, Conflict, Usage
-from dispatcher.surfaces.cli.connector_setup import values_of
-from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
+from dispatcher.core.errors import EXIT_TRY_LATER, Usage
+from dispatcher.surfaces.cli.context import CliContext, table
 
 if TYPE_CHECKING:
     from dispatcher.stages.reconciling import Drift
-    from dispatcher.store import Store
 
 MEANING = {
     "unknown": "open there, not known here: withdraw",
@@ -44,46 +42,28 @@ def reconcile(
     The daemon does this every day, and mends. Exit status 1: they differ, and nothing
     was mended.
     """
-    from connectors.base import ConnectorError, Listing, Market, TryLater
-    from dispatcher.stages.reconciling import Mending, Reconciling
+    from connectors.base import TryLater
+    from dispatcher.operations import connectors
+    from dispatcher.stages.reconciling import Mending
 
     if trust and not mend:
         raise Usage(
             "--trust without --mend", why="it says what may be mended", fix="add --mend"
         )
     context: CliContext = ctx.obj
-    values_of(context, name)
+    connectors.values_of(context, name)
     with context.open_store() as store:
-        market = context.open_connectors(store, [name])[name]
-        if not (isinstance(market, Market) and isinstance(market, Listing)):
-            raise Conflict(
-                f"connector {name!r} can not tell what it has of us",
-                why="its kind does not list; a feed never does",
-                fix="nothing is to be done: what is asked of it is asked one by one",
-            )
         try:
-            stage = Reconciling(store, name, market, wall_clock)
-            drift = stage.reconcile(Mending(mend=mend, trust=trust))
+            how = Mending(mend=mend, trust=trust)
+            drift = connectors.reconcile(context, store, name, how)
         except TryLater as error:
             typer.echo(f"LATER {error.what}", err=True)
             raise typer.Exit(EXIT_TRY_LATER) from error
-        except ConnectorError as error:
-            raise Conflict(
-                f"connector {name!r}: {error.what}", why=error.why, fix=error.fix
-            ) from error
         if answers:
-            _collect_again(store, name)
+            connectors.collect_again(store, name)
     _show(context, name, drift, mended=mend)
     if drift.differs and not mend:
         raise typer.Exit(1)
-
-
-def _collect_again(store: Store, name: str) -> None:
-    """Put the cursor back: what is kept already is kept once."""
-    from dispatcher.store import reconciling as rows
-
-    with store.write() as tx:
-        rows.save_cursor(tx, name, "")
 
 
 def _show(context: CliContext, name: str, drift: Drift, *, mended: bool) -> None:

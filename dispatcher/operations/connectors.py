@@ -1,0 +1,503 @@
+"""Connectors: set up, tried, enabled and disabled, held against what we know."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any, Final
+
+from connectors import isolation
+from connectors.base import (
+    ConnectorError,
+    Content,
+    Feed,
+    Inviting,
+    Listing,
+    Manifest,
+    Market,
+    Probing,
+    Stranger,
+    Tried,
+    TryLater,
+)
+from dispatcher.core.config import CONFIG_NAME
+from dispatcher.core.errors import (
+    Conflict,
+    DispatcherError,
+    Invalid,
+    NoStore,
+    NotFound,
+    Usage,
+)
+from dispatcher.core.plugins import available, load_plugin, open_connector
+from dispatcher.identity import HOME
+from dispatcher.operations.workspace import Workspace
+from dispatcher.stages.reconciling import Drift, Mending, Reconciling
+from dispatcher.store import Store, accounts, pause, probed
+from dispatcher.store import reconciling as rows
+
+NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+FRESH: Final = "added and not enabled yet"
+ABSENT: Final = "dispatcher-connectors-test"
+"""A key that no message has: those are 32 hex digits."""
+
+MICRO: Final = 1_000_000
+NO_SETTINGS: Final[Mapping[str, str]] = {}
+SKELETON: Final = {
+    "pyproject.toml": "pyproject.toml.txt",
+    "README.md": "README.md.txt",
+    "{package}/__init__.py": "plugin.py.txt",
+    "tests/test_contract.py": "test_contract.py.txt",
+}
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A connector of the settings, or a kind that could be set up, and what it declares."""
+
+    name: str
+    kind: str
+    origin: str
+    manifest: Manifest
+
+
+class State(StrEnum):
+    """What asking the outside came to."""
+
+    WORKS = "ok"
+    LATER = "LATER"
+    FAILS = "FAIL"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a connector answers, and why if it does not."""
+
+    state: State
+    why: str
+
+
+def values_of(workspace: Workspace, name: str) -> dict[str, str]:
+    """Settings of one connector.
+
+    Raises
+    ------
+    NotFound
+        There is none of that name.
+    """
+    configured = workspace.config.connectors
+    if name not in configured:
+        raise NotFound(
+            f"there is no connector {name!r}",
+            why=f"set up: {', '.join(sorted(configured)) or 'none'}",
+            fix=f"dispatcher connectors add {name} --kind KIND",
+        )
+    return dict(configured[name])
+
+
+def list_connectors(workspace: Workspace) -> list[Connector]:
+    """Connectors of the settings."""
+    origins = available()
+    return [
+        _connector(name, values.get("kind", name), values, origins)
+        for name, values in workspace.config.connectors.items()
+    ]
+
+
+def list_kinds() -> list[Connector]:
+    """All kinds that could be set up, by their own names."""
+    origins = available()
+    return [_connector(kind, kind, NO_SETTINGS, origins) for kind in origins]
+
+
+def show(workspace: Workspace, name: str) -> Connector:
+    """A connector of the settings with all that it declares of itself."""
+    values = values_of(workspace, name)
+    return _connector(name, values.get("kind", name), values, available())
+
+
+def _connector(
+    name: str, kind: str, values: Mapping[str, str], origins: Mapping[str, str]
+) -> Connector:
+    manifest = load_plugin(kind).declared(values)
+    return Connector(name, kind, origins.get(kind, "unknown"), manifest)
+
+
+def last_tried(workspace: Workspace, name: str) -> dict[str, Any] | None:
+    """What the walls were found to be when they were tried last; None if never."""
+    try:
+        with workspace.open_store() as store, store.read() as tx:
+            return probed.last(tx, name)
+    except NoStore:
+        return None
+
+
+def open_one(workspace: Workspace, name: str) -> Market | Feed:
+    """Open a connector of the settings; the store is touched only where it must be."""
+    values = values_of(workspace, name)
+    if values.get("kind", name) != HOME:
+        return open_connector(name, values, directory=workspace.directory)
+    with workspace.open_store() as store:
+        return workspace.open_connectors(store, [name])[name]
+
+
+def ask(opened: Market | Feed) -> Answer:
+    """Ask a connector for a message that there is not, and close it."""
+    if not opened.manifest.finds:
+        return Answer(
+            State.WORKS,
+            "it can not be asked without sending; the first message will tell",
+        )
+    try:
+        opened.find(ABSENT)
+    except TryLater as error:
+        return Answer(State.LATER, error.what)
+    except ConnectorError as error:
+        why = f"{error.what}: {error.fix}" if error.fix else error.what
+        return Answer(State.FAILS, why)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - told by its type
+        return Answer(State.FAILS, f"the connector failed: {type(error).__name__}")
+    finally:
+        _close(opened)
+    return Answer(State.WORKS, "the outside answers")
+
+
+def _close(opened: Market | Feed) -> None:
+    close = getattr(opened, "close", None)
+    if close is not None:
+        close()
+
+
+def try_walls(
+    workspace: Workspace,
+    name: str,
+    other: str,
+    *,
+    worker: str | None = None,
+    password: str = "",
+) -> list[Tried]:
+    """Try all walls of a market, and keep what was found in the store.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    name : str
+        The connector.
+    other : str
+        The worker that synthetic work is not meant for.
+    worker : str, optional
+        Whom it is meant for; None: the first of the connector's workers.
+    password : str
+        The other worker's at the market.
+    """
+    with workspace.open_store() as store:
+        opened = workspace.open_connectors(store, [name])[name]
+        if not isinstance(opened, Market):
+            raise Usage(
+                f"connector {name!r} is a feed",
+                why="nobody arrives at a feed: whoever reads there has seen all",
+                fix="test it without --as",
+            )
+        account = worker or _first_worker(store, name, other)
+        try:
+            tried = list(_tried(workspace, opened, account, Stranger(other, password)))
+        except ConnectorError as error:
+            raise Conflict(
+                f"connector {name!r} can not be tried: {error.what}",
+                why=error.why,
+                fix=error.fix,
+            ) from error
+        except DispatcherError:
+            raise
+        except (Exception, SystemExit) as error:  # a plugin's fault is told by its type
+            raise Conflict(
+                f"connector {name!r} failed while it was tried",
+                why=type(error).__name__,
+                fix="tell its author: connectors.testing.suite would have found it",
+            ) from error
+        finally:
+            _close(opened)
+        _keep(workspace, store, name, other, tried)
+    return tried
+
+
+def _first_worker(store: Store, name: str, other: str) -> str:
+    with store.read() as tx:
+        found = [
+            account.name
+            for account in accounts.all_accounts(tx)
+            if account.connector == name and account.name != other
+            if account.state == "active"  # nobody who was stopped or has left
+        ]
+    if not found:
+        raise Usage(
+            f"connector {name!r} has no active worker to offer synthetic work to",
+            why="it is offered to one worker, and another one tries to open it",
+            fix="name one: --worker ACCOUNT",
+        )
+    return found[0]
+
+
+def _tried(
+    workspace: Workspace, opened: Market, account: str, other: Stranger
+) -> Iterator[Tried]:
+    now = datetime.fromtimestamp(workspace.clock() / MICRO, UTC)
+    link = workspace.config.surfaces.task_page
+    yield from isolation.try_claims(opened.arrive, other.account, now)
+    if isinstance(opened, Inviting):
+        yield from isolation.try_links(
+            opened.arrive, opened.invite, account, other.account, now
+        )
+    if opened.manifest.content is Content.OURS:
+        yield from isolation.try_content(opened.publish, opened.withdraw, account, link)
+    if isinstance(opened, Probing):
+        yield from opened.probe(account, other, link)
+
+
+def _keep(
+    workspace: Workspace, store: Store, name: str, other: str, tried: Sequence[Tried]
+) -> None:
+    walls = {
+        wall: all(one.held for one in tried if one.wall == wall)
+        for wall in {one.wall.value for one in tried}
+    }
+    told = {"at": workspace.clock(), "as": other, "walls": walls}
+    with store.write() as tx:
+        probed.note(tx, name, told)
+
+
+def add(
+    workspace: Workspace, name: str, values: Mapping[str, str], secret: bytes | None
+) -> None:
+    """Add a connector to the settings; it stays disabled until it is enabled.
+
+    It is opened first: where a setting or the secret is wrong, nothing is changed. A
+    secret is kept beside the settings, for its owner only.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    name : str
+    values : Mapping[str, str]
+        Its settings, ``kind`` among them.
+    secret : bytes or None
+
+    Raises
+    ------
+    Usage, Conflict
+        The name cannot be used, or is in use.
+    """
+    _check_name(name)
+    if name in workspace.config.connectors:
+        raise Conflict(
+            f"there is a connector {name!r} already",
+            why="a name is one account's half: workers and the ledger go by it",
+            fix="choose another name, or mend its section in dispatcher.toml",
+        )
+    values = dict(values)
+    if secret is not None:
+        values["secret_file"] = f"{name}.secret"
+    text = _with_section(workspace, name, values)
+    _open_with(workspace, name, values, secret or b"")
+    with workspace.open_store() as store:
+        disable(workspace, store, name, FRESH)
+    if secret is not None:
+        _write(workspace.directory / values["secret_file"], secret)
+    _write(_settings_file(workspace), text.encode())
+
+
+def secret_file_of(workspace: Workspace, name: str) -> str:
+    """The file of the settings that holds a connector's secret.
+
+    Raises
+    ------
+    Conflict
+        The connector names none.
+    """
+    values = values_of(workspace, name)
+    if "secret_file" not in values:
+        raise Conflict(
+            f"connector {name!r} names no secret_file",
+            why="a secret lies in a file of its own, never among the settings",
+            fix=f'add secret_file = "{name}.secret" to [connectors.{name}]',
+        )
+    return values["secret_file"]
+
+
+def set_secret(workspace: Workspace, name: str, secret: bytes) -> None:
+    """Replace a connector's secret, once it opens with the new one."""
+    file = secret_file_of(workspace, name)
+    _open_with(workspace, name, values_of(workspace, name), secret)
+    _write(workspace.directory / file, secret)
+
+
+def disable(workspace: Workspace, store: Store, name: str, reason: str) -> None:
+    """Send and show nothing more through a connector; answers are taken."""
+    with store.write() as tx:
+        pause.pause(tx, f"connector:{name}", reason, workspace.clock())
+
+
+def enable(store: Store, name: str) -> None:
+    """End what keeps a connector disabled."""
+    with store.write() as tx:
+        pause.resume(tx, f"connector:{name}")
+
+
+def check_answer(name: str, answer: Answer) -> None:
+    """Refuse to enable a connector that does not work.
+
+    Raises
+    ------
+    Conflict
+    """
+    if answer.state is not State.WORKS:
+        raise Conflict(
+            f"connector {name!r} does not work: {answer.why}",
+            why="what is enabled is given work at once",
+            fix=f"mend it (dispatcher connectors test {name}), or add --untested",
+        )
+
+
+def reconcile(workspace: Workspace, store: Store, name: str, how: Mending) -> Drift:
+    """Hold what a market has of this store against what the store knows.
+
+    Raises
+    ------
+    Conflict
+        The connector cannot list, or cannot be asked at all.
+    TryLater
+        It cannot be asked now.
+    """
+    market = workspace.open_connectors(store, [name])[name]
+    if not (isinstance(market, Market) and isinstance(market, Listing)):
+        raise Conflict(
+            f"connector {name!r} can not tell what it has of us",
+            why="its kind does not list; a feed never does",
+            fix="nothing is to be done: what is asked of it is asked one by one",
+        )
+    try:
+        return Reconciling(store, name, market, workspace.clock).reconcile(how)
+    except TryLater:
+        raise
+    except ConnectorError as error:
+        raise Conflict(
+            f"connector {name!r}: {error.what}", why=error.why, fix=error.fix
+        ) from error
+
+
+def collect_again(store: Store, name: str) -> None:
+    """Have all answers at a market read again: what is kept already is kept once."""
+    with store.write() as tx:
+        rows.save_cursor(tx, name, "")
+
+
+def write_package(name: str, into: Path) -> list[Path]:
+    """Write a package with a connector that works, and the contract test of it.
+
+    Raises
+    ------
+    Usage, Conflict
+        The name cannot be used, or the directory is there already.
+    """
+    _check_name(name)
+    package = package_of(name)
+    words = {
+        "name": name,
+        "package": package,
+        "market": "".join(part.title() for part in re.split("[-_]", name)),
+    }
+    if into.exists():
+        raise Conflict(
+            f"{into} is here already",
+            why="nothing is written over",
+            fix="name a new directory with --into",
+        )
+    written = []
+    for place, source in SKELETON.items():
+        template = files("dispatcher.operations") / "skeleton" / source
+        path = into / place.format(package=package)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = Template(template.read_text(encoding="utf-8")).substitute(words)
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def package_of(name: str) -> str:
+    """Python name of the package of a new connector."""
+    return f"connector_{name.replace('-', '_')}"
+
+
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise Usage(
+            f"{name!r} is no name of a connector",
+            why="it stands before the slash of every worker's name",
+            fix="a lower-case letter, then up to 39 of a-z, 0-9, - and _",
+        )
+
+
+def _open_with(
+    workspace: Workspace, name: str, values: Mapping[str, str], secret: bytes
+) -> Market | Feed:
+    """Open a connector with a secret that is not in its file yet."""
+    own = {key: text for key, text in values.items() if key != "secret_file"}
+    if "secret_file" in values and not secret:
+        own = dict(values)
+    if own.get("kind", name) == HOME and not secret:
+        secret = bytes(32)  # the store gives it one of its own
+    return open_connector(
+        name, own, directory=workspace.directory, secret=secret.strip()
+    )
+
+
+def _settings_file(workspace: Workspace) -> Path:
+    return workspace.config_file or workspace.directory / CONFIG_NAME
+
+
+def _with_section(workspace: Workspace, name: str, values: Mapping[str, str]) -> str:
+    """Text of the settings with one more connector; it is read once more to be sure.
+
+    Without any section the defaults hold: they are written out, else they would end.
+    """
+    path = _settings_file(workspace)
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    sections: dict[str, Any] = {name: values}
+    if "connectors" not in tomllib.loads(text):
+        sections = {**workspace.config.connectors, **sections}
+    for section, own in sections.items():
+        lines = [f"{key} = {_quoted(value)}" for key, value in own.items()]
+        text = "\n".join([text.rstrip("\n"), "", f"[connectors.{section}]", *lines, ""])
+    read = tomllib.loads(text)["connectors"]
+    if read.get(name) != values:
+        raise Invalid(
+            f"{path} can not be added to",
+            why="its connectors are written in a way that no section fits behind",
+            fix=f"write [connectors.{name}] into it by hand",
+        )
+    return text.lstrip("\n")
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Replace a file whole, readable for its owner only where it is new."""
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
