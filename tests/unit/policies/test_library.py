@@ -38,8 +38,9 @@ FOUR = {
 
 
 @pytest.fixture
-def run(capsys):
-    """Runs blocks of the page one after the other in one namespace."""
+def run(capsys, monkeypatch):
+    """Runs blocks of the page one after the other in one namespace; no time passes."""
+    monkeypatch.setitem(solve.__kwdefaults__, "clock", lambda: 0.0)
     names = {}
 
     def run_block(source):
@@ -209,3 +210,17 @@ def test_a_policy_is_read_or_refused_with_its_places():
     with pytest.raises(InvalidPolicy, match=r"mine\.toml:1:11") as refused:
         read_policy("version = 2\n", "mine.toml")
     assert refused.value.diagnostics
+
+
+def test_importing_any_module_loads_no_engine():
+    """Engines take seconds to load: whoever needs one loads it when it is called."""
+    code = """
+import importlib, pkgutil, sys, policies
+for module in pkgutil.walk_packages(policies.__path__, "policies."):
+    importlib.import_module(module.name)
+    heavy = {"scipy", "numba", "ortools", "highspy", "clarabel"} & set(sys.modules)
+    assert not heavy, (module.name, heavy)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    code = "import sys, policies.document; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,11 +1,9 @@
-"""One expansion, two faces: compiled rules and columns of sets say the same."""
+"""The sets of a policy over a table of entries, against the compiled rules."""
 
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,226 +16,38 @@ from policies.model.sets import NO_CAP
 from policies.model.weights import Weights
 from policies.policy import (
     Disclosure,
-    Entity,
-    Field,
-    Group,
     Kind,
-    Policy,
-    Property,
     Scope,
 )
 from policies.rules import expand as expansions
 from policies.rules.expand import (
     LATEST,
-    EntryFacts,
     EntryTable,
-    adversaries,
-    compile_rules,
     every_window,
     expand,
-    groups_of,
-    judge_ask,
-    reaches_limit,
-    trusted_rules,
     unsupported,
     widest_windows,
 )
-from policies.rules.record_rules import Rule, largest_score
-
-FIELDS = ("a", "b", "c")
-
-
-def policy(*properties: Property, **more: object) -> Policy:
-    entity = Entity("form", "id", {f: Field(f) for f in FIELDS}, "person", "at")
-    return Policy("p", entity, properties={p.name: p for p in properties}, **more)
-
-
-def rule(name: str = "p", **more: object) -> Property:
-    return Property(name, **{"alternatives": (("a", "b"),)} | more)
-
-
-def table(*rows: tuple[int, int, str, int]) -> EntryTable:
-    """Entries as (record, subject, field, time)."""
-    return EntryTable(
-        FIELDS,
-        np.array([r[0] for r in rows], np.int64),
-        np.array([r[1] for r in rows], np.int64),
-        np.array([FIELDS.index(r[2]) for r in rows], np.int32),
-        np.array([r[3] for r in rows], np.int64),
-    )
+from policies.rules.record_rules import Rule
+from tests.unit.policies.rules.small_rules import (
+    BY_ENTRY,
+    EITHER,
+    FIELDS,
+    SHAPES,
+    SHARES,
+    STEP,
+    TAUS,
+    TIMES,
+    TWO_OF,
+    WEIGHED,
+    policy,
+    rule,
+    table,
+)
 
 
 def members(expansion, one: int) -> list[int]:
     return sorted(expansion.sets.members(one).tolist())
-
-
-# --- the scalar face ----------------------------------------------------------------
-
-
-STEP = rule()
-EITHER = rule(alternatives=(("a", "b"), ("a", "c")), uses_any_of=True)
-TWO_OF = rule(alternatives=(FIELDS,), disclosure=Disclosure(at=2))
-WEIGHED = rule(
-    alternatives=(FIELDS,),
-    disclosure=Disclosure(
-        Kind.LINEAR,
-        weights={"a": Fraction(1, 2), "b": Fraction(3, 10), "c": Fraction(1, 5)},
-    ),
-    tau=Fraction(7, 10),
-)
-SHARES = rule(alternatives=(FIELDS,), disclosure=Disclosure(Kind.QUADRATIC))
-BY_ENTRY = rule(
-    scope=Scope.SUBJECT,
-    disclosure=Disclosure(Kind.LINEAR, per_entry=Fraction(1, 4)),
-    tau=Fraction(3, 5),
-)
-
-
-@pytest.mark.parametrize(
-    ("prop", "held", "f"),
-    [
-        (STEP, {"a": 1}, 0),
-        (STEP, {"a": 1, "b": 1}, 1),
-        (EITHER, {"b": 1, "c": 1}, 0),
-        (EITHER, {"a": 1, "c": 1}, 1),
-        (TWO_OF, {"c": 1}, 0),
-        (TWO_OF, {"b": 1, "c": 1}, 1),
-        (WEIGHED, {"a": 1, "c": 1}, Fraction(7, 10)),
-        (WEIGHED, {"b": 1, "c": 1}, Fraction(1, 2)),
-        (SHARES, {"a": 1, "b": 1}, Fraction(4, 9)),
-        (BY_ENTRY, {"a": 1, "b": 1}, Fraction(1, 2)),
-        (BY_ENTRY, {"a": 7, "c": 9}, 1),  # clamped; c is not in the rule
-    ],
-)
-def test_f_is_exact(prop, held, f):
-    compiled = Rule(prop)
-    at_zero = {(field, 0): n for field, n in held.items()}
-    assert compiled.value(at_zero) == f
-    assert compiled.past(at_zero) == reaches_limit(Fraction(f), prop.tau)
-
-
-def test_the_limit_is_strict():
-    assert reaches_limit(Fraction(1, 2), Fraction(1, 2))
-    assert not reaches_limit(Fraction(1, 2) - Fraction(1, 10**30), Fraction(1, 2))
-    assert not reaches_limit(Fraction(1), None)
-
-
-@given(
-    st.fractions(Fraction(1, 1000), 1),
-    st.sampled_from([1, 2]),
-    st.fractions(Fraction(1, 1000), 1),
-)
-def test_the_largest_score_is_the_last_below_tau(unit, power, tau):
-    n = largest_score(unit, power, tau)
-    assert n >= 0
-    assert (n * unit) ** power < tau
-    assert ((n + 1) * unit) ** power >= tau
-
-
-def test_an_ask_is_judged_by_every_rule_that_touches_it():
-    rules = compile_rules(
-        policy(
-            rule("here"),
-            rule("person", scope=Scope.SUBJECT, alternatives=(("b", "c"),)),
-            rule("other", alternatives=(("a", "c"),)),
-        )
-    )
-    ask = EntryFacts("r", "b", "s")
-    found = judge_ask(rules, ask, {("a", 0): 1}, {("a", 0): 1, ("c", 0): 2})
-    assert [(f.property, f.before, f.after, f.refused) for f in found] == [
-        ("here", 0, 1, True),
-        ("person", 0, 1, True),
-    ]
-    assert judge_ask(rules, ask, {("a", 0): 1}, {}, {"here", "person"}) == ()
-
-
-def test_an_entry_held_already_is_counted_once():
-    rules = compile_rules(policy(BY_ENTRY))
-    held = {("a", 0): 1, ("b", 0): 1}
-    (found,) = judge_ask(rules, EntryFacts("r", "a", "s"), held, held)
-    assert (found.before, found.after, found.refused) == (
-        Fraction(1, 2),
-        Fraction(1, 2),
-        False,
-    )
-    (found,) = judge_ask(rules, EntryFacts("q", "a", "s"), {}, held)
-    assert (found.before, found.after, found.refused) == (
-        Fraction(1, 2),
-        Fraction(3, 4),
-        True,
-    )
-
-
-def test_the_gate_takes_nothing_more_of_a_unit_that_is_past_its_limit():
-    apart = rule(alternatives=(("a",), ("b", "c")), uses_any_of=True)
-    rules, held = compile_rules(policy(apart)), {("a", 0): 1}
-    ask = EntryFacts("r", "b", "s")
-    assert judge_ask(rules, ask, held, held)[0].refused
-    assert not judge_ask(rules, ask, held, held, whole_unit=False)[0].refused
-
-
-def test_windows_are_closed_and_slide():
-    week = Rule(rule(scope=Scope.SUBJECT, window=7, disclosure=Disclosure(at=3)))
-    assert week.value({("a", 0): 1, ("a", 3): 1, ("b", 7): 1}) == 1
-    assert week.value({("a", 0): 1, ("a", 3): 1, ("b", 8): 1}) == 0
-    assert week.value({("a", 0): 1, ("a", 3): 1, ("b", 8): 1, ("a", 9): 1}) == 1
-
-
-TIMES = st.integers(0, 12)
-HELD = st.dictionaries(st.tuples(st.sampled_from(FIELDS), TIMES), st.integers(1, 2), max_size=6)  # fmt: skip
-SHAPES = st.sampled_from(
-    [
-        {},
-        {"alternatives": (("a", "b"), ("c",)), "uses_any_of": True},
-        {"alternatives": (("a", "c"), ("b", "c")), "uses_any_of": True},
-        {"disclosure": Disclosure(at=3)},
-        {"alternatives": (FIELDS,), "disclosure": Disclosure(at=2)},
-        {"disclosure": Disclosure(Kind.LINEAR, per_entry=Fraction(3, 10))},
-        {"disclosure": Disclosure(Kind.QUADRATIC, per_entry=Fraction(1, 4))},
-    ]
-)
-TAUS = st.sampled_from(
-    [Fraction(1), Fraction(1, 2), Fraction(3, 10), Fraction(9, 16), None]
-)
-
-
-@given(SHAPES, st.integers(1, 6), HELD)
-def test_a_window_counts_only_what_lies_within_it(shape, window, held):
-    """F over windows = the largest f over any closed stretch of that length."""
-    slid = Rule(rule(scope=Scope.SUBJECT, window=window, **shape))
-    whole = Rule(rule(scope=Scope.SUBJECT, **shape))
-    stretches = (
-        {k: n for k, n in held.items() if x <= k[1] <= x + window}
-        for x in range(-7, 14)
-    )
-    assert slid.value(held) == max(map(whole.value, stretches))
-
-
-@given(SHAPES, st.none() | st.integers(1, 6), HELD, st.sampled_from(FIELDS), TIMES)
-def test_f_never_falls_when_an_entry_is_added(shape, window, held, field, time):
-    compiled = Rule(rule(scope=Scope.SUBJECT, window=window, **shape))
-    more = {**held, (field, time): held.get((field, time), 0) + 1}
-    assert 0 <= compiled.value(held) <= compiled.value(more) <= 1
-
-
-@given(
-    SHAPES, st.none() | st.integers(1, 6), TAUS, HELD, st.sampled_from(FIELDS), TIMES
-)
-def test_a_finding_is_the_value_of_the_unit_before_and_after(
-    shape, window, tau, held, field, time
-):
-    prop = rule(scope=Scope.SUBJECT, window=window, tau=tau, **shape)
-    compiled = compile_rules(policy(prop))
-    after = {**held, (field, time): held.get((field, time), 0) + 1}
-    for found in judge_ask(compiled, EntryFacts("r", field, "s", time), {}, held):
-        assert found.before == Rule(prop).value(held)
-        assert found.after == Rule(prop).value(after)
-        assert (
-            found.refused == reaches_limit(found.after, tau) == Rule(prop).past(after)
-        )
-
-
-# --- the array face -----------------------------------------------------------------
 
 
 def test_a_step_set_needs_all_its_fields():
@@ -379,6 +189,8 @@ def test_rules_that_cannot_be_planned_are_named_and_refused():
 ROWS = st.lists(
     st.tuples(st.integers(0, 3), st.sampled_from(FIELDS)), min_size=1, max_size=8, unique=True
 )  # fmt: skip
+
+
 SCOPES = st.sampled_from([Scope.RECORD, Scope.SUBJECT])
 
 
@@ -490,9 +302,6 @@ def test_every_set_of_the_array_face_could_be_disclosed(shape, scope, rows):
     assert (np.diff(found.sets.start) > 0).all()
 
 
-# --- averages -----------------------------------------------------------------------
-
-
 def test_the_mean_counts_only_sets_that_could_disclose_something():
     known = {("a", 0): 1, ("b", 0): 1}
     assert Rule(STEP).total({("a", 0): 1}, known) == (0, 1)
@@ -528,97 +337,14 @@ def test_each_alternative_is_a_set_from_each_time_of_the_rule():
     assert Rule(either).total({("a", 1): 1, ("b", 2): 1}, known) == (2, 3)
 
 
-@given(SHAPES, st.none() | st.integers(1, 6), HELD, st.data())
-def test_means_lie_between_0_and_1_and_rise(shape, window, known, data):
-    compiled = Rule(rule(scope=Scope.SUBJECT, window=window, **shape))
-    some = {k: data.draw(st.integers(0, n)) for k, n in known.items()}
-    part, sets = compiled.total(some, known)
-    whole, same = compiled.total(known, known)
-    assert sets == same
-    assert 0 <= part <= whole <= sets
-
-
-# --- adversaries --------------------------------------------------------------------
-
-GROUPS = {
-    "red": Group("red", ("r/*", "x/1"), ("p", "q")),
-    "blue": Group("blue", ("b/*", "x/1"), ("p",)),
-    "green": Group("green", ("g/*", "h/*")),
-    "lime": Group("lime", ("l/*", "h/*")),
-    "sole": Group("sole", ("s/[ab]",)),
-}
-
-
-def test_groups_join_over_a_known_account_or_the_same_text():
-    found = adversaries(
-        policy(groups=GROUPS), ["r/1", "b/1", "g/1", "l/1", "s/a", "s/c"]
-    )
-    assert [(a.accounts, a.groups) for a in found] == [
-        (("b/1", "r/1", "x/1"), ("blue", "red")),  # x/1 is written out, so it is known
-        (("g/1", "l/1"), ("green", "lime")),  # both list h/*, though nobody matches
-        (("s/a",), ("sole",)),
-        (("s/c",), ()),
-    ]
-
-
-def test_groups_stay_apart_while_nobody_is_in_both():
-    groups = {"one": Group("one", ("*/a",)), "two": Group("two", ("m/*",))}
-    apart = adversaries(policy(groups=groups), ["n/a", "m/b"])
-    assert [a.accounts for a in apart] == [("m/b",), ("n/a",)]
-    joined = adversaries(policy(groups=groups), ["n/a", "m/b", "m/a"])
-    assert [a.accounts for a in joined] == [("m/a", "m/b", "n/a")]
-
-
-def test_globs_match_the_whole_account_with_case():
-    groups = {"g": Group("g", ("m/*",))}
-    assert groups_of(policy(groups=groups), "m/a/b") == ("g",)
-    assert groups_of(policy(groups=groups), "M/a") == ()
-
-
-def test_trust_needs_every_account():
-    mine = policy(groups=GROUPS)
-    assert trusted_rules(mine, [("red",), ("blue",)]) == {"p"}
-    assert trusted_rules(mine, [("red",), ("red", "lime")]) == {"p", "q"}
-    assert trusted_rules(mine, [("red",), ()]) == frozenset()
-    assert trusted_rules(mine, []) == frozenset()
-    assert trusted_rules(mine, [("gone",)]) == frozenset()
-
-
-@given(
-    st.lists(
-        st.sampled_from(["r/1", "b/1", "g/1", "h/2", "l/1", "s/a", "z"]), unique=True
-    )
-)
-def test_adversaries_part_the_known_accounts(accounts):
-    found = adversaries(policy(groups=GROUPS), accounts)
-    everyone = [a for part in found for a in part.accounts]
-    assert sorted(everyone) == sorted({*accounts, "x/1"})
-    for one, other in combinations(found, 2):
-        assert not set(one.groups) & set(other.groups)
-
-
-def test_importing_any_of_policies_loads_no_engine():
-    """Engines take seconds to load: whoever needs one loads it when it is called."""
-    code = """
-import importlib, pkgutil, sys, policies
-for module in pkgutil.walk_packages(policies.__path__, "policies."):
-    importlib.import_module(module.name)
-    heavy = {"scipy", "numba", "ortools", "highspy", "clarabel"} & set(sys.modules)
-    assert not heavy, (module.name, heavy)
-"""
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    code = "import sys, policies.document; sys.exit('numpy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-ROWS = st.lists(st.tuples(st.integers(3, 5), st.integers(-4, 9)), max_size=9)
+STARTS = st.lists(st.tuples(st.integers(3, 5), st.integers(-4, 9)), max_size=9)
 
 
 def columns(rows):
     return tuple(np.array([r[i] for r in rows], np.int64) for i in (0, 1))
 
 
-@given(ROWS, ROWS, st.integers(1, 6))
+@given(STARTS, STARTS, st.integers(1, 6))
 def test_each_start_begins_a_window_of_its_own_unit(rows, more, window):
     rows = sorted(rows)
     found = every_window(*columns(rows), window, columns(rows + more))
@@ -632,7 +358,7 @@ def test_each_start_begins_a_window_of_its_own_unit(rows, more, window):
     ]
 
 
-@given(ROWS, st.integers(1, 6))
+@given(STARTS, st.integers(1, 6))
 def test_each_window_lies_within_a_widest_one(rows, window):
     rows = sorted(rows)
     first, last = widest_windows(*columns(rows), window)
