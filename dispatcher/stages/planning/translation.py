@@ -27,7 +27,7 @@ from policies.model.problem import Average, Goal, Pairs, Problem
 from policies.model.sets import NO_CAP
 from policies.model.utility_functions import ByRecord, Utilities
 from policies.model.weights import Weights
-from policies.policy import Policy, UtilityRow
+from policies.policy import Kind, Policy, UtilityRow
 from policies.rules.expand import EntryTable, Expansion, expand
 from policies.rules.field_utility import by_record
 from policies.rules.link_rules import LinkRule
@@ -69,8 +69,12 @@ class Translation:
 
     @property
     def stricter(self) -> frozenset[int]:
-        """Properties whose sets ask more than the policy: those of cosines."""
-        return frozenset(map(self.expansion.rules.index, self.cosines))
+        """Properties whose sets ask more than the policy: those that may fall."""
+        return frozenset(
+            number
+            for number, rule in enumerate(self.expansion.rules)
+            if isinstance(rule, LinkRule) and not rule.monotone
+        )
 
     @property
     def cosines(self) -> list[LinkRule]:
@@ -78,7 +82,7 @@ class Translation:
         return [
             rule
             for rule in self.expansion.rules
-            if isinstance(rule, LinkRule) and not rule.monotone
+            if isinstance(rule, LinkRule) and rule.kind is Kind.COSINE
         ]
 
 
