@@ -12,8 +12,8 @@ from connectors.base import (
     Progress,
     Submission,
 )
-from dispatcher import settlement
 from dispatcher.core.errors import Conflict
+from dispatcher.operations import payments
 from dispatcher.stages.paying import PATIENCE
 from dispatcher.stages.serving import Given
 from tests.contract.paying_market import PayingMarket
@@ -261,9 +261,9 @@ def test_work_that_ended_after_answers_is_held_for_a_person(house, clock, fields
     assert house.taken() == (120 + 12 * fields, 0)
     house.check_books()
     with pytest.raises(Conflict), house.store.write() as tx:
-        settlement.approve(tx, [reward], at=clock(), because="x")
+        payments.approve(tx, [reward], at=clock(), because="x")
     with house.store.write() as tx:
-        settlement.settle(tx, [reward], at=clock(), because="by hand")
+        payments.settle(tx, [reward], at=clock(), because="by hand")
     house.settle()
     assert house.payments()["reward-1"] == "paid"
     assert house.outside.calls == 0

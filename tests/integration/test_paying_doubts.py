@@ -16,8 +16,8 @@ from connectors.base import (
     Submission,
     TryLater,
 )
-from dispatcher import settlement
 from dispatcher.core.errors import Conflict
+from dispatcher.operations import payments
 from dispatcher.stages.paying import PaymentBooks
 from dispatcher.stages.reconciling import Mending, Reconciling
 from dispatcher.stages.serving import Given
@@ -38,7 +38,7 @@ def house(store, clock):
 
 def decide(house, how, *names):
     with house.store.write() as tx:
-        found = settlement.named(tx, names)
+        found = payments.named(tx, names)
         how(tx, found, at=house.clock(), because="looked")
 
 
@@ -68,7 +68,7 @@ def test_what_a_market_was_asked_for_is_not_refused_any_more(house):
     house.settle()
     assert house.payments()["reward-1"] == "due"
     with pytest.raises(Conflict, match="may have paid"):
-        decide(house, settlement.refuse, "reward-1")
+        decide(house, payments.refuse, "reward-1")
     assert house.taken() == (144, 0)
 
 
@@ -77,7 +77,7 @@ def test_what_was_not_asked_for_yet_can_be_refused(house):
     house.paying = stages.paying(house.store, {}, house.clock)
     house.settle()
     assert house.payments()["reward-1"] == "due"
-    decide(house, settlement.refuse, "reward-1")
+    decide(house, payments.refuse, "reward-1")
     assert house.payments()["reward-1"] == "refused"
     house.check_books()
 
@@ -105,16 +105,16 @@ def test_a_field_left_out_of_a_bonus_is_not_paid_by_it_later(house):
     market = submitted(house)
     house.paying = stages.paying(house.store, {}, house.clock)
     house.settle()
-    decide(house, settlement.refuse, "field-1")
+    decide(house, payments.refuse, "field-1")
     with pytest.raises(Conflict, match="can not be paid through"):
-        decide(house, settlement.approve, "field-1")  # the other's bonus is due
+        decide(house, payments.approve, "field-1")  # the other's bonus is due
     house.paying = stages.paying(house.store, house.connectors, house.clock)
     house.settle()
     house.settle()
     assert market.paid_to("ann", PayKind.BONUS) == [Decimal("0.12")]
     with pytest.raises(Conflict, match="can not be paid through"):
-        decide(house, settlement.approve, "field-1")
-    decide(house, settlement.settle, "field-1")  # a person pays it by hand
+        decide(house, payments.approve, "field-1")
+    decide(house, payments.settle, "field-1")  # a person pays it by hand
     assert set(house.payments().values()) == {"paid"}
     house.check_books()
 
@@ -123,13 +123,13 @@ def test_what_was_refused_is_settled_only_where_there_is_money(house):
     house.budget(bonus=12)
     house.work(planned(house, "inhouse"))
     house.settle()
-    decide(house, settlement.refuse, "field-1")
+    decide(house, payments.refuse, "field-1")
     house.budget(cap=11, bonus=12)
     with pytest.raises(Conflict, match="no money"):
-        decide(house, settlement.settle, "field-1")
+        decide(house, payments.settle, "field-1")
     assert house.taken() == (0, 0)
     house.budget(cap=12, bonus=12)
-    decide(house, settlement.settle, "field-1")
+    decide(house, payments.settle, "field-1")
     assert house.taken() == (12, 12)
     house.check_books()
 
@@ -142,9 +142,9 @@ def test_a_field_of_a_piece_that_is_not_paid_is_not_approved_alone(house):
     house.work(ann, 1)
     house.hand_in("ann", progress=Progress.REJECTED)
     house.settle()
-    decide(house, settlement.refuse, "field-1")
+    decide(house, payments.refuse, "field-1")
     with pytest.raises(Conflict, match="can not be paid through"):
-        decide(house, settlement.approve, "field-1")
+        decide(house, payments.approve, "field-1")
     assert house.payments() == {"reward-1": "refused", "field-1": "refused"}
 
 

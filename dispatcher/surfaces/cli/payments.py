@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.core.errors import NotFound, Usage
-from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
+from dispatcher.core.errors import Usage
+from dispatcher.surfaces.cli.context import CliContext, table
 from dispatcher.surfaces.cli.rehearsal import count
 
 if TYPE_CHECKING:
@@ -56,12 +56,14 @@ def list_payments(
 ) -> None:
     """List payments, the latest change first."""
     from dispatcher import money
-    from dispatcher.store import owing as rows
+    from dispatcher.operations import payments
 
     context: CliContext = ctx.obj
     states = [one.value for one in state or OPEN]
-    with context.open_store() as store, store.read() as tx:
-        found = rows.listed(tx, states, run, connector, limit)
+    with context.open_store() as store:
+        found = payments.list_payments(
+            store, states, run=run, connector=connector, limit=limit
+        )
     header = ("payment", "run", "account", "amount", "state", "why")
     lines = [
         (
@@ -87,11 +89,11 @@ def list_payments(
 def owed(ctx: typer.Context) -> None:
     """Show what you owe to workers whom no market pays, by run and account."""
     from dispatcher import money
-    from dispatcher.store import owing as rows
+    from dispatcher.operations import payments
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        found = rows.owed(tx)
+    with context.open_store() as store:
+        found = payments.list_owed(store)
     header = ("run", "account", "amount", "fields")
     lines = [
         (
@@ -124,7 +126,7 @@ def settle(
     because: Because = "",
 ) -> None:
     """Book as paid what you have paid yourself: on your payroll, or at the market."""
-    from dispatcher import settlement
+    from dispatcher.operations import payments
 
     context: CliContext = ctx.obj
     if bool(names) == (account is not None):
@@ -136,10 +138,10 @@ def settle(
 
     def find(tx: Tx) -> list[PaymentRow]:
         if account is None:
-            return settlement.named(tx, names or [], together=["unknown"])
-        return _owed_to(tx, account)
+            return payments.named(tx, names or [], together=["unknown"])
+        return payments.owed_to(tx, account)
 
-    _decide(context, find, settlement.settle, "settled", because)
+    _decide(context, find, payments.settle, "settled", because)
 
 
 @app.command("approve")
@@ -149,14 +151,14 @@ def approve(ctx: typer.Context, names: Names, because: Because = "") -> None:
     Of a payment whose outcome is unknown, look at the market first: it is asked to pay
     as if it had never been asked.
     """
-    from dispatcher import settlement
+    from dispatcher.operations import payments
 
     context: CliContext = ctx.obj
     context.confirm(f"have {count(len(names), 'payment')} made?")
     _decide(
         context,
-        lambda tx: settlement.named(tx, names),
-        settlement.approve,
+        lambda tx: payments.named(tx, names),
+        payments.approve,
         "approved",
         because,
     )
@@ -168,58 +170,30 @@ def refuse(ctx: typer.Context, names: Names, because: Because = "") -> None:
 
     At the market nothing is rejected: do that there if it has to be.
     """
-    from dispatcher import settlement
+    from dispatcher.operations import payments
 
     context: CliContext = ctx.obj
     _decide(
         context,
-        lambda tx: settlement.named(tx, names),
-        settlement.refuse,
+        lambda tx: payments.named(tx, names),
+        payments.refuse,
         "refused",
         because,
     )
 
 
-def _owed_to(tx: Tx, account: str) -> list[PaymentRow]:
-    from dispatcher.store import owing as rows
-
-    connector, _, name = account.partition("/")
-    found = rows.owed_to(tx, connector, name)
-    if not found:
-        raise NotFound(
-            f"{account} is owed nothing",
-            why="no field of this account waits to be paid by you",
-            fix="dispatcher payments owed",
-        )
-    return found
-
-
 def _decide(
     context: CliContext,
     find: Callable[[Tx], list[PaymentRow]],
-    decide: Callable[..., None],
+    decision: Callable[..., None],
     verb: str,
     because: str,
 ) -> None:
-    if not because.strip() or not because.isprintable():
-        raise Usage(
-            "a decision about money needs a reason, one line of text",
-            why="it is kept with the payment for whoever asks",
-            fix='--because "payroll of March"',
-        )
-    from dispatcher.store.repeating import committed
-
-    def work(tx: Tx) -> list[PaymentRow]:
-        found = find(tx)
-        decide(tx, found, at=wall_clock(), because=because)
-        return found
+    from dispatcher.operations import payments
 
     with context.open_store() as store:
-        found = committed(store, work)
+        found = payments.decide(context, store, find, decision, because)
     context.show(
-        {
-            "schema": "dispatcher.payments.decided/1",
-            verb: [row.name for row in found],
-        },
+        {"schema": "dispatcher.payments.decided/1", verb: found},
         f"{verb}: {count(len(found), 'payment')}",
     )

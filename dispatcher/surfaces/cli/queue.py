@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from dispatcher.core.errors import NotFound, Usage
-from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
-
-if TYPE_CHECKING:
-    from dispatcher.store import Tx
+from dispatcher.core.errors import Usage
+from dispatcher.surfaces.cli.context import CliContext, table
 
 app = typer.Typer(
     help="What waits to be sent, and what could not be.", no_args_is_help=True
@@ -35,36 +31,13 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
-def _scope(
-    context: CliContext,
-    tx: Tx,
-    everything: bool,
-    connector: str | None,
-    run: str | None,
-) -> str:
-    """Name what is to be stopped or let go, and check that it is there."""
-    from dispatcher.store import status as rows
-
+def _check_scope(everything: bool, connector: str | None, run: str | None) -> None:
     if everything + (connector is not None) + (run is not None) > 1:
         raise Usage(
             "--all, --connector and --run exclude each other",
             why="a pause is for everything, for one connector or for one run",
             fix="repeat the command for each of them",
         )
-    if connector is not None:
-        known: Sequence[str] = sorted(context.config.connectors)
-        what, name = "connector", connector
-    elif run is not None:
-        known, what, name = rows.runs(tx), "run", run
-    else:
-        return "all"
-    if name not in known:
-        raise NotFound(
-            f"there is no {what} {name!r}",
-            why=f"there are: {', '.join(known) or 'none'}",
-            fix="check its name",
-        )
-    return f"{what}:{name}"
 
 
 def pause(
@@ -75,18 +48,12 @@ def pause(
     run: Run = None,
 ) -> None:
     """Stop new showings at once; answers are still accepted."""
-    from dispatcher.store import pause as pauses
+    from dispatcher.operations import queue
 
     context: CliContext = ctx.obj
-    if not reason.strip() or not reason.isprintable():
-        raise Usage(
-            "the reason of a pause is one line of text",
-            why="it is shown to whoever asks why nothing moves",
-            fix='--reason "market token expired"',
-        )
-    with context.open_store() as store, store.write() as tx:
-        scope = _scope(context, tx, everything, connector, run)
-        pauses.pause(tx, scope, reason, wall_clock())
+    _check_scope(everything, connector, run)
+    with context.open_store() as store:
+        scope = queue.pause(context, store, reason, connector=connector, run=run)
     context.show(
         {"schema": "dispatcher.pause/1", "scope": scope, "reason": reason},
         f"paused {scope}",
@@ -100,21 +67,21 @@ def resume(
     run: Run = None,
 ) -> None:
     """End a pause; other pauses stay."""
-    from dispatcher.store import pause as pauses
+    from dispatcher.operations import queue
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.write() as tx:
-        scope = _scope(context, tx, everything, connector, run)
-        was = pauses.resume(tx, scope)
-        left = list(pauses.paused(tx))
+    _check_scope(everything, connector, run)
+    with context.open_store() as store:
+        done = queue.resume(context, store, connector=connector, run=run)
+    scope, left = done.scope, list(done.still_paused)
     context.show(
         {
             "schema": "dispatcher.pause/1",
             "scope": scope,
-            "was_paused": was,
+            "was_paused": done.was_paused,
             "still_paused": left,
         },
-        f"resumed {scope}" if was else f"{scope} was not paused",
+        f"resumed {scope}" if done.was_paused else f"{scope} was not paused",
     )
     if left:
         context.say(f"still paused: {', '.join(left)}")
@@ -129,11 +96,11 @@ def list_messages(
     limit: Limit = 100,
 ) -> None:
     """List messages, oldest first: ids and states, no content."""
-    from dispatcher.store import queue as rows
+    from dispatcher.operations import queue
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        found = rows.messages(tx, state.value if state else None, limit)
+    with context.open_store() as store:
+        found = queue.list_messages(store, state.value if state else None, limit)
     _show(context, found)
 
 
@@ -147,11 +114,11 @@ def list_dead(
     limit: Limit = 100,
 ) -> None:
     """List the messages that were given up."""
-    from dispatcher.store import queue as rows
+    from dispatcher.operations import queue
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        found = rows.messages(tx, "dead", limit)
+    with context.open_store() as store:
+        found = queue.list_messages(store, "dead", limit)
     _show(context, found)
 
 
@@ -172,22 +139,11 @@ def retry(
     What they show was booked when they were written and counts as seen. A field that a
     merge or a new version made unsafe since then stays here all the same.
     """
-    from dispatcher.ledger.recall import revive
-    from dispatcher.ledger.standing import current_policy
-    from dispatcher.store import queue as rows
+    from dispatcher.operations import queue
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        with store.read() as tx:
-            found = rows.dead(tx, ids or [], connector)
-        missing = sorted(set(ids or []) - set(found))
-        if missing:
-            raise NotFound(
-                f"no dead message {', '.join(map(str, missing[:10]))}",
-                why="only messages that were given up can be sent once more"
-                + (f"; of connector {connector}" if connector else ""),
-                fix="dispatcher queue dead list",
-            )
+        found = queue.find_dead(store, ids or (), connector)
         if dry_run:
             context.say("DRY RUN - nothing was changed")
             context.show(
@@ -197,14 +153,17 @@ def retry(
             return
         if found and not ids:
             context.confirm(f"send {len(found)} dead messages again?")
-        with store.write() as tx:
-            force = current_policy(tx)
-            count, kept = revive(tx, force, found, wall_clock())
-    told = f"{count} wait again"
-    if kept:
-        told += f"; {kept} of their fields stay here: past a limit by now"
+        done = queue.retry(context, store, found)
+    told = f"{done.messages} wait again"
+    if done.kept_back:
+        told += f"; {done.kept_back} of their fields stay here: past a limit by now"
     context.show(
-        {"schema": "dispatcher.queue/1", "retried": count, "kept_back": kept}, told
+        {
+            "schema": "dispatcher.queue/1",
+            "retried": done.messages,
+            "kept_back": done.kept_back,
+        },
+        told,
     )
 
 

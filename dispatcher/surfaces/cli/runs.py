@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from dispatcher.core.errors import Conflict, NotFound, Usage
-from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
+from dispatcher.core.errors import Usage
+from dispatcher.surfaces.cli.context import CliContext, table
 
 if TYPE_CHECKING:
     from connectors.money import Money
@@ -56,8 +56,7 @@ def set_budget(
 
     A cap below what is taken already is allowed: it stops new work and undoes nothing.
     """
-    from dispatcher.store import events
-    from dispatcher.store import money as rows
+    from dispatcher.operations import runs
 
     context: CliContext = ctx.obj
     told = {"cap": cap, "per_day": per_day, "reward": reward, "bonus": bonus}
@@ -66,21 +65,12 @@ def set_budget(
         for name, text in told.items()
         if text is not None and (name, text) != ("per_day", "none")
     }
-    now = wall_clock()
-    with context.open_store() as store, store.write() as tx:
-        run_id = _run_id(tx, run)
-        before = rows.lock_budgets(tx, [run_id]).get(run_id)
-        row = _changed(tx, run_id, before, amounts)
-        if per_day == "none":
-            row = row._replace(per_day=None)
-        if fee is not None:
-            row = row._replace(fee=_share(fee))
-        rows.put_budget(tx, row, now)
-        detail: dict[str, object] = {
-            name: getattr(row, name)
-            for name in ("currency", "cap", "per_day", "reward", "bonus", "fee")
-        }
-        events.add_event(tx, now, "cli", "budget.set", {"run": run_id, **detail})
+    change = runs.BudgetChange(
+        amounts, None if fee is None else _share(fee), no_daily_limit=per_day == "none"
+    )
+    with context.open_store() as store:
+        row = runs.set_budget(context, store, run, change)
+    now = context.clock()
     document = {"run": run, **spelt(row, now)}
     context.show({"schema": "dispatcher.budget/1", **document}, lay_out(document))
     if row.used_up(now):
@@ -95,10 +85,12 @@ def show_budget(
     ] = None,
 ) -> None:
     """Show budgets: what is set, what is promised or owed, what is paid."""
+    from dispatcher.operations import runs
+
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        wanted = None if run is None else _run_id(tx, run)
-        found = documents(tx, wall_clock(), wanted)
+    with context.open_store() as store:
+        budgets = runs.budgets(store, run)
+    found = [{"run": name, **spelt(row, context.clock())} for name, row in budgets]
     context.show(
         {"schema": "dispatcher.budgets/1", "budgets": found},
         "\n".join(lay_out(one) for one in found),
@@ -110,22 +102,31 @@ def show_budget(
 @app.command("list")
 def list_runs(ctx: typer.Context) -> None:
     """List runs with the room that their budgets leave."""
-    from dispatcher.store import status as rows
+    from dispatcher.operations import runs
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        budgets = {one["run"]: one for one in documents(tx, wall_clock())}
-        runs = rows.runs(tx)
+    with context.open_store() as store:
+        now = context.clock()
+        budgets = {name: spelt(row, now) for name, row in runs.budgets(store)}
+        names = runs.list_runs(store)
     lines = [
         (name, budgets[name]["cap"], budgets[name]["room"])
         if name in budgets
         else (name, "none", "-")
-        for name in runs
+        for name in names
     ]
     context.show(
         {
             "schema": "dispatcher.runs/1",
-            "runs": [{"run": name, "budget": budgets.get(name)} for name in runs],
+            "runs": [
+                {
+                    "run": name,
+                    "budget": {"run": name, **budgets[name]}
+                    if name in budgets
+                    else None,
+                }
+                for name in names
+            ],
         },
         table(lines, ("run", "cap", "room")),
     )
@@ -133,14 +134,9 @@ def list_runs(ctx: typer.Context) -> None:
 
 def documents(tx: Tx, now: int, run_id: int | None = None) -> list[dict[str, Any]]:
     """Budgets in words, by the names of their runs."""
-    from dispatcher.store import money as rows
+    from dispatcher.operations.runs import budgets_in
 
-    names = rows.run_names(tx)
-    return [
-        {"run": names[row.run_id], **spelt(row, now)}
-        for row in rows.budgets(tx)
-        if run_id in (None, row.run_id)
-    ]
+    return [{"run": name, **spelt(row, now)} for name, row in budgets_in(tx, run_id)]
 
 
 def spelt(row: BudgetRow, now: int) -> dict[str, Any]:
@@ -178,20 +174,6 @@ def lay_out(one: dict[str, Any]) -> str:
     ])  # fmt: skip
 
 
-def _run_id(tx: Tx, name: str) -> int:
-    from dispatcher.store import money as rows
-    from dispatcher.store import status
-
-    found = rows.run_id_of(tx, name)
-    if found is None:
-        raise NotFound(
-            f"there is no run {name!r}",
-            why=f"there are: {', '.join(status.runs(tx)) or 'none'}",
-            fix="load records first: dispatcher records load FILE",
-        )
-    return found
-
-
 def _money(text: str, name: str) -> Money:
     from connectors.money import Money
 
@@ -215,51 +197,3 @@ def _share(text: str) -> int:
             fix="write it like 33.3",
         )
     return int(found[1]) * 10_000 + int((found[2] or "").ljust(4, "0"))
-
-
-def _changed(
-    tx: Tx, run_id: int, before: BudgetRow | None, amounts: dict[str, Money]
-) -> BudgetRow:
-    """Return the budget with what was set.
-
-    Raises
-    ------
-    Usage
-        No cap, or several currencies.
-    Conflict
-        Another currency than what is promised already.
-    """
-    from dispatcher import money
-    from dispatcher.store import money as rows
-
-    currencies = {one.currency for one in amounts.values()}
-    if len(currencies) > 1:
-        raise Usage(
-            f"one budget in {' and '.join(sorted(currencies))}",
-            why="a run is paid in one currency",
-            fix="give all amounts in the same",
-        )
-    if before is None and "cap" not in amounts:
-        raise Usage(
-            "a budget needs a cap",
-            why="the run has none yet",
-            fix="dispatcher runs budget set RUN --cap GBP:100",
-        )
-    currency = currencies.pop() if currencies else before.currency if before else ""
-    if before is not None and currency != before.currency:
-        others = {"cap", "reward", "bonus", "per_day"} - amounts.keys()
-        if rows.has_payments(tx, run_id):
-            raise Conflict(
-                f"the run is paid in {before.currency}",
-                why="work was promised in it already",
-                fix="load what is paid in another currency into a run of its own",
-            )
-        if any(getattr(before, name) for name in others):
-            raise Usage(
-                f"the other amounts are in {before.currency}",
-                why="a run is paid in one currency",
-                fix="give --cap, --per-day, --reward and --bonus together",
-            )
-    row = before or rows.no_budget(run_id, currency)
-    parts = {name: money.parts_of(one) for name, one in amounts.items()}
-    return row._replace(currency=currency, **parts)

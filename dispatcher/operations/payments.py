@@ -1,20 +1,100 @@
-"""What a person decides about payments that no rule settles, or that no market makes."""
+"""Payments: listed, owed, and decided where no rule settles them or no market pays."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from dispatcher.core.errors import Conflict, NotFound, Usage
-from dispatcher.store import events, payments
+from dispatcher.operations.workspace import Workspace
+from dispatcher.store import Store, events, owing, payments
 from dispatcher.store import money as rows
 from dispatcher.store.money import PaymentRow
+from dispatcher.store.owing import ListedRow, OwedRow
+from dispatcher.store.repeating import committed
 from dispatcher.store.transaction import Tx
 
 ACTOR: Final = "cli"
 _BONUS: Final = ("due", "unknown", "paid")  # a bonus is asked for, or was
 NAME: Final = re.compile(r"(reward|field)-([1-9][0-9]{0,17})")
+
+Find = Callable[[Tx], Sequence[PaymentRow]]
+Decision = Callable[..., None]
+""":func:`approve`, :func:`refuse` or :func:`settle`."""
+
+
+def list_payments(
+    store: Store,
+    states: Sequence[str],
+    *,
+    run: str | None = None,
+    connector: str | None = None,
+    limit: int = 100,
+) -> list[ListedRow]:
+    """Payments in some states, the latest change first."""
+    with store.read() as tx:
+        return owing.listed(tx, states, run, connector, limit)
+
+
+def list_owed(store: Store) -> list[OwedRow]:
+    """What is owed to workers whom no market pays, by run and account."""
+    with store.read() as tx:
+        return owing.owed(tx)
+
+
+def decide(
+    workspace: Workspace, store: Store, find: Find, decision: Decision, because: str
+) -> list[str]:
+    """Decide about payments, with a reason; return their names.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    find : callable
+        Finds and locks them: :func:`named` or :func:`owed_to`.
+    decision : callable
+    because : str
+        Kept with each payment.
+
+    Raises
+    ------
+    Usage
+        The reason is empty, or not one line.
+    """
+    if not because.strip() or not because.isprintable():
+        raise Usage(
+            "a decision about money needs a reason, one line of text",
+            why="it is kept with the payment for whoever asks",
+            fix='--because "payroll of March"',
+        )
+
+    def work(tx: Tx) -> list[str]:
+        found = find(tx)
+        decision(tx, found, at=workspace.clock(), because=because)
+        return [row.name for row in found]
+
+    return committed(store, work)
+
+
+def owed_to(tx: Tx, account: str) -> list[PaymentRow]:
+    """Lock all that one worker is owed.
+
+    Raises
+    ------
+    NotFound
+        Nothing.
+    """
+    connector, _, name = account.partition("/")
+    found = owing.owed_to(tx, connector, name)
+    if not found:
+        raise NotFound(
+            f"{account} is owed nothing",
+            why="no field of this account waits to be paid by you",
+            fix="dispatcher payments owed",
+        )
+    return found
 
 
 def named(

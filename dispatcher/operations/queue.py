@@ -1,0 +1,144 @@
+"""The queue: what waits to be sent, what could not be, and pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dispatcher.core.errors import NotFound, Usage
+from dispatcher.ledger.recall import revive
+from dispatcher.ledger.standing import current_policy
+from dispatcher.operations.workspace import Workspace
+from dispatcher.store import Store, Tx, status
+from dispatcher.store import pause as pauses
+from dispatcher.store import queue as rows
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """What was let go, whether it was paused, and what is paused still."""
+
+    scope: str
+    was_paused: bool
+    still_paused: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Retried:
+    """Messages that wait again, and fields of theirs that are past a limit by now."""
+
+    messages: int
+    kept_back: int
+
+
+def pause(
+    workspace: Workspace,
+    store: Store,
+    reason: str,
+    *,
+    connector: str | None = None,
+    run: str | None = None,
+) -> str:
+    """Stop new showings at once, of everything, one connector or one run.
+
+    Returns
+    -------
+    str
+        The scope: ``all``, ``connector:NAME`` or ``run:NAME``.
+
+    Raises
+    ------
+    Usage
+        The reason is empty, or not one line.
+    NotFound
+        There is no such connector or run.
+    """
+    if not reason.strip() or not reason.isprintable():
+        raise Usage(
+            "the reason of a pause is one line of text",
+            why="it is shown to whoever asks why nothing moves",
+            fix='--reason "market token expired"',
+        )
+    with store.write() as tx:
+        scope = _scope(workspace, tx, connector, run)
+        pauses.pause(tx, scope, reason, workspace.clock())
+    return scope
+
+
+def resume(
+    workspace: Workspace,
+    store: Store,
+    *,
+    connector: str | None = None,
+    run: str | None = None,
+) -> Resumed:
+    """End a pause; other pauses stay.
+
+    Raises
+    ------
+    NotFound
+        There is no such connector or run.
+    """
+    with store.write() as tx:
+        scope = _scope(workspace, tx, connector, run)
+        was_paused = pauses.resume(tx, scope)
+        return Resumed(scope, was_paused, tuple(pauses.paused(tx)))
+
+
+def list_messages(
+    store: Store, state: str | None = None, limit: int = 100
+) -> list[tuple[object, ...]]:
+    """Messages, oldest first: id, connector, account, kind, state, tries, error."""
+    with store.read() as tx:
+        return rows.messages(tx, state, limit)
+
+
+def find_dead(
+    store: Store, ids: Sequence[int] = (), connector: str | None = None
+) -> list[int]:
+    """Messages that were given up: those that are named, or all.
+
+    Raises
+    ------
+    NotFound
+        One that is named was not given up.
+    """
+    with store.read() as tx:
+        found = rows.dead(tx, ids, connector)
+    missing = sorted(set(ids) - set(found))
+    if missing:
+        raise NotFound(
+            f"no dead message {', '.join(map(str, missing[:10]))}",
+            why="only messages that were given up can be sent once more"
+            + (f"; of connector {connector}" if connector else ""),
+            fix="dispatcher queue dead list",
+        )
+    return found
+
+
+def retry(workspace: Workspace, store: Store, ids: Sequence[int]) -> Retried:
+    """Send dead messages once more.
+
+    What they show was booked when they were written and counts as seen. A field that a
+    merge or a new version made unsafe since then stays here all the same.
+    """
+    with store.write() as tx:
+        return Retried(*revive(tx, current_policy(tx), ids, workspace.clock()))
+
+
+def _scope(workspace: Workspace, tx: Tx, connector: str | None, run: str | None) -> str:
+    """Name what is to be stopped or let go, and check that it is there."""
+    if connector is not None:
+        known: Sequence[str] = sorted(workspace.config.connectors)
+        what, name = "connector", connector
+    elif run is not None:
+        known, what, name = status.runs(tx), "run", run
+    else:
+        return pauses.ALL
+    if name not in known:
+        raise NotFound(
+            f"there is no {what} {name!r}",
+            why=f"there are: {', '.join(known) or 'none'}",
+            fix="check its name",
+        )
+    return f"{what}:{name}"
