@@ -127,7 +127,9 @@ def run_stages(store: Store, source: Path) -> dict[str, Spent]:
         assert drafted.plan_id is not None
         planning.apply(drafted.plan_id, epoch=epoch)
     with clocked() as spent["book"]:
-        booking = Booking(store, Preflight({"folder": Memory()}), now)
+        booking = Booking(
+            store, Preflight({"folder": Memory()}), now, np.random.default_rng(5)
+        )
         while booking.tick(epoch):
             pass
     return spent

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from connectors.base import Feed, Listing, Market, Paying
 from dispatcher.app.daemon import Tick
 from dispatcher.custody.retention import Retention
@@ -70,7 +72,7 @@ def _exchange(
 ) -> list[Tick]:
     """What goes out, is shown here, and comes back."""
     config, every = workspace.config, workspace.config.ticks
-    booking = Booking(store, preflight, workspace.clock)
+    booking = Booking(store, preflight, workspace.clock, np.random.default_rng())
     terms = SendingTerms(attempts=config.tasks.attempts, link=config.surfaces.task_page)
     quality = ServingTerms(
         floor=config.quality.floor, floor_after=config.quality.floor_after

@@ -54,6 +54,12 @@ MESSAGE: Final = 500
 PARTS: Final = 16
 """A row of the plan is booked in so many parts, at most: each writes its rest anew."""
 
+WINDOW: Final = 8_000
+"""Entries of one account that are shuffled together, about.
+
+All of a row would be read from all over the indexes of a large store.
+"""
+
 OFFER_EVERY: Final = 3600 * 1_000_000
 """Microseconds in which an account is told at most once that there is work."""
 
@@ -63,10 +69,15 @@ Place = tuple[int, int]  # plan and account
 
 @dataclass(frozen=True)
 class Parcel:
-    """A part of a row of the plan: ids of entries that stood there one after another."""
+    """A part of a row of the plan, in the order in which its entries leave.
+
+    ``turn`` sorts the parts of all accounts: by plan, by the first entry of the window,
+    by their number in it.
+    """
 
     row: PlannedRow
     entries: Ids
+    turn: tuple[int, int, int]
 
 
 class Asked(NamedTuple):
@@ -90,10 +101,19 @@ class Booking:
     preflight : Preflight
         Knows the connectors, and what they could not send: none of that is booked.
     clock : Clock
+    rng : Generator
+        Shuffles what leaves.
     """
 
-    def __init__(self, store: Store, preflight: Preflight, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        preflight: Preflight,
+        clock: Clock,
+        rng: np.random.Generator,
+    ) -> None:
         self._store = store
+        self._rng = rng
         self._preflight = preflight
         told = preflight.manifests
         self._pushed = [n for n, m in told.items() if m.content is Content.MARKET]
@@ -151,8 +171,8 @@ class Booking:
     def _pieces(self) -> Iterator[list[Parcel]]:
         """Parcels of what there is room for, as many a time as the pace allows.
 
-        They go in order of their entries, over all accounts, so that a piece touches
-        few pages of the indexes by entry; and each fills whole messages.
+        They go window by window, over all accounts, so that a piece touches few pages
+        of the indexes by entry; and each fills whole messages.
         """
         with self._store.read() as tx:
             force = current_policy(tx)
@@ -169,9 +189,9 @@ class Booking:
         parcels = [
             parcel
             for row in planned
-            for parcel in _parcels(row, _room(force, row, used))
+            for parcel in _parcels(row, _room(force, row, used), self._rng)
         ]
-        parcels.sort(key=lambda parcel: (parcel.row.plan_id, int(parcel.entries[0])))
+        parcels.sort(key=lambda parcel: parcel.turn)
         piece: list[Parcel] = []
         size = turn = 0
         for parcel in parcels:
@@ -337,22 +357,33 @@ class _Lengths:
             start = stop
 
 
-def _parcels(row: PlannedRow, room: int | None) -> Iterator[Parcel]:
-    """Cut what an account has room for into parcels of whole messages."""
-    entries = np.frombuffer(row.entries, "<i8")[:room]
+def _parcels(
+    row: PlannedRow, room: int | None, rng: np.random.Generator
+) -> Iterator[Parcel]:
+    """Cut what an account has room for into parcels of whole messages.
+
+    Entries of one record stand beside each other, and two receivers could tell by order
+    which of theirs belong together: so what there is room for is drawn by chance, and
+    shuffled within each window.
+    """
+    entries = np.frombuffer(row.entries, "<i8")
+    if room is not None and room < len(entries):
+        entries = np.sort(rng.permutation(entries)[:room])
     messages = -(-len(entries) // (PARTS * MESSAGE))
-    step = min(PIECE, messages * MESSAGE)
-    for start in range(0, len(entries), step or 1):
-        yield Parcel(row, entries[start : start + step])
+    step = max(1, min(PIECE, messages * MESSAGE))
+    window = max(1, WINDOW // step) * step
+    for begin in range(0, len(entries), window):
+        mixed = rng.permutation(entries[begin : begin + window])
+        first = int(entries[begin])
+        for number, start in enumerate(range(0, len(mixed), step)):
+            turn = row.plan_id, first, number
+            yield Parcel(row, mixed[start : start + step], turn)
 
 
 def _taken(entries: Ids, parcel: Parcel, room: int | None) -> tuple[Ids, Ids]:
     """Entries of a parcel that are still planned and fit, and all others."""
-    ends = [parcel.entries[0], parcel.entries[-1] + 1]
-    start, end = np.searchsorted(entries, ends).tolist()
-    if room is not None:
-        end = min(end, start + room)
-    return entries[start:end], np.delete(entries, slice(start, end))
+    mine = parcel.entries[np.isin(parcel.entries, entries)][:room]
+    return mine, entries[~np.isin(entries, mine)]
 
 
 def _loads(

@@ -126,7 +126,9 @@ def test_check_ins_are_planned_booked_sent_and_proven(world, tmp_path, kind):
 
         with store.write() as tx:
             epoch = lease.take(tx, lease.SHARD, "me", now(), now() + 10**12)
-        booking = Booking(store, Preflight({"folder": folder}), now)
+        booking = Booking(
+            store, Preflight({"folder": folder}), now, np.random.default_rng(5)
+        )
         while booking.tick(epoch):
             pass
         Sending(store, "folder", folder, now, Terms()).tick(epoch)

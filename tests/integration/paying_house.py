@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+import numpy as np
 import pytest
 
 from connectors.base import Offer, Progress
@@ -100,7 +101,7 @@ class PayingHouse(House):
     def offer(self) -> int:
         """Write the offers that are due, and send what there is money for."""
         preflight = Preflight(self.connectors, link=self.link)
-        booking = Booking(self.store, preflight, self.clock)
+        booking = Booking(self.store, preflight, self.clock, np.random.default_rng(5))
         booking.tick(self.epoch)
         return self.sending.tick(self.epoch)
 

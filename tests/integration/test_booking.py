@@ -56,7 +56,8 @@ class House:
     def stage(self, pushed=None):
         """Booking for ``x``, whose content leaves with the task, and a page of ours."""
         connectors = {"x": pushed or Memory(), "page": Inhouse(bytes(32))}
-        return Booking(self.case.store, Preflight(connectors), self.clock)
+        rng = np.random.default_rng(5)
+        return Booking(self.case.store, Preflight(connectors), self.clock, rng)
 
     def tick(self):
         return self.booking.tick(self.epoch)
@@ -260,6 +261,7 @@ def test_a_piece_goes_by_entries_over_all_workers_and_fills_messages(
         "MESSAGE": 2,
         "PARTS": 9,
         "MOST": 1,
+        "WINDOW": 2,
     }.items():
         monkeypatch.setattr(stage, name, value)
     house.booking._pace = 1.0

@@ -50,7 +50,9 @@ class MturkHouse(PayingHouse):
         """One round of the daemon, a minute after the last."""
         self.clock.advance(seconds=61)
         preflight = Preflight(self.connectors, link=LINK)
-        Booking(self.store, preflight, self.clock).tick(self.epoch)
+        Booking(self.store, preflight, self.clock, np.random.default_rng(5)).tick(
+            self.epoch
+        )
         self.sending.tick(self.epoch)
         self.collect()
         self.settle()

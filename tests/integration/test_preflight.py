@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -73,7 +74,8 @@ def stages(house, connectors, **more):
     preflight = Preflight(connectors, link=LINK, **more)
     store = house.case.store
     planning = Planning(store, house.clock, rest=0.0, preflight=preflight)
-    return preflight, planning, Booking(store, preflight, house.clock)
+    rng = np.random.default_rng(5)
+    return preflight, planning, Booking(store, preflight, house.clock, rng)
 
 
 def obstacles(house, preflight):
