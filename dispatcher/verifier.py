@@ -28,7 +28,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Context, Decimal
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from io import TextIOWrapper
 from itertools import islice, pairwise
@@ -436,7 +436,7 @@ class Table:
             digits *= 2
 
 
-Logarithms = dict[int, Fraction]  # a sum of logarithms: of which integer, how often
+Logarithms = tuple[tuple[int, Fraction], ...]  # a sum: of which integer, how often
 
 
 def spread(counts: Counter[int]) -> tuple[int, ...]:
@@ -447,23 +447,30 @@ def spread(counts: Counter[int]) -> tuple[int, ...]:
 
 def entropy(groups: Mapping[tuple[int, ...], Fraction]) -> Logarithms:
     """Write the mean entropy of some groups of counts as a sum of logarithms."""
-    terms: Logarithms = defaultdict(Fraction)
+    terms: dict[int, Fraction] = defaultdict(Fraction)
     for counts, weight in groups.items():
         terms[sum(counts)] += weight
         for count in counts:
             terms[count] -= weight * Fraction(count, sum(counts))
-    return terms
+    return tuple((number, factor) for number, factor in terms.items() if factor)
 
 
-def bounds(terms: Logarithms, digits: int) -> tuple[Fraction, Fraction]:
+@lru_cache(maxsize=1 << 16)
+def logarithm(number: int, digits: int) -> tuple[Fraction, Fraction]:
+    """Bound a logarithm from below and above."""
+    near = Fraction(Context(prec=digits).ln(Decimal(number)))
+    off = (near + 1) / 10 ** (digits - 2)
+    return near - off, near + off
+
+
+@lru_cache(maxsize=1 << 10)
+def bounds(terms: Logarithms, digits: int) -> tuple[Fraction, ...]:
     """Bound a sum of logarithms from below and above."""
-    context = Context(prec=digits)
     low = high = Fraction(0)
-    for number, factor in terms.items():
-        near = Fraction(context.ln(Decimal(number)))
-        off = near / 10 ** (digits - 2) + Fraction(1, 10 ** (digits - 2))
-        low += factor * near - abs(factor) * off
-        high += factor * near + abs(factor) * off
+    for number, factor in terms:
+        least, most = logarithm(number, digits)
+        low += factor * (least if factor > 0 else most)
+        high += factor * (most if factor > 0 else least)
     return low, high
 
 
@@ -472,8 +479,8 @@ def vanishes(sums: list[tuple[Logarithms, Fraction]]) -> bool:
 
     Logarithms of integers that share no factor do not cancel: so share none.
     """
-    waiting = [(n, f * times) for terms, times in sums for n, f in terms.items()]
-    apart: Logarithms = {}
+    waiting = [(n, f * times) for terms, times in sums for n, f in terms]
+    apart: dict[int, Fraction] = {}
     while waiting:
         number, factor = waiting.pop()
         if number == 1 or not factor:

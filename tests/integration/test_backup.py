@@ -41,7 +41,11 @@ from dispatcher.ledger.shipping import attach, store_id
 from dispatcher.ledger.shipping.anchors import anchor
 from dispatcher.store import lease, open_store, pause, schema
 from dispatcher.store.dumping import Extent
+from dispatcher.store.rule_tables import TableRow
 from dispatcher.store.vault import KeyFile
+from policies.policy import Kind
+from policies.rules.belief import Beliefs, World
+from policies.rules.levels import levels_of_beliefs
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECRET = Secret(passphrase=b"six words that nobody guesses")
@@ -667,6 +671,47 @@ def test_functions_of_rules_are_replayed_with_their_version(mine, tmp_path):
         again = resumed(restored, case)
         with pytest.raises(Refused):
             again.book(("x/ann", "r2.b"))
+
+
+@pytest.fixture
+def tabled(case, tmp_path):
+    """The case, backed up before a version came whose rule reads a table."""
+    keep(case, tmp_path)
+    rows = (("x", "y", 0), ("x", "z", 1), ("w", "y", 1), ("w", "z", 0))
+    worlds = tuple(World(row[:2], row[2], Fraction(1, 4)) for row in rows)
+    levels = levels_of_beliefs(Kind.INFORMATION_GAIN, Beliefs(worlds), ["a", "b"])
+    rule = '[property.mine]\nof = ["a", "b"]\ntau = 1.0\ndisclosure = '
+    rule += '{ kind = "information-gain", table = "t.csv" }'
+    case.apply(
+        policy(rule, groups=GROUPS, name="two"),
+        functions={"mine": Told("t.csv", "0" * 64, levels, worlds)},
+    )
+    return case
+
+
+def test_tables_of_rules_are_replayed_and_in_the_evidence_again(tabled, tmp_path):
+    back(tabled, tmp_path, Gap(replay=True))
+    with open_store(tmp_path / "restored.db") as restored:
+        assert told(restored) == told(tabled.store)
+        bundle = export(restored, tmp_path / "evidence", clock=tabled.tick)
+    assert verify(bundle.folder, [bundle.root]).status == 0
+    assert len((bundle.folder / "tables-2.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_table_that_the_ledger_does_not_name_is_not_replayed(tabled, tmp_path):
+    """Also where it bears the store's own mark: the line of the version has its hash."""
+    (file,) = (tmp_path / "shipped").glob("*.jsonl")
+    lines = file.read_text().splitlines(keepends=True)
+    (at,) = [i for i, x in enumerate(lines) if x.startswith('{"attached":"functions"')]
+    attached = json.loads(lines[at])
+    (row,) = json.loads(attached["text"])["rows"]
+    other = TableRow._make(row)._replace(worlds=row[4].replace("1/4", "1/3"))
+    key = tabled.store.key("pseudonym-key")
+    lines[at] = canonical(attached | {"text": told_text([other], 2, key)}) + "\n"
+    assert "".join(lines) != file.read_text()
+    file.write_text("".join(lines))
+    with pytest.raises(LedgerBroken, match="can not be replayed"):
+        back(tabled, tmp_path, Gap(replay=True))
 
 
 # -- the ledger is lost too ------------------------------------------------------------
