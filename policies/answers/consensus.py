@@ -34,7 +34,7 @@ MIN_CONFIDENCE = 0.6
 
 @dataclass(frozen=True)
 class Skill:
-    """What :func:`one_coin` found.
+    """Estimates of :func:`one_coin`.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ def one_coin(
     max_rounds: int = 100,
     tolerance: float = 1e-6,
 ) -> Skill:
-    """Estimate how good the workers are and which answers are right, together.
+    """Estimate the workers' skill and the right answers together.
 
     Deterministic; starts from the share of the votes. p_j has a Beta prior that weighs
     as much as twenty answers (0.8 of them right, unless `expected` knows better).
@@ -129,7 +129,7 @@ def _expect(
         NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]
     ],
 ) -> NDArray[np.float64]:
-    """E step: posterior of each (task, label) that was given, unseen values counted."""
+    """E step: posterior of each (task, label) that was given; unseen values count too."""
     tasks, kind, task_of_kind, unseen = index
     base = np.bincount(tasks, weights=miss, minlength=unseen.size)
     gain = np.bincount(kind, weights=hit - miss)
@@ -154,7 +154,7 @@ class Next(StrEnum):
 
 @dataclass(frozen=True)
 class Given:
-    """One valid answer of one worker; `worker` is any text that tells workers apart."""
+    """A valid answer of one worker; `worker` is any text that tells workers apart."""
 
     worker: str
     answer: Valid
@@ -162,7 +162,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Consensus:
-    """What the answers to one task say together.
+    """The joint result of the answers to one task.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ class Consensus:
 
 
 def possible_values(asked: Field) -> int:
-    """K of a field: its choices, two for yes or no, many for all else; marks count."""
+    """Return K of a field: its choices, two for yes or no, else many; marks count."""
     if asked.ask == "choose":
         return len(asked.choices) + len(Mark)
     if asked.ask == "yes_no":
@@ -211,7 +211,7 @@ def weigh(
     tasks: Sequence[tuple[Field, Sequence[Given]]],
     expected: Mapping[str, float] | None = None,
 ) -> Weighed:
-    """Tell for each answer how probable it is, judging all tasks together.
+    """Estimate how probable each answer is, judging all tasks together.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def decide(
     confidence: Sequence[float],
     showings_left: int,
 ) -> Consensus:
-    """Put the answers to one task together.
+    """Combine the answers to one task into a consensus.
 
     Accepted is a value that more than half of the answers say and that is more probable
     than :data:`MIN_CONFIDENCE`; a single answer is accepted where one was asked for.
@@ -289,7 +289,7 @@ def _of_key(key: str, given: Sequence[Given], confidence: Sequence[float]) -> fl
 def _value(
     following: Next, given: Sequence[Given], confidence: Sequence[float]
 ) -> Consensus:
-    """Pick the value: the medoid of the written forms, weighted by confidence.
+    """Choose the value: the medoid of the texts, weighted by confidence.
 
     Marks are no text: one wins only where it is more probable than every text.
     """

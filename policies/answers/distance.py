@@ -1,4 +1,4 @@
-"""Edit distance by bit vectors, bounded, and the medoid of texts by it.
+"""Bounded edit distance by bit vectors, and medoids of texts.
 
 References
 ----------
@@ -68,7 +68,7 @@ def _without_same_ends(a: str, b: str) -> tuple[str, str]:
 
 
 def similarity(a: str, b: str) -> float:
-    """Tell how alike two texts are: 1 - distance / length of the longer, in [0, 1].
+    """Return the similarity of two texts: 1 - distance / longer length, in [0, 1].
 
     Texts longer than 4,096 characters are compared by their first 4,096.
     """
@@ -78,7 +78,7 @@ def similarity(a: str, b: str) -> float:
 
 
 def medoid(texts: Sequence[str], weights: Sequence[float]) -> int:
-    """Find the text that is most alike to all, by weight; the first on a tie.
+    """Return the text with the highest weighted similarity to all; the first on a tie.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Numbers, dates and text as people write them, read by value."""
+"""Reading numbers, dates and text in the notations that people use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_DIGITS = 30
 
 
 def fold(text: str) -> str:
-    """Fold what does not change the meaning: NFKC, case, spaces, invisible signs."""
+    """Normalise what does not change the meaning: NFKC, case, spaces, invisible signs."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     folded = unicodedata.normalize("NFKC", folded)
     seen = "".join(c for c in folded if c.isspace() or unicodedata.category(c) != "Cf")
@@ -24,7 +24,7 @@ _SPACES = str.maketrans(dict.fromkeys("\u2019\u02bc\u066c_", "'"))
 
 
 def _digits(text: str) -> str:
-    """Write every decimal digit of any script as 0 to 9, and plain dashes."""
+    """Replace decimal digits of any script by 0 to 9, and dashes by plain ones."""
     plain = unicodedata.normalize("NFKC", text).translate(_DASHES)
     plain = plain.translate(_SPACES).replace("\u066b", ".")
     return "".join(
@@ -33,7 +33,7 @@ def _digits(text: str) -> str:
 
 
 def read_number(raw: str) -> Decimal | str:
-    """Read a number in any common notation; the reason as text if it is none.
+    """Read a number in any common notation; return the reason as text if it is none.
 
     Of two kinds of separators the last is the decimal one; one that stands twice groups
     thousands. A single comma before exactly three digits groups (``1,234``), unless
@@ -100,7 +100,7 @@ _Y_NAME_D = re.compile(r"(\d{4})[-/. ]*([a-z]+)[-/. ]*(\d{1,2})")
 
 
 def read_date(raw: str) -> date | str:
-    """Read a date; the reason as text if it is none.
+    """Read a date; return the reason as text if it is none.
 
     ISO order, day first or month first where only one fits, English names of months.
     Day and month are told apart by a dot (day first), a name, or a number above 12;

@@ -1,4 +1,4 @@
-"""How good a worker is taken to be: before anything is known, and after made-up tasks."""
+"""The assumed skill of a worker: before anything is known, and after gold questions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ right or wrong. (Consensus, which only estimates what is right, gives it twenty.
 
 
 def gold_accuracy(right: int, asked: int) -> float:
-    """Estimate how often a worker is right, from questions whose answer is known.
+    """Estimate a worker's accuracy from questions with a known answer.
 
     The mean of the Beta posterior with the prior Beta(4, 1).
 

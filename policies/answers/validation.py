@@ -1,4 +1,4 @@
-"""One answer: whether it is valid for its ``ask``, and its normal form.
+"""Validity and normal form of one answer.
 
 Every ``ask`` has one checker; :data:`CHECKERS` lists them. A checker gives the answer
 in two forms: `text`, what is put into the record, and `key`, what makes two answers the
@@ -54,13 +54,13 @@ class Valid:
 
 @dataclass(frozen=True)
 class Invalid:
-    """Why an answer is none; for the worker's eyes, without the answer."""
+    """Why an answer is invalid; shown to the worker, without the answer."""
 
     reason: str
 
 
 def check(field: Field, raw: str, mark: Mark | None = None) -> Valid | Invalid:
-    """Judge one answer to one field.
+    """Validate one answer to one field.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ _MARKS = {
 
 
 def _text(text: str) -> str:
-    """Tidy for the record: NFC, no spaces at the ends of lines, no doubled ones."""
+    """Normalise text for the record: NFC, no trailing or doubled spaces."""
     lines = unicodedata.normalize("NFC", text).strip().splitlines()
     return "\n".join(" ".join(line.split()) for line in lines)
 
@@ -271,7 +271,7 @@ CHECKERS: dict[str, Callable[[Field, str], Valid | Invalid]] = {
 
 
 def locate_passages(field: Field, raw: str, text: str | None) -> str | Invalid:
-    """Turn the passages that somebody copied, one a line, into the ranges they stand for.
+    """Turn copied passages, one per line, into the character ranges they stand for.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The policy file: TOML text -> Policy, with located errors, lint and policy tests."""
+"""The policy language: TOML text to a Policy, with located errors, lint and tests."""
 
 from policies.document.codes import CODES, explain_rule
 from policies.document.diagnostic import Diagnostic, Severity, Span

@@ -1,4 +1,4 @@
-"""Checks that need more than one part of the file: POL2xx mathematics, POL3xx doubts."""
+"""Checks that involve several parts of a policy file: POL2xx errors, POL3xx warnings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLACE: Final = {"vector": "place", "count": "visits"}
 
 
 def check_budget(policy: Policy, root: Reader) -> None:
-    """Answers against showings: POL204, POL310; a user's utility beside ours: POL205."""
+    """Check answers against t (POL204, POL310), and a user's utility (POL205)."""
     if policy.budget.utility is not None:
         _check_user_utility(policy, root)
     t = policy.budget.t
@@ -51,7 +51,7 @@ def check_budget(policy: Policy, root: Reader) -> None:
 
 
 def _check_user_utility(policy: Policy, root: Reader) -> None:
-    """A user's utility says itself what fields are worth: only workers are weighed."""
+    """Report field utilities beside budget.utility, which values the fields itself."""
     path = ("entity", policy.entity.name, "fields")
     spots: list[tuple[str, *tuple[str | int, ...]]] = [
         (*path, field.name, "utility")
@@ -73,7 +73,7 @@ def _check_user_utility(policy: Policy, root: Reader) -> None:
 
 
 def check_rules(policy: Policy, rules: RuleReaders, root: Reader) -> None:
-    """Every rule against the mathematics: POL201 to POL203, POL207, POL211 to POL213."""
+    """Check every rule: POL201 to POL203, POL207, POL211 to POL213."""
     for prop, reader in rules.values():
         if not prop.alternatives:
             continue
@@ -89,7 +89,7 @@ def check_rules(policy: Policy, rules: RuleReaders, root: Reader) -> None:
 
 
 def _check_places(rules: RuleReaders) -> None:
-    """All relation rules read the place and the visits from the same columns."""
+    """Report relation rules that read places or visits from different columns."""
     places = [
         (prop, reader)
         for prop, reader in rules.values()
@@ -145,7 +145,7 @@ def _check_kind(prop: Property, reader: Reader) -> None:
 
 
 def _names_weight(reader: Reader) -> bool:
-    """Whether the file wrote ``per`` (its weight may be wrong by itself)."""
+    """Whether the file has ``per``, even one with a wrong weight."""
     value = reader.values.get("disclosure")
     return isinstance(value, dict) and "per" in value
 
@@ -171,7 +171,7 @@ def _check_weights(prop: Property, reader: Reader) -> None:
 
 
 def _scaled(weights: Mapping[str, Fraction], total: Fraction) -> str:
-    """Weights of three digits or more that add up to 1, in the same proportions."""
+    """Return weights of at least three digits that add up to 1, in the same proportions."""
     digits = max(3, len(str(len(weights))) + 2)
     unit = Fraction(1, 10**digits)
     parts = {f: max(1, round(w / total / unit)) for f, w in weights.items()}
@@ -182,7 +182,7 @@ def _scaled(weights: Mapping[str, Fraction], total: Fraction) -> str:
 
 
 def _check_free(policy: Policy, prop: Property, reader: Reader) -> None:
-    """Fields declared to be in no set, and alternatives inside others."""
+    """Report rules with fields declared free, and alternatives inside others."""
     fields = policy.entity.fields
     free = [f for f in sorted(prop.fields) if f in fields and fields[f].free]
     for name in free:
@@ -208,7 +208,7 @@ def _check_free(policy: Policy, prop: Property, reader: Reader) -> None:
 
 
 def _field_span(prop: Property, reader: Reader, name: str) -> Span:
-    """Where a rule names a field."""
+    """Return the place where a rule names a field."""
     if not prop.uses_any_of:
         return reader.value_span("of", reader.values["of"].index(name))
     for number, item in enumerate(reader.values["any_of"]):
@@ -218,7 +218,7 @@ def _field_span(prop: Property, reader: Reader, name: str) -> Span:
 
 
 def _alternative_span(reader: Reader, fields: tuple[str, ...]) -> Span:
-    """Where an alternative stands; items in error make no alternative."""
+    """Return the place of an alternative; items with errors are no alternatives."""
     for number, item in enumerate(reader.values["any_of"]):
         if isinstance(item, list) and tuple(dict.fromkeys(map(str, item))) == fields:
             return reader.value_span("any_of", number)
@@ -241,7 +241,7 @@ def _check_zero(prop: Property, reader: Reader, root: Reader) -> None:
 
 
 def _check_single(policy: Policy, prop: Property, reader: Reader) -> None:
-    """One entry alone must stay below tau, or nobody can ever be shown it: POL203."""
+    """Report fields of which one entry alone is past tau: nobody could be shown them."""
     trusted = any(prop.name in g.trusted for g in policy.groups.values())
     if trusted or prop.tau is None:
         return
@@ -290,7 +290,7 @@ def _unassignable(
 
 
 def check_crops(policy: Policy, root: Reader) -> None:
-    """Crops that show more than their field: POL214, POL312, POL313."""
+    """Report crops that show more than their field: POL214, POL312, POL313."""
     entity = policy.entity
     found: dict[tuple[str, int, str | None], list[str]] = {}
     for overlap in overlaps(entity):
@@ -330,7 +330,7 @@ def check_crops(policy: Policy, root: Reader) -> None:
 
 
 def _crop_span(root: Reader, policy: Policy, field: Field) -> Span:
-    """Where a field's box stands, or what names the whole page or a record's box."""
+    """Return the place of a field's box, or of what names the page or a record's box."""
     path = ("entity", policy.entity.name)
     if isinstance(box_of(policy.entity, field), str) or field.image_box is None:
         return root.value_span(*path, "fields", field.name, "image")
@@ -338,7 +338,7 @@ def _crop_span(root: Reader, policy: Policy, field: Field) -> Span:
 
 
 def check_limits(policy: Policy, rules: RuleReaders, root: Reader) -> None:
-    """Limits that would not notice: POL301, POL307, POL308."""
+    """Warn of rules without an effective limit: POL307, POL308."""
     if policy.budget.objective is not Objective.TRADEOFF:
         return
     if policy.budget.tau is None and policy.budget.average is not None:
@@ -374,7 +374,7 @@ def _only_average(root: Reader, span: Span, fix: str) -> None:
 
 
 def check_unused(policy: Policy, root: Reader) -> None:
-    """Parts that nothing uses: POL301, POL304, POL306."""
+    """Warn of parts that nothing uses: POL301, POL304, POL306."""
     entity = policy.entity
     if not policy.properties:
         root.findings.warning(
@@ -408,7 +408,7 @@ def _unused(
 
 
 def check_strict(policy: Policy, rules: RuleReaders, root: Reader) -> None:
-    """Doubts of ``--strict``: POL309, POL311."""
+    """Warn of what ``--strict`` doubts: POL309, POL311."""
     for prop, reader in rules.values():
         if prop.scope is Scope.RECORD and policy.entity.subject is not None:
             root.findings.warning(

@@ -1,4 +1,4 @@
-"""All diagnostic codes, one page each: ``dispatcher policy rule POL203``.
+"""All diagnostic codes, with one page each: ``dispatcher policy rule POL203``.
 
 Codes are stable: one is never given a new meaning, and a retired one is not used again.
 POL0xx syntax and keys, POL1xx names, POL2xx mathematics and feasibility, POL3xx doubts.
@@ -350,7 +350,7 @@ CODES: Final[Mapping[str, Code]] = {
 
 
 def explain_rule(code: str) -> str:
-    """The page of one code, Markdown.
+    """Return the page of one code as Markdown.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One finding about a policy file: where, what, why, and how to mend it."""
+"""One diagnostic of a policy file: what is wrong, where, why, and how to fix it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding; texts are ready to show (long values cut, controls escaped).
+    """One diagnostic; its texts are ready to show (long values cut, controls escaped).
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Diagnostic:
 
 
 def escaped(text: str) -> str:
-    """Text on one line: control, format and line-breaking characters as escapes."""
+    """Return text on one line: control, format and line-breaking characters escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -66,7 +66,7 @@ def escaped(text: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value or name of the file, cut to a length that fits a line, escaped."""
+    """Return a value or name of the file, escaped and cut to fit a line."""
     text = escaped(str(value))
     if len(text) <= LONGEST_SHOWN:
         return text
@@ -74,7 +74,7 @@ def shown(value: object) -> str:
 
 
 def listed(names: object, most: int = 40) -> str:
-    """Names of the file as a list for a reader, cut after ``most``."""
+    """Return names of the file as a comma-separated list, cut after ``most``."""
     each = [shown(name) for name in names]  # type: ignore[attr-defined]
     if not each:
         return "none"
@@ -83,7 +83,7 @@ def listed(names: object, most: int = 40) -> str:
 
 
 def decimal(number: Fraction) -> str:
-    """An exact decimal where it is short, else six digits rounded ("0.666667")."""
+    """Return an exact decimal if it is short, else six rounded digits ("0.666667")."""
     for digits in range(DECIMALS + 1):
         scaled = number * 10**digits
         if scaled.denominator == 1:

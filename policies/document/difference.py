@@ -1,4 +1,4 @@
-"""What one policy says otherwise than another: name by name, told for people.
+"""Differences between two policies, name by name, for reviewers.
 
 A line says what is there (``+``), gone (``-``) or other (``~``), and whether it lets
 workers see more than before: that is what a reviewer looks for.
@@ -54,7 +54,7 @@ class Difference:
 
     @property
     def line(self) -> str:
-        """The difference on one line."""
+        """The difference as one line."""
         told = " ".join(part for part in (self.sign, self.part, self.name) if part)
         text = f"{told}  {', '.join(self.changes)}" if self.changes else told
         return f"{text}  (looser)" if self.looser else text
@@ -174,7 +174,7 @@ def _property_looser(old: Property, new: Property) -> bool:
 
 
 def _meaning(rule: Property) -> tuple[object, ...]:
-    """What a rule's sets are and how they disclose: any change may loosen it."""
+    """Return what defines a rule's sets and their f: any change may loosen the rule."""
     told: Disclosure = rule.disclosure
     alternatives = frozenset(map(frozenset, rule.alternatives))
     return alternatives, rule.scope, rule.relation, told, rule.window
@@ -190,7 +190,7 @@ def _field_looser(old: Field, new: Field) -> bool:
 
 
 def _group_looser(old: Group, new: Group) -> bool:
-    """Trust lets its members see more; members that leave stay joined as they were."""
+    """Whether members may see more: only trust lets them, since joins are never undone."""
     return not set(new.trusted) <= set(old.trusted) or (
         bool(new.trusted) and new.members != old.members
     )

@@ -123,7 +123,10 @@ def _field(name: str, reader: Reader) -> Field:
 
 
 def _example(field: Reader, asked: Field) -> Example | None:
-    """Read the example of a field.
+    """Read the made-up example of a field.
+
+    Everybody who is asked for the field sees the example, so it must hold nothing of a
+    record: the file has to say ``synthetic = true``, and the answer has to be valid.
 
     Parameters
     ----------
@@ -166,7 +169,7 @@ def _example(field: Reader, asked: Field) -> Example | None:
 
 
 def _wrong_answer(asked: Field, value: str, answer: str) -> str:
-    """Say why the answer would not be taken; nothing if it would."""
+    """Return why the example's answer is invalid; empty if it is valid."""
     # checking an answer is rare and slow to load: a file without examples does not
     from policies.answers.validation import Invalid, check, locate_passages
 
@@ -176,7 +179,7 @@ def _wrong_answer(asked: Field, value: str, answer: str) -> str:
 
 
 def _fits_ask(reader: Reader, whose: str, ask: str | None) -> None:
-    """Report choices without choose and the like, and choose without choices."""
+    """Report keys that do not fit the field's ask, and keys that it needs."""
     if "ask" in reader and ask is None:
         return  # its word was wrong: what fits is not known
     for key, asks in OF_ASK.items():
@@ -202,7 +205,7 @@ def _fits_ask(reader: Reader, whose: str, ask: str | None) -> None:
 
 
 def _tags(reader: Reader, whose: str) -> tuple[str, ...]:
-    """What is masked before the field is shown."""
+    """Read the tags that are masked before the field is shown."""
     tags = reader.texts("redact", least=0)
     for tag in tags:
         if tag not in TAGS:
@@ -224,7 +227,7 @@ def _tags(reader: Reader, whose: str) -> tuple[str, ...]:
 
 
 def _image(reader: Reader) -> tuple[str | None, str | None]:
-    """``COLUMN`` or ``COLUMN#BOX``."""
+    """Read ``COLUMN`` or ``COLUMN#BOX``."""
     image = reader.text("image")
     if image is None:
         return None, None
@@ -252,7 +255,7 @@ def _layout(entity: Reader) -> dict[str, Box]:
 
 
 def _corners(reader: Reader) -> tuple[Fraction, Fraction, Fraction, Fraction] | None:
-    """X, y, width and height as shares of the page, inside it."""
+    """Read x, y, width and height as shares of the page."""
     expected = "[x, y, width, height] as shares of the page, inside it"
     value = reader.values["box"]
     shares = [
@@ -270,7 +273,7 @@ def _corners(reader: Reader) -> tuple[Fraction, Fraction, Fraction, Fraction] | 
 
 
 def _never_sent(reader: Reader, entity: Entity) -> None:
-    """Report fields that would show the key, the person or the moment (POL102)."""
+    """Report fields that would show the key, the subject or the time (POL102)."""
     columns = (
         ("key", entity.key, "the key", "a worker who sees a record key can link all the answers of that record"),
         ("subject", entity.subject, "the subject", "a worker who sees who a record is about can link all records of that person"),

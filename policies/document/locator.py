@@ -1,4 +1,4 @@
-"""Where every key and value of a valid TOML text stands.
+"""Places of all keys and values in a valid TOML text.
 
 The standard library's parser keeps no positions. This scanner runs over text which that
 parser has accepted already, so it need not judge anything: it only follows the grammar
@@ -43,13 +43,13 @@ class Places:
         self.raw: dict[Path, str] = {}
 
     def key(self, path: Path) -> Span:
-        """The key, as written where it first stands; an array item: the item."""
+        """Return the place of a key where it first stands, or of an array item."""
         if path in self._keys:
             return self._span(*self._keys[path])
         return self.table(path) if path in self._headers else self.value(path)
 
     def value(self, path: Path) -> Span:
-        """The value (only the opening bracket, if it is an array or inline table)."""
+        """Return the place of a value; of an array or inline table, its opening bracket."""
         if path in self._values:
             return self._span(*self._values[path])
         if path in self._headers or path in self._keys:
@@ -57,7 +57,7 @@ class Places:
         return self.value(path[:-1]) if path else Span(1, 1)
 
     def table(self, path: Path) -> Span:
-        """The opening bracket of a table's header, else its key, else its parent."""
+        """Return the place of a table's header, else of its key, else of its parent."""
         if path in self._headers:
             return self._span(self._headers[path], self._headers[path] + 1)
         if path in self._keys:
@@ -72,15 +72,15 @@ class Places:
         return Span(line, begin - self._starts[line - 1] + 1, max(1, end - begin))
 
     def note_key(self, path: Path, begin: int, end: int) -> None:
-        """Remember the first place of a key."""
+        """Record the first place of a key."""
         self._keys.setdefault(path, (begin, end))
 
     def note_value(self, path: Path, begin: int, end: int) -> None:
-        """Remember the place of a value."""
+        """Record the place of a value."""
         self._values[path] = (begin, end)
 
     def note_header(self, path: Path, begin: int) -> None:
-        """Remember the place of a table's header."""
+        """Record the place of a table's header."""
         self._headers[path] = begin
 
 
@@ -96,7 +96,7 @@ def locate(text: str) -> Places:
 
 
 class _Scanner:
-    """One pass over the text."""
+    """A single pass over the text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -140,7 +140,7 @@ class _Scanner:
         return path
 
     def _keys(self) -> list[tuple[str, int, int]]:
-        """A dotted key: its parts, each with begin and end."""
+        """Scan a dotted key: its parts, each with begin and end."""
         parts = []
         while True:
             self._skip()
@@ -185,7 +185,7 @@ class _Scanner:
         self._places.raw[path] = found[0]
 
     def _items(self, path: Path, closing: str) -> None:
-        """The items of an array or inline table, up to its closing bracket."""
+        """Scan the items of an array or inline table, up to its closing bracket."""
         number = 0
         self._skip()
         while self._text[self._at] != closing:
@@ -202,7 +202,7 @@ class _Scanner:
 
 
 def _decoded(key: str) -> str:
-    """The name that a key as written stands for."""
+    """Return the name that a key stands for."""
     if key[0] == "'":
         return key[1:-1]
     if key[0] == '"' and "\\" in key:

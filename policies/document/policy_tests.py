@@ -1,4 +1,4 @@
-"""Reading and running ``[[test]]`` blocks: what a worker has seen, and may be shown next.
+"""Reading and running ``[[test]]`` blocks: policy tests on made-up facts.
 
 A test judges made-up facts as the gate would. It judges tau alone, not t, averages or
 capacities, and no rule that is tabulated from data of its own.
@@ -74,7 +74,7 @@ def read_tests(root: Reader, policy: Policy) -> tuple[PolicyTest, ...]:
 
 
 class _TestReader:
-    """One block."""
+    """Reads one ``[[test]]`` block."""
 
     def __init__(self, reader: Reader, policy: Policy) -> None:
         self._reader = reader
@@ -130,7 +130,7 @@ class _TestReader:
         return expect == "allow", by
 
     def _entries(self, value: object, at: tuple[str, ...]) -> tuple[Entry, ...]:
-        """A list of RECORD.FIELD, in the order written."""
+        """Read a list of RECORD.FIELD, in the order of the file."""
         texts = self._reader.text_items(value, at, 0, distinct=False)
         whole = isinstance(value, list) and len(texts) == len(value)
         places: list[tuple[str | int, ...]]
@@ -139,7 +139,7 @@ class _TestReader:
         return tuple(entry for entry in found if entry is not None)
 
     def _entry(self, text: str, at: tuple[str | int, ...]) -> Entry | None:
-        """RECORD.FIELD: the longest field that the text ends with after a dot."""
+        """Read RECORD.FIELD: the longest field that the text ends with after a dot."""
         reader = self._reader
         span = reader.value_span(str(at[0]), *at[1:])
         for field in self._by_length:
@@ -176,7 +176,7 @@ class _TestReader:
         return seen
 
     def _same_subject(self) -> tuple[tuple[str, ...], ...]:
-        """A list of records, or a list of such lists."""
+        """Read a list of records, or a list of such lists."""
         value = self._reader.values.get("same_subject", [])
         nested = isinstance(value, list) and any(isinstance(v, list) for v in value)
         if not nested:
@@ -284,7 +284,7 @@ class _TestReader:
         return found
 
     def _links(self, key: str) -> tuple[tuple[str, str], ...]:
-        """Pairs of different subjects; a pair of one is no link."""
+        """Read pairs of subjects; a pair of one subject is no link."""
         value = self._reader.inner("facts", "a table of facts").values[key]
         if not isinstance(value, list):
             self._reader.wrong("facts", "a list of pairs of subjects", key)
@@ -304,7 +304,7 @@ def _is_name(value: object) -> bool:
 
 
 def microseconds(value: object) -> int | None:
-    """Microseconds UTC of a date-time or ISO 8601 text; without a zone it is UTC.
+    """Return a date-time or ISO 8601 text as microseconds UTC; without a zone it is UTC.
 
     None for anything else, and where the zone takes it out of the calendar.
     """
@@ -324,7 +324,7 @@ def microseconds(value: object) -> int | None:
 
 @dataclass(frozen=True)
 class Refusal:
-    """One rule that refuses the ask: its f after the ask, and its limit."""
+    """A rule that refuses the asked entry: its f afterwards, and its limit."""
 
     property: str
     f: Fraction
@@ -337,7 +337,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class TestOutcome:
-    """What one test came to.
+    """The outcome of one test.
 
     Attributes
     ----------
@@ -362,13 +362,13 @@ class TestOutcome:
 
     @property
     def passed(self) -> bool:
-        """Whether it came as expected, by the rule named if one is."""
+        """Whether the outcome is as expected, by the named rule if there is one."""
         by = self.test.by
         named = by is None or any(r.property == by for r in self.refusals)
         return self.allowed == self.test.expect_allow and named
 
     def line(self, filename: str) -> str:
-        """One line for a reader, as ``policy test`` prints it."""
+        """Return the line that ``policy test`` prints."""
         place = f"{filename}:{self.test.line}  {shown(self.test.name)}"
         if not self.passed:
             return f"FAIL  {place} -> {self._verdict()}  ({self._expected()})"
@@ -388,7 +388,7 @@ class TestOutcome:
         return expected
 
     def _leading(self) -> Refusal:
-        """The rule that the test names, else the first."""
+        """Return the rule that the test names, else the first."""
         named = [r for r in self.refusals if r.property == self.test.by]
         return (named or list(self.refusals))[0]
 
@@ -399,7 +399,7 @@ def run_tests(policy: Policy) -> tuple[TestOutcome, ...]:
 
 
 def run_test(policy: Policy, test: PolicyTest) -> TestOutcome:
-    """Judge the ask of one test."""
+    """Judge the asked entry of one test."""
     held, trusted = _adversary(policy, test)
     refused = _refused_units(policy, test, frozenset(held), trusted)
     field = test.ask[1]
@@ -423,7 +423,7 @@ def run_test(policy: Policy, test: PolicyTest) -> TestOutcome:
 
 
 def _adversary(policy: Policy, test: PolicyTest) -> tuple[list[Entry], frozenset[str]]:
-    """What the worker's adversary holds, in ledger order, and what it is trusted with."""
+    """Return what the worker's adversary holds, in ledger order, and its trusted rules."""
     parts = adversaries(policy, {test.worker, *test.seen_by})
     mine = next(a.accounts for a in parts if test.worker in a.accounts)
     held = [*test.seen]
@@ -435,7 +435,7 @@ def _adversary(policy: Policy, test: PolicyTest) -> tuple[list[Entry], frozenset
 def _refused_units(
     policy: Policy, test: PolicyTest, held: frozenset[Entry], trusted: frozenset[str]
 ) -> dict[str, Refusal]:
-    """The record and subject rules that refuse."""
+    """Return the record and subject rules that refuse."""
     # the compiled rules load numpy, which reading a policy does without
     from policies.rules.asks import EntryFacts, compile_rules, judge_ask
 
@@ -459,7 +459,7 @@ def _refused_units(
 def _counted(
     entries: Iterable[Entry], times: Mapping[str, int]
 ) -> dict[tuple[str, int], int]:
-    """Distinct entries by field and time."""
+    """Count distinct entries by field and time."""
     return Counter((field, times.get(record, 0)) for record, field in entries)
 
 
@@ -469,7 +469,7 @@ def _largest_link(
     test: PolicyTest,
     order: Iterable[Entry],
 ) -> LinkDisclosure:
-    """The largest f of a link that ends in the asked entry's subject.
+    """Return the largest f of a link that ends in the asked entry's subject.
 
     Parameters
     ----------
@@ -508,7 +508,7 @@ def _largest_link(
 
 
 def _subjects_of(test: PolicyTest) -> Callable[[str], str]:
-    """The subject of a record as a test tells it; a record on its own is its own.
+    """Return a function from a record to its subject; by default a record is its own.
 
     Records in one ``same_subject`` list share a subject, named as the first of them.
     """

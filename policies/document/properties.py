@@ -57,7 +57,7 @@ WORDS: Final = tuple(k.value for k in Kind if k is not Kind.PLUGIN)
 
 @dataclass(frozen=True)
 class Context:
-    """What the rules refer to: the rest of the file, read before them."""
+    """The rest of the file, which is read before the rules."""
 
     root: Reader
     entity: Entity
@@ -110,7 +110,7 @@ def _rule_name(name: str) -> str:
 def _alternatives(
     reader: Reader, name: str, entity: Entity
 ) -> tuple[tuple[str, ...], ...]:
-    """The fields of ``of``, or the alternatives of ``any_of``."""
+    """Read the fields of ``of``, or the alternatives of ``any_of``."""
     if "of" in reader and "any_of" in reader:
         report_conflict(reader, "any_of", "of", "a rule has one or the other")
     elif "of" not in reader and "any_of" not in reader:
@@ -211,7 +211,7 @@ class _DisclosureReader:
     def _sums(
         self, table: Reader
     ) -> tuple[Mapping[str, Fraction] | None, Fraction | None]:
-        """Weights by field, or one weight for each entry."""
+        """Read weights by field, or one weight for each entry."""
         per = table.word("per", ("entry",), _rule_name(self._name))
         if "per" in table and "weights" in table:
             report_conflict(table, "weights", "per", "weights go by field or by entry")
@@ -242,13 +242,13 @@ class _DisclosureReader:
         return given if len(given) == len(found) and given else None
 
     def _sound(self, found: Mapping[str, object]) -> bool:
-        """Whether the names in ``of`` and in the weights are all known and there."""
+        """Whether the names in ``of`` and in the weights are all known."""
         names = {*found, *self._fields}
         return bool(self._fields) and names <= set(self._entity.fields)
 
 
 def _check_scope(context: Context, prop: Property, reader: Reader) -> None:
-    """What scope, relation, window and disclosure need of one another."""
+    """Check that scope, relation, window and disclosure fit each other."""
     if prop.scope is Scope.SUBJECT and context.entity.subject is None:
         _needs_subject(
             context, reader, "a subject rule groups the records of one person"
@@ -310,7 +310,7 @@ def _kind_key(reader: Reader) -> tuple[str, ...]:
 
 
 def _check_relation(context: Context, prop: Property, reader: Reader) -> None:
-    """A relation rule: its relation, the people, the kind and the vector."""
+    """Check a relation rule: its relation, the subjects, and the kind of disclosure."""
     if "relation" not in reader:
         reader.missing("relation", 'add relation = "<name>", a [relation.<name>]')
     elif prop.relation is not None and not _declared(context, prop.relation):

@@ -1,4 +1,4 @@
-"""Text of a policy file -> a checked policy, or every reason why not."""
+"""From the text of a policy file to a checked policy, or to all its errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FILE_KEYS: Final = (
 
 @dataclass(frozen=True)
 class ParseResult:
-    """What reading a file came to.
+    """The result of reading a policy file.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ def parse(
 
 
 class InvalidPolicy(ValueError):
-    """A policy file that is none; the message shows each error in its place.
+    """A policy file with errors; the message shows each in its place.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class InvalidPolicy(ValueError):
 
 
 def read_policy(text: bytes | str, filename: str = "policy.toml") -> Policy:
-    """Read and check a policy file; warnings are left out, see :func:`parse`.
+    """Read and check a policy file; warnings are dropped, see :func:`parse`.
 
     Parameters
     ----------

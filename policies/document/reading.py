@@ -1,4 +1,4 @@
-"""Typed access to a parsed TOML table, every complaint with its place.
+"""Typed access to a parsed TOML table; every error has its place.
 
 A reader never raises: a value that is missing or wrong is reported and given as None,
 so that one pass over the file finds all that is wrong with it.
@@ -44,11 +44,11 @@ class Findings:
         self._all: dict[Diagnostic, None] = {}  # each is said once
 
     def error(self, code: str, span: Span, what: str, why: str, fix: str) -> None:
-        """Report what refuses the file."""
+        """Report an error: the file is refused."""
         self._add(code, Severity.ERROR, span, (what, why, fix))
 
     def warning(self, code: str, span: Span, what: str, why: str, fix: str) -> None:
-        """Report what is lawful but doubtful."""
+        """Report a warning: the file is valid but doubtful."""
         self._add(code, Severity.WARNING, span, (what, why, fix))
 
     def _add(
@@ -64,7 +64,7 @@ class Findings:
         return any(d.severity is Severity.ERROR for d in self._all)
 
     def ordered(self) -> tuple[Diagnostic, ...]:
-        """All diagnostics in order of line."""
+        """Return all diagnostics in order of line."""
         return tuple(sorted(self._all, key=lambda d: (d.line, d.column, d.code)))
 
 
@@ -94,19 +94,19 @@ class Reader:
         return key in self.values
 
     def key_span(self, key: str, *more: str | int) -> Span:
-        """Where a key stands, or a key below it."""
+        """Return the place of a key, or of a key below it."""
         return self.findings.source.places.key((*self.path, key, *more))
 
     def value_span(self, key: str, *more: str | int) -> Span:
-        """Where a key's value stands, or an item in it."""
+        """Return the place of a key's value, or of an item in it."""
         return self.findings.source.places.value((*self.path, key, *more))
 
     def table_span(self) -> Span:
-        """Where the table begins."""
+        """Return the place of the table."""
         return self.findings.source.places.table(self.path)
 
     def knows(self, keys: Collection[str]) -> None:
-        """Report every key that is not one of these (POL002)."""
+        """Report all keys but these (POL002)."""
         for key in self.values:
             if key not in keys:
                 self.findings.error(
@@ -118,7 +118,7 @@ class Reader:
                 )
 
     def missing(self, key: str, fix: str) -> None:
-        """Report a key that must be there (POL005)."""
+        """Report a required key that is missing (POL005)."""
         self.findings.error(
             "POL005",
             self.table_span(),
@@ -147,7 +147,7 @@ class Reader:
         return self.findings.source.places.raw.get(path, "")
 
     def text(self, key: str, *, empty: bool = False) -> str | None:
-        """A text; None if absent or wrong. Empty text is wrong unless allowed."""
+        """Return a text; None if absent or wrong. Empty text is wrong unless allowed."""
         value = self.values.get(key)
         if key not in self.values:
             return None
@@ -157,13 +157,13 @@ class Reader:
         return value
 
     def needed_text(self, key: str, fix: str) -> str | None:
-        """A text that must be there."""
+        """Return a required text."""
         if key not in self.values:
             self.missing(key, fix)
         return self.text(key)
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """True or false."""
+        """Return true or false."""
         value = self.values.get(key, default)
         if not isinstance(value, bool):
             self.wrong(key, "true or false")
@@ -171,7 +171,7 @@ class Reader:
         return value
 
     def integer(self, key: str, low: int = 1) -> int | None:
-        """An integer >= low that fits 64 bits."""
+        """Return an integer >= low that fits 64 bits."""
         if key not in self.values:
             return None
         value = self.values[key]
@@ -190,7 +190,7 @@ class Reader:
         low: Fraction | None,
         high: Fraction | None = None,
     ) -> Fraction | None:
-        """An exact number, ``low <= number <= high`` where they are given."""
+        """Return an exact number, ``low <= number <= high`` where they are given."""
         if key not in self.values:
             return None
         value = exact_number(self.values[key])
@@ -203,7 +203,7 @@ class Reader:
         return value
 
     def share(self, key: str) -> Fraction | None:
-        """An exact number above 0 and at most 1."""
+        """Return an exact number above 0 and at most 1."""
         expected = "a number above 0 and at most 1"
         value = self.number(key, expected, Fraction(0), Fraction(1))
         if value == 0:
@@ -212,7 +212,7 @@ class Reader:
         return value
 
     def word(self, key: str, words: Collection[str], whose: str) -> str | None:
-        """One word of a closed list (POL004)."""
+        """Return a word of a closed list (POL004)."""
         value = self.values.get(key)
         if key not in self.values:
             return None
@@ -234,7 +234,7 @@ class Reader:
     def texts(
         self, key: str, *, least: int = 1, distinct: bool = True
     ) -> tuple[str, ...]:
-        """A list of non-empty texts; wrong ones are reported and left out."""
+        """Return a list of non-empty texts; wrong ones are reported and left out."""
         if key not in self.values:
             return ()
         return self.text_items(self.values[key], (key,), least, distinct)
@@ -242,7 +242,7 @@ class Reader:
     def text_items(
         self, value: object, at: tuple[str | int, ...], least: int, distinct: bool
     ) -> tuple[str, ...]:
-        """The items of a list at a path below this table, as :meth:`texts`."""
+        """Return the items of a list at a path below this table, as :meth:`texts`."""
         if not isinstance(value, list) or len(value) < least:
             kind = "a list of texts" + (" that is not empty" if least else "")
             self.wrong(str(at[0]), kind, *at[1:])
@@ -260,7 +260,7 @@ class Reader:
         return tuple(kept)
 
     def duration(self, key: str) -> int | None:
-        """An integer and a unit, in microseconds."""
+        """Return a duration, an integer with a unit, in microseconds."""
         value = self.values.get(key)
         if key not in self.values:
             return None
@@ -272,11 +272,11 @@ class Reader:
         return length
 
     def inner(self, key: str, what: str) -> Reader:
-        """The table under a key; an empty one if it is absent."""
+        """Return the table under a key; an empty one if it is absent."""
         return Reader(self.findings, (*self.path, key), self.values.get(key, {}), what)
 
     def named(self, key: str, what: str) -> Iterator[tuple[str, Reader]]:
-        """The tables under a table of names: (name, reader) of each."""
+        """Yield the tables under a table of names: name and reader of each."""
         outer = self.inner(key, f"a table of names, `[{key}.NAME]`")
         for name in outer.values:
             if not name:
@@ -291,7 +291,7 @@ class Reader:
                 yield name, outer.inner(name, what)
 
     def rows(self, key: str, what: str) -> Iterator[Reader]:
-        """The tables of an array of tables ``[[key]]``."""
+        """Yield the tables of an array of tables ``[[key]]``."""
         value = self.values.get(key, [])
         if not isinstance(value, list):
             self.wrong(key, f"rows, `[[{key}]]`")
@@ -301,7 +301,7 @@ class Reader:
 
 
 def exact_number(value: object) -> Fraction | None:
-    """An exact number; None for anything else, true, false and bad decimals too."""
+    """Return an exact number; None for anything else, such as true or a bad decimal."""
     if isinstance(value, Fraction):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -310,7 +310,7 @@ def exact_number(value: object) -> Fraction | None:
 
 
 def describe_value(value: object, raw: str) -> str:
-    """A value as a reader knows it: as written, or its kind."""
+    """Describe a value for a message: as written, or its type."""
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list):
@@ -323,7 +323,7 @@ def describe_value(value: object, raw: str) -> str:
 
 
 def suggestion(name: str, known: Collection[str], quote: str) -> str | None:
-    """The known name that a mistyped one most resembles, as a suggestion."""
+    """Suggest the known name that a mistyped one most resembles."""
     if len(known) > MOST_COMPARED:
         return None
     near = get_close_matches(name[:80], [k for k in known if len(k) <= 80], 1, 0.6)
@@ -331,12 +331,12 @@ def suggestion(name: str, known: Collection[str], quote: str) -> str | None:
 
 
 def known_names(names: Collection[str]) -> str:
-    """The why of an unknown name."""
+    """Return the reason of an unknown name: those that are known."""
     return f"known: {listed(names)}"
 
 
 def is_unclosed(glob: str) -> bool:
-    """Whether a glob has a ``[`` that opens no set (``fnmatch`` would take it as is)."""
+    """Whether a glob has a ``[`` that opens no set, which ``fnmatch`` takes literally."""
     at = glob.find("[")
     while at >= 0:
         start = at + 1
@@ -369,14 +369,14 @@ def report_missing_column(
 
 
 def report_bad_glob(reader: Reader, key: str, *more: int) -> None:
-    """Report a glob that matches nothing by mistake (POL003)."""
+    """Report a glob with an unclosed ``[`` (POL003)."""
     reader.wrong(key, "a glob without an unclosed `[`", *more)
 
 
 def report_unknown_rule(
     reader: Reader, span: Span, rule: str, rules: Collection[str]
 ) -> None:
-    """Report a property that the file lacks (POL105)."""
+    """Report a rule that the file lacks (POL105)."""
     reader.findings.error(
         "POL105",
         span,
@@ -414,7 +414,7 @@ def report_conflict(reader: Reader, key: str, other: str, why: str) -> None:
 
 
 def report_no_effect(reader: Reader, key: str, why: str, fix: str) -> None:
-    """Report a key that can have no effect where it stands (POL205)."""
+    """Report a key that has no effect where it stands (POL205)."""
     reader.findings.error(
         "POL205", reader.key_span(key), f"`{key}` has no effect here", why, fix
     )

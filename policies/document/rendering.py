@@ -1,4 +1,4 @@
-"""Diagnostics as text: for people, editors, CI and code scanners."""
+"""Diagnostics as text for people, editors, CI and code scanners."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _as_text(files: Sequence[File]) -> str:
 
 
 def _annotated_source(found: Diagnostic, lines: Sequence[str], filename: str) -> str:
-    """The three-part layout: the mark, why, fix (after rustc and miette)."""
+    """Render one diagnostic with its marked line, why and fix (after rustc and miette)."""
     line = lines[found.line - 1] if found.line <= len(lines) else ""
     code, pointer = _marked(line, found.column, found.mark)
     gutter = " " * len(str(found.line))
@@ -84,7 +84,7 @@ def _annotated_source(found: Diagnostic, lines: Sequence[str], filename: str) ->
 
 
 def _marked(line: str, column: int, mark: int) -> tuple[str, str]:
-    """A line cut around its mark, and the carets under it."""
+    """Return a line cut around its mark, and the carets under it."""
     before, marked = line[: column - 1], line[column - 1 : column - 1 + mark]
     after = line[column - 1 + mark :]
     left = _on_one_line(before)
@@ -102,7 +102,7 @@ def _marked(line: str, column: int, mark: int) -> tuple[str, str]:
 
 
 def _on_one_line(text: str) -> str:
-    """One column a character: tabs as a space, other controls escaped."""
+    """Return text with one column per character: tabs as spaces, controls escaped."""
     return escaped(text.replace("\t", " "))
 
 
@@ -140,7 +140,7 @@ def _as_json(files: Sequence[File]) -> str:
 
 
 def _as_github_commands(files: Sequence[File]) -> str:
-    """Workflow commands of GitHub Actions."""
+    """Render workflow commands of GitHub Actions."""
     return "".join(
         f"::{d.severity} title={_escaped_property(f'dispatcher ({d.code})')},"
         f"file={_escaped_property(name)},line={d.line},col={d.column},"
@@ -160,7 +160,7 @@ def _escaped_property(text: str) -> str:
 
 
 def _as_sarif(files: Sequence[File]) -> str:
-    """SARIF 2.1.0."""
+    """Render SARIF 2.1.0."""
     used = sorted({d.code for _, _, found in files for d in found})
     rules = [
         {
@@ -211,7 +211,7 @@ def _uri(name: str) -> str:
 
 
 def summary(filename: str, diagnostics: Sequence[Diagnostic]) -> str:
-    """The line ``policy check`` ends a file with."""
+    """Return the line that ends the report of ``policy check`` on a file."""
     errors = sum(d.severity is Severity.ERROR for d in diagnostics)
     warnings = len(diagnostics) - errors
     return (

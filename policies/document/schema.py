@@ -40,7 +40,7 @@ ENTRIES: Schema = {
 
 
 def json_schema() -> Schema:
-    """The schema as a JSON value (draft 2020-12), to print with ``json.dumps``."""
+    """Return the schema as a JSON value (draft 2020-12)."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "https://sparsi-dispatcher.invalid/policy-1.schema.json",
@@ -74,7 +74,7 @@ def json_schema() -> Schema:
 
 
 def _table_schema(keys: Schema, required: Iterable[str] = ()) -> Schema:
-    """A table that knows exactly these keys."""
+    """Return the schema of a table with exactly these keys."""
     schema: Schema = {
         "type": "object",
         "properties": keys,

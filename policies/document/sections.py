@@ -1,4 +1,4 @@
-"""Reading the budget, the link tables, the groups, the utilities and the capacities."""
+"""Reading the smaller tables: budget, relations, workers, utilities and capacities."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read_budget(root: Reader) -> Budget:
 
 
 def _user_utility(reader: Reader) -> str | None:
-    """Name of the user's utility."""
+    """Read the name of the user's utility."""
     word = reader.text("utility")
     if word is None:
         return None
@@ -73,7 +73,7 @@ def _user_utility(reader: Reader) -> str | None:
 
 
 def read_tau(reader: Reader, objective: Objective) -> Fraction | None:
-    """A limit; None for "none", and 1 where it was wrong."""
+    """Read a limit; None for "none", and 1 if it was wrong."""
     value = reader.values["tau"]
     if value == "none":
         if objective is not Objective.TRADEOFF:

@@ -1,4 +1,4 @@
-"""Bytes -> values and places: the part of reading that knows TOML and no policy."""
+"""From bytes to values and places: TOML, without knowledge of policies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FLOAT: Final = re.compile(r"([+-]?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?")
 
 @dataclass(frozen=True)
 class BadNumber:
-    """A decimal that the language does not take; ``reason`` says why."""
+    """A decimal that the language refuses; ``reason`` says why."""
 
     text: str
     reason: str
@@ -49,7 +49,7 @@ class Source:
 
 
 def read(data: bytes) -> Source | Diagnostic:
-    """Decode and parse; whatever the parser cannot take is POL001, never a traceback."""
+    """Decode and parse; any input that the parser refuses is POL001, never a traceback."""
     if len(data) > LARGEST_FILE:
         return _refused(
             f"the file has {len(data):,} bytes",
@@ -85,7 +85,7 @@ def read(data: bytes) -> Source | Diagnostic:
 
 
 def exact(text: str) -> Fraction | BadNumber:
-    """A TOML float as an exact number; digits and exponent are checked before any sum."""
+    """Return a TOML float as an exact number; its length is checked before arithmetic."""
     found = _FLOAT.fullmatch(text.replace("_", ""))
     if not found:
         return BadNumber(text, "it is not a finite number")

@@ -1,4 +1,4 @@
-"""A first policy file, suggested from what is known of the columns of a table."""
+"""A first policy file, suggested from the columns of a table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Column:
 def starter(
     entity: str, key: str, subject: str | None, columns: Sequence[Column]
 ) -> str:
-    """Suggest a policy that passes every check; a person is meant to go through it.
+    """Suggest a policy that passes every check; somebody should review it.
 
     Any two sensitive columns must not come together (for one person, where a subject
     column is known), nor must all quasi-identifiers. One that is sensitive alone is
@@ -89,7 +89,7 @@ def _ask(kind: str) -> str:
 
 
 def _rules(fields: Sequence[Column], subject: str | None) -> str:
-    """The suggested rules: pairs of sensitive columns, and all quasi-identifiers."""
+    """Suggest rules: pairs of sensitive columns, and all quasi-identifiers together."""
     sensitive = [c.name for c in fields if c.sensitive]
     quasi = [c.name for c in fields if c.quasi]
     alone = len(sensitive) == 1
@@ -123,7 +123,7 @@ def _rule(name: str, of: Sequence[str], subject: str | None) -> str:
 
 
 def _any_two(sensitive: Sequence[str]) -> str:
-    """One rule for all pairs: any two entries of a record."""
+    """Return one rule for all pairs: any two entries of a record."""
     note = (
         f"# {len(sensitive)} sensitive columns: any two of one record are kept apart.\n"
     )
@@ -132,12 +132,12 @@ def _any_two(sensitive: Sequence[str]) -> str:
 
 
 def quoted_key(name: str) -> str:
-    """A name as a TOML key: bare if it can be."""
+    """Return a name as a TOML key, bare if possible."""
     return name if _BARE_KEY.fullmatch(name) else quoted(name)
 
 
 def quoted(text: str) -> str:
-    """A TOML basic string."""
+    """Return a TOML basic string."""
     inner = "".join(
         f"\\{c}"
         if c in '"\\'

@@ -1,4 +1,4 @@
-"""What an instance file asks for: the objective, and how f becomes one number."""
+"""The goal of an instance file: the objective, and how f becomes one number."""
 
 from __future__ import annotations
 
@@ -68,20 +68,20 @@ class InstanceGoal:
 
     @property
     def limit(self) -> Fraction | None:
-        """What f must stay below."""
+        """The limit that f must stay below, if there is one."""
         return self.goal.tau if self.asked == "discbudget" else None
 
     @property
     def aggregate_limit(self) -> Fraction | None:
-        """The same, where it is on an aggregate beyond the paper's."""
+        """The limit on an aggregate beyond the paper's, if there is one."""
         return None if self.goal.aggregate is None else self.limit
 
     def averages(self, n_properties: int) -> tuple[Average, ...]:
-        """Return the limit where it is on no single set, or can never be kept."""
+        """Return limits that are on no single set, or that no plan keeps."""
         return () if self.limit is None else limits_on_all(self.goal, n_properties)
 
     def cap(self, measure: Measure, full: int, number: int) -> int:
-        """Return the highest load of one set, of the property of this number."""
+        """Return the highest load of the set of this property."""
         if self.asked == "zero_step":
             return full - 1
         return (
@@ -92,7 +92,7 @@ class InstanceGoal:
 
 
 def read_goal(root: Mapping[str, Any]) -> tuple[InstanceGoal, list[str]]:
-    """Read what is asked; return it, and the keys of ``disclosure`` that nothing reads.
+    """Read the goal; return it with the keys of ``disclosure`` that nothing reads.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def read_goal(root: Mapping[str, Any]) -> tuple[InstanceGoal, list[str]]:
 
 
 def _check_cost(goal: Goal, most: Fraction) -> None:
-    """Raise where what disclosure costs is no number that could be written."""
+    """Refuse a cost of disclosure that is too large to be written as a number."""
     tradeoff = goal.objective is Objective.TRADEOFF
     if not tradeoff or goal.lambda_ * (abs(goal.tau) + most) <= LARGEST_COST:
         return
@@ -135,7 +135,7 @@ def _check_cost(goal: Goal, most: Fraction) -> None:
 
 
 def _check_question(kind: str, asked: str) -> None:
-    """Raise where the function and the question do not go together."""
+    """Refuse a disclosure function that does not fit the problem."""
     fit = {
         "zero_step": kind == "step",
         "zero_cosine": kind in RELATIONS,
@@ -169,7 +169,7 @@ def _read_aggregate(how: Mapping[str, Any], shape: Shape, many: int) -> Aggregat
 
 
 def _check_owners(how: Mapping[str, Any], shape: Shape) -> None:
-    """Refuse a key of another aggregation, and the lack of one's own."""
+    """Refuse a key of another aggregation, and a missing key of this one."""
     for key, owner in KEY_OWNERS.items():
         given = how.get(key) is not None
         if given and shape is not owner:
@@ -187,7 +187,7 @@ def _check_owners(how: Mapping[str, Any], shape: Shape) -> None:
 
 
 def _read_level(how: Mapping[str, Any]) -> Fraction:
-    """Read the level that f of what is counted is above."""
+    """Read the level above which a count counts."""
     level = as_number(how.get("level"), "disclosure.level", 0.0)
     if level >= 1:
         raise InvalidInstance(
@@ -199,13 +199,13 @@ def _read_level(how: Mapping[str, Any]) -> Fraction:
 
 
 def _is_papers(how: Aggregate) -> bool:
-    """Whether this is the paper's worst or average."""
+    """Whether this is one of the paper's aggregations, worst or average."""
     known = how.shape in (Shape.WORST, Shape.AVERAGE)
     return known and not how.summed and not how.weights
 
 
 def _read_property_weights(how: Mapping[str, Any], many: int) -> tuple[Fraction, ...]:
-    """Read the weights of properties; empty where they are all 1."""
+    """Read the weights of properties; empty if they are all 1."""
     where = "disclosure.property_weights"
     if how.get("property_weights") is None:
         return ()

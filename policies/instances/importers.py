@@ -1,4 +1,4 @@
-"""Other files as instances: DIMACS graphs, hMETIS hypergraphs, check-ins with friends.
+"""Other files as instances: DIMACS graphs, hMETIS hypergraphs, check-ins.
 
 Each reads text and gives the dictionary of an instance ("sparsi-instance/1"). What such
 files do not say comes from the caller: how many adversaries there are, and how many may
@@ -63,7 +63,7 @@ def colouring(text: str, adversaries: int, copies: int = 1) -> Document:
 
 
 def _graph_size(row: int, words: list[str]) -> tuple[int, int]:
-    """Vertices and edges of the line 'p'."""
+    """Read the numbers of vertices and edges from the line 'p'."""
     if words[1:2] not in (["edge"], ["edges"], ["col"]):
         raise _line_error(row, "the line is not 'p edge <vertices> <edges>'")
     n, declared = _integers(words[2:], row, 2)
@@ -71,7 +71,7 @@ def _graph_size(row: int, words: list[str]) -> tuple[int, int]:
 
 
 def _edge(row: int, words: list[str], n: int) -> tuple[int, int]:
-    """Both vertices of an edge, from 0, the lower first."""
+    """Read both vertices of an edge, from 0, the lower first."""
     one, two = (v - 1 for v in _integers(words[1:], row, 2))
     if not (0 <= one < n and 0 <= two < n):
         raise _line_error(row, f"an edge names a vertex that is not 1 to {n}")
@@ -192,7 +192,7 @@ def _whole_sets_apart(
     copies: int,
     worth: list[int] | None = None,
 ) -> Document:
-    """An instance in which no property may be wholly held."""
+    """Return an instance in which no adversary may hold a whole property."""
     check_size(n, adversaries, "the file")
     weights = [1] * n if worth is None else worth
     return {
@@ -215,14 +215,14 @@ def _line_error(row: int, what: str) -> InvalidInstance:
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Lines that are not empty, with their numbers from 1, as words."""
+    """Yield the non-empty lines as words, with their numbers from 1."""
     for row, line in enumerate(text.splitlines(), start=1):
         if words := line.split():
             yield row, words
 
 
 def _integers(words: list[str], row: int, count: int | None = None) -> list[int]:
-    """Words as integers >= 0."""
+    """Return words as integers >= 0."""
     if count is not None and len(words) != count:
         raise _line_error(row, f"{len(words)} numbers, {count} were expected")
     if not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
@@ -234,7 +234,7 @@ def _integers(words: list[str], row: int, count: int | None = None) -> list[int]
 
 
 def _weight(word: str, row: int) -> float:
-    """A finite number >= 0."""
+    """Return a finite number >= 0."""
     try:
         value = float(word)
     except ValueError:
@@ -245,7 +245,7 @@ def _weight(word: str, row: int) -> float:
 
 
 def _integer(word: str, row: int) -> int:
-    """A whole number >= 0."""
+    """Return an integer >= 0."""
     if not (word.isascii() and word.isdigit() and len(word) <= 15):
         raise _line_error(
             row, "a count or weight is not a whole number of at most 15 digits"
@@ -256,7 +256,7 @@ def _integer(word: str, row: int) -> int:
 def _csv_rows(
     text: str, what: str, needed: tuple[str, ...], known: tuple[str, ...] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Rows of a CSV with a header, with their line numbers."""
+    """Yield the rows of a CSV with a header, with their line numbers."""
     reader = csv.DictReader(StringIO(text))
     try:
         header = [name.strip().lower() for name in reader.fieldnames or []]

@@ -1,4 +1,4 @@
-"""Instance files ("sparsi-instance/1") to the one Problem, and plans back to rows.
+"""From instance files ("sparsi-instance/1") to a Problem, and from plans to rows.
 
 An instance is the paper's problem with numbers written out: weights, sensitive sets, a
 disclosure function, and what is asked. Reading is exact: see :mod:`policies.model.exact_numbers`.
@@ -62,7 +62,7 @@ SET_KEYS: Final = ("entries", "a", "classes", "left", "right")
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """One instance, read.
+    """A problem that was read from a file.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ def read_instance(document: object, load: Loader | None = None) -> Instance:
 
 
 def _read_sizes(root: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Entries, adversaries, and copies of an entry at most."""
+    """Read n_entries, n_adversaries and t."""
     mend = "Write how many {} there are, at least {}."
     n = as_integer(
         root.get("n_entries"), "n_entries", 0, mend=mend.format("entries", 0)
@@ -149,7 +149,7 @@ def _read_sizes(root: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _read_name(root: Mapping[str, Any]) -> str:
-    """Return the name of the file, empty without one."""
+    """Read the name; empty if there is none."""
     name = root.get("name", "")
     if not isinstance(name, str):
         raise InvalidInstance(
@@ -161,7 +161,7 @@ def _read_name(root: Mapping[str, Any]) -> str:
 
 
 def _read_weights(root: Mapping[str, Any], n: int, k: int, hi: Ints) -> Weights:
-    """Weights as integers; ``utility_norm`` becomes part of the unit."""
+    """Read weights as integers; ``utility_norm`` becomes part of their unit."""
     real = as_table(root.get("weights"), "weights", n, k)
     if root.get("utility_norm") is None:
         return exact_weights(real, hi, None)
@@ -182,7 +182,7 @@ def _read_weights(root: Mapping[str, Any], n: int, k: int, hi: Ints) -> Weights:
 
 
 def _prices(root: Mapping[str, Any], n: int) -> Ints | None:
-    """Return what it costs to withhold each entry; null: it may not be."""
+    """Read the price of withholding each entry; null: it may not be withheld."""
     mend = "Write a price of at least 1, or null for what may not be withheld."
     return _nullable_integers(
         root,
@@ -194,7 +194,7 @@ def _prices(root: Mapping[str, Any], n: int) -> Ints | None:
 
 
 def _capacity(root: Mapping[str, Any], k: int) -> Ints | None:
-    """Return how many new entries each adversary may get; None: any number."""
+    """Read how many new entries each adversary may get; None: any number."""
     mend = "Write how many new entries it may get, or null for any number."
     return _nullable_integers(
         root, "capacities", k, NO_CAP, partial(as_integer, low=0, mend=mend)
@@ -208,7 +208,7 @@ def _nullable_integers(
     absent: int,
     read: Callable[[object, str], int],
 ) -> Ints | None:
-    """Return a list of numbers, ``absent`` where one is null; None without the list."""
+    """Read a list of integers or nulls, which become ``absent``; None without a list."""
     given = root.get(key)
     if given is None:
         return None
@@ -220,7 +220,7 @@ def _nullable_integers(
 
 
 def _history(root: Mapping[str, Any], n: int, k: int) -> Pairs:
-    """Return what is held already."""
+    """Read the pairs that are held already."""
     pairs = []
     for i, pair in enumerate(as_optional_list(root, "prior")):
         where = f"prior[{i}]"
@@ -231,7 +231,7 @@ def _history(root: Mapping[str, Any], n: int, k: int) -> Pairs:
 
 
 def _coalitions(root: Mapping[str, Any], k: int) -> Coalitions:
-    """Return who pools what they hold."""
+    """Read which adversaries pool what they hold."""
     read = tuple(
         tuple(as_indices(group, f"coalition_groups[{i}]", k))
         for i, group in enumerate(as_optional_list(root, "coalition_groups"))
@@ -245,7 +245,7 @@ def _coalitions(root: Mapping[str, Any], k: int) -> Coalitions:
 def _over_sets(
     given: list[Any], n: int, measure: Measure, ask: InstanceGoal, base: dict[str, Any]
 ) -> Problem:
-    """Step, linear and quadratic: one set a property."""
+    """Make the problem of a step, linear or quadratic disclosure: one set per property."""
     rows = [_read_set(p, f"properties[{i}]", n, measure) for i, p in enumerate(given)]
     caps = [ask.cap(measure, row.full, i) for i, row in enumerate(rows)]
     sets = set_system(n, rows, measure, caps, "property")
@@ -276,7 +276,7 @@ def _read_set(given: object, where: str, n: int, measure: Measure) -> SensitiveS
 
 
 def _read_classes(given: object, where: str, n: int, measure: Measure) -> SensitiveSet:
-    """Classes; one that is empty can never be held, so nothing is disclosed."""
+    """Read a set of classes; with an empty class it discloses nothing."""
     if measure is not Measure.STEP:
         raise InvalidInstance(
             "classes are given for a function other than step",
@@ -299,7 +299,7 @@ def _over_links(
     ask: InstanceGoal,
     base: dict[str, Any],
 ) -> Problem:
-    """Cosine and common: links, and for ``zero_cosine`` the pairs that must not meet."""
+    """Make the problem of a cosine or common disclosure: links, or conflict sets."""
     place, count = _read_visits(root, n)
     link: list[int] = []
     entry: list[int] = []
@@ -331,7 +331,7 @@ def _over_links(
 
 
 def _read_visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Counts]:
-    """Place of each entry, renumbered, and its count as an integer of any size."""
+    """Read the place of each entry, renumbered, and its count as an exact integer."""
     require_keys(root, "the document", ("loc", "cnt"))
     where = as_list(root["loc"], "loc", n)
     for d, item in enumerate(where):
@@ -350,7 +350,7 @@ def _read_visits(root: Mapping[str, Any], n: int) -> tuple[Ints, Counts]:
 
 
 def rows_of(plan: Pairs, n_entries: int) -> list[list[int]]:
-    """Return a plan as a list, one row an entry, of lists of adversaries."""
+    """Return a plan as a list with one row per entry, its adversaries."""
     rows: list[list[int]] = [[] for _ in range(n_entries)]
     for d, a in zip(plan.entry.tolist(), plan.adversary.tolist(), strict=True):
         rows[d].append(a)

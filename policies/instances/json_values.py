@@ -1,4 +1,4 @@
-"""Reading one field of an instance file: typed, bounded, and located when it is off."""
+"""JSON values of instance files: typed, bounded, and located if they are wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FROM_ZERO: Final = "Indices count from 0; check the sizes n_entries and n_adver
 
 
 class InvalidInstance(ValueError):
-    """An instance file that is not what it must be.
+    """A malformed instance file.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class InvalidInstance(ValueError):
 
 
 def describe(value: object) -> str:
-    """What a JSON value is, in words, without showing much of it."""
+    """Describe a JSON value in a few words."""
     match value:
         case None:
             return "null"
@@ -85,7 +85,7 @@ def as_integer(
 
 
 def check_size(n: int, k: int, where: str) -> None:
-    """Refuse an instance of more pairs than fit memory, before anything of it is made."""
+    """Refuse an instance with more pairs than fit in memory."""
     if max(n, 1) * k > MOST_PAIRS:
         raise InvalidInstance(
             f"{n} entries for {k} adversaries, expected at most {MOST_PAIRS} pairs",
@@ -127,7 +127,7 @@ def as_number(
 
 
 def as_list(value: object, where: str, length: int | None = None) -> list[Any]:
-    """Return a list, of this length."""
+    """Return a list, of this length if one is given."""
     if not isinstance(value, list):
         raise InvalidInstance(
             f"found {describe(value)}, expected a list", where, "Write a JSON list."
@@ -153,13 +153,13 @@ def as_object(value: object, where: str) -> Mapping[str, Any]:
 
 
 def as_optional_list(root: Mapping[str, Any], key: str) -> list[Any]:
-    """Return the list of a field that may be null or left out."""
+    """Return the list of a key that may be null or absent."""
     given = root.get(key)
     return [] if given is None else as_list(given, key)
 
 
 def closest_name(name: str, known: Collection[str], alike: float) -> str | None:
-    """Return the known name that a mistyped one is most like, if there is any."""
+    """Return the known name that is most similar to a mistyped one, if any."""
     found = get_close_matches(name[:80], sorted(known), 1, alike)
     return found[0] if found else None
 
@@ -167,7 +167,7 @@ def closest_name(name: str, known: Collection[str], alike: float) -> str | None:
 def check_keys(
     given: Mapping[str, Any], where: str, known: Collection[str]
 ) -> list[str]:
-    """Return the keys that nothing reads; refuse one that a known key was meant by.
+    """Return the unknown keys; refuse one that looks like a mistyped known key.
 
     A mistyped ``prior`` would make a plan that forgets what was seen. Others are notes
     of whoever wrote the file.
@@ -185,7 +185,7 @@ def check_keys(
 
 
 def require_keys(given: Mapping[str, Any], where: str, keys: tuple[str, ...]) -> None:
-    """Refuse an object that lacks some of the keys it must have."""
+    """Refuse an object that lacks a required key."""
     missing = [key for key in keys if key not in given]
     if missing:
         raise InvalidInstance(
@@ -196,7 +196,7 @@ def require_keys(given: Mapping[str, Any], where: str, keys: tuple[str, ...]) ->
 
 
 def as_choice(value: object, where: str, known: tuple[str, ...]) -> str:
-    """Return one of the known words."""
+    """Return a word of a closed list."""
     if not isinstance(value, str) or value not in known:
         told = repr(value[:40]) if isinstance(value, str) else describe(value)
         raise InvalidInstance(

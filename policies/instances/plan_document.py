@@ -1,4 +1,4 @@
-"""Finished plans of instance files: from a parsed document to the one Plan.
+"""Plans of instance files: from a parsed JSON document to a Plan.
 
 A plan comes in two forms: what ``dispatcher solve -o`` writes, an object with the key
 ``assignment``; or that list alone, one row an entry, of lists of adversaries. What a
@@ -64,7 +64,7 @@ def read_plan(document: object, n_entries: int, n_adversaries: int) -> Plan:
 
 
 def _assignment(document: Mapping[str, Any]) -> object:
-    """Return the list of an object that has one."""
+    """Return the assignment of an object."""
     if document.get("schema") == SCHEMA:
         raise InvalidInstance(
             "this is an instance, expected a plan",

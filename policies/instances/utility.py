@@ -52,7 +52,7 @@ Loader = Callable[[str], UserUtility]
 def with_utility(
     problem: Problem, root: Mapping[str, Any], load: Loader | None = None
 ) -> tuple[Problem, tuple[str, ...]]:
-    """Return the problem with the utilities of the file; as it is where it names none.
+    """Return the problem with the file's utility; unchanged if the file has none.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def with_utility(
 def _read_plugin(
     given: Mapping[str, Any], n: int, load: Loader | None
 ) -> tuple[Utility, str]:
-    """Load a user's utility and sample it; say what the samples showed."""
+    """Load a user's utility and sample it; return it with a note on the samples."""
     name = given.get("name")
     if not isinstance(name, str) or not name:
         raise InvalidInstance(
