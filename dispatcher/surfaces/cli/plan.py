@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.core.errors import EXIT_PARTLY, NotFound
-from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
+from dispatcher.core.errors import EXIT_PARTLY
+from dispatcher.surfaces.cli.context import CliContext, leave, table
 from dispatcher.surfaces.cli.rehearsal import count
 
 if TYPE_CHECKING:
     from dispatcher.stages.planning import Drafted
-    from dispatcher.store import Store
 
 Number = Annotated[
     int | None,
@@ -56,19 +54,18 @@ def plan(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from dispatcher.stages.planning import Planning
-    from dispatcher.strategies import find_solver
+    from dispatcher.operations import plans
 
     context: CliContext = ctx.obj
-    find_solver(algorithm)
     with context.open_store() as store:
-        planning = Planning(store, wall_clock, preflight=context.preflight(store))
-        drafted = planning.draft(
+        drafted = plans.draft(
+            context,
+            store,
             partial=partial,
             dry_run=dry_run,
-            seed=context.config.seed if seed is None else seed,
+            seed=seed,
             algorithm=algorithm,
-            limits=None if time_limit is None else planning.limits(time_limit),
+            time_limit=time_limit,
         )
     document = {
         "schema": "dispatcher.plan/1",
@@ -86,62 +83,38 @@ def plan(
 @app.command("apply")
 def apply_plan(ctx: typer.Context, number: Number = None) -> None:
     """Let a plan take effect: `up` books and sends it, the task page serves it."""
-    from dispatcher.stages.planning import Planning
+    from dispatcher.operations import plans
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        plan_id = number or _latest_draft(store, "dispatcher plan makes one")
-        pairs = Planning(store, wall_clock).apply(plan_id)
-    planned = count(pairs, "showing is", "showings are")
+        done = plans.apply(context, store, number)
+    planned = count(done.pairs, "showing is", "showings are")
     context.show(
-        {"schema": "dispatcher.plan/1", "plan": plan_id, "pairs": pairs},
-        f"plan {plan_id} is applied: {planned} planned now",
+        {"schema": "dispatcher.plan/1", "plan": done.plan_id, "pairs": done.pairs},
+        f"plan {done.plan_id} is applied: {planned} planned now",
     )
-
-
-def _latest_draft(store: Store, fix: str) -> int:
-    """Return the number of the last draft.
-
-    Raises
-    ------
-    NotFound
-        There is none.
-    """
-    from dispatcher.store import planning as rows
-
-    with store.read() as tx:
-        drafts = [row.id for row in rows.plans(tx) if row.state == "draft"]
-    if not drafts:
-        raise NotFound(
-            "there is no draft of a plan",
-            why="every plan was applied, or dropped when another one was",
-            fix=f"{fix}; dispatcher plan list shows all",
-        )
-    return max(drafts)
 
 
 @app.command("list")
 def list_plans(ctx: typer.Context) -> None:
     """List plans, newest first."""
-    from dispatcher.store import planning as rows
+    from dispatcher.operations import plans
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        found = rows.plans(tx)
+    with context.open_store() as store:
+        found = plans.list_plans(store)
     header = ("plan", "state", "verdict", "policy", "pairs", "held")
-    lines = []
-    for row in sorted(found, key=lambda p: -p.id):
-        numbers = json.loads(row.summary)
-        lines.append(
-            (
-                row.id,
-                row.state,
-                row.verdict,
-                row.policy_version,
-                numbers["pairs"],
-                numbers["held"],
-            )
+    lines = [
+        (
+            plan.row.id,
+            plan.row.state,
+            plan.row.verdict,
+            plan.row.policy_version,
+            plan.summary["pairs"],
+            plan.summary["held"],
         )
+        for plan in found
+    ]
     context.show(
         {
             "schema": "dispatcher.plans/1",
@@ -154,28 +127,19 @@ def list_plans(ctx: typer.Context) -> None:
 @app.command("show")
 def show_plan(ctx: typer.Context, number: Number = None) -> None:
     """Show a plan's numbers."""
-    from dispatcher.store import planning as rows
+    from dispatcher.operations import plans
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        fix = "name a plan, like: dispatcher plan show 1"
-        number = number or _latest_draft(store, fix)
-        with store.read() as tx:
-            found = rows.plan(tx, number)
-    if found is None:
-        raise NotFound(
-            f"there is no plan {number}",
-            why="no plan of this number was ever made in this store",
-            fix="dispatcher plan list",
-        )
-    numbers = json.loads(found.summary)
+        kept = plans.show(store, number)
+    found, numbers = kept.row, dict(kept.summary)
     head = f"plan {found.id}: {found.state}, {found.verdict}, by {found.algorithm}\n"
     if "sha256" in numbers:  # not in a plan made before it was kept
         head += f"  sha256       {numbers['sha256']}\n"
     context.show(
         {
             "schema": "dispatcher.plan/1",
-            "plan": number,
+            "plan": found.id,
             "state": found.state,
             "verdict": found.verdict,
             "seed": found.seed,

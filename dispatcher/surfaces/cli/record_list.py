@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from dispatcher.core.errors import NotFound
 from dispatcher.surfaces.cli.context import CliContext, table
 
 
@@ -30,11 +29,11 @@ def list_records(
     ] = 100,
 ) -> None:
     """List records with the states of their fields: no value."""
-    from dispatcher.store import record_states as rows
+    from dispatcher.operations import records
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        found = rows.records(tx, run, state.value if state else None, limit)
+    with context.open_store() as store:
+        found = records.list_records(store, run, state.value if state else None, limit)
     header = ("record", "run", "state", "fields", "answered", "conflict")
     context.show(
         {
@@ -52,21 +51,12 @@ def show_record(
     key: Annotated[str, typer.Argument(help="The record's key, as it was loaded.")],
 ) -> None:
     """Show the fields of a record: state, showings, tasks and answers; no value."""
-    from dispatcher.core import keys
-    from dispatcher.store import record_states as rows
+    from dispatcher.operations import records
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        name = keys.pseudonym(store.key("pseudonym-key"), "r", key)
-        with store.read() as tx:
-            found = rows.fields(tx, name)
-    if not found:
-        raise NotFound(
-            "there is no such record with a field that is asked",
-            why="no record of this key was loaded, or all its asked fields are empty",
-            fix="dispatcher records list",
-        )
-    header = ("field", "state", "tasks", "live", "answers", "held_back")
+        name, found = records.show(store, key)
+    header = records.FIELDS
     context.show(
         {
             "schema": "dispatcher.record/1",

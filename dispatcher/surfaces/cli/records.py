@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 import typer
 
 from dispatcher.core.errors import EXIT_PARTLY, Usage
-from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
+from dispatcher.surfaces.cli.context import CliContext, leave, table
 
 if TYPE_CHECKING:
     from dispatcher.stages.intake.preview import ColumnFacts, Preview
@@ -77,13 +77,11 @@ def preview(
     ] = False,
 ) -> None:
     """Say what a file holds, column by column; values stay hidden, nothing is loaded."""
-    from dispatcher.stages.intake.opening import open_table
-    from dispatcher.stages.intake.preview import preview as look
+    from dispatcher.operations import records
 
     context: CliContext = ctx.obj
     options = _options(format, encoding, delimiter, max_bytes, excel_guard)
-    with open_table(_where(file), options) as opened:
-        found = look(opened)
+    found = records.preview(_where(file), options)
     context.show(
         _preview_document(found, show_values), _preview_text(found, show_values)
     )
@@ -132,7 +130,7 @@ def load(
     Rows that can not be loaded are listed by line, column and reason in a file, and
     the exit status is 3.
     """
-    from dispatcher.stages.intake.loading import load as bring
+    from dispatcher.operations import records
     from dispatcher.stages.intake.rejects import rejects_path
     from dispatcher.surfaces.cli.load_progress import LoadProgress
 
@@ -141,10 +139,10 @@ def load(
     listed = rejects or rejects_path(Path("stdin.csv") if is_stream else file)
     context.spare(listed, file)
     with context.open_store() as store, LoadProgress(context) as progress:
-        loaded = bring(
+        loaded = records.load(
+            context,
             store,
             _where(file),
-            clock=wall_clock,
             run=run,
             pilot=pilot,
             options=_options(format, encoding, delimiter, max_bytes, excel_guard),
@@ -199,32 +197,25 @@ def reassemble(
     ] = True,
 ) -> None:
     """Write records whole: the loaded columns, then answers, confidence and state."""
-    from dispatcher.custody.outside import note_export
-    from dispatcher.stages.assembly import reassemble as write
-    from dispatcher.stages.assembly import write_records
+    from dispatcher.operations import records
 
     context: CliContext = ctx.obj
+    to_stream = str(output) == "-"
     with context.open_store() as store:
-        if str(output) == "-":
-            form = format or "csv"
-            if form == "parquet":
-                raise Usage(
-                    "Parquet can not be written to stdout",
-                    why="its beginning is known only at its end",
-                    fix="name a file: -o records.parquet",
-                )
-            done = write_records(
-                store, run, sys.stdout.buffer, form, excel_guard=excel_guard
+        if to_stream:
+            stream = sys.stdout.buffer
+            done = records.reassemble_to_stream(
+                store, run, stream, format, excel_guard=excel_guard
             )
-            sys.stdout.buffer.flush()
+            stream.flush()
         else:
             context.spare(output)
-            if not output.exists() or output.is_file():
-                note_export(store, run, output, wall_clock())  # an erasure finds it
-            done = write(store, run, output, format, excel_guard=excel_guard)
+            done = records.reassemble(
+                context, store, run, output, format, excel_guard=excel_guard
+            )
     states = ", ".join(f"{n:,} {state}" for state, n in done.states.items() if n)
     text = f"{done.records:,} records, {done.whole:,} whole  ({states or 'no fields'})"
-    if str(output) == "-":
+    if to_stream:
         context.say(text)
         return
     context.show(

@@ -1,0 +1,126 @@
+"""Plans: drafted, looked at, applied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dispatcher.core.errors import NotFound
+from dispatcher.operations.workspace import Workspace
+from dispatcher.stages.planning import Drafted, Planning
+from dispatcher.store import Store
+from dispatcher.store import planning as rows
+from dispatcher.store.planning import PlanRow
+from dispatcher.strategies import find_solver
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan that was kept, with its numbers."""
+
+    row: PlanRow
+
+    @cached_property
+    def summary(self) -> Mapping[str, Any]:
+        """Its numbers, as they were written down."""
+        found: dict[str, Any] = json.loads(self.row.summary)
+        return found
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A plan that takes effect, and how many showings are planned now."""
+
+    plan_id: int
+    pairs: int
+
+
+def draft(
+    workspace: Workspace,
+    store: Store,
+    *,
+    partial: bool = False,
+    dry_run: bool = False,
+    seed: int | None = None,
+    algorithm: str = "auto",
+    time_limit: float | None = None,
+) -> Drafted:
+    """Plan whatever misses answers; nothing is sent before the plan is applied.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    partial : bool
+        Plan the rest where something has no plan.
+    dry_run : bool
+        Keep nothing.
+    seed : int, optional
+        The same seed gives the same plan; None: that of the settings.
+    algorithm : str
+        ``auto``, or a solver.
+    time_limit : float, optional
+        Seconds of search, at most.
+
+    Raises
+    ------
+    Infeasible
+        No plan meets the policy, and ``partial`` is off.
+    """
+    find_solver(algorithm)
+    preflight = workspace.preflight(store)
+    planning = Planning(store, workspace.clock, preflight=preflight)
+    return planning.draft(
+        partial=partial,
+        dry_run=dry_run,
+        seed=workspace.config.seed if seed is None else seed,
+        algorithm=algorithm,
+        limits=None if time_limit is None else planning.limits(time_limit),
+    )
+
+
+def apply(workspace: Workspace, store: Store, number: int | None = None) -> Applied:
+    """Let a plan take effect, the latest draft if none is named."""
+    plan_id = number or _latest_draft(store, "dispatcher plan makes one")
+    return Applied(plan_id, Planning(store, workspace.clock).apply(plan_id))
+
+
+def list_plans(store: Store) -> list[Plan]:
+    """All plans, the newest first."""
+    with store.read() as tx:
+        return [Plan(row) for row in rows.plans(tx)]
+
+
+def show(store: Store, number: int | None = None) -> Plan:
+    """A plan, the latest draft if none is named.
+
+    Raises
+    ------
+    NotFound
+    """
+    fix = "name a plan, like: dispatcher plan show 1"
+    number = number or _latest_draft(store, fix)
+    with store.read() as tx:
+        found = rows.plan(tx, number)
+    if found is None:
+        raise NotFound(
+            f"there is no plan {number}",
+            why="no plan of this number was ever made in this store",
+            fix="dispatcher plan list",
+        )
+    return Plan(found)
+
+
+def _latest_draft(store: Store, fix: str) -> int:
+    with store.read() as tx:
+        drafts = [row.id for row in rows.plans(tx) if row.state == "draft"]
+    if not drafts:
+        raise NotFound(
+            "there is no draft of a plan",
+            why="every plan was applied, or dropped when another one was",
+            fix=f"{fix}; dispatcher plan list shows all",
+        )
+    return max(drafts)

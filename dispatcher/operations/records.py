@@ -1,0 +1,158 @@
+"""Records: looked into, loaded, listed, and written whole again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from dispatcher.core import keys
+from dispatcher.core.errors import NotFound, Usage
+from dispatcher.custody.outside import note_export
+from dispatcher.operations.workspace import Workspace
+from dispatcher.stages import assembly
+from dispatcher.stages.assembly import Reassembled
+from dispatcher.stages.intake import loading
+from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.outcome import Loaded, Progress
+from dispatcher.stages.intake.preview import Preview
+from dispatcher.stages.intake.preview import preview as look
+from dispatcher.stages.intake.table import Options
+from dispatcher.store import Store, record_states
+
+Source = Path | BinaryIO
+"""A file, or a stream."""
+
+Row = tuple[object, ...]
+FIELDS: Final = ("field", "state", "tasks", "live", "answers", "held_back")
+"""What :func:`show` gives of each field."""
+
+
+def preview(source: Source, options: Options) -> Preview:
+    """What a file holds, column by column; nothing is loaded."""
+    with open_table(source, options) as opened:
+        return look(opened)
+
+
+def load(
+    workspace: Workspace,
+    store: Store,
+    source: Source,
+    *,
+    options: Options,
+    rejects: Path,
+    run: str = "default",
+    pilot: int | None = None,
+    folder: Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Loaded:
+    """Load a file under the policy in force; loading it twice changes nothing.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    source : Path or BinaryIO
+    options : Options
+        How the file is to be read.
+    rejects : Path
+        Where rows are listed that cannot be loaded.
+    run : str
+        The run that records go to.
+    pilot : int, optional
+        Only so many records go out until the pilot is accepted.
+    folder : Path, optional
+        Folder of the pages of images; None: the file's.
+    progress : callable, optional
+        Told now and then how far the load is.
+    """
+    return loading.load(
+        store,
+        source,
+        clock=workspace.clock,
+        run=run,
+        pilot=pilot,
+        options=options,
+        folder=folder,
+        rejects=rejects,
+        progress=progress,
+    )
+
+
+def reassemble(
+    workspace: Workspace,
+    store: Store,
+    run: str,
+    output: Path,
+    format: str = "",
+    *,
+    excel_guard: bool = True,
+) -> Reassembled:
+    """Write the records of a run to a file; the store notes it, so that erasures find it.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    run : str
+    output : Path
+    format : str
+        ``csv``, ``jsonl`` or ``parquet``; empty: by the file's name.
+    excel_guard : bool
+        CSV: put ``'`` before cells that a spreadsheet would run.
+    """
+    if not output.exists() or output.is_file():
+        note_export(store, run, output, workspace.clock())
+    return assembly.reassemble(store, run, output, format, excel_guard=excel_guard)
+
+
+def reassemble_to_stream(
+    store: Store,
+    run: str,
+    stream: BinaryIO,
+    format: str = "",
+    *,
+    excel_guard: bool = True,
+) -> Reassembled:
+    """Write the records of a run to a stream.
+
+    Raises
+    ------
+    Usage
+        Parquet cannot be written to a stream.
+    """
+    form = format or "csv"
+    if form == "parquet":
+        raise Usage(
+            "Parquet can not be written to stdout",
+            why="its beginning is known only at its end",
+            fix="name a file: -o records.parquet",
+        )
+    return assembly.write_records(store, run, stream, form, excel_guard=excel_guard)
+
+
+def list_records(
+    store: Store, run: str | None = None, state: str | None = None, limit: int = 100
+) -> Sequence[Row]:
+    """Records: key, run, state, and numbers of fields, answered ones and conflicts."""
+    with store.read() as tx:
+        return record_states.records(tx, run, state, limit)
+
+
+def show(store: Store, key: str) -> tuple[str, Sequence[Row]]:
+    """Pseudonym of a record, and the :data:`FIELDS` of its fields; no value.
+
+    Raises
+    ------
+    NotFound
+    """
+    name = keys.pseudonym(store.key("pseudonym-key"), "r", key)
+    with store.read() as tx:
+        found = record_states.fields(tx, name)
+    if not found:
+        raise NotFound(
+            "there is no such record with a field that is asked",
+            why="no record of this key was loaded, or all its asked fields are empty",
+            fix="dispatcher records list",
+        )
+    return name, found
