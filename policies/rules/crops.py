@@ -43,10 +43,14 @@ class Overlap:
         for field in (self.one, self.other):
             if not field.send:
                 return f"`{field.name}` has send = false"
-        for prop in policy.properties.values():
-            for field in (self.one, self.other):
-                if field.name in prop.fields:
-                    return f"rule `{prop.name}` names `{field.name}`"
+        both = {self.one.name, self.other.name}
+        rules = policy.properties.values()
+        for prop in rules:
+            if both <= prop.fields:
+                return f"rule `{prop.name}` names both"
+        for prop in rules:
+            for name in sorted(both & prop.fields):
+                return f"rule `{prop.name}` names `{name}`"
         return None
 
 
