@@ -1,1 +1,5 @@
-"""The one judge of a plan, its tally, and certificates that need no search."""
+"""Judging plans, and proving without a search that a plan exists.
+
+- ``judge``: the one judge, by which every plan is recomputed before it counts;
+- ``certificates``, ``chances``: proofs by counting and by the local lemma.
+"""

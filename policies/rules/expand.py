@@ -21,17 +21,12 @@ import numpy as np
 from policies.model.sets import NO_CAP, Bools, Ints, Measure, SetSystem
 from policies.policy import Policy, Scope
 from policies.rules.asks import (
-    EntryFacts,
-    Finding,
-    Rules,
     compile_rules,
-    judge_ask,
     unsupported,
 )
 from policies.rules.entry_table import EntryTable
-from policies.rules.groups import Adversary, adversaries, groups_of, trusted_rules
 from policies.rules.link_rules import LinkRule
-from policies.rules.record_rules import Held, Rule, reaches_limit
+from policies.rules.record_rules import Rule
 from policies.rules.shared_places import PeoplePairs, shared_places, spread
 from policies.rules.tabulated import FieldTable, TabulatedRule
 from policies.rules.tabulated_links import (
@@ -39,28 +34,6 @@ from policies.rules.tabulated_links import (
     TabulatedLinkRule,
     separated_sets,
 )
-
-__all__ = [
-    "Adversary",
-    "EntryFacts",
-    "EntryTable",
-    "Expansion",
-    "Finding",
-    "Held",
-    "LinkRule",
-    "PeoplePairs",
-    "Rule",
-    "Rules",
-    "adversaries",
-    "compile_rules",
-    "expand",
-    "groups_of",
-    "judge_ask",
-    "reaches_limit",
-    "trusted_rules",
-    "unsupported",
-]
-
 
 LARGEST_SCALE: Final = 1 << 52  # loads stay exact, also as float64
 MOST_SUMMED: Final = 12  # fields of which all sums are enumerated

@@ -28,7 +28,8 @@ from policies.model.sets import NO_CAP
 from policies.model.utility_functions import ByRecord, Utilities
 from policies.model.weights import Weights
 from policies.policy import Kind, Policy, UtilityRow
-from policies.rules.expand import EntryTable, Expansion, expand
+from policies.rules.entry_table import EntryTable
+from policies.rules.expand import Expansion, expand
 from policies.rules.field_utility import by_record
 from policies.rules.link_rules import LinkRule
 

@@ -6,7 +6,8 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from policies.rules.expand import EntryTable, PeoplePairs
+from policies.rules.entry_table import EntryTable
+from policies.rules.shared_places import PeoplePairs
 from policies.rules.tabulated import monotone_closure, subsets
 
 NAMES = ("a", "b", "c")

@@ -14,9 +14,7 @@ from policies.policy import (
     Property,
     Scope,
 )
-from policies.rules.expand import (
-    EntryTable,
-)
+from policies.rules.entry_table import EntryTable
 
 FIELDS = ("a", "b", "c")
 

@@ -8,13 +8,8 @@ from hypothesis import strategies as st
 from policies.policy import (
     Scope,
 )
-from policies.rules.expand import (
-    EntryFacts,
-    compile_rules,
-    judge_ask,
-    reaches_limit,
-)
-from policies.rules.record_rules import Rule
+from policies.rules.asks import EntryFacts, compile_rules, judge_ask
+from policies.rules.record_rules import Rule, reaches_limit
 from tests.unit.policies.rules.small_rules import (
     BY_ENTRY,
     FIELDS,

@@ -20,14 +20,9 @@ from policies.policy import (
     Scope,
 )
 from policies.rules import expand as expansions
-from policies.rules.expand import (
-    LATEST,
-    EntryTable,
-    every_window,
-    expand,
-    unsupported,
-    widest_windows,
-)
+from policies.rules.asks import unsupported
+from policies.rules.entry_table import EntryTable
+from policies.rules.expand import LATEST, every_window, expand, widest_windows
 from policies.rules.record_rules import Rule
 from tests.unit.policies.rules.small_rules import (
     BY_ENTRY,

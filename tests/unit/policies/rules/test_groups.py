@@ -8,11 +8,7 @@ from hypothesis import strategies as st
 from policies.policy import (
     Group,
 )
-from policies.rules.expand import (
-    adversaries,
-    groups_of,
-    trusted_rules,
-)
+from policies.rules.groups import adversaries, groups_of, trusted_rules
 from tests.unit.policies.rules.small_rules import policy
 
 GROUPS = {

@@ -6,7 +6,7 @@ import pytest
 
 from policies.document import parse
 from policies.policy import Disclosure, Kind, Policy, Property, Scope
-from policies.rules.expand import unsupported
+from policies.rules.asks import unsupported
 from policies.rules.kinds import (
     KINDS,
     PlaceSimilarity,

@@ -10,10 +10,7 @@ from policies.policy import (
     Disclosure,
     Scope,
 )
-from policies.rules.expand import (
-    reaches_limit,
-)
-from policies.rules.record_rules import Rule, largest_score
+from policies.rules.record_rules import Rule, largest_score, reaches_limit
 from tests.unit.policies.rules.small_rules import (
     BY_ENTRY,
     EITHER,
