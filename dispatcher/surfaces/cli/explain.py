@@ -15,7 +15,7 @@ from dispatcher.surfaces.cli.context import CliContext
 if TYPE_CHECKING:
     from dispatcher.ledger.explain import Explanation, Takers
     from dispatcher.preflight import Clearance
-    from dispatcher.store import Store, Tx
+    from dispatcher.store import Tx
     from dispatcher.store.accounts import Account
 
 CODE = re.compile(r"E\d{3}|POL\d{3}")
@@ -46,8 +46,10 @@ def explain(
         )
     if worker is None and not who:
         if "." not in subject:
+            from dispatcher.operations.fields import refuse_record
+
             with context.open_store() as store, store.read() as tx:
-                _refuse_record(store, tx, subject)
+                refuse_record(store, tx, subject)
         raise Usage(
             "explain what?",
             why="a field is explained for a worker, or for everybody",
@@ -55,6 +57,7 @@ def explain(
         )
     from dispatcher import identity
     from dispatcher.ledger import explain as gate
+    from dispatcher.operations.fields import find_entry
 
     with context.open_store() as store:
         preflight = context.preflight(store)
@@ -124,60 +127,6 @@ class _Ways:
         told = "; ".join(f"{one.what}: {one.fix}" for one in mine)
         barred = account.id in self.clear.barred
         return self._unfit(account.connector) or (told if barred else "")
-
-
-def find_entry(store: Store, tx: Tx, text: str) -> int:
-    """Find the entry that RECORD.FIELD names: FIELD is the longest that fits.
-
-    Raises
-    ------
-    NotFound
-        There is no such record or field in the store.
-    """
-    from dispatcher.core import keys
-    from dispatcher.store import names
-
-    fields = sorted(names.field_names(tx), key=len, reverse=True)
-    for field in fields:
-        if text.endswith(f".{field}") and len(text) > len(field) + 1:
-            record = keys.pseudonym(
-                store.key("pseudonym-key"), "r", text[: -len(field) - 1]
-            )
-            entry_id = names.entry_named(tx, record, field)
-            if entry_id is not None:
-                return entry_id
-            if names.has_record(tx, record):
-                raise NotFound(
-                    "the record has no such entry",
-                    why=f"its {field} is empty, and an empty value is no entry",
-                    fix="look at the loaded file",
-                )
-    _refuse_record(store, tx, text)
-    raise NotFound(
-        "there is no such field in the store",
-        why="a field is written RECORD.FIELD, with the record's key as it was loaded",
-        fix=f"known fields: {', '.join(sorted(fields)) or 'none yet'}",
-    )
-
-
-def _refuse_record(store: Store, tx: Tx, text: str) -> None:
-    """Refuse a record that is named without a field, and list its fields.
-
-    Raises
-    ------
-    Usage
-    """
-    from dispatcher.core import keys
-    from dispatcher.store import record_states
-
-    name = keys.pseudonym(store.key("pseudonym-key"), "r", text)
-    fields = [row.field for row in record_states.fields(tx, name)]
-    if fields:
-        raise Usage(
-            "a record is named, but none of its fields",
-            why=f"a field is written RECORD.FIELD; this record has: {', '.join(fields)}",
-            fix=f"write RECORD.{fields[0]}, or see: dispatcher records show RECORD",
-        )
 
 
 def _keys_of_seen(tx: Tx, found: Explanation) -> dict[int, str]:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.core.errors import NotFound, Usage
+from dispatcher.core.errors import Usage
 from dispatcher.surfaces.cli import rehearsal
-from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
+from dispatcher.surfaces.cli.context import CliContext, table
 from dispatcher.surfaces.cli.record_list import State
 
 if TYPE_CHECKING:
     from dispatcher.ledger.burnt import Shown
-    from dispatcher.store import Store, Tx
 
 app = typer.Typer(
     help="How often fields were shown; more showings for those that need them.",
@@ -38,9 +37,7 @@ def list_fields(
     ] = 100,
 ) -> None:
     """List fields with their showings and answers: no value."""
-    from dispatcher.ledger import burnt as gate
-    from dispatcher.store import burning as rows
-    from dispatcher.store import names
+    from dispatcher.operations.fields import list_fields as fields_of
 
     context: CliContext = ctx.obj
     if burnt and state is not None:
@@ -49,19 +46,14 @@ def list_fields(
             why="a burnt field is one that can get no answer any more",
             fix="leave one of them out",
         )
-    with context.open_store() as store, store.read() as tx:
-        if burnt:
-            found = gate.burnt(tx)
-        else:
-            wanted = rows.in_state(tx, state.value if state else None, limit)
-            found = gate.shown(tx, wanted)
-        total, found = len(found), found[:limit]
-        keys = names.record_keys(tx, [one.record_id for one in found])
-    listed = [_row(one, keys.get(one.record_id, "?")) for one in found]
+    with context.open_store() as store:
+        wanted = state.value if state else None
+        found = fields_of(store, burnt=burnt, state=wanted, limit=limit)
+    listed = [_row(one, found.keys.get(one.record_id, "?")) for one in found.fields]
     context.show({"schema": "dispatcher.fields/1", "fields": listed}, _table(listed))
-    if total > limit or (not burnt and total == limit):
+    if found.total > limit or (not burnt and found.total == limit):
         context.say(f"the first {limit:,}; see more with --limit")
-    if burnt and found:
+    if burnt and listed:
         context.say(
             "next: dispatcher fields unburn FIELD --extra-showings N --reason TEXT"
         )
@@ -111,18 +103,21 @@ def unburn(
     The grant is a line of the ledger with its reason. It crosses no limit of a rule:
     each further showing is judged like every other. A field in conflict is open again.
     """
-    from dispatcher.operations.dry_run import rolled_back
+    from dispatcher.operations.fields import grant_showings
 
     context: CliContext = ctx.obj
-    _check(fields, all_burnt, reason)
+    if bool(fields) == all_burnt:
+        raise Usage(
+            "which fields?" if not fields else "fields are named, and --all-burnt too",
+            why="a grant is for the fields named, or for all that are burnt",
+            fix="name fields as RECORD.FIELD, or write --all-burnt",
+        )
     with context.open_store() as store:
-        if dry_run:
-            with rolled_back(store) as tx:
-                done = _grant(store, tx, fields, extra_showings, reason)
-            context.say(rehearsal.DRY_RUN)
-        else:
-            with store.write() as tx:
-                done = _grant(store, tx, fields, extra_showings, reason)
+        done = grant_showings(
+            context, store, fields or None, extra_showings, reason, dry_run=dry_run
+        )
+    if dry_run:
+        context.say(rehearsal.DRY_RUN)
     words = rehearsal.count(extra_showings, "more showing")
     context.show(
         {
@@ -136,48 +131,3 @@ def unburn(
         if done
         else "no field is burnt",
     )
-
-
-def _check(fields: list[str] | None, all_burnt: bool, reason: str) -> None:
-    if bool(fields) == all_burnt:
-        raise Usage(
-            "which fields?" if not fields else "fields are named, and --all-burnt too",
-            why="a grant is for the fields named, or for all that are burnt",
-            fix="name fields as RECORD.FIELD, or write --all-burnt",
-        )
-    if not reason.strip() or not reason.isprintable():
-        raise Usage(
-            "extra showings need a reason, one line of text",
-            why="the grant is a line of the ledger that auditors read",
-            fix='--reason "two tasks came back unanswered"',
-        )
-
-
-def _grant(
-    store: Store, tx: Tx, fields: Sequence[str] | None, extra: int, reason: str
-) -> list[Shown]:
-    from dispatcher.ledger import burnt as gate
-    from dispatcher.ledger.extras import unburn as grant
-    from dispatcher.store import events
-    from dispatcher.surfaces.cli.explain import find_entry
-
-    now = wall_clock()
-    if fields:
-        named = {find_entry(store, tx, text): text for text in fields}
-        found = gate.shown(tx, list(named))
-        for one in found:
-            named.pop(one.entry_id)
-        if named:
-            raise NotFound(
-                f"{next(iter(named.values()))} is of a record that was erased",
-                why="nothing of it is left to be shown; nothing was granted",
-                fix="leave it out",
-            )
-    else:
-        found = gate.burnt(tx)
-    for one in found:
-        grant(tx, one.entry_id, extra=extra, because=reason, at=now)
-    if found:
-        detail: dict[str, object] = {"fields": len(found), "extra": extra}
-        events.add_event(tx, now, "cli", "field.unburnt", detail)
-    return found

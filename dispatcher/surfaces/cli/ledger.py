@@ -344,8 +344,8 @@ def _asked(
 ) -> tuple[list[int], str | None]:
     """Entries that are asked for, and the person's pseudonym if it is about one."""
     from dispatcher.core import keys
+    from dispatcher.operations.fields import find_entry
     from dispatcher.store import proving
-    from dispatcher.surfaces.cli.explain import find_entry
 
     subject = about
     if subject_from is not None:

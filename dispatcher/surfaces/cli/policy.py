@@ -118,7 +118,7 @@ def show(
     ] = None,
 ) -> None:
     """Print the policy that is in force, or a version before, byte for byte."""
-    from dispatcher.store import ledger as rows
+    from dispatcher.operations import policies
 
     context: CliContext = ctx.obj
     if number is not None and version is not None:
@@ -128,14 +128,8 @@ def show(
             fix="leave --version out",
         )
     version = version or number
-    with context.open_store() as store, store.read() as tx:
-        found = rows.policy_row(tx, version or rows.version_in_force(tx))
-    if found is None:
-        raise NotFound(
-            "there is no such policy version" if version else "no policy is in force",
-            why="policy files are counted 1, 2, 3 ... as they are applied",
-            fix="dispatcher policy apply puts policy.toml in force",
-        )
+    with context.open_store() as store:
+        found = policies.show(store, version)
     source = found.source.decode("utf-8")
     document = {
         "schema": "dispatcher.policy/1",

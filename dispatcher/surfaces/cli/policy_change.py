@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.core.errors import EXIT_FINDINGS, NotFound, Usage
+from dispatcher.core.errors import EXIT_FINDINGS, Usage
 from dispatcher.ledger.flight import InFlight
 from dispatcher.surfaces.cli import rehearsal
-from dispatcher.surfaces.cli.context import CliContext, leave, table, wall_clock
-from dispatcher.surfaces.cli.policy_files import read_policy, valid_policy
+from dispatcher.surfaces.cli.context import CliContext, leave, table
+from dispatcher.surfaces.cli.policy_files import valid_policy
 
 if TYPE_CHECKING:
-    from dispatcher.ledger.versions import Applied, Terms
+    from dispatcher.ledger.versions import Applied
     from dispatcher.stages.planning.foreseeing import Foreseen
-    from dispatcher.store import Store, Tx
 
 File = Annotated[
     Path | None,
@@ -47,23 +46,14 @@ def diff(
     exit_code: ExitCode = False,
 ) -> None:
     """Show what a policy file says otherwise than the version in force."""
-    from dispatcher.ledger.standing import version_of
-    from dispatcher.store import ledger as rows
-    from policies.document.difference import differences
+    from dispatcher.operations import policies
 
     context: CliContext = ctx.obj
     path = file or context.policy_path
-    policy = valid_policy(path)
-    with context.open_store() as store, store.read() as tx:
-        number = version or rows.version_in_force(tx)
-        if version is not None and rows.policy_row(tx, version) is None:
-            raise NotFound(
-                f"there is no version {version} of the policy",
-                why="policy files are counted 1, 2, 3 ... as they are applied",
-                fix="dispatcher policy list",
-            )
-        before = version_of(tx, number).policy if number else None
-    found = differences(before, policy)
+    policy = valid_policy(path).policy
+    with context.open_store() as store:
+        comparison = policies.compare(store, policy, version)
+    number, found = comparison.against, comparison.differences
     context.say(f"{path} against {f'version {number}' if number else 'no version'}")
     context.show(
         {
@@ -105,32 +95,21 @@ def plan(
     The version is put in force in a transaction that is rolled back: bookings wait for
     that, not for the search for a plan.
     """
-    from dispatcher.ledger.standing import version_of
-    from dispatcher.operations.dry_run import findings, rolled_back
-    from dispatcher.stages.planning import Planning
-    from dispatcher.stages.planning.foreseeing import foresee, read_work
-    from dispatcher.store import ledger as rows
+    from dispatcher.operations import policies
 
     context: CliContext = ctx.obj
-    path = file or context.policy_path
-    valid_policy(path)
+    checked = valid_policy(file or context.policy_path)
     with context.open_store() as store:
-        limits = Planning(store, wall_clock).limits(time_limit)
-        terms = _terms(context, None, in_flight, None, "")
-        links = _links(store, path)
-        preflight = context.preflight(store)
-        with rolled_back(store) as tx:
-            before = rows.version_in_force(tx)
-            applied = _put(tx, path, terms, links)
-            force = version_of(tx, applied.version)
-            work = read_work(tx, force, before, wall_clock(), preflight.look(tx))
-            past = rehearsal.findings(findings(tx, applied.accepted))
-    seen = foresee(work, seed=context.config.seed or 0, limits=limits)
+        preview = policies.preview(
+            context, store, checked, in_flight=in_flight, time_limit=time_limit
+        )
+    applied, seen = preview.applied, preview.impact
+    past = rehearsal.findings(preview.findings)
     if not applied.changed:
         context.say(
             f"version {applied.version} is this very file: nothing would change"
         )
-    document = _planned(applied, seen, past, before)
+    document = _planned(applied, seen, past, preview.in_force)
     context.show(document, _lay_out(applied, seen, past, breaches))
     if exit_code and (past or seen.verdict != "SOLVED" or applied.recall.unsafe):
         leave(EXIT_FINDINGS)
@@ -157,48 +136,42 @@ def apply(
     nothing changes and the exit status is 6, unless --accept-past says just how many
     sets that are (see: policy plan) and --reason why.
     """
+    from dispatcher.operations import policies
+
     context: CliContext = ctx.obj
-    path = file or context.policy_path
-    valid_policy(path)
-    if accept_past and not reason.strip():
-        raise Usage(
-            "say why limits that were crossed are accepted",
-            why="the acceptance is kept in the ledger, the reason in the audit log",
-            fix='--reason "decision 2026-31"',
-        )
-    if not reason.isprintable():
-        raise Usage(
-            "the reason is one line of text",
-            why="it is a line of the audit log",
-            fix='--reason "decision 2026-31"',
-        )
+    checked = valid_policy(file or context.policy_path)
+    policies.check_reason(accept_past, reason)
     with context.open_store() as store:
-        terms = _terms(context, accept_past, in_flight, _version(if_active), reason)
-        links = _links(store, path)
-        with store.write() as tx:
-            applied = _put(tx, path, terms, links)
+        applied = policies.apply(
+            context,
+            store,
+            checked,
+            in_flight=in_flight,
+            if_active=_version(if_active),
+            accept_past=accept_past,
+            reason=reason,
+        )
     context.show(_applied(applied), _applied_words(applied))
 
 
 def list_versions(ctx: typer.Context) -> None:
     """List the versions that were applied: which one held when, and why it came."""
-    from dispatcher.store import policies as rows
+    from dispatcher.operations import policies
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        found = rows.versions(tx)
-    ends = [*(row.applied_at for row in found[1:]), None]
+    with context.open_store() as store:
+        found = policies.list_versions(store)
     listed = [
         {
-            "version": row.version,
-            "name": row.name,
-            "from": _moment(row.applied_at),
-            "until": _moment(end) if end is not None else None,
-            "sha256": row.sha256,
-            "accepted_past": row.accepted,
-            "reason": row.reason,
+            "version": one.row.version,
+            "name": one.row.name,
+            "from": _moment(one.row.applied_at),
+            "until": _moment(one.until) if one.until is not None else None,
+            "sha256": one.row.sha256,
+            "accepted_past": one.row.accepted,
+            "reason": one.row.reason,
         }
-        for row, end in zip(found, ends, strict=False)
+        for one in found
     ]
     header = ("version", "from", "until", "sha256", "accepted past", "reason")
     context.show(
@@ -236,39 +209,6 @@ def _version(text: str | None) -> int | None:
             fix="write it like 7 or v7; see: dispatcher policy list",
         )
     return int(digits)
-
-
-def _terms(
-    context: CliContext,
-    accept: int | None,
-    in_flight: InFlight,
-    if_active: int | None,
-    reason: str,
-) -> Terms:
-    from dispatcher.ledger.versions import Terms
-    from dispatcher.operations.dry_run import withdrawing
-
-    return Terms(
-        accept=accept,
-        in_flight=in_flight,
-        if_active=if_active,
-        withdrawing=withdrawing(context),
-        actor="cli",
-        reason=reason.strip(),
-    )
-
-
-def _links(store: Store, path: Path) -> Any:  # noqa: ANN401 (linking's own)
-    from dispatcher.stages.intake.linking import read_links
-
-    return read_links(valid_policy(path), path.parent, store.key("pseudonym-key"))
-
-
-def _put(tx: Tx, path: Path, terms: Terms, links: Any) -> Applied:  # noqa: ANN401
-    from dispatcher.ledger.versions import apply_policy
-
-    source = read_policy(path)
-    return apply_policy(tx, source, at=wall_clock(), terms=terms, links=links)
 
 
 def _planned(

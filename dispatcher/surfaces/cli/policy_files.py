@@ -10,8 +10,8 @@ from dispatcher.core.errors import EXIT_INVALID
 from dispatcher.surfaces.cli.context import CliContext, leave, read_file
 
 if TYPE_CHECKING:
+    from dispatcher.operations.policies import PolicyFile
     from policies.document import ParseResult
-    from policies.policy import Policy
 
 
 def policy_paths(context: CliContext, files: list[Path] | None) -> list[Path]:
@@ -38,12 +38,16 @@ def parse_policy(path: Path, *, strict: bool = False) -> ParseResult:
     return parse(read_policy(path), str(path), strict=strict)
 
 
-def valid_policy(path: Path) -> Policy:
-    """Return the policy of a file; tell what is wrong and end if it is invalid."""
-    result = parse_policy(path)
+def valid_policy(path: Path) -> PolicyFile:
+    """Return a policy file; tell what is wrong and end if it is invalid."""
+    from dispatcher.operations.policies import PolicyFile
+    from policies.document import parse
+
+    source = read_policy(path)
+    result = parse(source, str(path))
     stop_if_invalid([result])
     assert result.policy is not None
-    return result.policy
+    return PolicyFile(path, source, result.policy)
 
 
 def stop_if_invalid(results: list[ParseResult]) -> None:

@@ -1,0 +1,244 @@
+"""Policies: compared, previewed, put in force, looked back at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dispatcher.core.errors import NotFound, Usage
+from dispatcher.ledger.acceptance import ANY
+from dispatcher.ledger.flight import InFlight
+from dispatcher.ledger.links import Beside
+from dispatcher.ledger.standing import version_of
+from dispatcher.ledger.versions import Applied, Terms, apply_policy
+from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
+from dispatcher.operations.workspace import Workspace
+from dispatcher.stages.intake.linking import read_links
+from dispatcher.stages.planning import Planning
+from dispatcher.stages.planning.foreseeing import Foreseen, foresee, read_work
+from dispatcher.store import Store
+from dispatcher.store import ledger as rows
+from dispatcher.store import policies as versions
+from dispatcher.store.ledger import PolicyRow
+from dispatcher.store.policies import VersionRow
+from policies.document.difference import Difference, differences
+from policies.policy import Policy
+
+
+@dataclass(frozen=True)
+class PolicyFile:
+    """A policy file that is valid.
+
+    Attributes
+    ----------
+    path : Path
+        Link tables and functions are looked for beside it.
+    source : bytes
+    policy : Policy
+    """
+
+    path: Path
+    source: bytes
+    policy: Policy
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a policy file says otherwise than a version; 0: than no version."""
+
+    against: int
+    differences: Sequence[Difference]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What putting a policy file in force would do.
+
+    Attributes
+    ----------
+    in_force : int
+        The version in force; 0: none.
+    applied : Applied
+    impact : Foreseen
+        How planning would go on.
+    findings : tuple of Finding
+        What is past the new limits.
+    """
+
+    in_force: int
+    applied: Applied
+    impact: Foreseen
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version that was applied, and until when it held; None: it is in force."""
+
+    row: VersionRow
+    until: int | None
+
+
+def compare(store: Store, policy: Policy, version: int | None = None) -> Comparison:
+    """Compare a policy with a version, the one in force if none is named.
+
+    Raises
+    ------
+    NotFound
+        There is no such version.
+    """
+    with store.read() as tx:
+        number = version or rows.version_in_force(tx)
+        if version is not None and rows.policy_row(tx, version) is None:
+            raise NotFound(
+                f"there is no version {version} of the policy",
+                why="policy files are counted 1, 2, 3 ... as they are applied",
+                fix="dispatcher policy list",
+            )
+        before = version_of(tx, number).policy if number else None
+    return Comparison(number, differences(before, policy))
+
+
+def preview(
+    workspace: Workspace,
+    store: Store,
+    file: PolicyFile,
+    *,
+    in_flight: InFlight,
+    time_limit: float,
+) -> Preview:
+    """Show what putting a policy file in force would do; nothing is changed.
+
+    The version is put in force in a transaction that is rolled back: bookings wait for
+    that, not for the search for a plan.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    file : PolicyFile
+    in_flight : InFlight
+        What becomes of open tasks that the version would not allow.
+    time_limit : float
+        Seconds of search for a plan, at most.
+    """
+    limits = Planning(store, workspace.clock).limits(time_limit)
+    terms = Terms(
+        accept=ANY,
+        in_flight=in_flight,
+        if_active=None,
+        withdrawing=withdrawing(workspace),
+        actor="cli",
+        reason="",
+    )
+    beside = _beside(store, file)
+    preflight = workspace.preflight(store)
+    with rolled_back(store) as tx:
+        before = rows.version_in_force(tx)
+        now = workspace.clock()
+        applied = apply_policy(tx, file.source, at=now, terms=terms, links=beside)
+        force = version_of(tx, applied.version)
+        work = read_work(tx, force, before, now, preflight.look(tx))
+        past = tuple(findings(tx, applied.accepted))
+    seed = workspace.config.seed or 0
+    return Preview(before, applied, foresee(work, seed=seed, limits=limits), past)
+
+
+def apply(
+    workspace: Workspace,
+    store: Store,
+    file: PolicyFile,
+    *,
+    in_flight: InFlight,
+    if_active: int | None = None,
+    accept_past: int = 0,
+    reason: str = "",
+) -> Applied:
+    """Put a policy file in force.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    file : PolicyFile
+    in_flight : InFlight
+        What becomes of open tasks that the version does not allow.
+    if_active : int, optional
+        Only if this version is in force now; 0: none.
+    accept_past : int
+        How many sets past its limits are accepted: just as many as there are.
+    reason : str
+        For the audit log; needed where something is accepted.
+
+    Raises
+    ------
+    Usage
+        The reason is missing, or not one line.
+    PastLimit
+        Another number of sets is past its limits: nothing changes.
+    """
+    check_reason(accept_past, reason)
+    terms = Terms(
+        accept=accept_past,
+        in_flight=in_flight,
+        if_active=if_active,
+        withdrawing=withdrawing(workspace),
+        actor="cli",
+        reason=reason.strip(),
+    )
+    beside = _beside(store, file)
+    with store.write() as tx:
+        now = workspace.clock()
+        return apply_policy(tx, file.source, at=now, terms=terms, links=beside)
+
+
+def check_reason(accept_past: int, reason: str) -> None:
+    """Refuse an acceptance without a reason, and a reason that is not one line.
+
+    Raises
+    ------
+    Usage
+    """
+    if accept_past and not reason.strip():
+        raise Usage(
+            "say why limits that were crossed are accepted",
+            why="the acceptance is kept in the ledger, the reason in the audit log",
+            fix='--reason "decision 2026-31"',
+        )
+    if not reason.isprintable():
+        raise Usage(
+            "the reason is one line of text",
+            why="it is a line of the audit log",
+            fix='--reason "decision 2026-31"',
+        )
+
+
+def list_versions(store: Store) -> list[Version]:
+    """Versions that were applied, the first one first."""
+    with store.read() as tx:
+        found = versions.versions(tx)
+    ends = [*(row.applied_at for row in found[1:]), None]
+    return [Version(row, end) for row, end in zip(found, ends, strict=False)]
+
+
+def show(store: Store, version: int | None = None) -> PolicyRow:
+    """A version byte for byte, the one in force if none is named.
+
+    Raises
+    ------
+    NotFound
+    """
+    with store.read() as tx:
+        found = rows.policy_row(tx, version or rows.version_in_force(tx))
+    if found is None:
+        raise NotFound(
+            "there is no such policy version" if version else "no policy is in force",
+            why="policy files are counted 1, 2, 3 ... as they are applied",
+            fix="dispatcher policy apply puts policy.toml in force",
+        )
+    return found
+
+
+def _beside(store: Store, file: PolicyFile) -> Beside:
+    return read_links(file.policy, file.path.parent, store.key("pseudonym-key"))
