@@ -9,7 +9,7 @@ from dispatcher.core.errors import NotFound, Usage
 from dispatcher.ledger.recall import revive
 from dispatcher.ledger.standing import current_policy
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, Tx, status
+from dispatcher.store import Store, Tx, statistics
 from dispatcher.store import pause as pauses
 from dispatcher.store import queue as rows
 
@@ -132,7 +132,7 @@ def _scope(workspace: Workspace, tx: Tx, connector: str | None, run: str | None)
         known: Sequence[str] = sorted(workspace.config.connectors)
         what, name = "connector", connector
     elif run is not None:
-        known, what, name = status.runs(tx), "run", run
+        known, what, name = statistics.runs(tx), "run", run
     else:
         return pauses.ALL
     if name not in known:

@@ -9,7 +9,7 @@ from connectors.money import Money
 from dispatcher import money
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, Tx, events, status
+from dispatcher.store import Store, Tx, events, statistics
 from dispatcher.store import money as rows
 from dispatcher.store.money import BudgetRow
 
@@ -36,7 +36,7 @@ class BudgetChange:
 def list_runs(store: Store) -> list[str]:
     """Names of all runs."""
     with store.read() as tx:
-        return status.runs(tx)
+        return statistics.runs(tx)
 
 
 def budgets(store: Store, run: str | None = None) -> list[tuple[str, BudgetRow]]:
@@ -105,7 +105,7 @@ def run_id_of(tx: Tx, name: str) -> int:
     if found is None:
         raise NotFound(
             f"there is no run {name!r}",
-            why=f"there are: {', '.join(status.runs(tx)) or 'none'}",
+            why=f"there are: {', '.join(statistics.runs(tx)) or 'none'}",
             fix="load records first: dispatcher records load FILE",
         )
     return found

@@ -42,11 +42,10 @@ from dispatcher.store import (
     Store,
     erasure,
     lease,
-    metering,
     moments,
     proficiency,
+    statistics,
 )
-from dispatcher.store import status as rows
 from dispatcher.store.transaction import Tx
 from dispatcher.surfaces.event_metrics import PREFIX, Events
 from dispatcher.surfaces.money_metrics import money_metrics
@@ -199,20 +198,20 @@ class Tables(Collector):
 
     def _work(self, tx: Tx) -> Iterator[Metric]:
         by_state = _labelled(
-            "tasks", "Tasks.", ("connector", "state"), metering.tasks(tx)
+            "tasks", "Tasks.", ("connector", "state"), statistics.tasks(tx)
         )
         yield by_state
         answers = CounterMetricFamily(
             PREFIX + "answers", "Answers taken.", labels=("connector", "verdict")
         )
-        for *labels, count in metering.answers(tx):
+        for *labels, count in statistics.answers(tx):
             answers.add_metric([str(label) for label in labels], count)
         yield answers
         yield _labelled(
             "workers",
             "Accounts; those that are stopped are below the accuracy floor.",
             ("state",),
-            sorted(rows.workers(tx).items()),
+            sorted(statistics.states(tx, "account").items()),
         )
         yield _labelled(
             "gold_right_ratio",
@@ -224,14 +223,14 @@ class Tables(Collector):
                 if row.answered
             ],
         )
-        yield _gauge("store_bytes", "Size of the store.", metering.size(tx))
+        yield _gauge("store_bytes", "Size of the store.", statistics.size(tx))
 
     def _fields(self, tx: Tx) -> Iterator[Metric]:
-        held = sum(row.entries for row in rows.held_back(tx))
+        held = sum(row.entries for row in statistics.held_back(tx))
         yield _gauge(
             "plan_unassignable_fields", "Fields that the plan holds back.", held
         )
-        fields = rows.counts(tx)["entries"]
+        fields = statistics.counts(tx)["entries"]
         yield _gauge("fields", "Fields of all records.", fields)
         burnt_now = len(burnt.burnt(tx))
         yield _gauge(
@@ -241,9 +240,9 @@ class Tables(Collector):
             "agreement_ratio",
             "Share of the fields with enough answers whose answers agree.",
             ("field",),
-            [(name, yes / (yes + no)) for name, yes, no in metering.agreement(tx)],
+            [(name, yes / (yes + no)) for name, yes, no in statistics.agreement(tx)],
         )
-        utility = _utility(metering.plan_summary(tx))
+        utility = _utility(statistics.plan_summary(tx))
         if utility is not None:
             told = "Utility of the last plan, of the best without limits."
             yield _gauge("plan_utility_ratio", told, utility)
@@ -261,7 +260,7 @@ class Tables(Collector):
         return erasure.count_loaded_before(tx, self._clock() - retain)
 
     def _messages(self, tx: Tx) -> Iterator[Metric]:
-        waiting = metering.waiting(tx)
+        waiting = statistics.waiting(tx)
         empty = dict.fromkeys(self._connectors, 0)
         yield _labelled(
             "outbox_messages",
@@ -279,7 +278,7 @@ class Tables(Collector):
             "dead_letters",
             "Messages that were given up.",
             ("connector", "kind"),
-            metering.dead(tx),
+            statistics.dead(tx),
         )
         up = dict.fromkeys(self._connectors, 1)
         yield _labelled(
@@ -288,7 +287,11 @@ class Tables(Collector):
             ("connector",),
             sorted(
                 (
-                    up | {w.connector: int(w.tries < metering.TIRED) for w in waiting}
+                    up
+                    | {
+                        w.connector: int(w.tries < statistics.MOST_FAILURES)
+                        for w in waiting
+                    }
                 ).items()
             ),
         )
@@ -337,12 +340,12 @@ class Tables(Collector):
 
     def _read_on(self, tx: Tx) -> None:
         """Count the ledger: only the lines that came since the last time."""
-        for chain, seq in metering.chain_lengths(tx).items():
+        for chain, seq in statistics.chain_lengths(tx).items():
             before = self._lengths.get(chain, 0)
             if seq > before:
-                for connector, count in metering.exposures_after(tx, chain, before):
+                for connector, count in statistics.exposures_after(tx, chain, before):
                     self._exposures[connector] += count
-                for kind, text in metering.accepted_after(tx, chain, before):
+                for kind, text in statistics.accepted_after(tx, chain, before):
                     for rule in _crossed(chain, json.loads(text)):
                         self._crossings[rule, CAUSES[kind]] += 1
                 self._lengths[chain] = seq

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from dispatcher.store import Tx, metering
+from dispatcher.store import Tx, statistics
 from dispatcher.store import money as rows
 from dispatcher.store.money import UNIT
 from dispatcher.surfaces.event_metrics import PREFIX
@@ -33,6 +33,6 @@ def money_metrics(tx: Tx) -> Iterator[Metric]:
         "Payments; held and unknown ones wait for a person.",
         labels=("connector", "state"),
     )
-    for connector, state, count in metering.payments(tx):
+    for connector, state, count in statistics.payments(tx):
         payments.add_metric([connector, state], count)
     yield payments

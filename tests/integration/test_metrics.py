@@ -16,7 +16,7 @@ from dispatcher.core import meters
 from dispatcher.ledger.members import merge
 from dispatcher.ledger.nearness import Nearness
 from dispatcher.ledger.shipping import attach
-from dispatcher.store import lease, metering, moments, money
+from dispatcher.store import lease, moments, money, statistics
 from dispatcher.store.money import UNIT
 from dispatcher.surfaces import metrics
 from dispatcher.surfaces.console import console_app
@@ -144,9 +144,9 @@ def test_exposures_are_counted_on_from_the_last_line(case, seen, monkeypatch):
     case.book(("x/canary-ann", "canary-0.c"))
     assert seen.value('dispatcher_exposures_total{connector="x"}') == 1
     asked = []
-    original = metering.exposures_after
+    original = statistics.exposures_after
     monkeypatch.setattr(
-        metering,
+        statistics,
         "exposures_after",
         lambda tx, chain, seq: asked.append(seq) or original(tx, chain, seq),
     )
@@ -343,7 +343,7 @@ def test_no_label_names_a_worker_a_record_or_a_person(case, seen):
 def test_the_store_is_not_counted_at_every_question(seen, monkeypatch):
     seen.text()
     monkeypatch.setattr(
-        metering, "tasks", lambda _: pytest.fail("counted again at once")
+        statistics, "tasks", lambda _: pytest.fail("counted again at once")
     )
     assert "dispatcher_tasks" in seen.client.get("/metrics").text
 

@@ -152,10 +152,10 @@ def _store(store: Store) -> Findings:
 
 def _ledger(store: Store) -> Findings:
     from dispatcher.ledger import summaries, tail
-    from dispatcher.store import checks, console, moments
+    from dispatcher.store import checks, moments, statistics
 
     with store.read() as tx:
-        chains, lines, _ = console.lines(tx)
+        chains, lines, _ = statistics.lines(tx)
         good = tail.holds(tx, lines=TAIL, every=True)
         wrong = summaries.differences(tx)
         # A store that is not a day old could not have been verified a day ago.
@@ -193,11 +193,11 @@ def _ledger(store: Store) -> Findings:
 
 
 def _queue(store: Store) -> Findings:
-    from dispatcher.store import metering
+    from dispatcher.store import statistics
 
     now = wall_clock()
     with store.read() as tx:
-        waiting, dead = metering.waiting(tx), metering.dead(tx)
+        waiting, dead = statistics.waiting(tx), statistics.dead(tx)
     late = [row for row in waiting if now - row.oldest > LATE * MINUTE]
     for row in late:
         yield Finding(

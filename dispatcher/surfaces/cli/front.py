@@ -236,13 +236,13 @@ class Front:
                 print(f"sign in   {link}   (once, within 10 min)", file=sys.stderr)
 
     def _drained(self) -> bool:
-        from dispatcher.store import status as rows
+        from dispatcher.store import statistics
 
         if not self._daemon.is_leading():
             return True  # another one leads: nothing is ours to wait for
         try:
             with self._store.read() as tx:
-                return rows.live_shown(tx, self._workspace.clock()) == 0
+                return statistics.live_shown(tx, self._workspace.clock()) == 0
         except DispatcherError:
             return False  # busy: asked again in a moment
 

@@ -55,16 +55,15 @@ def collect(
     """Collect the numbers of one snapshot; ``preflight`` tells what cannot be sent."""
     from dispatcher.app.leadership import spoken
     from dispatcher.ledger import burnt as gate_burnt
-    from dispatcher.store import lease, metering
+    from dispatcher.store import lease, statistics
     from dispatcher.store import ledger as gate_rows
     from dispatcher.store import pause as pauses
     from dispatcher.store import planning as plans
-    from dispatcher.store import status as rows
 
     with store.read() as tx:
         leader = lease.holder(tx, lease.SHARD)
-        seal = rows.last_seal(tx)
-        oldest = rows.oldest_waiting(tx)
+        seal = statistics.last_seal(tx)
+        oldest = statistics.oldest_waiting(tx)
         found: dict[str, Any] = {
             "at": now,
             "policy_version": gate_rows.version_in_force(tx),
@@ -72,25 +71,25 @@ def collect(
                 spoken(leader.holder) if leader and leader.leased_until > now else None
             ),
             "epoch": leader.epoch if leader else 0,
-            "counts": rows.counts(tx),
-            "tasks": rows.states(tx, "task"),
-            "connectors": [row._asdict() for row in rows.connectors(tx, now)],
-            "outbox": rows.states(tx, "outbox"),
-            "results": rows.fields(tx),
-            "workers": rows.workers(tx),
+            "counts": statistics.counts(tx),
+            "tasks": statistics.states(tx, "task"),
+            "connectors": [row._asdict() for row in statistics.connectors(tx, now)],
+            "outbox": statistics.states(tx, "outbox"),
+            "results": statistics.fields(tx),
+            "workers": statistics.states(tx, "account"),
             "pilots": _pilots(tx),
             "gold_left": gold_left(tx),
             "oldest_waiting_minutes": (now - oldest) // MINUTE if oldest else 0,
             "sealed_minutes_ago": (now - seal[1]) // MINUTE if seal else None,
             "paused": pauses.paused(tx),
-            "down": [row._asdict() for row in metering.down(tx)],
+            "down": [row._asdict() for row in statistics.down(tx)],
             **_money(tx, now),
             "refused": (
                 [one._asdict() for one in preflight.look(tx).obstacles]
                 if preflight is not None
                 else []
             ),
-            "held_back": [row._asdict() for row in rows.held_back(tx)],
+            "held_back": [row._asdict() for row in statistics.held_back(tx)],
         }
         version = found["policy_version"]
         applied = [

@@ -15,9 +15,8 @@ from typing import Any, Final, TypeVar, cast
 from dispatcher.ledger.nearness import Near, Nearness, Shares
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.preflight import Preflight
-from dispatcher.store import Clock, Store, console, moments, queue
-from dispatcher.store import status as counts
-from dispatcher.store.console import MemberRow, RecordRow, SealRow, WaitingRow
+from dispatcher.store import Clock, Store, moments, queue, statistics
+from dispatcher.store.statistics import MemberRow, MessageRow, RecordRow, SealRow
 from dispatcher.surfaces.cli.status import collect
 from policies.rules.kinds import title
 
@@ -135,7 +134,7 @@ class Looks:
 
         def make() -> dict[str, int]:
             with self._store.read() as tx:
-                return counts.workers(tx)
+                return statistics.states(tx, "account")
 
         return self._fresh("accounts", make)
 
@@ -143,12 +142,12 @@ class Looks:
         """Adversaries, the nearest to any limit first: a page of them, and how many."""
         with self._store.read() as tx:
             near = self._nearness.look(tx)
-            every = console.adversaries(tx)
+            every = statistics.adversaries(tx)
             every.sort(key=lambda number: (-_nearest(near.get(number, {})), number))
             chosen = every[(page - 1) * size : page * size]
-            exposures = console.exposures(tx, chosen)
+            exposures = statistics.exposures(tx, chosen)
             members: dict[int, list[MemberRow]] = defaultdict(list)
-            for row in console.members(tx, chosen):
+            for row in statistics.members(tx, chosen):
                 members[row.adversary_id].append(row)
         workers = [
             Worker(
@@ -162,12 +161,12 @@ class Looks:
         ]
         return workers, len(every)
 
-    def waiting(self) -> list[WaitingRow]:
+    def waiting(self) -> list[MessageRow]:
         """Messages by connector and state."""
 
-        def make() -> list[WaitingRow]:
+        def make() -> list[MessageRow]:
             with self._store.read() as tx:
-                return console.waiting(tx)
+                return statistics.messages(tx)
 
         return self._fresh("waiting", make)
 
@@ -181,14 +180,14 @@ class Looks:
 
         def make() -> dict[str, int]:
             with self._store.read() as tx:
-                return console.record_states(tx)
+                return statistics.record_states(tx)
 
         return self._fresh("record-states", make, COSTLY)
 
     def records(self, after: int, state: str | None, limit: int) -> list[RecordRow]:
         """Records after one, in order of loading."""
         with self._store.read() as tx:
-            return console.records(tx, after, state, limit)
+            return statistics.records(tx, after, state, limit)
 
     def ledger(self, limit: int) -> Sealed:
         """Return the state of the ledger with its last seals."""
@@ -196,8 +195,8 @@ class Looks:
         def make() -> Sealed:
             with self._store.read() as tx:
                 return Sealed(
-                    *console.lines(tx),
-                    console.seals(tx, limit),
+                    *statistics.lines(tx),
+                    statistics.seals(tx, limit),
                     moments.moment(tx, moments.LEDGER_VERIFIED),
                 )
 
