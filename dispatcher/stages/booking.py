@@ -318,15 +318,37 @@ class Booking:
 
 
 class _Lengths:
-    """What is sent of the entries of a piece: kind of field, and how many bytes."""
+    """What is sent of the entries of a piece: kind of field, and how many bytes.
+
+    Nearly all are short, and of a kind that goes there: only the others are read.
+    """
 
     def __init__(
         self, tx: Tx, force: InForce, clear: Clearance, piece: Sequence[Parcel]
     ) -> None:
-        self._force, self._clear = force, clear
+        self._clear = clear
+        names = {parcel.row.connector for parcel in piece}
+        self._alien = {
+            name: [
+                number
+                for number, standing in force.fields.items()
+                if not clear.carries(
+                    name, force.policy.entity.fields[standing.name].ask
+                )
+            ]
+            for name in names
+        }
+        limits = [clear.manifests[name].limits for name in names]
+        short = min(
+            min(one.content_bytes, one.offer_bytes // MESSAGE) for one in limits
+        )
         self._ids = np.unique(np.concatenate([parcel.entries for parcel in piece]))
-        self._field, self._size = np.zeros((2, len(self._ids)), np.int64)
-        table = rows.to_send(tx, self._ids.tolist())
+        self._field = np.full(len(self._ids), -1)
+        self._size = np.full(len(self._ids), short)  # or less
+        alien = sorted(
+            {number for numbers in self._alien.values() for number in numbers}
+        )
+        table = rows.to_send(tx, self._ids.tolist(), short, alien)
         at = np.searchsorted(self._ids, table[:, 0])
         self._field[at], self._size[at] = table[:, 1], table[:, 2]
 
@@ -336,14 +358,7 @@ class _Lengths:
         field, size = self._field[at], self._size[at]
         most = self._clear.most_bytes(connector)
         fits = np.ones(len(entries), np.bool_) if most is None else size <= most
-        for number in np.unique(field).tolist():
-            standing = self._force.fields.get(number)
-            if standing is None:
-                continue  # for the gate to refuse
-            ask = self._force.policy.entity.fields[standing.name].ask
-            if not self._clear.carries(connector, ask):
-                fits &= field != number
-        return fits
+        return fits & ~np.isin(field, self._alien[connector])
 
     def cut(self, entries: Ids, most: int) -> Iterator[Ids]:
         """Cut entries into parts of so many bytes at most, one entry at least."""
@@ -382,8 +397,11 @@ def _parcels(
 
 def _taken(entries: Ids, parcel: Parcel, room: int | None) -> tuple[Ids, Ids]:
     """Entries of a parcel that are still planned and fit, and all others."""
-    mine = parcel.entries[np.isin(parcel.entries, entries)][:room]
-    return mine, entries[~np.isin(entries, mine)]
+    at = np.searchsorted(entries, parcel.entries)
+    there = at < len(entries)
+    there[there] = entries[at[there]] == parcel.entries[there]
+    at = at[there][:room]
+    return entries[at], np.delete(entries, at)
 
 
 def _loads(

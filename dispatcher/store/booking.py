@@ -77,11 +77,20 @@ def loads(tx: Tx, account_ids: Sequence[int], now: int) -> dict[int, LoadRow]:
     }
 
 
-def to_send(tx: Tx, ids: Sequence[int]) -> Ints:
-    """What is sent of entries, by ascending id: (id, field, bytes)."""
-    source = "FROM entry WHERE id = ANY(?) ORDER BY id"
+def to_send(
+    tx: Tx, ids: Sequence[int], longer: int = -1, fields: Sequence[int] = ()
+) -> Ints:
+    """What is sent of entries, by ascending id: (id, field, bytes).
+
+    Only of those that are longer than so many bytes, or of one of the fields.
+    """
+    source = (
+        f"FROM entry WHERE id = ANY(?) AND ({SHOWN_BYTES} > ? OR field_id = ANY(?))"
+        " ORDER BY id"
+    )
     columns = ("id", "field_id", SHOWN_BYTES)
-    return tx.numbers(columns, [(source, (part,)) for part in parts(ids)])
+    asked = [(source, (part, longer, list(fields))) for part in parts(ids)]
+    return tx.numbers(columns, asked)
 
 
 def lock_planned(tx: Tx, plan_id: int, account_id: int) -> bytes:

@@ -453,7 +453,7 @@ def test_what_is_too_long_for_all_is_held_back_and_never_booked(house):
 
 
 def test_messages_are_cut_by_bytes_so_that_each_can_be_sent(house):
-    """100, 100, 100, 40: three messages, for 250 bytes go in one."""
+    """100, 100, 100 and 40 in any order: two messages, for 250 bytes go in one."""
     case, market = house.case, Declares(limits=SMALL)
     case.add("x/ann")
     case.load(*((f"r{i}", f"p{i}", None, "a") for i in range(4)))
@@ -468,7 +468,7 @@ def test_messages_are_cut_by_bytes_so_that_each_can_be_sent(house):
         sum(len(item.content) for item in offer.items)
         for offer in market.offers.values()
     )
-    assert sizes == [140, 200]
+    assert sizes in ([140, 200], [100, 240])
 
 
 def test_what_stays_with_us_may_be_of_any_length(house):
