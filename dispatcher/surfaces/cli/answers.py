@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from dispatcher.core.errors import NotFound, Usage
+from dispatcher.core.errors import Usage
 from dispatcher.surfaces.cli import rehearsal
-from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
-
-if TYPE_CHECKING:
-    from dispatcher.store import Tx
+from dispatcher.surfaces.cli.context import CliContext, table
 
 app = typer.Typer(
     help="Answers that were refused: look at them, then dismiss them.",
@@ -47,22 +44,16 @@ def list_answers(
     no longer asked for. It never counts; it is kept so that you can see what went wrong
     at its connector.
     """
-    from dispatcher.store import events
-    from dispatcher.store import quarantine as rows
+    from dispatcher.operations import answers
 
     del refused  # there is no other kind yet
     context: CliContext = ctx.obj
-    said: dict[int, bytes] = {}
     if show_values:
-        _check_reason(reason, "values are shown")
+        answers.check_reason(reason, "values are shown")
     with context.open_store() as store:
-        with store.read() as tx:
-            found = rows.listed(tx, limit, dismissed=dismissed)
-        if show_values and found:
-            with store.write() as tx:
-                said = rows.payloads(tx, [row.id for row in found])
-                detail: dict[str, object] = {"answers": len(said), "reason": reason}
-                events.add_event(tx, wall_clock(), "cli", "answer.revealed", detail)
+        found = answers.list_refused(store, dismissed=dismissed, limit=limit)
+        ids = [row.id for row in found]
+        said = answers.reveal(context, store, ids, reason) if show_values else {}
     header: tuple[str, ...] = ("id", "connector", "at", "reason", "dismissed")
     lines: list[tuple[object, ...]] = [
         (row.id, row.connector, _moment(row.at), row.reason, row.dismissed_why or "-")
@@ -103,6 +94,8 @@ def dismiss(
     reason: Reason = "",
 ) -> None:
     """Note that refused answers were looked at: status names them no more."""
+    from dispatcher.operations import answers
+
     context: CliContext = ctx.obj
     if bool(ids) == everything:
         raise Usage(
@@ -110,41 +103,12 @@ def dismiss(
             why="those named are dismissed, or all that are not yet",
             fix="dispatcher answers list --refused; then name ids, or --all",
         )
-    _check_reason(reason, "refused answers are dismissed")
-    with context.open_store() as store, store.write() as tx:
-        done = _dismiss(tx, ids or [], reason.strip())
+    with context.open_store() as store:
+        done = answers.dismiss(context, store, ids or None, reason)
     context.show(
         {"schema": "dispatcher.dismissed/1", "dismissed": done, "reason": reason},
         f"{rehearsal.count(done, 'answer')} dismissed",
     )
-
-
-def _dismiss(tx: Tx, ids: list[int], reason: str) -> int:
-    from dispatcher.store import events
-    from dispatcher.store import quarantine as rows
-
-    now, waiting = wall_clock(), rows.waiting(tx)
-    missing = sorted(set(ids) - set(waiting))
-    if missing:
-        raise NotFound(
-            f"there is no refused answer {missing[0]} to dismiss",
-            why="there is none of this number, or it was dismissed before",
-            fix="dispatcher answers list --refused",
-        )
-    done = rows.dismiss(tx, ids or waiting, reason, now)
-    if done:
-        detail: dict[str, object] = {"answers": done, "reason": reason}
-        events.add_event(tx, now, "cli", "answer.dismissed", detail)
-    return done
-
-
-def _check_reason(reason: str, what: str) -> None:
-    if not reason.strip() or not reason.isprintable():
-        raise Usage(
-            f"{what} only for a reason, one line of text",
-            why="the audit log keeps who looked, and why",
-            fix='--reason "spreadsheet of the agency was mixed up"',
-        )
 
 
 def _said(payload: bytes) -> Any:  # noqa: ANN401 (what was sent, as it was sent)

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
+from dispatcher.surfaces.cli.context import CliContext, leave
 
 SPOKEN: Final = {"accepted": "findings past a limit that were accepted"}
 """Names of counts that say too little by themselves."""
@@ -23,12 +23,11 @@ def export(
     ],
 ) -> None:
     """Write a seal and the evidence bundle: ids, facts and lines, no field value."""
-    from dispatcher.custody import audit
+    from dispatcher.operations import evidence
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        bundle = audit.export(store, directory, clock=wall_clock)
-        context.anchor_roots(store)
+        bundle = evidence.export(context, store, directory)
     context.show(
         {
             "schema": "dispatcher.evidence/1",
@@ -62,9 +61,9 @@ def verify(
 
     The exit status is the verifier's: 0 verified, 1 violated, 2 broken.
     """
-    from dispatcher.custody import audit
+    from dispatcher.operations import evidence
 
-    verdict = audit.verify(directory, heads=head or [])
+    verdict = evidence.verify(directory, head or ())
     context: CliContext = ctx.obj
     document = {
         "schema": "dispatcher.verdict/1",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dispatcher.core.errors import Invalid
-from dispatcher.surfaces.cli.context import CliContext, table, wall_clock
+from dispatcher.surfaces.cli.context import CliContext, table
 from dispatcher.surfaces.cli.rehearsal import count
 
 if TYPE_CHECKING:
-    from dispatcher.stages.intake.questions import Questions
-    from dispatcher.store import Store, Tx
+    from dispatcher.operations.questions import Purpose
 
 qualification = typer.Typer(
     help="Tests that workers of the task page pass before a field's first record.",
@@ -40,7 +38,6 @@ AcceptEqual = Annotated[
         help="As many rows as show what a loaded record shows, exactly.",
     ),
 ]
-_TOLD: Final = 10
 
 
 @qualification.command("set")
@@ -60,19 +57,13 @@ def set_test(
     fails may try once more after a day. Who passed an earlier test of the field has
     passed. Nothing of a record may be in the file.
     """
-    from dispatcher.stages.intake import questions as stage
+    from dispatcher.operations import questions
 
-    if not 0 < share <= 1:
-        raise Invalid(
-            f"--pass is {share}, expected a share above 0 and at most 1",
-            why="it is the share of the test's answers that have to be right",
-            fix="write --pass 0.8 for eight of ten",
-        )
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        found = _read(store, file, field, accept_equal)
-        stage.set_test(store, found, share, wall_clock())
-    number = len(found.found)
+        number = questions.set_test(
+            context, store, field, file, share, accept_equal=accept_equal
+        )
     context.show(
         {
             "schema": "dispatcher.qualification/1",
@@ -87,14 +78,13 @@ def set_test(
 @qualification.command("list")
 def list_tests(ctx: typer.Context) -> None:
     """List the fields that ask for a test, and how workers stand with them."""
-    from dispatcher.store import proficiency
+    from dispatcher.operations import questions
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        rows = proficiency.standings(tx)
-        asked = {r.field: r.questions for r in proficiency.stock(tx, "test")}
+    with context.open_store() as store:
+        tests = questions.list_tests(store)
     header = ("field", "questions", "pass", "passed", "failed", "open")
-    lines = [(r.field, asked.get(r.field, 0), *r[1:]) for r in rows]
+    lines = [(test.row.field, test.questions, *test.row[1:]) for test in tests]
     context.show(
         {
             "schema": "dispatcher.qualifications/1",
@@ -123,13 +113,14 @@ def add_gold(
     touch no rule; each is asked of as many workers as a real field may be shown to.
     Nothing of a record may be in the file.
     """
-    from dispatcher.stages.intake import questions as stage
+    from dispatcher.operations import questions
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        found = _read(store, file, field, accept_equal)
-        new = stage.add_gold(store, found, wall_clock())
-    known = len(found.found) - new
+        added = questions.add_gold(
+            context, store, field, file, accept_equal=accept_equal
+        )
+    new, known = added.new, added.known
     context.show(
         {"schema": "dispatcher.gold/1", "field": field, "added": new, "known": known},
         f"{field}: {count(new, 'question')} added"
@@ -140,12 +131,11 @@ def add_gold(
 @gold.command("list")
 def list_gold(ctx: typer.Context) -> None:
     """List the fields that have gold: how much is left to ask, how much was right."""
-    from dispatcher.store import proficiency
+    from dispatcher.operations import questions
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        left = gold_left(tx)
-        rows = [(*row, left[row.field]) for row in proficiency.stock(tx, "gold")]
+    with context.open_store() as store:
+        rows = [(*one.row, one.left) for one in questions.list_gold(store)]
     header = ("field", "questions", "answered", "right", "left")
     context.show(
         {
@@ -156,51 +146,18 @@ def list_gold(ctx: typer.Context) -> None:
     )
 
 
-def gold_left(tx: Tx) -> dict[str, int]:
-    """Gold that somebody may still be asked, by field."""
-    from dispatcher.ledger.standing import current_policy
-    from dispatcher.store import proficiency
-
-    force = current_policy(tx)
-    fields = {} if force is None else force.fields
-    return proficiency.gold_left(tx, {n: one.showings for n, one in fields.items()})
-
-
 @gold.command("drop")
 def drop_gold(ctx: typer.Context, field: OneField) -> None:
     """Mix no more made-up questions among a field's real ones."""
     _drop(ctx.obj, field, "gold")
 
 
-def _drop(context: CliContext, field: str, purpose: str) -> None:
-    from dispatcher.stages.intake import questions as stage
+def _drop(context: CliContext, field: str, purpose: Purpose) -> None:
+    from dispatcher.operations import questions
 
     with context.open_store() as store:
-        number = stage.drop(store, field, purpose, wall_clock())
+        number = questions.drop(context, store, field, purpose)
     context.show(
         {"schema": f"dispatcher.{purpose}/1", "field": field, "dropped": number},
         f"{field}: {count(number, 'question')} dropped",
     )
-
-
-def _read(store: Store, file: Path, field: str, accept_equal: int) -> Questions:
-    """Read a file of questions; those that show what a record shows must be accepted."""
-    from dispatcher.stages.intake import questions as stage
-
-    found = stage.read_questions(store, file, field)
-    lines = stage.equal_to_stored(store, found)
-    if len(lines) != accept_equal:
-        told = ", ".join(str(line) for line in lines[:_TOLD])
-        if len(lines) > _TOLD:
-            told += f" and {len(lines) - _TOLD:,} more"
-        rows = count(len(lines), "row shows", "rows show")
-        raise Invalid(
-            f"{rows} what a loaded record shows (line {told})"
-            if lines
-            else f"no row shows what a loaded record shows, not {accept_equal}",
-            why="a question taken from a record would be seen without being booked",
-            fix="make the questions up; where a field has few values, so that equal "
-            f"ones say nothing of a record: --accept-equal {len(lines)}",
-            facts={"equal": len(lines)},
-        )
-    return found

@@ -11,7 +11,6 @@ import typer
 
 from dispatcher.core.errors import EXIT_FINDINGS
 from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
-from dispatcher.surfaces.cli.questions import gold_left
 
 if TYPE_CHECKING:
     from dispatcher.preflight import Preflight
@@ -55,6 +54,7 @@ def collect(
     """Collect the numbers of one snapshot; ``preflight`` tells what cannot be sent."""
     from dispatcher.app.leadership import spoken
     from dispatcher.ledger import burnt as gate_burnt
+    from dispatcher.operations.questions import gold_left
     from dispatcher.store import lease, statistics
     from dispatcher.store import ledger as gate_rows
     from dispatcher.store import pause as pauses

@@ -1,0 +1,89 @@
+"""Answers that were refused: looked at, and dismissed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dispatcher.core.errors import NotFound, Usage
+from dispatcher.operations.workspace import Workspace
+from dispatcher.store import Store, events
+from dispatcher.store import quarantine as rows
+from dispatcher.store.quarantine import RefusedRow
+
+
+def list_refused(
+    store: Store, *, dismissed: bool = False, limit: int = 100
+) -> Sequence[RefusedRow]:
+    """Answers that fit no task, the newest first; values stay hidden."""
+    with store.read() as tx:
+        return rows.listed(tx, limit, dismissed=dismissed)
+
+
+def reveal(
+    workspace: Workspace, store: Store, ids: Sequence[int], reason: str
+) -> Mapping[int, bytes]:
+    """What refused answers said; the audit log keeps who looked, and why.
+
+    Raises
+    ------
+    Usage
+        The reason is empty, or not one line.
+    """
+    check_reason(reason, "values are shown")
+    if not ids:
+        return {}
+    with store.write() as tx:
+        said = rows.payloads(tx, ids)
+        detail: dict[str, object] = {"answers": len(said), "reason": reason}
+        events.add_event(tx, workspace.clock(), "cli", "answer.revealed", detail)
+    return said
+
+
+def dismiss(
+    workspace: Workspace, store: Store, ids: Sequence[int] | None, reason: str
+) -> int:
+    """Note that refused answers were looked at, all of them if none is named.
+
+    Returns
+    -------
+    int
+        How many.
+
+    Raises
+    ------
+    Usage
+        The reason is empty, or not one line.
+    NotFound
+        There is no such answer that waits.
+    """
+    check_reason(reason, "refused answers are dismissed")
+    because = reason.strip()
+    with store.write() as tx:
+        now, waiting = workspace.clock(), rows.waiting(tx)
+        missing = sorted(set(ids or ()) - set(waiting))
+        if missing:
+            raise NotFound(
+                f"there is no refused answer {missing[0]} to dismiss",
+                why="there is none of this number, or it was dismissed before",
+                fix="dispatcher answers list --refused",
+            )
+        done = rows.dismiss(tx, waiting if ids is None else ids, because, now)
+        if done:
+            detail: dict[str, object] = {"answers": done, "reason": because}
+            events.add_event(tx, now, "cli", "answer.dismissed", detail)
+    return done
+
+
+def check_reason(reason: str, what: str) -> None:
+    """Refuse a reason that is empty, or not one line.
+
+    Raises
+    ------
+    Usage
+    """
+    if not reason.strip() or not reason.isprintable():
+        raise Usage(
+            f"{what} only for a reason, one line of text",
+            why="the audit log keeps who looked, and why",
+            fix='--reason "spreadsheet of the agency was mixed up"',
+        )

@@ -1,0 +1,158 @@
+"""Made-up questions: tests that workers pass first, and gold among the real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from dispatcher.core.errors import Invalid
+from dispatcher.ledger.standing import current_policy
+from dispatcher.operations.workspace import Workspace
+from dispatcher.stages.intake import questions as stage
+from dispatcher.stages.intake.questions import Questions
+from dispatcher.store import Store, Tx, proficiency
+from dispatcher.store.proficiency import StandRow, StockRow
+
+Purpose = Literal["test", "gold"]
+
+_TOLD: Final = 10
+
+
+@dataclass(frozen=True)
+class Added:
+    """Gold that was added to a field, and how much of the file was there already."""
+
+    new: int
+    known: int
+
+
+@dataclass(frozen=True)
+class FieldTest:
+    """A field's test: how many questions, and how workers stand with it."""
+
+    row: StandRow
+    questions: int
+
+
+@dataclass(frozen=True)
+class FieldGold:
+    """A field's gold: how much was answered, right, and is left to ask."""
+
+    row: StockRow
+    left: int
+
+
+def set_test(
+    workspace: Workspace,
+    store: Store,
+    field: str,
+    file: Path,
+    share: float,
+    *,
+    accept_equal: int = 0,
+) -> int:
+    """Let a field ask for a passed test, in place of an earlier one.
+
+    Parameters
+    ----------
+    workspace : Workspace
+    store : Store
+    field : str
+    file : Path
+        Of questions.
+    share : float
+        Of right answers that passes, above 0 and at most 1.
+    accept_equal : int
+        How many rows show what a loaded record shows: just as many as there are.
+
+    Returns
+    -------
+    int
+        Questions of the test.
+
+    Raises
+    ------
+    Invalid
+    """
+    if not 0 < share <= 1:
+        raise Invalid(
+            f"--pass is {share}, expected a share above 0 and at most 1",
+            why="it is the share of the test's answers that have to be right",
+            fix="write --pass 0.8 for eight of ten",
+        )
+    found = _read(store, file, field, accept_equal)
+    stage.set_test(store, found, share, workspace.clock())
+    return len(found.found)
+
+
+def list_tests(store: Store) -> list[FieldTest]:
+    """Fields that ask for a test, and how workers stand with them."""
+    with store.read() as tx:
+        asked = {row.field: row.questions for row in proficiency.stock(tx, "test")}
+        return [
+            FieldTest(row, asked.get(row.field, 0)) for row in proficiency.standings(tx)
+        ]
+
+
+def add_gold(
+    workspace: Workspace, store: Store, field: str, file: Path, *, accept_equal: int = 0
+) -> Added:
+    """Mix made-up questions among the real ones of a field.
+
+    ``accept_equal``: how many rows show what a loaded record shows.
+
+    Raises
+    ------
+    Invalid
+    """
+    found = _read(store, file, field, accept_equal)
+    new = stage.add_gold(store, found, workspace.clock())
+    return Added(new, len(found.found) - new)
+
+
+def list_gold(store: Store) -> list[FieldGold]:
+    """Fields that have gold: how much is left to ask, how much was right."""
+    with store.read() as tx:
+        left = gold_left(tx)
+        return [
+            FieldGold(row, left[row.field]) for row in proficiency.stock(tx, "gold")
+        ]
+
+
+def gold_left(tx: Tx) -> dict[str, int]:
+    """Gold that somebody may still be asked, by field."""
+    force = current_policy(tx)
+    fields = {} if force is None else force.fields
+    return proficiency.gold_left(tx, {n: one.showings for n, one in fields.items()})
+
+
+def drop(workspace: Workspace, store: Store, field: str, purpose: Purpose) -> int:
+    """Ask a field's made-up questions no more; how many there were."""
+    return stage.drop(store, field, purpose, workspace.clock())
+
+
+def _read(store: Store, file: Path, field: str, accept_equal: int) -> Questions:
+    """Read a file of questions; those that show what a record shows must be accepted."""
+    found = stage.read_questions(store, file, field)
+    lines = stage.equal_to_stored(store, found)
+    if len(lines) != accept_equal:
+        raise _unaccepted(lines, accept_equal)
+    return found
+
+
+def _unaccepted(lines: Sequence[int], accepted: int) -> Invalid:
+    told = ", ".join(str(line) for line in lines[:_TOLD])
+    if len(lines) > _TOLD:
+        told += f" and {len(lines) - _TOLD:,} more"
+    rows = "1 row shows" if len(lines) == 1 else f"{len(lines):,} rows show"
+    return Invalid(
+        f"{rows} what a loaded record shows (line {told})"
+        if lines
+        else f"no row shows what a loaded record shows, not {accepted}",
+        why="a question taken from a record would be seen without being booked",
+        fix="make the questions up; where a field has few values, so that equal "
+        f"ones say nothing of a record: --accept-equal {len(lines)}",
+        facts={"equal": len(lines)},
+    )
