@@ -15,10 +15,8 @@ import typer
 
 from dispatcher.core.errors import (
     EXIT_FAILED,
-    Conflict,
     DispatcherError,
     Invalid,
-    NotFound,
     Usage,
 )
 from dispatcher.surfaces.cli.context import (
@@ -32,7 +30,7 @@ from dispatcher.surfaces.cli.context import (
 
 if TYPE_CHECKING:
     from dispatcher.ledger.shipping.checking import Checked
-    from dispatcher.store import Store, Tx
+    from dispatcher.operations.ledger import Proof
 
 app = typer.Typer(
     help="Check, follow, export and anchor the ledger; prove who saw what.",
@@ -115,8 +113,10 @@ def tail(
     ] = False,
 ) -> None:
     """Print the last lines of the shipped ledger, as JSON lines; ids only, no value."""
+    from dispatcher.operations import ledger
+
     context: CliContext = ctx.obj
-    folder = _folder(context)
+    folder = ledger.shipped_folder(context)
     last: deque[str] = deque(maxlen=lines)
     source = _shipped(folder, follow=follow)
     for text in source:
@@ -166,16 +166,16 @@ def export(
     ] = None,
 ) -> None:
     """Write the whole ledger of the store as JSON lines, as in evidence."""
-    from dispatcher.ledger.shipping.checking import store_lines
+    from dispatcher.operations import ledger
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
         if output is None:
-            sys.stdout.writelines(store_lines(store))
+            sys.stdout.writelines(ledger.export(store))
             return
         context.spare(output)
         try:
-            write_private(output, "".join(store_lines(store)))
+            write_private(output, "".join(ledger.export(store)))
         except OSError as error:
             raise Invalid(
                 f"{output}: {error.strerror}",
@@ -193,30 +193,21 @@ def root(
     ] = False,
 ) -> None:
     """Print the root of the last seal: note it down, and no later rewrite goes unseen."""
-    from dispatcher.ledger import seals
-    from dispatcher.store import proving
+    from dispatcher.operations import ledger
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        if seal:
-            with store.write() as tx:
-                seals.seal(tx, at=wall_clock())
-        context.anchor_roots(store)
-        with store.read() as tx:
-            found = proving.last_seal(tx)
-    if found is None:
-        raise Conflict(
-            "nothing was sealed yet",
-            why="A daemon seals once a minute; this store had none yet.",
-            fix="Seal it now: dispatcher ledger root --seal",
-        )
-    row, _ = found
-    text = str(json.loads(row.body or "{}")["root"])
+        last = ledger.last_root(context, store, seal=seal)
     context.show(
-        {"schema": "dispatcher.root/1", "root": text, "seq": row.seq, "at": row.at},
-        text,
+        {
+            "schema": "dispatcher.root/1",
+            "root": last.root,
+            "seq": last.seq,
+            "at": last.at,
+        },
+        last.root,
     )
-    context.say(f"seal {row.seq} of {told_moment(row.at)}")
+    context.say(f"seal {last.seq} of {told_moment(last.at)}")
 
 
 @app.command()
@@ -224,10 +215,11 @@ def replay(ctx: typer.Context) -> None:
     """Book what the store has forgotten from its shipped ledger, where it stands."""
     from dispatcher.custody import erasures
     from dispatcher.custody.healing import replay_in_place
+    from dispatcher.operations.ledger import shipped_folder
     from dispatcher.surfaces.cli.restoring import AFTERWARDS, UNLISTED
 
     context: CliContext = ctx.obj
-    folder = _folder(context)
+    folder = shipped_folder(context)
     with context.open_store() as store:
         lists = erasures.places(context.directory, folder)
         done = replay_in_place(
@@ -266,7 +258,7 @@ def prove(
     ] = None,
 ) -> None:
     """Say who saw what, with a proof up to the root of the last seal."""
-    from dispatcher.ledger import proofs
+    from dispatcher.operations import ledger
 
     context: CliContext = ctx.obj
     if (about is None) == (subject_from is None):
@@ -275,18 +267,21 @@ def prove(
             why="a proof is about one field, or about one person",
             fix="name RECORD.FIELD or a pseudonym, or give --subject-from FILE",
         )
-    with context.open_store() as store, store.read() as tx:
-        entry_ids, subject = _asked(store, tx, about, subject_from)
-        document = proofs.prove(tx, entry_ids, subject)
-    found = proofs.check(document)
+    with context.open_store() as store:
+        proof = (
+            ledger.prove(store, about)
+            if about is not None
+            else ledger.prove_subject(store, _key_from(subject_from or "-"))
+        )
+    words = _lay_out(proof.showings)
     if output is not None:
         context.spare(output)
-        write_private(output, json.dumps(document, ensure_ascii=False) + "\n")
+        write_private(output, json.dumps(proof.document, ensure_ascii=False) + "\n")
         context.say(f"wrote {output}; check it: dispatcher ledger check {output}")
-        context.show(_told(document, found), _lay_out(found))
+        context.show(_told(proof), words)
     else:
-        context.show(document, _lay_out(found))
-    context.say(f"{len(found)} showings, root {document['seal']['root']}")
+        context.show(proof.document, words)
+    context.say(f"{len(proof.showings)} showings, root {proof.root}")
 
 
 @app.command()
@@ -298,7 +293,7 @@ def check(
     head: Heads = None,
 ) -> None:
     """Check a proof by itself; no store is asked."""
-    from dispatcher.ledger import proofs
+    from dispatcher.operations import ledger
 
     context: CliContext = ctx.obj
     try:
@@ -308,25 +303,18 @@ def check(
         raise Invalid(
             f"{proof}: {reason}", why="no proof can be read", fix="check the path"
         ) from None
-    found = proofs.check(document if isinstance(document, dict) else {})
-    root_text = document["seal"]["root"]
-    if head and root_text not in [one.lower() for one in head]:
-        raise Invalid(
-            "the proof leads to another root",
-            why=f"It holds under {root_text}, which is none of those given.",
-            fix="Give the root of the seal that it was made for, or ask for it again.",
-        )
-    context.show(_told(document, found), _lay_out(found))
-    context.say(f"{len(found)} showings, proven under root {root_text}")
+    found = ledger.check_proof(document, head or ())
+    context.show(_told(found), _lay_out(found.showings))
+    context.say(f"{len(found.showings)} showings, proven under root {found.root}")
 
 
-def _told(document: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
+def _told(proof: Proof) -> dict[str, Any]:
     return {
         "schema": "dispatcher.showings/1",
-        "root": document["seal"]["root"],
+        "root": proof.root,
         "showings": [
             {name: line[name] for name in ("at", "account", "entry", "cause", "chain")}
-            for line in found
+            for line in proof.showings
         ],
     }
 
@@ -339,31 +327,6 @@ def _lay_out(found: list[dict[str, Any]]) -> str:
     return table(rows, ("SHOWN", "ACCOUNT", "ENTRY", "CAUSE"))
 
 
-def _asked(
-    store: Store, tx: Tx, about: str | None, subject_from: str | None
-) -> tuple[list[int], str | None]:
-    """Entries that are asked for, and the person's pseudonym if it is about one."""
-    from dispatcher.core import keys
-    from dispatcher.operations.fields import find_entry
-    from dispatcher.store import proving
-
-    subject = about
-    if subject_from is not None:
-        key = _key_from(subject_from)
-        subject = keys.pseudonym(store.key("pseudonym-key"), "s", key)
-    assert subject is not None
-    entry_ids = proving.entries_of_subject(tx, subject)
-    if entry_ids is not None:
-        return entry_ids, subject
-    if subject_from is not None:
-        raise NotFound(
-            "there is no such person in the store",
-            why="No record with that subject was loaded.",
-            fix="Give the key as it stands in the loaded file, without a line end.",
-        )
-    return [find_entry(store, tx, subject)], None
-
-
 def _key_from(source: str) -> str:
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text("utf-8")
@@ -373,14 +336,3 @@ def _key_from(source: str) -> str:
             f"{source}: {reason}", why="the key can not be read", fix="check the path"
         ) from None
     return text.strip("\r\n")
-
-
-def _folder(context: CliContext) -> Path:
-    folder = context.shipped
-    if folder is None or not folder.is_dir():
-        raise NotFound(
-            "there is no shipped ledger here",
-            why="Nothing was shipped yet, or [ledger] ship is empty.",
-            fix="See what the store has: dispatcher ledger export",
-        )
-    return folder
