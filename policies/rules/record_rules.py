@@ -45,11 +45,6 @@ Held = Mapping[tuple[str, int], int]
 """What is held of one unit: (field, time) -> number of distinct entries, >= 0."""
 
 
-def reaches_limit(f: Fraction, tau: Fraction | None) -> bool:
-    """Whether f >= tau; the limit f < tau is strict and exact."""
-    return tau is not None and f >= tau
-
-
 def largest_score(unit: Fraction, power: int, tau: Fraction) -> int:
     """Largest integer n >= 0 with ``(n * unit) ** power < tau``, exactly.
 

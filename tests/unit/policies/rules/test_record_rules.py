@@ -6,11 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.policy import (
-    Disclosure,
-    Scope,
-)
-from policies.rules.record_rules import Rule, largest_score, reaches_limit
+from policies.policy import Disclosure, Kind, Scope
+from policies.rules.record_rules import Rule, largest_score
 from tests.unit.policies.rules.small_rules import (
     BY_ENTRY,
     EITHER,
@@ -46,13 +43,18 @@ def test_f_is_exact(prop, held, f):
     compiled = Rule(prop)
     at_zero = {(field, 0): n for field, n in held.items()}
     assert compiled.value(at_zero) == f
-    assert compiled.past(at_zero) == reaches_limit(Fraction(f), prop.tau)
+    assert compiled.past(at_zero) == (prop.tau is not None and f >= prop.tau)
 
 
 def test_the_limit_is_strict():
-    assert reaches_limit(Fraction(1, 2), Fraction(1, 2))
-    assert not reaches_limit(Fraction(1, 2) - Fraction(1, 10**30), Fraction(1, 2))
-    assert not reaches_limit(Fraction(1), None)
+    """One of two entries of 1/4 each discloses 1/4."""
+    held = {("a", 0): 1}
+    quarter = {"disclosure": Disclosure(Kind.LINEAR, per_entry=Fraction(1, 4))}
+    assert Rule(rule(tau=Fraction(1, 4), **quarter)).past(held)
+    assert not Rule(rule(tau=Fraction(1, 4) + Fraction(1, 10**30), **quarter)).past(
+        held
+    )
+    assert not Rule(rule(tau=None, **quarter)).past(held)
 
 
 @given(
