@@ -9,9 +9,12 @@ from connectors.money import Money
 from dispatcher import money
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.operations.workspace import Workspace
-from dispatcher.store import Store, Tx, events, statistics
+from dispatcher.stages.intake import piloting
+from dispatcher.store import Store, Tx, events, pilots, proficiency, statistics
 from dispatcher.store import money as rows
 from dispatcher.store.money import BudgetRow
+from dispatcher.store.pilots import FieldRow, PilotRow
+from dispatcher.store.proficiency import StockRow
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,41 @@ class BudgetChange:
     amounts: Mapping[str, Money] = field(default_factory=dict)
     fee: int | None = None
     no_daily_limit: bool = False
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """How the records of a run went that were let go: the pilot, while it lasts.
+
+    Attributes
+    ----------
+    row : PilotRow
+    waiting : int
+        Records that wait for the pilot to be accepted.
+    fields : tuple of FieldRow
+    gold : Mapping[str, StockRow]
+        Made-up questions by field.
+    budget : BudgetRow or None
+    """
+
+    row: PilotRow
+    waiting: int
+    fields: tuple[FieldRow, ...]
+    gold: Mapping[str, StockRow]
+    budget: BudgetRow | None
+
+    @property
+    def answers(self) -> int:
+        """Answers that came in, over all fields."""
+        return sum(row.answers for row in self.fields)
+
+    @property
+    def seconds(self) -> float | None:
+        """Mean seconds of an answer; None if there is none."""
+        if not self.answers:
+            return None
+        total = sum((row.seconds or 0) * row.answers for row in self.fields)
+        return total / self.answers
 
 
 def list_runs(store: Store) -> list[str]:
@@ -154,3 +192,38 @@ def _changed(
     row = before or rows.no_budget(run_id, currency)
     parts = {name: money.parts_of(one) for name, one in amounts.items()}
     return row._replace(currency=currency, **parts)
+
+
+def begin_pilot(workspace: Workspace, store: Store, run: str, records: int) -> Pilot:
+    """Let only so many records of a run be shown, picked by chance."""
+    row = piloting.begin(store, run, records, workspace.clock())
+    with store.read() as tx:
+        return _pilot(tx, row)
+
+
+def show_pilot(store: Store, run: str) -> Pilot:
+    """How the records of a run went that were let go.
+
+    Raises
+    ------
+    NotFound
+        There is no such run.
+    """
+    with store.read() as tx:
+        row = pilots.find(tx, run)
+        if row is None:
+            raise piloting.no_run(run)
+        return _pilot(tx, row)
+
+
+def accept_pilot(workspace: Workspace, store: Store, run: str) -> int:
+    """Let all records of a run be shown; how many waited."""
+    return piloting.accept(store, run, workspace.clock())
+
+
+def _pilot(tx: Tx, row: PilotRow) -> Pilot:
+    gold = {one.field: one for one in proficiency.stock(tx, "gold")}
+    budget = [one for _, one in budgets_in(tx, row.run_id)]
+    fields = tuple(pilots.by_field(tx, row.run_id))
+    waiting = pilots.waiting(tx, row.run_id)
+    return Pilot(row, waiting, fields, gold, budget[0] if budget else None)

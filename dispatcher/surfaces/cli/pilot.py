@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dispatcher.surfaces.cli.context import CliContext, wall_clock
+from dispatcher.surfaces.cli.context import CliContext
 from dispatcher.surfaces.cli.rehearsal import count
-from dispatcher.surfaces.cli.runs import RunName, documents
+from dispatcher.surfaces.cli.runs import RunName, spelt
 
 if TYPE_CHECKING:
-    from dispatcher.store import Tx
-    from dispatcher.store.pilots import FieldRow, PilotRow
+    from dispatcher.operations.runs import Pilot
 
 app = typer.Typer(
     help="So many records of a run first; the others when you accept.",
@@ -31,39 +30,35 @@ def begin(
     What is loaded into the run later waits too. `records load --pilot N` does the same
     for what it loads.
     """
-    from dispatcher.stages.intake import piloting
+    from dispatcher.operations import runs
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        pilot = piloting.begin(store, run, records, wall_clock())
-        with store.read() as tx:
-            document = _document(tx, pilot)
+        pilot = runs.begin_pilot(context, store, run, records)
+    document = _document(pilot, context.clock())
     context.show({"schema": "dispatcher.pilot/1", **document}, _head(document))
 
 
 @app.command()
 def show(ctx: typer.Context, run: RunName) -> None:
     """Report how the records of a run that were let go went: the pilot, while it lasts."""
-    from dispatcher.stages.intake import piloting
-    from dispatcher.store import pilots
+    from dispatcher.operations import runs
 
     context: CliContext = ctx.obj
-    with context.open_store() as store, store.read() as tx:
-        pilot = pilots.find(tx, run)
-        if pilot is None:
-            raise piloting.no_run(run)
-        document = _document(tx, pilot)
+    with context.open_store() as store:
+        pilot = runs.show_pilot(store, run)
+    document = _document(pilot, context.clock())
     context.show({"schema": "dispatcher.pilot/1", **document}, _lay_out(document))
 
 
 @app.command()
 def accept(ctx: typer.Context, run: RunName) -> None:
     """End a pilot: all records of the run may be shown."""
-    from dispatcher.stages.intake import piloting
+    from dispatcher.operations import runs
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
-        waited = piloting.accept(store, run, wall_clock())
+        waited = runs.accept_pilot(context, store, run)
     context.show(
         {
             "schema": "dispatcher.pilot/1",
@@ -75,40 +70,28 @@ def accept(ctx: typer.Context, run: RunName) -> None:
     )
 
 
-def _document(tx: Tx, pilot: PilotRow) -> dict[str, Any]:
-    from dispatcher.store import pilots, proficiency
-
-    fields = pilots.by_field(tx, pilot.run_id)
-    gold = {row.field: row for row in proficiency.stock(tx, "gold")}
+def _document(pilot: Pilot, now: int) -> dict[str, Any]:
     told = []
-    for row in fields:
-        own = gold.get(row.field)
+    for field in pilot.fields:
+        own = pilot.gold.get(field.field)
         told.append(
             {
-                **row._asdict(),
+                **field._asdict(),
                 "gold_answered": own.answered if own else 0,
                 "gold_right": own.right if own else 0,
             }
         )
-    answers = sum(row.answers for row in fields)
-    budget = documents(tx, wall_clock(), pilot.run_id)
+    row, budget = pilot.row, pilot.budget
     return {
-        "run": pilot.name,
-        "pilot": pilot.wanted,
-        "let_go": pilot.opened if pilot.wanted is not None else None,
-        "waiting": pilots.waiting(tx, pilot.run_id),
-        "answers": answers,
-        "seconds": _mean(fields, answers),
-        "cost": budget[0] if budget else None,
+        "run": row.name,
+        "pilot": row.wanted,
+        "let_go": row.opened if row.wanted is not None else None,
+        "waiting": pilot.waiting,
+        "answers": pilot.answers,
+        "seconds": pilot.seconds,
+        "cost": None if budget is None else {"run": row.name, **spelt(budget, now)},
         "fields": told,
     }
-
-
-def _mean(fields: list[FieldRow], answers: int) -> float | None:
-    """Mean seconds of an answer over all fields."""
-    if not answers:
-        return None
-    return sum((row.seconds or 0) * row.answers for row in fields) / answers
 
 
 def _head(one: dict[str, Any]) -> str:
