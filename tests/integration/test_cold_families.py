@@ -1,31 +1,29 @@
-"""Settings, leases, accounts and other small families: what is written, and read back.
+"""Settings, leases, accounts and other small families: what is written, and read back."""
 
-Each case runs the statements of text that were, and SQLAlchemy's that are.
-"""
-
-import importlib
 from collections.abc import Iterator
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dispatcher.core.errors import StaleLease
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import Store, Tx, events
-
-NAMES = (
-    "access", "accounts", "audit", "copies", "hooks", "lease", "names", "outside",
-    "pause", "quarantine", "queue", "settings",
-)  # fmt: skip
-
-
-@pytest.fixture(params=["tests.integration.was", "dispatcher.store"])
-def of(request: pytest.FixtureRequest) -> Any:
-    """Modules of statements, by name."""
-    return SimpleNamespace(
-        **{name: importlib.import_module(f"{request.param}.{name}") for name in NAMES}
-    )
+from dispatcher.store import (
+    Store,
+    Tx,
+    access,
+    accounts,
+    audit,
+    copies,
+    events,
+    hooks,
+    lease,
+    names,
+    outside,
+    pause,
+    quarantine,
+    queue,
+    settings,
+)
 
 
 @pytest.fixture
@@ -42,7 +40,7 @@ def table(tx: Tx, name: str, columns: str = "*", order: str = "1, 2") -> list[An
     return tx.driver_rows(f"SELECT {columns} FROM {name} ORDER BY {order}")
 
 
-def add_people(tx: Tx, accounts: ModuleType) -> None:
+def add_people(tx: Tx) -> None:
     for number, (connector, name, adversary) in enumerate(
         [("inhouse", "ann", 1), ("folder", "bob", 2), ("folder", "eve", 2)], start=1
     ):
@@ -73,110 +71,109 @@ def add_records(tx: Tx) -> None:
     )
 
 
-def test_settings(tx: Tx, of: Any) -> None:
-    assert of.settings.setting(tx, "a") is None
-    of.settings.add_setting(tx, "a", b"1")
-    of.settings.add_setting(tx, "a", b"2")
-    assert of.settings.setting(tx, "a") == b"1"
-    of.settings.set_setting(tx, "a", b"\x00\xff")
-    of.settings.set_setting(tx, "b", b"")
-    assert of.settings.setting(tx, "a") == b"\x00\xff"
-    assert of.settings.setting(tx, "b") == b""
-    assert sorted(of.settings.key_names(tx)) == [
+def test_settings(tx: Tx) -> None:
+    assert settings.setting(tx, "a") is None
+    settings.add_setting(tx, "a", b"1")
+    settings.add_setting(tx, "a", b"2")
+    assert settings.setting(tx, "a") == b"1"
+    settings.set_setting(tx, "a", b"\x00\xff")
+    settings.set_setting(tx, "b", b"")
+    assert settings.setting(tx, "a") == b"\x00\xff"
+    assert settings.setting(tx, "b") == b""
+    assert sorted(settings.key_names(tx)) == [
         "pseudonym-key",
         "task-key",
         "token-key",
     ]
-    keys = of.settings.read_keys(tx)
+    keys = settings.read_keys(tx)
     assert {name: len(key) for name, key in keys.items()} == dict.fromkeys(
         ("pseudonym-key", "task-key", "token-key"), 32
     )
-    of.settings.make_keys(tx, bytes)
-    assert of.settings.read_keys(tx) == keys
+    settings.make_keys(tx, bytes)
+    assert settings.read_keys(tx) == keys
 
 
-def test_folders_of_backups(tx: Tx, of: Any) -> None:
-    of.settings.set_setting(tx, "backup", b"none of them")
-    of.copies.note_folder(tx, "/b")
-    of.copies.note_folder(tx, "/a", "last")
-    of.copies.note_folder(tx, "/a")
-    assert rows(of.copies.folders(tx)) == [("/a", "last"), ("/b", "")]
-    of.copies.take_back(tx, "/a")  # a backup is there
-    of.copies.take_back(tx, "/b")
-    assert rows(of.copies.folders(tx)) == [("/a", "last")]
-    of.copies.forget_folder(tx, "/a")
-    assert rows(of.copies.folders(tx)) == []
+def test_folders_of_backups(tx: Tx) -> None:
+    settings.set_setting(tx, "backup", b"none of them")
+    copies.note_folder(tx, "/b")
+    copies.note_folder(tx, "/a", "last")
+    copies.note_folder(tx, "/a")
+    assert rows(copies.folders(tx)) == [("/a", "last"), ("/b", "")]
+    copies.take_back(tx, "/a")  # a backup is there
+    copies.take_back(tx, "/b")
+    assert rows(copies.folders(tx)) == [("/a", "last")]
+    copies.forget_folder(tx, "/a")
+    assert rows(copies.folders(tx)) == []
 
 
-def test_what_is_left_to_delete(tx: Tx, of: Any) -> None:
-    assert of.outside.pending(tx) == []
-    of.outside.drop_pending(tx, [1])
-    assert of.settings.setting(tx, "erasing") is None
-    of.outside.add_pending(tx, [3, 1])
-    of.outside.add_pending(tx, [2, 3])
-    assert of.outside.pending(tx) == [1, 2, 3]
-    of.outside.drop_pending(tx, [1, 9])
-    assert of.outside.pending(tx) == [2, 3]
+def test_what_is_left_to_delete(tx: Tx) -> None:
+    assert outside.pending(tx) == []
+    outside.drop_pending(tx, [1])
+    assert settings.setting(tx, "erasing") is None
+    outside.add_pending(tx, [3, 1])
+    outside.add_pending(tx, [2, 3])
+    assert outside.pending(tx) == [1, 2, 3]
+    outside.drop_pending(tx, [1, 9])
+    assert outside.pending(tx) == [2, 3]
 
 
-def test_files_of_records(tx: Tx, of: Any) -> None:
+def test_files_of_records(tx: Tx) -> None:
     add_records(tx)
-    of.outside.add_export(tx, "one", "/x", 5)
-    of.outside.add_export(tx, "two", "/x", 6)
-    of.outside.add_export(tx, "one", "/x", 7)  # written anew
-    of.outside.add_export(tx, "none", "/y", 8)
+    outside.add_export(tx, "one", "/x", 5)
+    outside.add_export(tx, "two", "/x", 6)
+    outside.add_export(tx, "one", "/x", 7)  # written anew
+    outside.add_export(tx, "none", "/y", 8)
     assert table(tx, "export_file", "run_id, path, at") == [(1, "/x", 7), (2, "/x", 6)]
-    assert rows(of.outside.exports_of(tx, [])) == []
-    ((number, run, path),) = rows(of.outside.exports_of(tx, [1]))
+    assert rows(outside.exports_of(tx, [])) == []
+    ((number, run, path),) = rows(outside.exports_of(tx, [1]))
     assert (run, path) == ("one", "/x")
-    found = of.outside.exports_of(tx, [1, 2, 3])
+    found = outside.exports_of(tx, [1, 2, 3])
     assert [row.run for row in found] == ["two", "one"]  # by number
-    of.outside.drop_export(tx, number)
+    outside.drop_export(tx, number)
     assert table(tx, "export_file", "run_id", "1") == [(2,)]
 
 
-def test_calls_of_markets(tx: Tx, of: Any) -> None:
-    assert of.hooks.latest(tx) == {}
-    assert of.hooks.note(tx, "mturk", "1", 5)
-    assert not of.hooks.note(tx, "mturk", "1", 6)
-    assert of.hooks.note(tx, "mturk", "2", 7)
-    assert of.hooks.note(tx, "prolific", "1", 4)
-    assert of.hooks.latest(tx) == {"mturk": 7, "prolific": 4}
-    assert of.hooks.note(tx, "mturk", "3", 6 + of.hooks.KEPT)
-    assert table(tx, "hook", "call, at") == [("2", 7), ("3", 6 + of.hooks.KEPT)]
+def test_calls_of_markets(tx: Tx) -> None:
+    assert hooks.latest(tx) == {}
+    assert hooks.note(tx, "mturk", "1", 5)
+    assert not hooks.note(tx, "mturk", "1", 6)
+    assert hooks.note(tx, "mturk", "2", 7)
+    assert hooks.note(tx, "prolific", "1", 4)
+    assert hooks.latest(tx) == {"mturk": 7, "prolific": 4}
+    assert hooks.note(tx, "mturk", "3", 6 + hooks.KEPT)
+    assert table(tx, "hook", "call, at") == [("2", 7), ("3", 6 + hooks.KEPT)]
 
 
-def test_names_of_records_and_fields(tx: Tx, of: Any) -> None:
-    assert of.names.field_names(tx) == []
+def test_names_of_records_and_fields(tx: Tx) -> None:
+    assert names.field_names(tx) == []
     add_records(tx)
-    assert of.names.field_names(tx) == ["name", "disease"]
-    assert of.names.entry_named(tx, "r1", "disease") == 2
-    assert of.names.entry_named(tx, "r1", "other") is None
-    assert of.names.entry_named(tx, "r2", "name") is None
-    assert of.names.has_record(tx, "r2")
-    assert not of.names.has_record(tx, "r9")
-    assert of.names.record_keys(tx, [3, 1, 1, 9, 2]) == {
+    assert names.field_names(tx) == ["name", "disease"]
+    assert names.entry_named(tx, "r1", "disease") == 2
+    assert names.entry_named(tx, "r1", "other") is None
+    assert names.entry_named(tx, "r2", "name") is None
+    assert names.has_record(tx, "r2")
+    assert not names.has_record(tx, "r9")
+    assert names.record_keys(tx, [3, 1, 1, 9, 2]) == {
         1: "rx-1",
         2: "r2",
         3: "rx-3",
     }
-    assert of.names.record_keys(tx, []) == {}
+    assert names.record_keys(tx, []) == {}
 
 
-def test_pauses(tx: Tx, of: Any) -> None:
-    assert of.pause.paused(tx) == {}
-    of.pause.pause(tx, "run:x", "first", 1)
-    of.pause.pause(tx, "all", "every", 2)
-    of.pause.pause(tx, "run:x", "second", 3)
-    assert list(of.pause.paused(tx).items()) == [("all", "every"), ("run:x", "second")]
+def test_pauses(tx: Tx) -> None:
+    assert pause.paused(tx) == {}
+    pause.pause(tx, "run:x", "first", 1)
+    pause.pause(tx, "all", "every", 2)
+    pause.pause(tx, "run:x", "second", 3)
+    assert list(pause.paused(tx).items()) == [("all", "every"), ("run:x", "second")]
     assert table(tx, "pause") == [("all", "every", 2), ("run:x", "second", 3)]
-    assert of.pause.resume(tx, "all")
-    assert not of.pause.resume(tx, "all")
-    assert of.pause.paused(tx) == {"run:x": "second"}
+    assert pause.resume(tx, "all")
+    assert not pause.resume(tx, "all")
+    assert pause.paused(tx) == {"run:x": "second"}
 
 
-def test_a_lease_is_taken_kept_and_lost(tx: Tx, of: Any) -> None:
-    lease = of.lease
+def test_a_lease_is_taken_kept_and_lost(tx: Tx) -> None:
     assert lease.holder(tx, 0) is None
     with pytest.raises(StaleLease):
         lease.check_epoch(tx, 0, 1)
@@ -201,10 +198,9 @@ def test_a_lease_is_taken_kept_and_lost(tx: Tx, of: Any) -> None:
     assert lease.evict(tx, 3600) == 0
 
 
-def test_accounts_are_found_and_changed(tx: Tx, of: Any) -> None:
-    accounts = of.accounts
+def test_accounts_are_found_and_changed(tx: Tx) -> None:
     assert accounts.all_accounts(tx) == []
-    add_people(tx, accounts)
+    add_people(tx)
     assert [row.text for row in accounts.all_accounts(tx)] == [
         "inhouse/ann",
         "folder/bob",
@@ -222,8 +218,8 @@ def test_accounts_are_found_and_changed(tx: Tx, of: Any) -> None:
     )  # fmt: skip
 
 
-def test_an_adversary_goes_on_as_another(tx: Tx, of: Any) -> None:
-    add_people(tx, of.accounts)
+def test_an_adversary_goes_on_as_another(tx: Tx) -> None:
+    add_people(tx)
     tx.insert_many(
         "chain",
         ["id", "name", "seq", "head", "at", "policy_version", "sealed_seq"],
@@ -245,7 +241,7 @@ def test_an_adversary_goes_on_as_another(tx: Tx, of: Any) -> None:
         "created_at",
     )  # fmt: skip
     tx.insert_many("task", columns, [(n, 1, n, n, "x", "sent", 1) for n in (1, 2)])
-    of.accounts.end_adversary(tx, 2, 1)
+    accounts.end_adversary(tx, 2, 1)
     assert table(tx, "account", "id, adversary_id") == [(1, 1), (2, 1), (3, 1)]
     assert table(tx, "chain", "id, survivor_id") == [
         (SYSTEM_CHAIN, None),
@@ -260,8 +256,7 @@ def test_an_adversary_goes_on_as_another(tx: Tx, of: Any) -> None:
         assert table(tx, name, "adversary_id", "1") == [(1,)]
 
 
-def test_links_and_sessions_of_the_console(tx: Tx, of: Any) -> None:
-    access = of.access
+def test_links_and_sessions_of_the_console(tx: Tx) -> None:
     for name in ("a", "b", "c"):
         access.put_link(tx, name, 10, 20)
     assert not access.use_link(tx, "x", 15)
@@ -292,11 +287,10 @@ def test_links_and_sessions_of_the_console(tx: Tx, of: Any) -> None:
     ]
 
 
-def test_what_fits_no_task(tx: Tx, of: Any) -> None:
+def test_what_fits_no_task(tx: Tx) -> None:
     columns = ("id", "connector", "reason", "payload", "at")
     given = [(n, "x", "odd", b"said %d" % n, n % 3) for n in range(1, 6)]
     tx.insert_many("quarantine", columns, given)
-    quarantine = of.quarantine
     assert quarantine.waiting(tx) == [1, 2, 3, 4, 5]
     assert quarantine.dismiss(tx, [2, 9, 2], "fine", 7) == 1
     assert quarantine.dismiss(tx, [2], "again", 8) == 0
@@ -313,8 +307,8 @@ def test_what_fits_no_task(tx: Tx, of: Any) -> None:
     assert quarantine.payloads(tx, []) == {}
 
 
-def test_messages_that_wait_or_are_dead(tx: Tx, of: Any) -> None:
-    add_people(tx, of.accounts)
+def test_messages_that_wait_or_are_dead(tx: Tx) -> None:
+    add_people(tx)
     columns = (
         "id", "connector", "account_id", "kind", "state", "due", "attempts", "epoch",
         "error", "created_at",
@@ -341,7 +335,6 @@ def test_messages_that_wait_or_are_dead(tx: Tx, of: Any) -> None:
             (3, 1, 3, 2, "folder", 3, "dead", 1),
         ],
     )
-    queue = of.queue
     assert queue.messages(tx, None, 2) == [
         (1, "inhouse", "inhouse/ann", "offer", "ready", 0, ""),
         (2, "folder", "folder/bob", "publish", "dead", 5, "no"),
@@ -365,8 +358,8 @@ def test_messages_that_wait_or_are_dead(tx: Tx, of: Any) -> None:
     ]
 
 
-def test_chains_as_evidence_reads_them(tx: Tx, of: Any) -> None:
-    add_people(tx, of.accounts)
+def test_chains_as_evidence_reads_them(tx: Tx) -> None:
+    add_people(tx)
     add_records(tx)
     tx.insert_many(
         "chain",
@@ -387,8 +380,8 @@ def test_chains_as_evidence_reads_them(tx: Tx, of: Any) -> None:
             (1, 1, "exposure", 5, 1, 1, 2, "plan", 1, None, b"\x03" * 32),
         ],
     )
-    assert [chain.id for chain in of.audit.chains_in_order(tx)] == [2, 3, 1]
-    member, join = of.audit.lines_up_to(tx, 2, 2)
+    assert [chain.id for chain in audit.chains_in_order(tx)] == [2, 3, 1]
+    member, join = audit.lines_up_to(tx, 2, 2)
     assert tuple(member) == (
         1,
         "member",
@@ -402,12 +395,12 @@ def test_chains_as_evidence_reads_them(tx: Tx, of: Any) -> None:
         None,
     )
     assert join.kind == "join"
-    assert [line.seq for line in of.audit.lines_up_to(tx, 2, 2, after=1)] == [2]
-    (shown,) = of.audit.lines_up_to(tx, 1, 9)
+    assert [line.seq for line in audit.lines_up_to(tx, 2, 2, after=1)] == [2]
+    (shown,) = audit.lines_up_to(tx, 1, 9)
     assert (shown.account, shown.cause, shown.record) == ("inhouse/ann", "plan", "r1")
     assert tuple(shown.entry) == (2, 1, None, 2, 7, None, None)
-    assert of.audit.hash_at(tx, 1, 1) == "03" * 32
-    assert of.audit.hash_at(tx, 1, 2) is None
+    assert audit.hash_at(tx, 1, 1) == "03" * 32
+    assert audit.hash_at(tx, 1, 2) is None
 
 
 def test_lines_of_the_audit_log(tx: Tx) -> None:
