@@ -244,7 +244,7 @@ def book_fields(tx: Tx, tasks: range, free: frozenset[str], now: int) -> bool:
     """
     if not tasks or not rows.budgets(tx):
         return True
-    booked = [one for one in paid_work.booked(tx, tasks) if one.connector not in free]
+    booked = [one for one in rows.booked(tx, tasks) if one.connector not in free]
     held = rows.lock_budgets(tx, {one.run_id for one in booked})
     wanted = _unpaid(booked, {}, held)
     return all(

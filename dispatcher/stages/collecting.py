@@ -38,7 +38,17 @@ from dispatcher.core.circuits import REST, Circuit, pause_of
 from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.standing import InForce, current_policy
-from dispatcher.store import Clock, Store, Tx, events, hooks, lease, pieces, quarantine
+from dispatcher.store import (
+    Clock,
+    Store,
+    Tx,
+    events,
+    hooks,
+    lease,
+    money,
+    pieces,
+    quarantine,
+)
 from dispatcher.store import collecting as rows
 from dispatcher.store.collecting import AnswerRow, TaskRow
 from dispatcher.store.quarantine import StrangeRow
@@ -209,7 +219,7 @@ class Collecting:
         references = {one.reference for one in told}
         known = pieces.by_reference(tx, self._name, references)
         if references - known.keys():
-            pieces.adopt(tx, self._name, self._by_key(told))
+            money.adopt(tx, self._name, self._by_key(told))
             known = pieces.by_reference(tx, self._name, references)
         news: dict[int, tuple[str | None, str]] = {}
         for one in told:
@@ -232,7 +242,7 @@ class Collecting:
             for row in known.values()
             if row.about in news and news[row.about] != (row.submission, row.progress)
         ]
-        pieces.note_progress(tx, fresh, now)
+        money.note_progress(tx, fresh, now)
 
     def _by_key(self, told: Sequence[Submission]) -> list[tuple[int, str]]:
         """Messages of ours whose keys a market holds, with its own names of them."""

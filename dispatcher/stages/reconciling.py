@@ -43,7 +43,17 @@ from connectors.base import (
 from dispatcher.core import keys, meters
 from dispatcher.core.errors import StaleLease
 from dispatcher.core.log import get_logger
-from dispatcher.store import Clock, Store, Tx, events, lease, membership, pieces, queue
+from dispatcher.store import (
+    Clock,
+    Store,
+    Tx,
+    events,
+    lease,
+    membership,
+    money,
+    pieces,
+    queue,
+)
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import reconciling as rows
 from dispatcher.store.repeating import committed
@@ -303,7 +313,7 @@ class Reconciling:
         missing_, sent = len(gone) + len(unpaid), open_ + len(paid)
         doubtful = missing_ > DOUBTFUL and 2 * missing_ > sent
         if how.mend and (how.trust or not doubtful):
-            self._write(partial(pieces.end, abouts=unpaid, now=began), how.epoch)
+            self._write(partial(money.end_pieces, abouts=unpaid, now=began), how.epoch)
             for start in range(0, len(gone), rows.PAGE):
                 part = gone[start : start + rows.PAGE].tolist()
                 moved = self._write(

@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
+from sqlalchemy import (
+    BigInteger,
+    and_,
+    cast,
+    column,
+    extract,
+    func,
+    select,
+    table,
+    text,
+)
+from sqlmodel import col
+
+from dispatcher.model import Chain, LedgerLine
 from dispatcher.store.transaction import Tx
 
 FAULTS = 100
@@ -12,20 +26,44 @@ FAULTS = 100
 APPEND_ONLY: Final = ("ledger_line", "key_lines", "policy", "money_line")
 """Tables whose rows neither change nor go: triggers refuse it."""
 
+_MASTER: Final = table("sqlite_master", *map(column, ("name", "type", "sql")))
+_TRIGGER: Final = table(
+    "pg_trigger", *map(column, ("tgname", "tgrelid", "tgfoid", "tgenabled"))
+)
+_FUNCTION: Final = table("pg_proc", *map(column, ("oid", "prosrc")))
 _GUARDS: Final = {
     "sqlite": (
         ("no_update", "no_delete"),
-        "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        " AND sql LIKE '%RAISE(ABORT%'",
+        select(_MASTER.c.name).where(
+            _MASTER.c.type == "trigger", _MASTER.c.sql.like("%RAISE(ABORT%")
+        ),
     ),
     "postgresql": (
         ("no_change", "no_truncate"),
-        "SELECT g.tgname FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid"
-        " JOIN pg_proc f ON f.oid = g.tgfoid WHERE pg_table_is_visible(c.oid)"
-        " AND g.tgenabled IN ('O', 'A') AND f.prosrc LIKE '%RAISE EXCEPTION%'",
+        select(_TRIGGER.c.tgname)
+        .join(_FUNCTION, _FUNCTION.c.oid == _TRIGGER.c.tgfoid)
+        .where(
+            func.pg_table_is_visible(_TRIGGER.c.tgrelid),
+            _TRIGGER.c.tgenabled.in_(["O", "A"]),
+            _FUNCTION.c.prosrc.like("%RAISE EXCEPTION%"),
+        ),
     ),
 }
 """By database: endings of the triggers of each such table, and those at work."""
+
+_INTEGRITY: Final = text(f"PRAGMA integrity_check({FAULTS})")
+_LAST: Final = select(func.coalesce(func.max(Chain.at), 0))
+_FIRST: Final = (
+    select(func.min(LedgerLine.at))
+    .select_from(Chain)
+    .join(
+        LedgerLine,
+        and_(col(LedgerLine.chain_id) == Chain.id, col(LedgerLine.seq) == 1),
+    )
+)
+_CLOCK: Final = select(
+    cast(extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger())
+)
 
 
 def integrity(tx: Tx) -> int:
@@ -35,35 +73,29 @@ def integrity(tx: Tx) -> int:
     """
     if tx.dialect != "sqlite":
         return 0
-    rows = tx.rows(f"PRAGMA integrity_check({FAULTS})")
-    return sum(row[0] != "ok" for row in rows)
+    return sum(row[0] != "ok" for row in tx.execute(_INTEGRITY))
 
 
 def missing_guards(tx: Tx) -> list[str]:
     """Triggers of append-only tables that are gone, switched off or emptied."""
     endings, at_work = _GUARDS[tx.dialect]
-    found = {str(row[0]) for row in tx.rows(at_work)}
+    found = {str(row[0]) for row in tx.execute(at_work)}
     due = [f"{table}_{ending}" for table in APPEND_ONLY for ending in endings]
     return [name for name in due if name not in found]
 
 
 def last_moment(tx: Tx) -> int:
     """Latest moment at the head of any chain; 0 before the first line."""
-    return int(tx.value("SELECT COALESCE(max(at), 0) FROM chain"))
+    return tx.scalar(_LAST) or 0
 
 
 def first_moment(tx: Tx) -> int | None:
     """Moment of the ledger's first line; None before it."""
-    found = tx.value(
-        "SELECT min(l.at) FROM chain c JOIN ledger_line l"
-        " ON l.chain_id = c.id AND l.seq = 1"
-    )
-    return None if found is None else int(found)
+    return tx.scalar(_FIRST)
 
 
 def server_clock(tx: Tx) -> int | None:
     """Now by the database server's clock; None where it has none of its own."""
     if tx.dialect == "sqlite":
         return None
-    text = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
-    return int(tx.value(text))
+    return tx.scalar(_CLOCK)

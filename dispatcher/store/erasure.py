@@ -9,9 +9,31 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from dispatcher.model import LIVE_TASK_STATES
+from sqlalchemy import BigInteger, Select, bindparam, delete, exists, func, or_, update
+from sqlalchemy import select as sql_select
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    LIVE_TASK_STATES,
+    Account,
+    Answer,
+    Assignment,
+    Chain,
+    Entry,
+    FieldName,
+    Held,
+    LedgerLine,
+    Load,
+    Outbox,
+    Record,
+    Result,
+    Run,
+    Subject,
+    Task,
+)
+from dispatcher.store.statements import in_list, in_words, select_columns
 from dispatcher.store.transaction import Row, Tx
 
 
@@ -41,103 +63,204 @@ class Showings(NamedTuple):
     last_at: int | None
 
 
+_SUBJECT: Final = select_columns(Subject.id, Subject.key_id, Subject.erased_at).where(
+    Subject.pseudonym == bindparam("called")
+)
+_SUBJECT_LOCKED: Final = _SUBJECT.with_for_update()
+_RECORDS_OF: Final = (
+    select(Record.id)
+    .where(Record.subject_id == bindparam("of_subject"))
+    .order_by(col(Record.id))
+    .with_for_update()
+)
+_RECORD_NAMED: Final = (
+    select(Record.id).where(Record.pseudonym == bindparam("called")).with_for_update()
+)
+_LOADED_AT: Final = func.coalesce(Record.loaded_at, Load.started_at)
+_LOADED_BEFORE: Final = (
+    select(Record.id)
+    .join(Load, col(Load.id) == Record.load_id)
+    .where(col(Record.erased_at).is_(None), bindparam("moment") > _LOADED_AT)
+    .order_by(col(Record.id))
+    .limit(bindparam("most"))
+    .with_for_update(of=Record)
+)
+_COUNT_BEFORE: Final = (
+    select(func.count())
+    .select_from(Record)
+    .join(Load, col(Load.id) == Record.load_id)
+    .where(col(Record.erased_at).is_(None), bindparam("moment") > _LOADED_AT)
+)
+_ENTRIES_OF: Final = (
+    select(Entry.id).where(in_list(Entry.record_id, "records")).order_by(col(Entry.id))
+)
+
+
+def _count(model: Any, *conditions: Any) -> Select[int]:  # noqa: ANN401
+    return sql_select(func.count()).select_from(model).where(*conditions)
+
+
+_IN_RECORDS: Final = in_list(Record.id, "records")
+_IN_ENTRIES: Final = in_list(Entry.id, "entries")
+_FILLED: Final = func.length(Entry.shown) > 0
+_COUNTS: Final = {
+    "records": _count(Record, _IN_RECORDS, col(Record.erased_at).is_(None)),
+    "fields": _count(Entry, _IN_ENTRIES, _FILLED),
+    "crops": _count(Entry, _IN_ENTRIES, _FILLED, col(Entry.media).like("image/%")),
+    "answers": _count(Answer, in_list(Answer.entry_id, "entries")),
+    "drafts": _count(
+        Task, in_list(Task.entry_id, "entries"), col(Task.draft).is_not(None)
+    ),
+    "results": _count(
+        Result, in_list(Result.entry_id, "entries"), col(Result.value).is_not(None)
+    ),
+}
+_SHOWINGS: Final = (
+    select_columns(
+        func.count(),
+        func.count(func.coalesce(Chain.survivor_id, Chain.id).distinct()),
+        func.min(LedgerLine.at),
+        func.max(LedgerLine.at),
+    )
+    .select_from(LedgerLine)
+    .join(Chain, col(Chain.id) == LedgerLine.chain_id)
+    .where(in_list(LedgerLine.entry_id, "entries"), LedgerLine.kind == "exposure")
+)
+_TASKS: Final = (
+    select(Task.id, Task.entry_id, Task.connector, Task.state)
+    .where(in_list(Task.entry_id, "entries"))
+    .order_by(col(Task.id))
+)
+_TASKS_LOCKED: Final = _TASKS.with_for_update()
+_MESSAGES: Final = (
+    select_columns(Outbox.state, Outbox.leased_until)
+    .where(
+        col(Outbox.id).in_(
+            select(Task.outbox_id).where(
+                in_list(Task.entry_id, "entries"), col(Task.outbox_id).is_not(None)
+            )
+        )
+    )
+    .order_by(col(Outbox.id))
+    .with_for_update()
+)
+_PERSON: Final = select_columns(Subject.value, Subject.key_id).where(
+    Subject.id == bindparam("of_subject")
+)
+_RECORDS: Final = (
+    select_columns(
+        Record.id,
+        Record.key,
+        Load.columns,
+        Record.columns,
+        Record.key_id,
+        Record.pseudonym,
+        Run.name,
+        _LOADED_AT,
+    )
+    .join(Load, col(Load.id) == Record.load_id)
+    .join(Run, col(Run.id) == Record.run_id)
+    .where(_IN_RECORDS, col(Record.erased_at).is_(None))
+    .order_by(col(Record.id))
+)
+_ALL_CELLS: Final = select(Record.id, Record.columns, Record.key_id).where(
+    col(Record.erased_at).is_(None)
+)
+_SOURCES: Final = (
+    select(Load.source)
+    .distinct()
+    .join(Record, col(Record.load_id) == Load.id)
+    .where(_IN_RECORDS)
+    .order_by(col(Load.source))
+)
+_ANSWERS: Final = (
+    select_columns(
+        Answer.task_id,
+        Answer.entry_id,
+        Answer.account_id,
+        Answer.raw,
+        Answer.at,
+        Answer.key_id,
+    )
+    .where(in_list(Answer.entry_id, "entries"))
+    .order_by(col(Answer.task_id))
+)
+_TEXTS: Final = select(Entry.id, Entry.shown, Entry.key_id).where(
+    _IN_ENTRIES, col(Entry.media).like("text/%")
+)
+_RECIPIENTS: Final = (
+    select_columns(
+        Record.pseudonym,
+        FieldName.name,
+        Account.connector,
+        Account.name,
+        LedgerLine.at,
+        LedgerLine.cause,
+    )
+    .select_from(LedgerLine)
+    .join(Entry, col(Entry.id) == LedgerLine.entry_id)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .join(FieldName, col(FieldName.id) == Entry.field_id)
+    .join(Account, col(Account.id) == LedgerLine.account_id)
+    .where(in_list(LedgerLine.entry_id, "entries"), LedgerLine.kind == "exposure")
+    .order_by(col(LedgerLine.at), col(LedgerLine.seq))
+)
+
+
 def subject(tx: Tx, pseudonym: str, *, lock: bool = False) -> SubjectRow | None:
     """Return a person by pseudonym."""
-    row = tx.one(
-        "SELECT id, key_id, erased_at FROM subject WHERE pseudonym = ?"
-        + (" FOR UPDATE" if lock else ""),
-        [pseudonym],
-    )
+    asked = _SUBJECT_LOCKED if lock else _SUBJECT
+    row = tx.execute(asked, {"called": pseudonym}).first()
     return None if row is None else SubjectRow(*row)
 
 
 def records_of(tx: Tx, subject_id: int) -> list[int]:
     """Ids of a person's records, erased ones too."""
-    rows = tx.rows(
-        "SELECT id FROM record WHERE subject_id = ? ORDER BY id FOR UPDATE",
-        [subject_id],
-    )
-    return [row[0] for row in rows]
+    return tx.scalars(_RECORDS_OF, {"of_subject": subject_id})
 
 
 def record_named(tx: Tx, pseudonym: str) -> int | None:
     """Id of a record by pseudonym."""
-    found = tx.value(
-        "SELECT id FROM record WHERE pseudonym = ? FOR UPDATE", [pseudonym]
-    )
-    return None if found is None else int(found)
+    return tx.scalar(_RECORD_NAMED, {"called": pseudonym})
 
 
 def loaded_before(tx: Tx, moment: int, limit: int) -> list[int]:
     """Records with values that were loaded before a moment, oldest first."""
-    rows = tx.rows(
-        "SELECT r.id FROM record r JOIN load l ON l.id = r.load_id"
-        " WHERE r.erased_at IS NULL AND COALESCE(r.loaded_at, l.started_at) < ?"
-        " ORDER BY r.id LIMIT ? FOR UPDATE OF r",
-        [moment, limit],
-    )
-    return [row[0] for row in rows]
+    return tx.scalars(_LOADED_BEFORE, {"moment": moment, "most": limit})
 
 
 def count_loaded_before(tx: Tx, moment: int) -> int:
     """How many records with values were loaded before a moment."""
-    return int(
-        tx.value(
-            "SELECT count(*) FROM record r JOIN load l ON l.id = r.load_id"
-            " WHERE r.erased_at IS NULL AND COALESCE(r.loaded_at, l.started_at) < ?",
-            [moment],
-        )
-    )
+    return tx.scalar(_COUNT_BEFORE, {"moment": moment}) or 0
 
 
 def entries_of(tx: Tx, record_ids: Sequence[int]) -> list[int]:
     """Ids of all entries of records."""
-    rows = tx.rows(
-        "SELECT id FROM entry WHERE record_id = ANY(?) ORDER BY id", [record_ids]
-    )
-    return [row[0] for row in rows]
+    return tx.scalars(_ENTRIES_OF, {"records": record_ids})
 
 
 def counts(
     tx: Tx, record_ids: Sequence[int], entry_ids: Sequence[int]
 ) -> dict[str, int]:
     """How much there is to delete: records, fields, crops, answers, drafts, results."""
-    ask = {
-        "records": ("record WHERE id = ANY(?) AND erased_at IS NULL", record_ids),
-        "fields": ("entry WHERE id = ANY(?) AND length(shown) > 0", entry_ids),
-        "crops": (
-            "entry WHERE id = ANY(?) AND length(shown) > 0 AND media LIKE 'image/%'",
-            entry_ids,
-        ),
-        "answers": ("answer WHERE entry_id = ANY(?)", entry_ids),
-        "drafts": ("task WHERE entry_id = ANY(?) AND draft IS NOT NULL", entry_ids),
-        "results": ("result WHERE entry_id = ANY(?) AND value IS NOT NULL", entry_ids),
-    }
     return {
-        name: int(tx.value(f"SELECT count(*) FROM {text}", [ids]))
-        for name, (text, ids) in ask.items()
+        name: tx.scalar(
+            asked,
+            {"records": record_ids} if name == "records" else {"entries": entry_ids},
+        )
+        or 0
+        for name, asked in _COUNTS.items()
     }
 
 
 def showings(tx: Tx, entry_ids: Sequence[int]) -> Showings:
     """What the ledger holds about entries."""
-    row = tx.one(
-        "SELECT count(*), count(DISTINCT COALESCE(c.survivor_id, c.id)), min(l.at),"
-        " max(l.at) FROM ledger_line l JOIN chain c ON c.id = l.chain_id"
-        " WHERE l.entry_id = ANY(?) AND l.kind = 'exposure'",
-        [entry_ids],
-    )
-    assert row is not None
-    return Showings(*row)
+    return Showings(*tx.execute(_SHOWINGS, {"entries": entry_ids}).one())
 
 
 def tasks_of(tx: Tx, entry_ids: Sequence[int], *, lock: bool = False) -> list[TaskRow]:
     """All tasks on entries."""
-    rows = tx.rows(
-        "SELECT id, entry_id, connector, state FROM task WHERE entry_id = ANY(?)"
-        " ORDER BY id" + (" FOR UPDATE" if lock else ""),
-        [entry_ids],
-    )
+    rows = tx.execute(_TASKS_LOCKED if lock else _TASKS, {"entries": entry_ids})
     return [TaskRow(*row) for row in rows]
 
 
@@ -146,17 +269,13 @@ def being_sent(tx: Tx, entry_ids: Sequence[int], now: int) -> int:
 
     One whose sender let its lease end (a crash) is not: what came of it is unknown.
     """
-    rows = tx.rows(
-        "SELECT state, leased_until FROM outbox WHERE id IN (SELECT outbox_id FROM task"
-        " WHERE entry_id = ANY(?) AND outbox_id IS NOT NULL) ORDER BY id FOR UPDATE",
-        [entry_ids],
-    )
-    return sum(row[0] == "leased" and (row[1] or 0) > now for row in rows)
+    rows = tx.execute(_MESSAGES, {"entries": entry_ids})
+    return sum(state == "leased" and (until or 0) > now for state, until in rows)
 
 
 def person_of(tx: Tx, subject_id: int) -> bytes:
     """Return the text that named a person in the file; empty when it is gone."""
-    row = tx.one("SELECT value, key_id FROM subject WHERE id = ?", [subject_id])
+    row = tx.execute(_PERSON, {"of_subject": subject_id}).first()
     if row is None:
         return b""
     return tx.vault.open(tx, "subject.value", subject_id, row[1], row[0])
@@ -164,13 +283,7 @@ def person_of(tx: Tx, subject_id: int) -> bytes:
 
 def records(tx: Tx, record_ids: Sequence[int]) -> list[Row]:
     """Return key, load, columns and cells (JSON each) of records that have them still."""
-    found = tx.rows(
-        "SELECT r.id, r.key, l.columns, r.columns, r.key_id, r.pseudonym, u.name,"
-        " COALESCE(r.loaded_at, l.started_at) FROM record r"
-        " JOIN load l ON l.id = r.load_id JOIN run u ON u.id = r.run_id"
-        " WHERE r.id = ANY(?) AND r.erased_at IS NULL ORDER BY r.id",
-        [record_ids],
-    )
+    found = tx.execute(_RECORDS, {"records": record_ids}).all()
     sealed = [(1, "record.key"), (3, "record.columns")]
     return [tuple(row) for row in tx.vault.opened(tx, found, sealed, 4)]
 
@@ -178,7 +291,7 @@ def records(tx: Tx, record_ids: Sequence[int]) -> list[Row]:
 def cells_of_others(tx: Tx, record_ids: Sequence[int]) -> Iterator[bytes]:
     """Cells of all other records, of each as one text."""
     mine = frozenset(record_ids)
-    found = tx.stream("SELECT id, columns, key_id FROM record WHERE erased_at IS NULL")
+    found = tx.stream(_ALL_CELLS)
     for row in tx.vault.opened(tx, found, [(1, "record.columns")], 2):
         if row[0] not in mine:
             yield "\n".join(json.loads(row[1])).encode()
@@ -186,137 +299,149 @@ def cells_of_others(tx: Tx, record_ids: Sequence[int]) -> Iterator[bytes]:
 
 def sources_of(tx: Tx, record_ids: Sequence[int]) -> list[str]:
     """Names of the files that records were loaded from."""
-    found = tx.rows(
-        "SELECT DISTINCT l.source FROM load l JOIN record r ON r.load_id = l.id"
-        " WHERE r.id = ANY(?) ORDER BY l.source",
-        [list(record_ids)],
-    )
-    return [row[0] for row in found]
+    return tx.scalars(_SOURCES, {"records": record_ids})
 
 
 def said_of(tx: Tx, entry_ids: Sequence[int]) -> list[Row]:
     """Answers: (task, entry, account, raw, moment)."""
-    found = tx.rows(
-        "SELECT task_id, entry_id, account_id, raw, at, key_id FROM answer"
-        " WHERE entry_id = ANY(?) ORDER BY task_id",
-        [entry_ids],
-    )
+    found = tx.execute(_ANSWERS, {"entries": entry_ids}).all()
     opened = tx.vault.opened(tx, found, [(3, "answer.raw")], 5)
     return [tuple(row[:5]) for row in opened]
 
 
 def shown_of(tx: Tx, entry_ids: Sequence[int]) -> Iterator[bytes]:
     """Shown forms that are text."""
-    found = tx.rows(
-        "SELECT id, shown, key_id FROM entry WHERE id = ANY(?) AND media LIKE 'text/%'",
-        [entry_ids],
-    )
+    found = tx.execute(_TEXTS, {"entries": entry_ids}).all()
     for row in tx.vault.opened(tx, found, [(1, "entry.shown")], 2):
         yield row[1]
 
 
 def recipients(tx: Tx, entry_ids: Sequence[int]) -> list[Row]:
     """Who was shown what: (record, field, connector, account, moment, cause)."""
-    return tx.rows(
-        "SELECT r.pseudonym, f.name, a.connector, a.name, l.at, l.cause"
-        " FROM ledger_line l JOIN entry e ON e.id = l.entry_id"
-        " JOIN record r ON r.id = e.record_id JOIN field f ON f.id = e.field_id"
-        " JOIN account a ON a.id = l.account_id"
-        " WHERE l.entry_id = ANY(?) AND l.kind = 'exposure' ORDER BY l.at, l.seq",
-        [entry_ids],
-    )
+    found = tx.execute(_RECIPIENTS, {"entries": entry_ids})
+    return [tuple(row) for row in found]
 
 
 # -- writing -----------------------------------------------------------------------
+
+
+_OWN_KEYS: Final = select_columns(Record.key_id).where(
+    _IN_RECORDS, col(Record.key_id).is_not(None), col(Record.subject_id).is_(None)
+)
+_BLANK: Final = (
+    update(Record)
+    .where(_IN_RECORDS)
+    .values(
+        key_id=None,
+        lost_at=None,
+        erased_at=func.coalesce(Record.erased_at, bindparam("now", type_=BigInteger())),
+    )
+)
+_BLANK_ENTRIES: Final = (
+    update(Entry).where(_IN_ENTRIES).values(key_id=None),
+    update(Task)
+    .where(in_list(Task.entry_id, "entries"))
+    .values(draft=None, key_id=None),
+    delete(Answer).where(in_list(Answer.entry_id, "entries")),
+    delete(Result).where(in_list(Result.entry_id, "entries")),
+    delete(Held).where(in_list(Held.entry_id, "entries")),
+)
+_BLANK_SUBJECT: Final = (
+    update(Subject)
+    .where(col(Subject.id) == bindparam("of_subject"))
+    .values(
+        value=b"",
+        key_id=None,
+        erased_at=func.coalesce(
+            Subject.erased_at, bindparam("moment", type_=BigInteger())
+        ),
+    )
+)
+_WITHOUT_RECORDS: Final = (
+    select_columns(Subject.id, Subject.key_id, Subject.erased_at)
+    .where(
+        col(Subject.id).in_(select(Record.subject_id).where(_IN_RECORDS)),
+        ~exists().where(
+            col(Record.subject_id) == Subject.id, col(Record.erased_at).is_(None)
+        ),
+    )
+    .order_by(col(Subject.id))
+    .with_for_update(of=Subject)
+)
+_END_TASKS: Final = (
+    update(Task)
+    .where(in_list(Task.id, "tasks"), in_words(Task.state, *LIVE_TASK_STATES))
+    .values(state=bindparam("after"), leased_until=None)
+)
+_PLANNED: Final = (
+    select(Assignment.plan_id, Assignment.account_id, Assignment.entries)
+    .where(func.length(Assignment.entries) > 0)
+    .order_by(col(Assignment.plan_id), col(Assignment.account_id))
+    .with_for_update()
+)
+_NOT_ERASED: Final = (
+    select(Subject.pseudonym).where(
+        in_list(Subject.pseudonym, "names"), col(Subject.erased_at).is_(None)
+    ),
+    select(Record.pseudonym).where(
+        in_list(Record.pseudonym, "names"),
+        or_(col(Record.erased_at).is_(None), col(Record.lost_at).is_not(None)),
+    ),
+)
+_IS_LOST: Final = (
+    col(Record.lost_at).is_not(None),
+    col(Record.loaded_at) < bindparam("moment"),
+)
+_LOST: Final = select(Record.id).where(*_IS_LOST).limit(1)
+_GIVE_UP: Final = update(Record).where(*_IS_LOST).values(lost_at=None)
 
 
 def blank(
     tx: Tx, record_ids: Sequence[int], entry_ids: Sequence[int], now: int
 ) -> None:
     """Delete the values of records, all that was made of them, and their own keys."""
-    keys = {
-        row[0]
-        for row in tx.rows(
-            "SELECT key_id FROM record WHERE id = ANY(?) AND key_id IS NOT NULL"
-            " AND subject_id IS NULL",
-            [record_ids],
-        )
-    }
+    keys = set(tx.scalars(_OWN_KEYS, {"records": record_ids}))
     tx.update_many(
         "record",
         ["id"],
         ["key", "columns"],
         ((number, b"", b"[]") for number in record_ids),
     )
-    tx.execute(
-        "UPDATE record SET key_id = NULL, lost_at = NULL,"
-        " erased_at = COALESCE(erased_at, ?) WHERE id = ANY(?)",
-        [now, record_ids],
-    )
+    tx.execute(_BLANK, {"records": record_ids, "now": now})
     tx.update_many("entry", ["id"], ["shown"], ((number, b"") for number in entry_ids))
-    for text in (
-        "UPDATE entry SET key_id = NULL WHERE id = ANY(?)",
-        "UPDATE task SET draft = NULL, key_id = NULL WHERE entry_id = ANY(?)",
-        "DELETE FROM answer WHERE entry_id = ANY(?)",
-        "DELETE FROM result WHERE entry_id = ANY(?)",
-        "DELETE FROM held_back WHERE entry_id = ANY(?)",
-    ):
-        tx.execute(text, [entry_ids])
+    for statement in _BLANK_ENTRIES:
+        tx.execute(statement, {"entries": entry_ids})
     tx.insert_many(
         "result",
         ["entry_id", "confidence", "answers", "wanted", "state", "at"],
         [(number, 0.0, 0, 0, "erased", now) for number in entry_ids],
     )
-    _delete_keys(tx, sorted(keys))
-
-
-def _delete_keys(tx: Tx, keys: Sequence[int]) -> None:
-    if keys:
-        tx.execute("DELETE FROM value_key WHERE id = ANY(?)", [keys])
-        tx.vault.forget()
+    tx.vault.delete_keys(tx, sorted(key for key in keys if key is not None))
 
 
 def blank_subject(tx: Tx, row: SubjectRow, erased_at: int | None) -> None:
     """Delete a person's value and data key; with a moment the person is refused later."""
-    tx.execute(
-        "UPDATE subject SET value = ?, key_id = NULL,"
-        " erased_at = COALESCE(erased_at, ?) WHERE id = ?",
-        [b"", erased_at, row.id],
-    )
-    _delete_keys(tx, [] if row.key_id is None else [row.key_id])
+    tx.execute(_BLANK_SUBJECT, {"of_subject": row.id, "moment": erased_at})
+    tx.vault.delete_keys(tx, [] if row.key_id is None else [row.key_id])
 
 
 def subjects_without_records(tx: Tx, record_ids: Sequence[int]) -> list[SubjectRow]:
     """People of records who have no record with values any more."""
-    rows = tx.rows(
-        "SELECT s.id, s.key_id, s.erased_at FROM subject s WHERE s.id IN"
-        " (SELECT subject_id FROM record WHERE id = ANY(?)) AND NOT EXISTS"
-        " (SELECT 1 FROM record r WHERE r.subject_id = s.id AND r.erased_at IS NULL)"
-        " ORDER BY s.id FOR UPDATE OF s",
-        [record_ids],
-    )
+    rows = tx.execute(_WITHOUT_RECORDS, {"records": record_ids})
     return [SubjectRow(*row) for row in rows]
 
 
 def end_tasks(tx: Tx, task_ids: Sequence[int], state: str) -> None:
     """Take tasks out of their workers' hands, or keep them from leaving."""
-    live = ", ".join(f"'{name}'" for name in LIVE_TASK_STATES)
-    tx.execute(
-        "UPDATE task SET state = ?, leased_until = NULL"
-        f" WHERE id = ANY(?) AND state IN ({live})",
-        [state, task_ids],
-    )
+    tx.execute(_END_TASKS, {"tasks": task_ids, "after": state})
 
 
 def unplan(tx: Tx, entry_ids: Sequence[int]) -> None:
     """Take entries out of every plan."""
     gone = frozenset(entry_ids)
     changed = []
-    for plan_id, account_id, packed in tx.rows(
-        "SELECT plan_id, account_id, entries FROM assignment"
-        " WHERE length(entries) > 0 ORDER BY plan_id, account_id FOR UPDATE"
-    ):
-        planned = array("q", bytes(packed))
+    for plan_id, account_id, packed in tx.execute(_PLANNED).all():
+        planned = array("q", packed)
         if not gone.isdisjoint(planned):
             kept = array("q", (n for n in planned if n not in gone))
             changed.append((plan_id, account_id, kept.tobytes()))
@@ -325,19 +450,9 @@ def unplan(tx: Tx, entry_ids: Sequence[int]) -> None:
 
 def not_erased(tx: Tx, names: Sequence[str]) -> list[str]:
     """Those people and records that are there with values, or might be loaded again."""
-    ask = {
-        "subject": "erased_at IS NULL",
-        "record": "(erased_at IS NULL OR lost_at IS NOT NULL)",
-    }
-    found = [
-        row[0]
-        for table, what in ask.items()
-        for row in tx.rows(
-            f"SELECT pseudonym FROM {table} WHERE pseudonym = ANY(?) AND {what}",
-            [list(names)],
-        )
-    ]
-    return sorted(found)
+    return sorted(
+        name for asked in _NOT_ERASED for name in tx.scalars(asked, {"names": names})
+    )
 
 
 def suppress(tx: Tx, names: Iterable[str]) -> None:
@@ -347,13 +462,9 @@ def suppress(tx: Tx, names: Iterable[str]) -> None:
 
 def lost_before(tx: Tx, moment: int) -> bool:
     """Whether a record that may be loaded again was first loaded before a moment."""
-    text = "SELECT 1 FROM record WHERE lost_at IS NOT NULL AND loaded_at < ? LIMIT 1"
-    return tx.value(text, [moment]) is not None
+    return tx.scalar(_LOST, {"moment": moment}) is not None
 
 
 def give_up_lost(tx: Tx, moment: int) -> None:
     """Let those records never be loaded again: they were erased by age."""
-    tx.execute(
-        "UPDATE record SET lost_at = NULL WHERE lost_at IS NOT NULL AND loaded_at < ?",
-        [moment],
-    )
+    tx.execute(_GIVE_UP, {"moment": moment})

@@ -44,13 +44,9 @@ def _migrated(version: str) -> dict[str, Columns]:
         backend = make_backend(Path(place) / "empty.db", create=True)
         migrations.upgrade(backend, to=version)
         with Store(backend) as store, store.read() as tx:
-            rows = tx.rows(
-                "SELECT t.name, c.name, c.type FROM sqlite_master t"
-                " JOIN pragma_table_info(t.name) c WHERE t.type = 'table'"
-                " AND t.name <> 'alembic_version' AND t.name NOT LIKE 'sqlite_%'"
-                " ORDER BY t.name, c.cid"
-            )
-    found: dict[str, Columns] = {}
-    for table, column, kind in rows:
-        found.setdefault(table, {})[column] = kind == "BLOB"
-    return found
+            found = tx.reflected()
+    return {
+        name: {c.name: isinstance(c.type, LargeBinary) for c in table.columns}
+        for name, table in sorted(found.tables.items())
+        if name != "alembic_version"
+    }

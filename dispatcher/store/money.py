@@ -11,7 +11,20 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from dispatcher.model import TRANSITIONS
+from sqlalchemy import bindparam, case, func, or_, update
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    TRANSITIONS,
+    Account,
+    Budget,
+    Entry,
+    Payment,
+    Record,
+    Run,
+    Task,
+)
+from dispatcher.store.statements import in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
 
 UNIT: Final = 1_000_000
@@ -101,27 +114,124 @@ class PaymentRow(NamedTuple):
         return f"{self.kind}-{self.about}"
 
 
-_BUDGET: Final = f"SELECT {', '.join(BudgetRow._fields)} FROM budget"
-COLUMNS: Final = ", ".join(f"p.{name}" for name in PaymentRow._fields)
+COLUMNS: Final = tuple(col(getattr(Payment, name)) for name in PaymentRow._fields)
+"""Columns of a payment, in the order of :class:`PaymentRow`."""
+
+_BUDGETS: Final = select_columns(
+    *(col(getattr(Budget, name)) for name in BudgetRow._fields)
+).order_by(col(Budget.run_id))
+_BUDGET: Final = _BUDGETS.where(Budget.run_id == bindparam("of_run"))
+_LOCK_BUDGETS: Final = _BUDGETS.where(in_list(Budget.run_id, "runs")).with_for_update()
+_ANY_OF_RUN: Final = (
+    select(Payment.about).where(Payment.run_id == bindparam("of_run")).limit(1)
+)
+_RUN_ID: Final = select(Run.id).where(Run.name == bindparam("called"))
+_RUN_NAMES: Final = select(Run.id, Run.name).order_by(col(Run.id))
+_LOCK_PAYMENTS: Final = (
+    select_columns(*COLUMNS)
+    .where(Payment.kind == bindparam("of_kind"), in_list(Payment.about, "abouts"))
+    .order_by(col(Payment.about))
+    .with_for_update()
+)
+_LOCK_ACCOUNTS: Final = (
+    select(Account.id)
+    .where(in_list(Account.id, "accounts"))
+    .order_by(col(Account.id))
+    .with_for_update(key_share=True)
+)
+_AT_WORK: Final = select(Payment.account_id).where(
+    in_list(Payment.account_id, "accounts"),
+    Payment.kind == "reward",
+    Payment.state == "reserved",
+)
+_OF_RUN: Final = col(Budget.run_id) == bindparam("of_run")
+_TAKE: Final = (
+    update(Budget)
+    .where(_OF_RUN)
+    .values(
+        taken=bindparam("total"), day=bindparam("today"), day_taken=bindparam("of_day")
+    )
+)
+_GIVE_BACK: Final = (
+    update(Budget)
+    .where(_OF_RUN)
+    .values(
+        taken=Budget.taken - bindparam("total"),
+        day_taken=Budget.day_taken
+        - case((col(Budget.day) == bindparam("of_day"), bindparam("total")), else_=0),
+    )
+)
+_PAY: Final = (
+    update(Budget).where(_OF_RUN).values(paid=Budget.paid + bindparam("total"))
+)
+_FIELDS: Final = (
+    select_columns(
+        Task.id, Record.run_id, Task.account_id, Task.connector, Task.outbox_id
+    )
+    .join(Entry, col(Entry.id) == Task.entry_id)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .order_by(col(Task.id))
+)
+_CARRIED: Final = _FIELDS.where(
+    in_list(Task.outbox_id, "messages"),
+    in_words(Task.state, "booked", "sent", "dead"),
+)
+_BOOKED: Final = _FIELDS.where(
+    Task.id >= bindparam("first"), Task.id < bindparam("end")
+)
+_RUN_OF_ENTRY: Final = (
+    select(Record.run_id)
+    .join(Entry, col(Entry.record_id) == Record.id)
+    .where(Entry.id == bindparam("entry"))
+)
+_REWARDS: Final = (
+    select(Payment.about, Budget.currency)
+    .join(Budget, col(Budget.run_id) == Payment.run_id)
+    .where(Payment.kind == "reward")
+)
+_IN_HAND: Final = (
+    _REWARDS.where(
+        Payment.account_id == bindparam("account"),
+        Payment.state == "reserved",
+        or_(col(Payment.progress).is_(None), col(Payment.progress) == "open"),
+    )
+    .order_by(col(Payment.about).desc())
+    .limit(1)
+)
+_REWARD: Final = (
+    select(Payment.amount, Budget.currency)
+    .join(Budget, col(Budget.run_id) == Payment.run_id)
+    .where(Payment.kind == "reward", Payment.about == bindparam("message"))
+)
+_HAD_PIECE: Final = (
+    select(Payment.about)
+    .where(Payment.account_id == bindparam("account"), Payment.kind == "reward")
+    .limit(1)
+)
+_INTO_PIECE: Final = (
+    update(Payment)
+    .where(
+        col(Payment.kind) == bindparam("of_kind"),
+        col(Payment.about) == bindparam("of_about"),
+    )
+    .values(piece=bindparam("message"))
+)
 
 
 def budgets(tx: Tx) -> list[BudgetRow]:
     """All budgets, in order of their runs."""
-    return [BudgetRow(*row) for row in tx.rows(f"{_BUDGET} ORDER BY run_id")]
+    return [BudgetRow(*row) for row in tx.execute(_BUDGETS)]
 
 
 def budget(tx: Tx, run_id: int) -> BudgetRow | None:
     """Budget of a run; None where it has none."""
-    row = tx.one(f"{_BUDGET} WHERE run_id = ?", [run_id])
+    row = tx.execute(_BUDGET, {"of_run": run_id}).first()
     return None if row is None else BudgetRow(*row)
 
 
 def lock_budgets(tx: Tx, run_ids: Iterable[int]) -> dict[int, BudgetRow]:
     """Budgets of runs, locked in order until the end of the transaction."""
-    found = tx.rows(
-        f"{_BUDGET} WHERE run_id = ANY(?) ORDER BY run_id FOR UPDATE",
-        [sorted(set(run_ids))],
-    )
+    found = tx.execute(_LOCK_BUDGETS, {"runs": sorted(set(run_ids))})
     return {row[0]: BudgetRow(*row) for row in found}
 
 
@@ -139,19 +249,17 @@ def put_budget(tx: Tx, row: BudgetRow, now: int) -> None:
 
 def has_payments(tx: Tx, run_id: int) -> bool:
     """Whether anything of a run was ever promised."""
-    text = "SELECT 1 FROM payment WHERE run_id = ? LIMIT 1"
-    return tx.one(text, [run_id]) is not None
+    return tx.scalar(_ANY_OF_RUN, {"of_run": run_id}) is not None
 
 
 def run_id_of(tx: Tx, name: str) -> int | None:
     """Id of a run by its name."""
-    found = tx.value("SELECT id FROM run WHERE name = ?", [name])
-    return None if found is None else int(found)
+    return tx.scalar(_RUN_ID, {"called": name})
 
 
 def run_names(tx: Tx) -> dict[int, str]:
     """Names of all runs by their ids."""
-    return dict(tx.rows("SELECT id, name FROM run ORDER BY id"))
+    return dict(tx.execute(_RUN_NAMES).all())
 
 
 def no_budget(run_id: int, currency: str) -> BudgetRow:
@@ -161,12 +269,8 @@ def no_budget(run_id: int, currency: str) -> BudgetRow:
 
 def lock_payments(tx: Tx, kind: str, abouts: Sequence[int]) -> dict[int, PaymentRow]:
     """Payments of one kind by what they are for, locked in order."""
-    found = tx.rows(
-        f"SELECT {COLUMNS} FROM payment p WHERE p.kind = ? AND p.about = ANY(?)"
-        " ORDER BY p.about FOR UPDATE",
-        [kind, sorted(set(abouts))],
-    )
-    return {row[1]: PaymentRow(*row) for row in found}
+    given = {"of_kind": kind, "abouts": sorted(set(abouts))}
+    return {row[1]: PaymentRow(*row) for row in tx.execute(_LOCK_PAYMENTS, given)}
 
 
 def lock_accounts(tx: Tx, account_ids: Iterable[int]) -> set[int]:
@@ -178,17 +282,9 @@ def lock_accounts(tx: Tx, account_ids: Iterable[int]) -> set[int]:
     wanted = sorted(set(account_ids))
     if not wanted:
         return set()
-    tx.rows(
-        "SELECT id FROM account WHERE id = ANY(?) ORDER BY id FOR NO KEY UPDATE",
-        [wanted],
-    )
+    tx.execute(_LOCK_ACCOUNTS, {"accounts": wanted})
     # only now, and not in the same statement: it sees what the last holder wrote
-    at_work = tx.rows(
-        "SELECT account_id FROM payment WHERE account_id = ANY(?)"
-        " AND kind = 'reward' AND state = 'reserved'",
-        [wanted],
-    )
-    return {*wanted} - {row[0] for row in at_work}
+    return {*wanted} - {*tx.scalars(_AT_WORK, {"accounts": wanted})}
 
 
 def reserve(
@@ -220,8 +316,13 @@ def reserve(
         taken=held.taken + total, day=day, day_taken=held.taken_today(now) + total
     )
     tx.execute(
-        "UPDATE budget SET taken = ?, day = ?, day_taken = ? WHERE run_id = ?",
-        [after.taken, after.day, after.day_taken, held.run_id],
+        _TAKE,
+        {
+            "of_run": held.run_id,
+            "total": after.taken,
+            "today": after.day,
+            "of_day": after.day_taken,
+        },
     )
     fresh = [r._replace(day=day, created_at=now, at=now) for r in wanted if not r.at]
     tx.insert_many("payment", PaymentRow._fields, fresh)
@@ -267,15 +368,9 @@ def move(
         elif state == "paid":
             paid[row.run_id] += row.total
     for (run_id, day), total in sorted(back.items()):
-        tx.execute(
-            "UPDATE budget SET taken = taken - ?, day_taken = day_taken -"
-            " CASE WHEN day = ? THEN ? ELSE 0 END WHERE run_id = ?",
-            [total, day, total, run_id],
-        )
+        tx.execute(_GIVE_BACK, {"of_run": run_id, "total": total, "of_day": day})
     for run_id, total in sorted(paid.items()):
-        tx.execute(
-            "UPDATE budget SET paid = paid + ? WHERE run_id = ?", [total, run_id]
-        )
+        tx.execute(_PAY, {"of_run": run_id, "total": total})
 
 
 def _write(tx: Tx, found: Sequence[PaymentRow], state: str, now: int) -> None:
@@ -326,67 +421,137 @@ class FieldRow(NamedTuple):
 
 def carried(tx: Tx, outbox_ids: Sequence[int]) -> list[FieldRow]:
     """Tasks that messages carry out."""
-    found = tx.rows(
-        "SELECT t.id, r.run_id, t.account_id, t.connector, t.outbox_id FROM task t"
-        " JOIN entry e ON e.id = t.entry_id JOIN record r ON r.id = e.record_id"
-        " WHERE t.outbox_id = ANY(?) AND t.state IN ('booked', 'sent', 'dead')"
-        " ORDER BY t.id",
-        [outbox_ids],
-    )
+    found = tx.execute(_CARRIED, {"messages": outbox_ids})
+    return [FieldRow(*row) for row in found]
+
+
+def booked(tx: Tx, tasks: range) -> list[FieldRow]:
+    """Tasks by their ids, which follow each other."""
+    found = tx.execute(_BOOKED, {"first": tasks.start, "end": tasks.stop})
     return [FieldRow(*row) for row in found]
 
 
 def run_of_entry(tx: Tx, entry_id: int) -> int:
     """Run that a field is of."""
-    return int(
-        tx.value(
-            "SELECT r.run_id FROM entry e JOIN record r ON r.id = e.record_id"
-            " WHERE e.id = ?",
-            [entry_id],
-        )
-    )
+    found = tx.scalar(_RUN_OF_ENTRY, {"entry": entry_id})
+    assert found is not None
+    return found
 
 
 def piece_in_hand(tx: Tx, account_id: int) -> tuple[int, str] | None:
     """Piece of work that an account has open: its message and currency."""
-    row = tx.one(
-        "SELECT p.about, b.currency FROM payment p JOIN budget b ON b.run_id = p.run_id"
-        " WHERE p.account_id = ? AND p.kind = 'reward' AND p.state = 'reserved'"
-        " AND (p.progress IS NULL OR p.progress = 'open')"
-        " ORDER BY p.about DESC LIMIT 1",
-        [account_id],
-    )
-    return None if row is None else (int(row[0]), str(row[1]))
+    row = tx.execute(_IN_HAND, {"account": account_id}).first()
+    return None if row is None else (row[0], row[1])
 
 
 def put_into_piece(tx: Tx, row: PaymentRow, piece: int) -> None:
     """Have a field paid with another piece of work than it was first shown in."""
-    tx.execute(
-        "UPDATE payment SET piece = ? WHERE kind = ? AND about = ?",
-        [piece, row.kind, row.about],
-    )
+    found = {"of_kind": row.kind, "of_about": row.about, "message": piece}
+    tx.execute(_INTO_PIECE, found)
 
 
 def had_pieces(tx: Tx, account_id: int) -> bool:
     """Whether an account was ever offered a paid piece of work."""
-    text = "SELECT 1 FROM payment WHERE account_id = ? AND kind = 'reward' LIMIT 1"
-    return tx.one(text, [account_id]) is not None
+    return tx.scalar(_HAD_PIECE, {"account": account_id}) is not None
 
 
 def reward_of(tx: Tx, outbox_id: int) -> tuple[int, str] | None:
     """What a message promises for its piece of work: the amount and its currency."""
-    row = tx.one(
-        "SELECT p.amount, b.currency FROM payment p JOIN budget b ON b.run_id = p.run_id"
-        " WHERE p.kind = 'reward' AND p.about = ?",
-        [outbox_id],
-    )
-    return None if row is None else (int(row[0]), str(row[1]))
+    row = tx.execute(_REWARD, {"message": outbox_id}).first()
+    return None if row is None else (row[0], row[1])
 
 
 def note_sent(tx: Tx, references: Iterable[tuple[int, str]]) -> None:
     """Keep the market's own names of offers that have arrived there."""
+    tx.update_many(
+        "payment",
+        ["kind", "about"],
+        ["reference"],
+        [("reward", outbox_id, reference) for outbox_id, reference in references],
+    )
+
+
+# -- what the looks of the paying stage change -------------------------------------------
+
+_ADOPT: Final = (
+    update(Payment)
+    .where(
+        col(Payment.kind) == "reward",
+        col(Payment.about) == bindparam("message"),
+        col(Payment.connector) == bindparam("of_connector"),
+        col(Payment.reference).is_(None),
+    )
+    .values(reference=bindparam("told"))
+)
+_END: Final = (
+    update(Payment)
+    .where(
+        col(Payment.kind) == "reward",
+        in_list(Payment.about, "abouts"),
+        func.coalesce(Payment.progress, "open") == "open",
+    )
+    .values(progress="gone", due=bindparam("now"), at=bindparam("now"))
+)
+_PUT_OFF: Final = (
+    update(Payment)
+    .where(
+        col(Payment.kind) == bindparam("of_kind"),
+        in_list(Payment.about, "abouts"),
+        col(Payment.state) == "due",
+    )
+    .values(
+        attempts=bindparam("tries"), due=bindparam("until"), why=bindparam("reason")
+    )
+)
+
+
+def set_column(
+    tx: Tx, found: Iterable[PaymentRow], column: str, value: int | str | None
+) -> None:
+    """Set one column of payments, which says when or how often to look at them."""
+    tx.update_many(
+        "payment",
+        ["kind", "about"],
+        [column],
+        [(r.kind, r.about, value) for r in found],
+    )
+
+
+def put_off(
+    tx: Tx, kind: str, abouts: Sequence[int], tries: int, until: int, why: str | None
+) -> None:
+    """Look at payments that are due again at a moment, and say why."""
+    tx.execute(
+        _PUT_OFF,
+        {
+            "of_kind": kind,
+            "abouts": list(abouts),
+            "tries": tries,
+            "until": until,
+            "reason": why,
+        },
+    )
+
+
+def adopt(tx: Tx, connector: str, references: Iterable[tuple[int, str]]) -> None:
+    """Learn the market's names of offers that arrived there without our hearing of it."""
     for outbox_id, reference in references:
-        tx.execute(
-            "UPDATE payment SET reference = ? WHERE kind = 'reward' AND about = ?",
-            [reference, outbox_id],
-        )
+        given = {"message": outbox_id, "of_connector": connector, "told": reference}
+        tx.execute(_ADOPT, given)
+
+
+def note_progress(
+    tx: Tx, told: Iterable[tuple[int, str | None, str]], now: int
+) -> None:
+    """Keep how pieces of work stand: message, submission, progress."""
+    tx.update_many(
+        "payment",
+        ["kind", "about"],
+        ["submission", "progress", "due", "at"],
+        [("reward", about, number, word, now, now) for about, number, word in told],
+    )
+
+
+def end_pieces(tx: Tx, abouts: Sequence[int], now: int) -> int:
+    """Note that pieces of work are not at their market any more; how many."""
+    return tx.execute(_END, {"abouts": list(abouts), "now": now}).rowcount

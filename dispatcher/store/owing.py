@@ -3,11 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from sqlalchemy import Text, bindparam, func, or_
+from sqlmodel import col, select
+
+from dispatcher.model import Account, Budget, Outbox, Payment, Run
 from dispatcher.store.money import COLUMNS, PaymentRow
-from dispatcher.store.sql import Value
+from dispatcher.store.statements import in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
+
+_ACCOUNT: Final = col(Payment.connector) + "/" + col(Account.name)
+_RUN: Final = bindparam("run", type_=Text())
+_CONNECTOR: Final = bindparam("connector", type_=Text())
+_LISTED: Final = (
+    select_columns(
+        Payment.kind,
+        Payment.about,
+        col(Run.name).label("run"),
+        _ACCOUNT,
+        Payment.state,
+        Budget.currency,
+        Payment.amount,
+        Payment.fee,
+        Payment.at,
+        Payment.why,
+    )
+    .join(Run, col(Run.id) == Payment.run_id)
+    .join(Account, col(Account.id) == Payment.account_id)
+    .join(Budget, col(Budget.run_id) == Payment.run_id)
+    .where(
+        in_list(Payment.state, "states"),
+        or_(_RUN.is_(None), col(Run.name) == _RUN),
+        or_(_CONNECTOR.is_(None), col(Payment.connector) == _CONNECTOR),
+    )
+    .order_by(col(Payment.at).desc(), col(Payment.kind), col(Payment.about))
+    .limit(bindparam("most"))
+)
+_OWED: Final = (
+    select_columns(
+        Run.name,
+        _ACCOUNT,
+        Budget.currency,
+        func.sum(Payment.amount),
+        func.count(),
+    )
+    .select_from(Payment)
+    .join(Run, col(Run.id) == Payment.run_id)
+    .join(Account, col(Account.id) == Payment.account_id)
+    .join(Budget, col(Budget.run_id) == Payment.run_id)
+    .where(Payment.state == "due", col(Payment.piece).is_(None))
+    .group_by(
+        col(Run.name), col(Payment.connector), col(Account.name), col(Budget.currency)
+    )
+    .order_by(col(Run.name), col(Payment.connector), col(Account.name))
+)
+_OWED_TO: Final = (
+    select_columns(*COLUMNS)
+    .join(Account, col(Account.id) == Payment.account_id)
+    .where(
+        Payment.state == "due",
+        col(Payment.piece).is_(None),
+        Payment.connector == bindparam("of_connector"),
+        Account.name == bindparam("called"),
+    )
+    .order_by(col(Payment.about))
+    .with_for_update(of=Payment)
+)
+_COUNTS: Final = (
+    select(Payment.state, func.count())
+    .group_by(col(Payment.state))
+    .order_by(col(Payment.state))
+)
+_WAITING: Final = (
+    select(func.count())
+    .select_from(Outbox)
+    .where(
+        in_words(Outbox.kind, "offer", "publish"),
+        Outbox.state == "ready",
+        Outbox.attempts == 0,
+        col(Outbox.created_at) < col(Outbox.due),
+        Outbox.due > bindparam("now"),
+    )
+)
 
 
 class ListedRow(NamedTuple):
@@ -39,57 +117,30 @@ def listed(
     tx: Tx, states: Sequence[str], run: str | None, connector: str | None, limit: int
 ) -> list[ListedRow]:
     """Payments in some states, those that changed last first."""
-    text = (
-        "SELECT p.kind, p.about, u.name, p.connector || '/' || c.name, p.state,"
-        " b.currency, p.amount, p.fee, p.at, p.why FROM payment p"
-        " JOIN run u ON u.id = p.run_id JOIN account c ON c.id = p.account_id"
-        " JOIN budget b ON b.run_id = p.run_id WHERE p.state = ANY(?)"
-    )
-    parameters: list[Value] = [list(states)]
-    for column, wanted in (("u.name", run), ("p.connector", connector)):
-        if wanted is not None:
-            text += f" AND {column} = ?"
-            parameters.append(wanted)
-    text += " ORDER BY p.at DESC, p.kind, p.about LIMIT ?"
-    return [ListedRow(*row) for row in tx.rows(text, [*parameters, limit])]
+    wanted = {"states": list(states), "run": run, "connector": connector}
+    found = tx.execute(_LISTED, {**wanted, "most": limit})
+    return [ListedRow(*row) for row in found]
 
 
 def owed(tx: Tx) -> list[OwedRow]:
     """What people have to pay: earned where no market pays, by run and account."""
     return [
-        OwedRow(run, account, currency, int(amount), int(count))
-        for run, account, currency, amount, count in tx.rows(
-            "SELECT u.name, p.connector || '/' || c.name, b.currency, sum(p.amount),"
-            " count(*) FROM payment p JOIN run u ON u.id = p.run_id"
-            " JOIN account c ON c.id = p.account_id JOIN budget b ON b.run_id = p.run_id"
-            " WHERE p.state = 'due' AND p.piece IS NULL"
-            " GROUP BY u.name, p.connector, c.name, b.currency"
-            " ORDER BY u.name, p.connector, c.name"
-        )
+        OwedRow(run, account, currency, int(amount), count)
+        for run, account, currency, amount, count in tx.execute(_OWED)
     ]
 
 
 def owed_to(tx: Tx, connector: str, account: str) -> list[PaymentRow]:
     """What one account is owed that no market pays, locked."""
-    rows = tx.rows(
-        f"SELECT {COLUMNS} FROM payment p JOIN account c ON c.id = p.account_id"
-        " WHERE p.state = 'due' AND p.piece IS NULL AND p.connector = ?"
-        " AND c.name = ? ORDER BY p.about FOR UPDATE OF p",
-        [connector, account],
-    )
-    return [PaymentRow(*row) for row in rows]
+    found = tx.execute(_OWED_TO, {"of_connector": connector, "called": account})
+    return [PaymentRow(*row) for row in found]
 
 
 def counts(tx: Tx) -> dict[str, int]:
     """How many payments are in each state."""
-    text = "SELECT state, count(*) FROM payment GROUP BY state ORDER BY state"
-    return {state: int(count) for state, count in tx.rows(text)}
+    return dict(tx.execute(_COUNTS).all())
 
 
 def waiting_messages(tx: Tx, now: int) -> int:
     """Messages that were put off untried: there is no money for them."""
-    text = (
-        "SELECT count(*) FROM outbox WHERE kind IN ('offer', 'publish')"
-        " AND state = 'ready' AND attempts = 0 AND created_at < due AND due > ?"
-    )
-    return int(tx.value(text, [now]))
+    return tx.scalar(_WAITING, {"now": now}) or 0

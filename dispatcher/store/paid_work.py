@@ -3,73 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from dispatcher.store.money import FieldRow
+from sqlalchemy import bindparam, exists, func
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    Account,
+    Assignment,
+    Entry,
+    Pause,
+    Plan,
+    Record,
+    Result,
+    Run,
+    Task,
+)
+from dispatcher.store.statements import in_list
 from dispatcher.store.transaction import Tx
 
-
-def booked(tx: Tx, tasks: range) -> list[FieldRow]:
-    """Tasks by their ids, which follow each other."""
-    found = tx.rows(
-        "SELECT t.id, r.run_id, t.account_id, t.connector, t.outbox_id FROM task t"
-        " JOIN entry e ON e.id = t.entry_id JOIN record r ON r.id = e.record_id"
-        " WHERE t.id >= ? AND t.id < ? ORDER BY t.id",
-        [tasks.start, tasks.stop],
+_RUN_OF_EACH: Final = (
+    select(Entry.id, Record.run_id)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .where(in_list(Entry.id, "entries"))
+)
+_PLANNED: Final = (
+    select(Assignment.entries)
+    .join(Plan, col(Plan.id) == Assignment.plan_id)
+    .where(Plan.state == "applied", Assignment.account_id == bindparam("account"))
+    .order_by(col(Assignment.plan_id))
+)
+_GIVEN: Final = select(Task.entry_id).where(Task.account_id == bindparam("account"))
+_RUNS: Final = (
+    select(Record.run_id, func.count())
+    .select_from(Entry)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .where(in_list(Entry.id, "entries"))
+    .group_by(col(Record.run_id))
+)
+_OPEN_RUNS: Final = (
+    _RUNS.join(Run, col(Run.id) == Record.run_id)
+    .outerjoin(Result, col(Result.entry_id) == Entry.id)
+    .where(
+        Run.state == "active",
+        col(Record.erased_at).is_(None),
+        col(Record.waits_since).is_(None),
+        func.coalesce(Result.state, "open") == "open",
+        ~exists().where(col(Pause.scope) == "run:" + col(Run.name)),
     )
-    return [FieldRow(*row) for row in found]
+)
+_ACCOUNTS: Final = select(Account.id).where(in_list(Account.connector, "connectors"))
 
 
 def run_of_each(tx: Tx, entry_ids: Sequence[int]) -> dict[int, int]:
     """Run of each of the entries."""
-    text = (
-        "SELECT e.id, r.run_id FROM entry e JOIN record r ON r.id = e.record_id"
-        " WHERE e.id = ANY(?)"
-    )
-    return dict(tx.rows(text, [entry_ids]))
+    return dict(tx.execute(_RUN_OF_EACH, {"entries": entry_ids}).all())
 
 
 def planned_for(tx: Tx, account_id: int) -> bytes:
     """Packed entries that the plan in force still means for an account."""
-    found = tx.rows(
-        "SELECT s.entries FROM assignment s JOIN plan p ON p.id = s.plan_id"
-        " WHERE p.state = 'applied' AND s.account_id = ? ORDER BY s.plan_id",
-        [account_id],
-    )
-    return b"".join(bytes(row[0]) for row in found)
+    return b"".join(tx.scalars(_PLANNED, {"account": account_id}))
 
 
 def given_to(tx: Tx, account_id: int) -> list[int]:
     """Entries that an account was ever given a task on."""
-    rows = tx.rows("SELECT entry_id FROM task WHERE account_id = ?", [account_id])
-    return [row[0] for row in rows]
+    return tx.scalars(_GIVEN, {"account": account_id})
 
 
 def open_runs_of(tx: Tx, entry_ids: Sequence[int]) -> dict[int, int]:
     """How many of the entries still miss answers, by run that is at work."""
-    found = tx.rows(
-        "SELECT r.run_id, count(*) FROM entry e JOIN record r ON r.id = e.record_id"
-        " JOIN run u ON u.id = r.run_id LEFT JOIN result q ON q.entry_id = e.id"
-        " WHERE e.id = ANY(?) AND u.state = 'active' AND r.erased_at IS NULL"
-        " AND r.waits_since IS NULL"
-        " AND coalesce(q.state, 'open') = 'open'"
-        " AND NOT EXISTS (SELECT 1 FROM pause s WHERE s.scope = 'run:' || u.name)"
-        " GROUP BY r.run_id",
-        [entry_ids],
-    )
-    return {int(run_id): int(count) for run_id, count in found}
+    return dict(tx.execute(_OPEN_RUNS, {"entries": entry_ids}).all())
 
 
 def runs_of(tx: Tx, entry_ids: Sequence[int]) -> dict[int, int]:
     """How many of the entries are of each run."""
-    found = tx.rows(
-        "SELECT r.run_id, count(*) FROM entry e JOIN record r ON r.id = e.record_id"
-        " WHERE e.id = ANY(?) GROUP BY r.run_id",
-        [entry_ids],
-    )
-    return {int(run_id): int(count) for run_id, count in found}
+    return dict(tx.execute(_RUNS, {"entries": entry_ids}).all())
 
 
 def accounts_of(tx: Tx, connectors: Sequence[str]) -> frozenset[int]:
     """Accounts of some connectors."""
-    text = "SELECT id FROM account WHERE connector = ANY(?)"
-    return frozenset(row[0] for row in tx.rows(text, [connectors]))
+    return frozenset(tx.scalars(_ACCOUNTS, {"connectors": connectors}))

@@ -10,8 +10,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from sqlalchemy import (
+    BigInteger,
+    Integer,
+    and_,
+    bindparam,
+    case,
+    cast,
+    exists,
+    func,
+    not_,
+    or_,
+)
+from sqlalchemy.orm import aliased
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    Account,
+    Answer,
+    Budget,
+    Outbox,
+    Payment,
+    ProbeTask,
+    Result,
+    Task,
+)
+from dispatcher.store import money
 from dispatcher.store.money import COLUMNS, DAY, PaymentRow
-from dispatcher.store.sql import Value
+from dispatcher.store.statements import (
+    Columns,
+    Parameters,
+    in_list,
+    in_words,
+    select_columns,
+)
 from dispatcher.store.transaction import Tx
 
 PAGE: Final = 2000
@@ -23,26 +55,278 @@ GIVEN_UP: Final = "given-up"
 
 _LAST: Final = 2**63 - 1
 
+_MOST: Final = bindparam("most", type_=Integer())
+
+
+def _first(statement: Columns, *, order: bool = True) -> Columns:
+    """Return the first so many payments, locked."""
+    if order:
+        statement = statement.order_by(col(Payment.about))
+    return statement.limit(_MOST).with_for_update(of=Payment)
+
+
+_PAYMENTS: Final = select_columns(*COLUMNS)
 _FIELDS: Final = (
-    f"SELECT {COLUMNS} FROM payment p JOIN task t ON t.id = p.about"
-    " LEFT JOIN answer a ON a.task_id = t.id WHERE p.kind = 'field'"
+    _PAYMENTS.join(Task, col(Task.id) == Payment.about)
+    .outerjoin(Answer, col(Answer.task_id) == Task.id)
+    .where(Payment.kind == "field")
 )
-_TAIL: Final = " ORDER BY p.about LIMIT ? FOR UPDATE OF p"
+_LOST: Final = _first(
+    _FIELDS.where(
+        Payment.state == "reserved",
+        or_(
+            in_words(Task.state, "returned", "expired", "dead"),
+            and_(col(Task.state) == "answered", col(Answer.valid) == 0),
+        ),
+    )
+)
+_PAGE_END: Final = (
+    select(Payment.about)
+    .where(
+        Payment.state == "released",
+        Payment.kind == "field",
+        Payment.about > bindparam("after"),
+    )
+    .order_by(col(Payment.about))
+    .limit(1)
+    .offset(bindparam("page", type_=Integer()))
+)
+_LATE: Final = _first(
+    _FIELDS.where(
+        Payment.state == "released",
+        Payment.about > bindparam("after"),
+        Payment.about <= bindparam("end"),
+        Payment.due <= bindparam("now"),
+        Task.state == "answered",
+        Answer.valid == 1,
+    )
+)
+_EARNED: Final = _first(
+    _FIELDS.outerjoin(Result, col(Result.entry_id) == Task.entry_id).where(
+        Payment.state == "reserved",
+        col(Payment.piece).is_(None),
+        Payment.due <= bindparam("now"),
+        Task.state == "answered",
+        or_(
+            col(Answer.valid).is_(None),
+            and_(
+                col(Answer.valid) == 1,
+                or_(col(Result.state) != "open", col(Answer.at) <= bindparam("before")),
+            ),
+        ),
+    )
+)
+_REWARD: Final = aliased(Payment)
+_STRANDED: Final = _first(
+    _PAYMENTS.join(Task, col(Task.id) == Payment.about)
+    .join(
+        _REWARD,
+        and_(col(_REWARD.kind) == "reward", col(_REWARD.about) == Payment.piece),
+    )
+    .where(
+        Payment.kind == "field",
+        Payment.state == "reserved",
+        Task.state == "answered",
+        not_(in_words(_REWARD.state, "reserved", "held")),
+    )
+)
+_BEGUN: Final = and_(
+    col(Payment.state) == "held", func.coalesce(Payment.cause, "") == ENDED
+)
+_OPEN: Final = in_words(Payment.state, "reserved", "held", "unknown")
+_ENDED: Final = (
+    _PAYMENTS.where(
+        Payment.kind == "reward",
+        Payment.due <= bindparam("now"),
+        # by the index
+        in_words(Payment.state, "reserved", "released", "held", "unknown"),
+        or_(
+            and_(_OPEN, in_words(Payment.progress, "approved", "rejected")),
+            and_(_OPEN, col(Payment.progress) == "gone", not_(_BEGUN)),
+            and_(
+                or_(col(Payment.state) == "reserved", _BEGUN),
+                col(Payment.progress) == "submitted",
+            ),
+            and_(
+                col(Payment.state) == "released",
+                in_words(Payment.progress, "submitted", "approved"),
+            ),
+        ),
+    )
+    .order_by(col(Payment.due), col(Payment.about))
+    .limit(_MOST)
+    .with_for_update()
+)
+_UNSENT: Final = _first(
+    select_columns(*COLUMNS, Outbox.attempts)
+    .join(Outbox, col(Outbox.id) == Payment.about)
+    .where(
+        Payment.kind == "reward",
+        Payment.state == "reserved",
+        col(Payment.progress).is_(None),
+        in_words(Outbox.state, "dead", "cancelled"),
+    )
+)
+_IS_FOUND: Final = and_(
+    col(Payment.kind) == "reward",
+    col(Payment.state) == "held",
+    col(Payment.cause) == GIVEN_UP,
+    or_(col(Outbox.state) == "sent", col(Payment.progress).is_not(None)),
+)
+_OTHER: Final = aliased(Payment)
+_FREE_TO_RETURN: Final = (
+    select(Payment.account_id)
+    .distinct()
+    .join(Outbox, col(Outbox.id) == Payment.about)
+    .where(
+        _IS_FOUND,
+        ~exists().where(
+            col(_OTHER.account_id) == Payment.account_id,
+            col(_OTHER.kind) == "reward",
+            col(_OTHER.state) == "reserved",
+        ),
+    )
+    .order_by(col(Payment.account_id))
+    .limit(_MOST)
+)
+_CAME_LATE: Final = (
+    select(Payment.account_id)
+    .where(
+        Payment.kind == "reward",
+        Payment.state == "released",
+        Payment.progress == "submitted",
+        Payment.due <= bindparam("now"),
+    )
+    .order_by(col(Payment.due), col(Payment.about))
+    .limit(_MOST)
+)
+_FOUND: Final = _first(
+    _PAYMENTS.join(Outbox, col(Outbox.id) == Payment.about).where(
+        _IS_FOUND, in_list(Payment.account_id, "accounts")
+    )
+)
+_WORK_SINCE: Final = (
+    select(Payment.about)
+    .where(
+        Payment.account_id == bindparam("account"),
+        Payment.kind == "reward",
+        Payment.about != bindparam("message"),
+        Payment.created_at >= bindparam("since"),
+    )
+    .limit(1)
+)
 
 
-def _found(tx: Tx, text: str, parameters: Sequence[Value]) -> list[PaymentRow]:
-    return [PaymentRow(*row) for row in tx.rows(text, parameters)]
+def _count(*conditions: object) -> object:
+    """Count rows of a sum in which something holds."""
+    return func.coalesce(func.sum(case((and_(*conditions), 1), else_=0)), 0)  # type: ignore[arg-type]
+
+
+_SINCE: Final = bindparam("since", type_=BigInteger())
+_WELL_ANSWERED: Final = and_(
+    col(Task.state) == "answered", func.coalesce(Answer.valid, 1) == 1
+)
+_WORK: Final = (
+    select_columns(
+        _count(col(Task.state) == "shown"),
+        _count(_WELL_ANSWERED),
+        select(func.count())
+        .select_from(ProbeTask)
+        .where(
+            ProbeTask.account_id == bindparam("account"),
+            ProbeTask.state == "answered",
+            ProbeTask.created_at >= _SINCE,
+        )
+        .scalar_subquery(),
+        _count(col(Answer.valid) == 1, func.coalesce(Result.state, "open") == "open"),
+    )
+    .select_from(Task)
+    .outerjoin(Answer, col(Answer.task_id) == Task.id)
+    .outerjoin(Result, col(Result.entry_id) == Task.entry_id)
+    .where(
+        Task.account_id == bindparam("account"),
+        Task.created_at >= bindparam("day_before"),
+        or_(
+            col(Task.created_at) >= _SINCE,
+            col(Task.state) == "shown",
+            col(Answer.at) >= _SINCE,
+        ),
+    )
+)
+_FIELDS_OF: Final = (
+    select_columns(*COLUMNS, cast(case((_WELL_ANSWERED, 1), else_=0), Integer()))
+    .join(Task, col(Task.id) == Payment.about)
+    .outerjoin(Answer, col(Answer.task_id) == Task.id)
+    .where(
+        Payment.kind == "field",
+        Payment.piece == bindparam("message"),
+        in_words(Payment.state, "reserved", "due"),
+        Task.state != "shown",
+    )
+    .order_by(col(Payment.about))
+    .with_for_update(of=Payment)
+)
+_TO_MARKET: Final = (
+    select_columns(
+        Payment.about,
+        Payment.run_id,
+        Account.name,
+        Payment.reference,
+        Payment.submission,
+        Budget.currency,
+        Payment.amount,
+        Payment.attempts,
+    )
+    .join(Account, col(Account.id) == Payment.account_id)
+    .join(Budget, col(Budget.run_id) == Payment.run_id)
+    .where(
+        Payment.kind == "reward",
+        Payment.connector == bindparam("connector"),
+        col(Payment.reference).is_not(None),
+        col(Payment.submission).is_not(None),
+    )
+)
+_DUE_REWARDS: Final = _first(
+    _TO_MARKET.where(Payment.state == "due", Payment.due <= bindparam("now")).order_by(
+        col(Payment.due), col(Payment.about)
+    ),
+    order=False,
+)
+_DUE_BONUSES: Final = _first(
+    _TO_MARKET.where(
+        Payment.state == "paid",
+        col(Payment.about).in_(
+            select(_OTHER.piece).where(
+                _OTHER.state == "due",
+                _OTHER.kind == "field",
+                _OTHER.connector == bindparam("connector"),
+                col(_OTHER.piece).is_not(None),
+                _OTHER.due <= bindparam("now"),
+            )
+        ),
+    )
+)
+_IN_STATE: Final = (
+    _PAYMENTS.where(
+        Payment.kind == "field",
+        in_list(Payment.piece, "messages"),
+        Payment.state == bindparam("wanted"),
+    )
+    .order_by(col(Payment.about))
+    .with_for_update()
+)
+_OF_PIECE: Final = select(Payment.kind, Payment.about, Payment.state).where(
+    Payment.piece == bindparam("message")
+)
+
+
+def _found(tx: Tx, statement: Columns, parameters: Parameters) -> list[PaymentRow]:
+    return [PaymentRow(*row) for row in tx.execute(statement, parameters)]
 
 
 def lost_fields(tx: Tx, limit: int) -> list[PaymentRow]:
     """Reserved for fields that came back unanswered, or with no valid answer."""
-    return _found(
-        tx,
-        f"{_FIELDS} AND p.state = 'reserved' AND (t.state IN"
-        " ('returned', 'expired', 'dead') OR (t.state = 'answered' AND a.valid = 0))"
-        + _TAIL,
-        [limit],
-    )
+    return _found(tx, _LOST, {"most": limit})
 
 
 def late_fields(
@@ -68,18 +352,9 @@ def late_fields(
     int
         Where this page ends; 0 for the last.
     """
-    last = tx.value(
-        "SELECT about FROM payment WHERE state = 'released' AND kind = 'field'"
-        " AND about > ? ORDER BY about LIMIT 1 OFFSET ?",
-        [after, page],
-    )
-    end = _LAST if last is None else int(last)
-    found = _found(
-        tx,
-        f"{_FIELDS} AND p.state = 'released' AND p.about > ? AND p.about <= ?"
-        " AND p.due <= ? AND t.state = 'answered' AND a.valid = 1" + _TAIL,
-        [after, end, now, limit],
-    )
+    last = tx.scalar(_PAGE_END, {"after": after, "page": page})
+    end = _LAST if last is None else last
+    found = _found(tx, _LATE, {"after": after, "end": end, "now": now, "most": limit})
     if len(found) == limit:
         end = found[-1].about
     return found, 0 if end == _LAST else end
@@ -91,29 +366,12 @@ def earned_fields(tx: Tx, now: int, before: int, limit: int) -> list[PaymentRow]
     A field is settled when enough answers came, whether they agree or not. One whose
     person was erased has no answer any more: its work was done.
     """
-    return _found(
-        tx,
-        f"SELECT {COLUMNS} FROM payment p JOIN task t ON t.id = p.about"
-        " LEFT JOIN answer a ON a.task_id = t.id"
-        " LEFT JOIN result r ON r.entry_id = t.entry_id"
-        " WHERE p.kind = 'field' AND p.state = 'reserved' AND p.piece IS NULL"
-        " AND p.due <= ? AND t.state = 'answered'"
-        " AND (a.valid IS NULL OR (a.valid = 1 AND (r.state <> 'open' OR a.at <= ?)))"
-        + _TAIL,
-        [now, before, limit],
-    )
+    return _found(tx, _EARNED, {"now": now, "before": before, "most": limit})
 
 
 def stranded_fields(tx: Tx, limit: int) -> list[PaymentRow]:
     """Answered fields of pieces of work that were settled without them."""
-    return _found(
-        tx,
-        f"SELECT {COLUMNS} FROM payment p JOIN task t ON t.id = p.about"
-        " JOIN payment w ON w.kind = 'reward' AND w.about = p.piece"
-        " WHERE p.kind = 'field' AND p.state = 'reserved' AND t.state = 'answered'"
-        " AND w.state NOT IN ('reserved', 'held')" + _TAIL,
-        [limit],
-    )
+    return _found(tx, _STRANDED, {"most": limit})
 
 
 def ended_pieces(tx: Tx, now: int, limit: int) -> list[PaymentRow]:
@@ -122,56 +380,21 @@ def ended_pieces(tx: Tx, now: int, limit: int) -> list[PaymentRow]:
     One that is held because its work ended there waits for a person, or for the work to
     be handed in after all.
     """
-    begun = "p.state = 'held' AND coalesce(p.cause, '') = ?"
-    return _found(
-        tx,
-        f"SELECT {COLUMNS} FROM payment p WHERE p.kind = 'reward' AND p.due <= ?"
-        " AND p.state IN ('reserved', 'released', 'held', 'unknown')"  # by the index
-        " AND (p.state IN ('reserved', 'held', 'unknown')"
-        " AND p.progress IN ('approved', 'rejected')"
-        " OR p.state IN ('reserved', 'held', 'unknown') AND p.progress = 'gone'"
-        f" AND NOT ({begun})"
-        f" OR (p.state = 'reserved' OR {begun}) AND p.progress = 'submitted'"
-        " OR p.state = 'released' AND p.progress IN ('submitted', 'approved'))"
-        " ORDER BY p.due, p.about LIMIT ? FOR UPDATE",
-        [now, ENDED, ENDED, limit],
-    )
+    return _found(tx, _ENDED, {"now": now, "most": limit})
 
 
 def unsent_pieces(tx: Tx, limit: int) -> list[tuple[PaymentRow, int]]:
     """Rewards whose offer will not leave any more, with how often it was tried."""
-    rows = tx.rows(
-        f"SELECT {COLUMNS}, o.attempts FROM payment p JOIN outbox o ON o.id = p.about"
-        " WHERE p.kind = 'reward' AND p.state = 'reserved' AND p.progress IS NULL"
-        " AND o.state IN ('dead', 'cancelled') ORDER BY p.about LIMIT ?"
-        " FOR UPDATE OF p",
-        [limit],
-    )
-    return [(PaymentRow(*row[:-1]), int(row[-1])) for row in rows]
-
-
-_GIVEN_UP: Final = (
-    " FROM payment p JOIN outbox o ON o.id = p.about"
-    " WHERE p.kind = 'reward' AND p.state = 'held' AND p.cause = ?"
-    " AND (o.state = 'sent' OR p.progress IS NOT NULL)"
-)
+    rows = tx.execute(_UNSENT, {"most": limit})
+    return [(PaymentRow(*row[:-1]), row[-1]) for row in rows]
 
 
 def returning(tx: Tx, now: int, limit: int) -> list[int]:
     """Accounts of which a piece of work may be gone on with: found, or come in late."""
-    found = tx.rows(
-        f"SELECT DISTINCT p.account_id{_GIVEN_UP} AND NOT EXISTS"
-        " (SELECT 1 FROM payment q WHERE q.account_id = p.account_id"
-        " AND q.kind = 'reward' AND q.state = 'reserved') ORDER BY p.account_id LIMIT ?",
-        [GIVEN_UP, limit],
-    )
-    late = tx.rows(
-        "SELECT p.account_id FROM payment p WHERE p.kind = 'reward'"
-        " AND p.state = 'released' AND p.progress = 'submitted' AND p.due <= ?"
-        " ORDER BY p.due, p.about LIMIT ?",
-        [now, limit],
-    )
-    return [row[0] for row in [*found, *late]]
+    return [
+        *tx.scalars(_FREE_TO_RETURN, {"most": limit}),
+        *tx.scalars(_CAME_LATE, {"now": now, "most": limit}),
+    ]
 
 
 def found_pieces(tx: Tx, free: Iterable[int], limit: int) -> list[PaymentRow]:
@@ -180,39 +403,27 @@ def found_pieces(tx: Tx, free: Iterable[int], limit: int) -> list[PaymentRow]:
     The offer was found or sent since, or the market tells how its work stands. They are
     looked for of accounts that are locked and ``free`` of other work.
     """
-    return _found(
-        tx,
-        f"SELECT {COLUMNS}{_GIVEN_UP} AND p.account_id = ANY(?)"
-        " ORDER BY p.about LIMIT ? FOR UPDATE OF p",
-        [GIVEN_UP, sorted(free), limit],
-    )
+    return _found(tx, _FOUND, {"accounts": sorted(free), "most": limit})
 
 
 def begin_anew(tx: Tx, found: Iterable[PaymentRow], now: int) -> None:
     """Have pieces of work begin now: what was done before was not done in them."""
-    tx.update_many(
-        "payment",
-        ["kind", "about"],
-        ["created_at"],
-        [(r.kind, r.about, now) for r in found],
-    )
+    money.set_column(tx, found, "created_at", now)
 
 
 def had_work_since(tx: Tx, piece: PaymentRow) -> bool:
     """Whether an account began another piece of work after this one."""
-    text = (
-        "SELECT 1 FROM payment WHERE account_id = ? AND kind = 'reward'"
-        " AND about <> ? AND created_at >= ? LIMIT 1"
-    )
-    parameters = [piece.account_id, piece.about, piece.created_at]
-    return tx.one(text, parameters) is not None
+    asked = {
+        "account": piece.account_id,
+        "message": piece.about,
+        "since": piece.created_at,
+    }
+    return tx.scalar(_WORK_SINCE, asked) is not None
 
 
 def look_later(tx: Tx, found: Iterable[PaymentRow], due: int) -> None:
     """Look at payments again at a moment."""
-    tx.update_many(
-        "payment", ["kind", "about"], ["due"], [(r.kind, r.about, due) for r in found]
-    )
+    money.set_column(tx, found, "due", due)
 
 
 class Work(NamedTuple):
@@ -234,40 +445,15 @@ def work_in(tx: Tx, piece: PaymentRow) -> Work:
     a field that it was shown the day before. Made-up questions are work too: who was
     asked nothing else has done it.
     """
-    row = tx.one(
-        "SELECT coalesce(sum(CASE WHEN t.state = 'shown' THEN 1 ELSE 0 END), 0),"
-        " coalesce(sum(CASE WHEN t.state = 'answered' AND coalesce(a.valid, 1) = 1"
-        " THEN 1 ELSE 0 END), 0) + (SELECT count(*) FROM probe_task g"
-        " WHERE g.account_id = ? AND g.state = 'answered' AND g.created_at >= ?),"
-        " coalesce(sum(CASE WHEN a.valid = 1 AND coalesce(r.state, 'open') = 'open'"
-        " THEN 1 ELSE 0 END), 0)"
-        " FROM task t LEFT JOIN answer a ON a.task_id = t.id"
-        " LEFT JOIN result r ON r.entry_id = t.entry_id"
-        " WHERE t.account_id = ? AND t.created_at >= ?"
-        " AND (t.created_at >= ? OR t.state = 'shown' OR a.at >= ?)",
-        [
-            piece.account_id,
-            piece.created_at,
-            piece.account_id,
-            piece.created_at - DAY,
-            piece.created_at,
-            piece.created_at,
-        ],
-    )
-    assert row is not None, "a sum has a row"
-    return Work(*map(int, row))
+    since = piece.created_at
+    asked = {"account": piece.account_id, "since": since, "day_before": since - DAY}
+    live, answered, gold, open_ = map(int, tx.execute(_WORK, asked).one())
+    return Work(live, answered + gold, open_)
 
 
 def fields_of(tx: Tx, piece: int) -> list[tuple[PaymentRow, bool]]:
     """What is open of the fields of a piece of work; whether each was answered well."""
-    rows = tx.rows(
-        f"SELECT {COLUMNS}, CASE WHEN t.state = 'answered'"
-        " AND coalesce(a.valid, 1) = 1 THEN 1 ELSE 0 END FROM payment p"
-        " JOIN task t ON t.id = p.about LEFT JOIN answer a ON a.task_id = t.id"
-        " WHERE p.kind = 'field' AND p.piece = ? AND p.state IN ('reserved', 'due')"
-        " AND t.state <> 'shown' ORDER BY p.about FOR UPDATE OF p",
-        [piece],
-    )
+    rows = tx.execute(_FIELDS_OF, {"message": piece})
     return [(PaymentRow(*row[:-1]), bool(row[-1])) for row in rows]
 
 
@@ -292,42 +478,22 @@ class DueRow(NamedTuple):
     abouts: tuple[int, ...]
 
 
-_DUE: Final = (
-    "SELECT w.about, w.run_id, c.name, w.reference, w.submission, b.currency,"
-    " w.amount, w.attempts FROM payment w JOIN account c ON c.id = w.account_id"
-    " JOIN budget b ON b.run_id = w.run_id WHERE w.kind = 'reward' AND w.connector = ?"
-    " AND w.reference IS NOT NULL AND w.submission IS NOT NULL"
-)
-
-
 def due_rewards(tx: Tx, connector: str, now: int, limit: int) -> list[DueRow]:
     """Rewards that a market is to pay now, locked."""
-    rows = tx.rows(
-        f"{_DUE} AND w.state = 'due' AND w.due <= ? ORDER BY w.due, w.about LIMIT ?"
-        " FOR UPDATE OF w",
-        [connector, now, limit],
-    )
+    given = {"connector": connector, "now": now, "most": limit}
+    rows = tx.execute(_DUE_REWARDS, given)
     return [DueRow._make(("reward", *row, (row[0],))) for row in rows]
 
 
 def due_bonuses(tx: Tx, connector: str, now: int, limit: int) -> list[DueRow]:
     """Bonuses of pieces whose reward is paid, locked: what their fields earned."""
     found = []
-    for about, *rest, _, _ in tx.rows(
-        f"{_DUE} AND w.state = 'paid' AND w.about IN (SELECT p.piece FROM payment p"
-        " WHERE p.state = 'due' AND p.kind = 'field' AND p.connector = ?"
-        " AND p.piece IS NOT NULL AND p.due <= ?)"
-        " ORDER BY w.about LIMIT ? FOR UPDATE OF w",
-        [connector, connector, now, limit],
-    ):
-        fields = tx.rows(
-            "SELECT about, amount, attempts FROM payment WHERE kind = 'field'"
-            " AND piece = ? AND state = 'due' ORDER BY about FOR UPDATE",
-            [about],
-        )
-        total = sum(row[1] for row in fields)
-        tries = max(row[2] for row in fields)
-        tasks = tuple(int(row[0]) for row in fields)
+    given = {"connector": connector, "now": now, "most": limit}
+    for about, *rest, _, _ in tx.execute(_DUE_BONUSES, given).all():
+        fields = fields_in_state(tx, [about], "due")
+        total = sum(row.amount for row in fields)
+        tries = max(row.attempts for row in fields)
+        tasks = tuple(row.about for row in fields)
         found.append(DueRow._make(("field", about, *rest, total, tries, tasks)))
     return found
 
@@ -336,11 +502,7 @@ def put_off(
     tx: Tx, due: DueRow, tries: int, until: int, why: str | None = None
 ) -> None:
     """Look at a payment again at a moment; say how often it was tried, and why not."""
-    tx.execute(
-        "UPDATE payment SET attempts = ?, due = ?, why = ? WHERE kind = ?"
-        " AND about = ANY(?) AND state = 'due'",
-        [tries, until, why, due.kind, list(due.abouts)],
-    )
+    money.put_off(tx, due.kind, due.abouts, tries, until, why)
 
 
 # -- what a person decides ---------------------------------------------------------------
@@ -348,25 +510,15 @@ def put_off(
 
 def fields_in_state(tx: Tx, pieces: Sequence[int], state: str) -> list[PaymentRow]:
     """Fields of pieces of work that are in a state, locked."""
-    return _found(
-        tx,
-        f"SELECT {COLUMNS} FROM payment p WHERE p.kind = 'field'"
-        " AND p.piece = ANY(?) AND p.state = ? ORDER BY p.about FOR UPDATE",
-        [pieces, state],
-    )
+    return _found(tx, _IN_STATE, {"messages": pieces, "wanted": state})
 
 
 def of_piece(tx: Tx, piece: int) -> list[tuple[str, int, str]]:
     """Return all payments of a piece of work: kind, number and state."""
-    text = "SELECT kind, about, state FROM payment WHERE piece = ?"
-    return [(row[0], int(row[1]), row[2]) for row in tx.rows(text, [piece])]
+    found = tx.execute(_OF_PIECE, {"message": piece})
+    return [(kind, about, state) for kind, about, state in found]
 
 
 def forget_tries(tx: Tx, found: Iterable[PaymentRow]) -> None:
     """Let payments be made as if they had never been tried: a person has looked."""
-    tx.update_many(
-        "payment",
-        ["kind", "about"],
-        ["attempts"],
-        [(r.kind, r.about, 0) for r in found],
-    )
+    money.set_column(tx, found, "attempts", 0)

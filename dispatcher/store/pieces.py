@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Collection
+from typing import Final, NamedTuple
 
+from sqlalchemy import bindparam, func
+from sqlmodel import col, select
+
+from dispatcher.model import Account, Outbox, Payment
 from dispatcher.store.money import lock_payments, move
+from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Tx
+
+_BY_REFERENCE: Final = (
+    select_columns(
+        Payment.reference,
+        Payment.about,
+        Account.name,
+        Payment.submission,
+        Payment.progress,
+    )
+    .join(Account, col(Account.id) == Payment.account_id)
+    .where(
+        Payment.connector == bindparam("connector"),
+        in_list(Payment.reference, "references"),
+    )
+    .order_by(col(Payment.about))
+    .with_for_update(of=Payment)
+)
+_UNTOLD: Final = (
+    select(Payment.about)
+    .join(Outbox, col(Outbox.id) == Payment.about)
+    .where(
+        Payment.connector == bindparam("connector"),
+        Payment.kind == "reward",
+        Payment.state == "reserved",
+        func.coalesce(Payment.progress, "open") == "open",
+        Outbox.state == "sent",
+        Outbox.due <= bindparam("before"),
+    )
+    .order_by(col(Payment.about))
+)
 
 
 class ToldRow(NamedTuple):
@@ -25,57 +60,13 @@ def by_reference(
 
     Only rewards have such a name.
     """
-    rows = tx.rows(
-        "SELECT p.reference, p.about, c.name, p.submission, p.progress FROM payment p"
-        " JOIN account c ON c.id = p.account_id WHERE p.connector = ?"
-        " AND p.reference = ANY(?)"
-        " ORDER BY p.about FOR UPDATE OF p",
-        [connector, sorted(set(references))],
-    )
-    return {row[0]: ToldRow(*row[1:]) for row in rows}
-
-
-def adopt(tx: Tx, connector: str, references: Iterable[tuple[int, str]]) -> None:
-    """Learn the market's names of offers that arrived there without our hearing of it."""
-    for outbox_id, reference in references:
-        tx.execute(
-            "UPDATE payment SET reference = ? WHERE kind = 'reward' AND about = ?"
-            " AND connector = ? AND reference IS NULL",
-            [reference, outbox_id, connector],
-        )
-
-
-def note_progress(
-    tx: Tx, told: Iterable[tuple[int, str | None, str]], now: int
-) -> None:
-    """Keep how pieces of work stand: message, submission, progress."""
-    tx.update_many(
-        "payment",
-        ["kind", "about"],
-        ["submission", "progress", "due", "at"],
-        [("reward", about, number, word, now, now) for about, number, word in told],
-    )
+    given = {"connector": connector, "references": sorted(set(references))}
+    return {row[0]: ToldRow(*row[1:]) for row in tx.execute(_BY_REFERENCE, given)}
 
 
 def untold(tx: Tx, connector: str, before: int) -> list[int]:
     """Messages of pieces of work that were sent long ago and are not known to end."""
-    rows = tx.rows(
-        "SELECT p.about FROM payment p JOIN outbox o ON o.id = p.about"
-        " WHERE p.connector = ? AND p.kind = 'reward' AND p.state = 'reserved'"
-        " AND coalesce(p.progress, 'open') = 'open' AND o.state = 'sent'"
-        " AND o.due <= ? ORDER BY p.about",
-        [connector, before],
-    )
-    return [int(row[0]) for row in rows]
-
-
-def end(tx: Tx, abouts: Sequence[int], now: int) -> int:
-    """Note that pieces of work are not at their market any more; how many."""
-    return tx.execute(
-        "UPDATE payment SET progress = 'gone', due = ?, at = ? WHERE kind = 'reward'"
-        " AND about = ANY(?) AND coalesce(progress, 'open') = 'open'",
-        [now, now, list(abouts)],
-    )
+    return tx.scalars(_UNTOLD, {"connector": connector, "before": before})
 
 
 def hold(tx: Tx, about: int, why: str, now: int) -> bool:

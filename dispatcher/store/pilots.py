@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
+from sqlalchemy import BigInteger, Integer, bindparam, case, func, update
+from sqlmodel import col, select
+
+from dispatcher.model import Answer, Entry, FieldName, Record, Result, Run, Task
+from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Tx
 
 
@@ -20,56 +25,96 @@ class PilotRow(NamedTuple):
     opened: int
 
 
-_PILOT = "SELECT id, name, pilot, COALESCE(piloted, 0) FROM run"
+_PILOT: Final = select_columns(
+    Run.id, Run.name, Run.pilot, func.coalesce(Run.piloted, 0)
+)
+_FIND: Final = _PILOT.where(Run.name == bindparam("called"))
+_LOCK: Final = _FIND.with_for_update()
+_UNDER_WAY: Final = _PILOT.where(col(Run.pilot).is_not(None)).order_by(col(Run.name))
+_SHOWN: Final = (
+    select(Task.id)
+    .join(Entry, col(Entry.id) == Task.entry_id)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .where(Record.run_id == bindparam("of_run"))
+    .limit(1)
+)
+_WAITS: Final = col(Record.waits_since).is_not(None)
+_WAITING: Final = (
+    select(func.count())
+    .select_from(Record)
+    .where(Record.run_id == bindparam("of_run"), _WAITS)
+)
+_THE_RUN: Final = col(Run.id) == bindparam("of_run")
+_OF_RUN: Final = col(Record.run_id) == bindparam("of_run")
+_BEGIN: Final = (
+    update(Run).where(_THE_RUN).values(pilot=bindparam("records"), piloted=0)
+)
+_ENLARGE: Final = update(Run).where(_THE_RUN).values(pilot=bindparam("records"))
+_END: Final = update(Run).where(_THE_RUN).values(pilot=None, piloted=None)
+_COUNT: Final = (
+    update(Run)
+    .where(_THE_RUN)
+    .values(piloted=func.coalesce(Run.piloted, 0) + bindparam("records"))
+)
+_PILOT_OF: Final = (
+    select(Run.pilot).where(Run.id == bindparam("of_run")).with_for_update(read=True)
+)
+_LET_WAIT: Final = update(Record).values(
+    waits_since=bindparam("moment", type_=BigInteger())
+)
+_ALL_WAIT: Final = _LET_WAIT.where(_OF_RUN)
+_NEW_WAIT: Final = _ALL_WAIT.where(
+    col(Record.id) >= bindparam("first"), col(Record.id) < bindparam("end")
+)
+_BACK_WAIT: Final = _LET_WAIT.where(in_list(Record.id, "records"))
+_LET_GO: Final = update(Record).values(waits_since=None)
+_CHOOSE: Final = _LET_GO.where(
+    col(Record.id).in_(
+        select(Record.id)
+        .where(_OF_RUN, _WAITS, col(Record.erased_at).is_(None))
+        .order_by(col(Record.pseudonym))
+        .limit(bindparam("records", type_=Integer()))
+    )
+)
+_ALL_GO: Final = _LET_GO.where(_OF_RUN, _WAITS)
 
 
 def lock(tx: Tx, name: str) -> PilotRow | None:
     """Return a run by name, locked until the end: no load writes records meanwhile."""
-    row = tx.one(_PILOT + " WHERE name = ? FOR UPDATE", [name])
+    row = tx.execute(_LOCK, {"called": name}).first()
     return None if row is None else PilotRow(*row)
 
 
 def find(tx: Tx, name: str) -> PilotRow | None:
     """Return a run by name."""
-    row = tx.one(_PILOT + " WHERE name = ?", [name])
+    row = tx.execute(_FIND, {"called": name}).first()
     return None if row is None else PilotRow(*row)
 
 
 def under_way(tx: Tx) -> list[PilotRow]:
     """All runs with a pilot."""
-    rows = tx.rows(_PILOT + " WHERE pilot IS NOT NULL ORDER BY name")
-    return [PilotRow(*row) for row in rows]
+    return [PilotRow(*row) for row in tx.execute(_UNDER_WAY)]
 
 
 def is_shown(tx: Tx, run_id: int) -> bool:
     """Whether a task was ever made of a record of the run."""
-    found = tx.one(
-        "SELECT 1 FROM record r JOIN entry e ON e.record_id = r.id"
-        " JOIN task t ON t.entry_id = e.id WHERE r.run_id = ? LIMIT 1",
-        [run_id],
-    )
-    return found is not None
+    return tx.scalar(_SHOWN, {"of_run": run_id}) is not None
 
 
 def waiting(tx: Tx, run_id: int) -> int:
     """How many records of a run wait."""
-    return int(
-        tx.value(
-            "SELECT count(*) FROM record WHERE run_id = ? AND waits_since IS NOT NULL",
-            [run_id],
-        )
-    )
+    return tx.scalar(_WAITING, {"of_run": run_id}) or 0
 
 
 def begin(tx: Tx, run_id: int, records: int, at: int) -> None:
     """Let all records of a run wait, but for so many that are still to be chosen."""
-    tx.execute("UPDATE run SET pilot = ?, piloted = 0 WHERE id = ?", [records, run_id])
-    tx.execute("UPDATE record SET waits_since = ? WHERE run_id = ?", [at, run_id])
+    tx.execute(_BEGIN, {"of_run": run_id, "records": records})
+    tx.execute(_ALL_WAIT, {"of_run": run_id, "moment": at})
 
 
 def enlarge(tx: Tx, run_id: int, records: int) -> None:
     """Let a pilot have more records."""
-    tx.execute("UPDATE run SET pilot = ? WHERE id = ?", [records, run_id])
+    tx.execute(_ENLARGE, {"of_run": run_id, "records": records})
 
 
 def hold(
@@ -87,17 +132,13 @@ def hold(
         of the run where they were.
     at : int
     """
-    piloted = tx.value("SELECT pilot FROM run WHERE id = ? FOR SHARE", [run_id])
+    piloted = tx.execute(_PILOT_OF, {"of_run": run_id}).scalar()
     if piloted is not None:
-        tx.execute(
-            "UPDATE record SET waits_since = ? WHERE run_id = ? AND id >= ? AND id < ?",
-            [at, run_id, first, first + count],
-        )
+        new = {"of_run": run_id, "first": first, "end": first + count, "moment": at}
+        tx.execute(_NEW_WAIT, new)
     if back:
-        tx.execute(
-            "UPDATE record SET waits_since = ? WHERE id = ANY(?)",
-            [None if piloted is None else at, back],
-        )
+        moment = None if piloted is None else at
+        tx.execute(_BACK_WAIT, {"records": back, "moment": moment})
 
 
 def choose(tx: Tx, run_id: int, records: int) -> int:
@@ -108,27 +149,15 @@ def choose(tx: Tx, run_id: int, records: int) -> int:
     int
         How many there were.
     """
-    opened = tx.execute(
-        "UPDATE record SET waits_since = NULL WHERE id IN (SELECT id FROM record"
-        " WHERE run_id = ? AND waits_since IS NOT NULL AND erased_at IS NULL"
-        " ORDER BY pseudonym LIMIT ?)",
-        [run_id, records],
-    )
-    tx.execute(
-        "UPDATE run SET piloted = COALESCE(piloted, 0) + ? WHERE id = ?",
-        [opened, run_id],
-    )
+    opened = tx.execute(_CHOOSE, {"of_run": run_id, "records": records}).rowcount
+    tx.execute(_COUNT, {"of_run": run_id, "records": opened})
     return opened
 
 
 def accept(tx: Tx, run_id: int) -> int:
     """End a pilot: let all records go; return how many waited."""
-    tx.execute("UPDATE run SET pilot = NULL, piloted = NULL WHERE id = ?", [run_id])
-    return tx.execute(
-        "UPDATE record SET waits_since = NULL"
-        " WHERE run_id = ? AND waits_since IS NOT NULL",
-        [run_id],
-    )
+    tx.execute(_END, {"of_run": run_id})
+    return tx.execute(_ALL_GO, {"of_run": run_id}).rowcount
 
 
 # -- how it went -------------------------------------------------------------------
@@ -146,34 +175,52 @@ class FieldRow(NamedTuple):
     seconds: float | None
 
 
+def _share(state: str) -> Any:  # noqa: ANN401
+    return func.sum(case((col(Result.state) == state, 1), else_=0))
+
+
+_FIELDS: Final = (
+    select_columns(
+        FieldName.name,
+        func.count(),
+        _share("answered"),
+        _share("conflict"),
+        func.avg(case((col(Result.state) == "answered", col(Result.confidence)))),
+        FieldName.id,
+    )
+    .select_from(Record)
+    .join(Entry, col(Entry.record_id) == Record.id)
+    .join(FieldName, col(FieldName.id) == Entry.field_id)
+    .outerjoin(Result, col(Result.entry_id) == Entry.id)
+    .where(_OF_RUN, col(Record.waits_since).is_(None))
+    .group_by(col(FieldName.id), col(FieldName.name))
+    .order_by(col(FieldName.name))
+)
+_TIMES: Final = (
+    select(
+        Entry.field_id, func.count(), func.avg(col(Answer.at) - col(Task.created_at))
+    )
+    .select_from(Record)
+    .join(Entry, col(Entry.record_id) == Record.id)
+    .join(Answer, col(Answer.entry_id) == Entry.id)
+    .join(Task, col(Task.id) == Answer.task_id)
+    .where(_OF_RUN, col(Record.waits_since).is_(None), Answer.valid == 1)
+    .group_by(col(Entry.field_id))
+)
+
+
 def by_field(tx: Tx, run_id: int) -> list[FieldRow]:
     """How the fields of a run's records that do not wait went.
 
     ``agreement`` is the mean confidence of what was settled; ``seconds`` the mean time
     from a task to its valid answer.
     """
-    rows = tx.rows(
-        "SELECT f.name, count(*), sum(CASE WHEN x.state = 'answered' THEN 1 ELSE 0 END),"
-        " sum(CASE WHEN x.state = 'conflict' THEN 1 ELSE 0 END),"
-        " avg(CASE WHEN x.state = 'answered' THEN x.confidence END), f.id"
-        " FROM record r JOIN entry e ON e.record_id = r.id"
-        " JOIN field f ON f.id = e.field_id LEFT JOIN result x ON x.entry_id = e.id"
-        " WHERE r.run_id = ? AND r.waits_since IS NULL GROUP BY f.id, f.name"
-        " ORDER BY f.name",
-        [run_id],
-    )
     times = {
-        row[0]: (int(row[1]), float(row[2]) / 1e6)
-        for row in tx.rows(
-            "SELECT e.field_id, count(*), avg(x.at - t.created_at) FROM record r"
-            " JOIN entry e ON e.record_id = r.id JOIN answer x ON x.entry_id = e.id"
-            " JOIN task t ON t.id = x.task_id"
-            " WHERE r.run_id = ? AND r.waits_since IS NULL AND x.valid = 1"
-            " GROUP BY e.field_id",
-            [run_id],
-        )
+        field: (answers, float(mean) / 1e6)
+        for field, answers, mean in tx.execute(_TIMES, {"of_run": run_id})
     }
     found = []
+    rows = tx.execute(_FIELDS, {"of_run": run_id})
     for name, entries, answered, conflicts, sure, number in rows:
         answers, seconds = times.get(number, (0, None))
         agreement = None if sure is None else float(sure)

@@ -3,10 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
-from dispatcher.core.keys import place_of
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    bindparam,
+    func,
+    literal_column,
+    null,
+    select,
+    true,
+)
+from sqlmodel import SQLModel, col
+
+from dispatcher.model import (
+    Answer,
+    Entry,
+    Quarantine,
+    Record,
+    Result,
+    Subject,
+    Task,
+    ValueKey,
+)
 from dispatcher.store.settings import KEYS, setting
+from dispatcher.store.statements import Columns, in_list, select_columns
 from dispatcher.store.transaction import Row, Tx
 from dispatcher.store.vault import SEALING
 
@@ -16,47 +39,102 @@ class Plain(NamedTuple):
 
     Attributes
     ----------
-    table, number : str
-        The table and its id column.
+    model : type of SQLModel
+    number : str
+        Its id column.
     values : tuple of str
         Columns of values.
-    some : str
+    some : ColumnElement
         What a row with a value in clear looks like.
-    key : str
-        The key that the row takes, in terms of its row ``x``; "" for a new one.
+    key : ColumnElement
+        The key that the row takes; NULL for a new one.
     """
 
-    table: str
+    model: type[SQLModel]
     number: str
     values: tuple[str, ...]
-    some: str
-    key: str
+    some: ColumnElement[bool]
+    key: ColumnElement[Any]
+
+    @property
+    def table(self) -> str:
+        """Name of the table."""
+        return str(self.model.__tablename__)
+
+    def column(self, name: str) -> Any:  # noqa: ANN401
+        """Column of the table."""
+        return col(getattr(self.model, name))
 
 
-_OF_ENTRY: Final = "(SELECT e.key_id FROM entry e WHERE e.id = x.entry_id)"
+def _key_of(owner: type[SQLModel], number: Any) -> ColumnElement[Any]:  # noqa: ANN401
+    """Key of the row that another one belongs to."""
+    key, own = (col(getattr(owner, name)) for name in ("key_id", "id"))
+    return select(key).where(own == number).scalar_subquery()
+
+
+def _is_filled(column: Any) -> ColumnElement[bool]:  # noqa: ANN401
+    return func.length(column) > literal_column("0", Integer())
+
 
 TABLES: Final = (
-    Plain("subject", "id", ("value",), "length(x.value) > 0", ""),
+    Plain(Subject, "id", ("value",), _is_filled(Subject.value), null()),
     Plain(
-        "record",
+        Record,
         "id",
         ("key", "columns"),
-        "x.erased_at IS NULL",
-        "(SELECT s.key_id FROM subject s WHERE s.id = x.subject_id)",
+        col(Record.erased_at).is_(None),
+        _key_of(Subject, Record.subject_id),
     ),
     Plain(
-        "entry",
+        Entry,
         "id",
         ("shown",),
-        "length(x.shown) > 0",
-        "(SELECT r.key_id FROM record r WHERE r.id = x.record_id)",
+        _is_filled(Entry.shown),
+        _key_of(Record, Entry.record_id),
     ),
-    Plain("task", "id", ("draft",), "x.draft IS NOT NULL", _OF_ENTRY),
-    Plain("answer", "task_id", ("raw", "normal"), "1 = 1", _OF_ENTRY),
-    Plain("result", "entry_id", ("value",), "x.value IS NOT NULL", _OF_ENTRY),
-    Plain("quarantine", "id", ("payload",), "length(x.payload) > 0", ""),
+    Plain(
+        Task,
+        "id",
+        ("draft",),
+        col(Task.draft).is_not(None),
+        _key_of(Entry, Task.entry_id),
+    ),
+    Plain(
+        Answer, "task_id", ("raw", "normal"), true(), _key_of(Entry, Answer.entry_id)
+    ),
+    Plain(
+        Result,
+        "entry_id",
+        ("value",),
+        col(Result.value).is_not(None),
+        _key_of(Entry, Result.entry_id),
+    ),
+    Plain(Quarantine, "id", ("payload",), _is_filled(Quarantine.payload), null()),
 )
 """All tables with values, in an order in which keys are there before they are needed."""
+
+_WITH_SUBJECT: Final = select_columns(Record.id).where(
+    in_list(Record.id, "ids"), col(Record.subject_id).is_not(None)
+)
+_WRAPPING: Final = select_columns(ValueKey.kek, func.count()).group_by(
+    col(ValueKey.kek)
+)
+
+
+@lru_cache(maxsize=len(TABLES))
+def _in_clear(name: str) -> Columns:
+    """Rows of a table that are in clear, some of them, locked."""
+    (plain,) = (one for one in TABLES if one.table == name)
+    number = plain.column(plain.number)
+    return (
+        select_columns(number, plain.key, *map(plain.column, plain.values))
+        .where(
+            plain.column("key_id").is_(None), plain.some, number > bindparam("after")
+        )
+        .order_by(number)
+        .limit(bindparam("most"))
+        .with_for_update(of=plain.model)
+    )
 
 
 def sealed_under(tx: Tx) -> str | None:
@@ -67,8 +145,8 @@ def sealed_under(tx: Tx) -> str | None:
 
 def hold_sealing(tx: Tx) -> str | None:
     """Return the same, and let nobody change it, or make data keys, meanwhile."""
-    tx.value("SELECT 1 FROM setting WHERE name = ? FOR UPDATE", [KEYS[0]])
-    tx.value("SELECT 1 FROM setting WHERE name = ? FOR UPDATE", [SEALING])
+    for name in (KEYS[0], SEALING):
+        setting(tx, name, lock=True)
     return sealed_under(tx)
 
 
@@ -76,10 +154,9 @@ def remaining(tx: Tx) -> dict[str, int]:
     """How many rows of each table hold a value in clear."""
     found = {}
     for one in TABLES:
-        text = (
-            f"SELECT count(*) FROM {one.table} x WHERE x.key_id IS NULL AND {one.some}"
-        )
-        found[one.table] = int(tx.value(text))
+        rows = select(func.count()).select_from(one.model)
+        asked = rows.where(one.column("key_id").is_(None), one.some)
+        found[one.table] = tx.scalar(asked) or 0
     return found
 
 
@@ -100,13 +177,8 @@ def seal_piece(tx: Tx, plain: Plain, after: int, limit: int) -> tuple[int, int |
     tuple of (int, int or None)
         Rows sealed, and the id to go on after; None at the table's end.
     """
-    found = tx.rows(
-        f"SELECT x.{plain.number}, {plain.key or 'NULL'},"
-        f" {', '.join('x.' + name for name in plain.values)} FROM {plain.table} x"
-        f" WHERE x.key_id IS NULL AND {plain.some} AND x.{plain.number} > ?"
-        f" ORDER BY x.{plain.number} LIMIT ? FOR UPDATE OF x",
-        [after, limit],
-    )
+    asked = _in_clear(plain.table)
+    found = tx.execute(asked, {"after": after, "most": limit}).all()
     if not found:
         return 0, None
     keys = _keys(tx, plain, found)
@@ -137,12 +209,7 @@ def _keys(tx: Tx, plain: Plain, found: Sequence[Row]) -> list[int | None]:
 def _without_subject(tx: Tx, found: Sequence[Row], places: list[int]) -> list[int]:
     """Leave out records whose subject is yet to get its key: the next pass has them."""
     ids = [found[place][0] for place in places]
-    bound = {
-        row[0]
-        for row in tx.rows(
-            "SELECT id FROM record WHERE id = ANY(?) AND subject_id IS NOT NULL", [ids]
-        )
-    }
+    bound = set(tx.scalars(_WITH_SUBJECT, {"ids": ids}))
     return [place for place in places if found[place][0] not in bound]
 
 
@@ -157,22 +224,9 @@ def _sealed(tx: Tx, plain: Plain, row: Row, key_id: int) -> list[bytes | None]:
 
 def rewrap_piece(tx: Tx, kek: str, after: int, limit: int) -> tuple[int, int | None]:
     """Wrap some data keys under a wrapping key; returns as the above."""
-    found = tx.rows(
-        "SELECT id, kek, wrapped FROM value_key WHERE id > ? AND kek <> ?"
-        " ORDER BY id LIMIT ? FOR UPDATE",
-        [after, kek, limit],
-    )
-    if not found:
-        return 0, None
-    changed = []
-    for number, old, wrapped in found:
-        place = place_of("value_key", number)
-        secret = tx.vault.unwrap(place, old, bytes(wrapped))
-        changed.append((number, kek, tx.vault.wrap(kek, place, secret)))
-    tx.update_many("value_key", ["id"], ["kek", "wrapped"], changed)
-    return len(changed), found[-1][0]
+    return tx.vault.rewrap(tx, kek, after, limit)
 
 
 def wrapping_keys(tx: Tx) -> dict[str, int]:
     """How many data keys each wrapping key holds."""
-    return dict(tx.rows("SELECT kek, count(*) FROM value_key GROUP BY kek"))
+    return dict(tx.execute(_WRAPPING).all())

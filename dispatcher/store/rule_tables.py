@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from sqlalchemy import bindparam
+from sqlmodel import col
+
+from dispatcher.model import RuleTable
+from dispatcher.store.statements import select_columns
 from dispatcher.store.transaction import Tx
+
+_OF_VERSION: Final = (
+    select_columns(
+        RuleTable.property,
+        RuleTable.source,
+        RuleTable.sha256,
+        RuleTable.levels,
+        RuleTable.worlds,
+    )
+    .where(RuleTable.version == bindparam("of_version"))
+    .order_by(col(RuleTable.property))
+)
 
 
 class TableRow(NamedTuple):
@@ -29,9 +46,5 @@ def add(tx: Tx, version: int, rows: Iterable[TableRow]) -> None:
 
 def of_version(tx: Tx, version: int) -> list[TableRow]:
     """Read the functions of a version, by name of the rule."""
-    found = tx.rows(
-        "SELECT property, source, sha256, levels, worlds FROM rule_table"
-        " WHERE version = ? ORDER BY property",
-        (version,),
-    )
+    found = tx.execute(_OF_VERSION, {"of_version": version})
     return [TableRow._make(row) for row in found]

@@ -3,12 +3,24 @@
 from collections.abc import Collection
 from typing import Final
 
+from sqlalchemy import String, column, func, select, table
+
 from dispatcher.core.errors import Invalid, NeedsMigration, NoStore
 from dispatcher.store.settings import KEYS
 from dispatcher.store.transaction import Tx
 
 HEAD: Final = "0001"
 """Name of the last migration: the schema that this program works with."""
+
+_THERE: Final = {
+    "sqlite": select(func.count())
+    .select_from(table("sqlite_master", column("name")))
+    .where(column("name") == "alembic_version"),
+    "postgresql": select(func.to_regclass("alembic_version").is_not(None)),
+}
+_VERSION: Final = select(column("version_num", String())).select_from(
+    table("alembic_version")
+)
 
 
 def check_location(location: str) -> None:
@@ -30,16 +42,9 @@ def check_location(location: str) -> None:
 
 def version(tx: Tx) -> str | None:
     """Name of the store's last migration; None for a database without tables of ours."""
-    catalogue = (
-        "SELECT count(*) FROM sqlite_master WHERE name = 'alembic_version'"
-        if tx.dialect == "sqlite"
-        else "SELECT count(*) FROM pg_catalog.pg_class"
-        " WHERE oid = to_regclass('alembic_version')"
-    )
-    if not tx.value(catalogue):
+    if not tx.scalar(_THERE[tx.dialect]):
         return None
-    found = tx.value("SELECT version_num FROM alembic_version")
-    return None if found is None else str(found)
+    return tx.scalar(_VERSION)
 
 
 def check_version(found: str | None, place: str) -> None:

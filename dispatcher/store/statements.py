@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
@@ -38,10 +38,14 @@ from sqlalchemy.sql.elements import BindParameter, ColumnElement
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.sql.selectable import Select
 from sqlalchemy.types import TypeDecorator, TypeEngine
-from sqlmodel.sql.expression import Select as SelectModel
+from sqlmodel import col
+from sqlmodel.sql import expression
 
 Parameters = Mapping[str, Any]
 """Values of a statement's parameters, by their names."""
+
+Columns: TypeAlias = "expression.Select[*tuple[Any, ...]]"
+"""A query of some columns."""
 
 _WORD: Final = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -143,9 +147,9 @@ def _list(column: Any, values: str | Sequence[Any]) -> BindParameter[Any]:  # no
     return bindparam(None, list(values), type_=kind)
 
 
-def select_columns(*columns: Any) -> SelectModel[*tuple[Any, ...]]:  # noqa: ANN401
+def select_columns(*columns: Any) -> Columns:  # noqa: ANN401
     """``select`` of any number of columns: that of SQLModel is typed for up to four."""
-    return SelectModel(*columns)
+    return expression.Select(*columns)
 
 
 @lru_cache(maxsize=256)
@@ -164,6 +168,11 @@ def fixed(word: str) -> ColumnElement[str]:
         message = "a fixed word is lower-case letters, digits and _"
         raise ValueError(message)
     return literal_column(f"'{word}'", Text())
+
+
+def in_words(column: Any, *words: str) -> ColumnElement[bool]:  # noqa: ANN401
+    """Whether a column is one of some words that stand in the statement's text."""
+    return col(column).in_([fixed(word) for word in words])
 
 
 class _Text(NamedTuple):
@@ -267,10 +276,12 @@ def _mixed(
 
 
 __all__ = [
+    "Columns",
     "DriverStatement",
     "Parameters",
     "fixed",
     "in_list",
+    "in_words",
     "insert",
     "not_in_list",
     "select_columns",

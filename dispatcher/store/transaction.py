@@ -14,7 +14,7 @@ from typing import (
 )
 
 import sqlalchemy
-from sqlalchemy import Connection, CursorResult, Executable
+from sqlalchemy import Connection, CursorResult, Executable, MetaData
 from sqlalchemy.exc import StatementError
 from sqlalchemy.sql.selectable import TypedReturnsRows
 from sqlmodel import SQLModel
@@ -169,15 +169,27 @@ class Tx:
         except self._errors as error:
             raise self._fault(error) from None
 
+    @overload
     def scalar(
-        self, statement: TypedReturnsRows[T], parameters: Parameters = NOTHING
-    ) -> T | None:
+        self, statement: TypedReturnsRows[T], parameters: Parameters = ...
+    ) -> T | None: ...
+    @overload
+    def scalar(self, statement: Executable, parameters: Parameters = ...) -> Any: ...  # noqa: ANN401
+    def scalar(self, statement: Executable, parameters: Parameters = NOTHING) -> Any:
         """First column of the first row, or None."""
         return self.execute(statement, parameters).scalar()
 
+    @overload
     def scalars(
-        self, statement: TypedReturnsRows[T], parameters: Parameters = NOTHING
-    ) -> list[T]:
+        self, statement: TypedReturnsRows[T], parameters: Parameters = ...
+    ) -> list[T]: ...
+    @overload
+    def scalars(
+        self, statement: Executable, parameters: Parameters = ...
+    ) -> list[Any]: ...
+    def scalars(
+        self, statement: Executable, parameters: Parameters = NOTHING
+    ) -> list[Any]:
         """First column of all rows."""
         return list(self.execute(statement, parameters).scalars())
 
@@ -247,6 +259,12 @@ class Tx:
         finally:
             if not self._busy:  # else close() will, when the connection is free
                 rows.close()
+
+    def reflected(self) -> MetaData:
+        """Tables that the database has, whatever the model says."""
+        found = MetaData()
+        found.reflect(self._connection)
+        return found
 
     # -- the driver's statements: only for what decision 0011 names --------------------
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
+from dispatcher.model import Entry
+from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Tx
+
+_KEYS: Final = select_columns(Entry.id, Entry.key_id).where(
+    in_list(Entry.id, "entries")
+)
 
 
 def keys_of_entries(tx: Tx, entry_ids: Iterable[int]) -> dict[int, int | None]:
     """Ids of the data keys of entries; None for what is stored in clear."""
     wanted = sorted(set(entry_ids))
-    found: dict[int, int | None] = dict(
-        tx.rows("SELECT id, key_id FROM entry WHERE id = ANY(?)", [wanted])
-    )
+    found: dict[int, int | None] = dict(tx.execute(_KEYS, {"entries": wanted}).all())
     tx.vault.prepare(tx, found.values())
     return found
 

@@ -20,6 +20,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sqlalchemy import bindparam, delete
+from sqlmodel import col, select
+
 from dispatcher.core.errors import StoreUnusable, WrongKey
 from dispatcher.core.keyring import Keyring, read_keyring
 from dispatcher.core.keys import (
@@ -31,6 +34,8 @@ from dispatcher.core.keys import (
     seal,
     unseal,
 )
+from dispatcher.model import Setting, ValueKey
+from dispatcher.store.statements import in_list
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -39,6 +44,21 @@ if TYPE_CHECKING:
 
 SEALING: Final = "sealing"
 """Setting: id of the wrapping key that the store was sealed under last."""
+
+_SEALED_UNDER: Final = (
+    select(Setting.value).where(Setting.name == SEALING).with_for_update(read=True)
+)
+_KEYS: Final = select(ValueKey.id, ValueKey.kek, ValueKey.wrapped).where(
+    in_list(ValueKey.id, "ids")
+)
+_WRAPPED_OTHERWISE: Final = (
+    select(ValueKey.id, ValueKey.kek, ValueKey.wrapped)
+    .where(ValueKey.id > bindparam("after"), ValueKey.kek != bindparam("wrapped_by"))
+    .order_by(col(ValueKey.id))
+    .limit(bindparam("most"))
+    .with_for_update()
+)
+_DELETE: Final = delete(ValueKey).where(in_list(ValueKey.id, "ids"))
 
 CACHED: Final = 4096
 """Data keys kept unwrapped in memory."""
@@ -159,9 +179,8 @@ class Vault:
         Held until the transaction ends, so that no data key is wrapped under a key
         that a rekeying has done with: it may be forgotten next.
         """
-        text = "SELECT value FROM setting WHERE name = ? FOR SHARE"
-        found = tx.value(text, [SEALING])
-        return None if found is None else bytes(found).decode("ascii", "replace")
+        found = tx.scalar(_SEALED_UNDER)
+        return None if found is None else found.decode("ascii", "replace")
 
     def make(self, tx: Tx, count: int) -> list[int | None]:
         """Make data keys; return their ids, None for each in a store in clear."""
@@ -191,14 +210,40 @@ class Vault:
         )
         if not missing:
             return
-        for number, kek, wrapped in tx.rows(
-            "SELECT id, kek, wrapped FROM value_key WHERE id = ANY(?)", [missing]
-        ):
-            secret = self.unwrap(place_of("value_key", number), kek, bytes(wrapped))
+        for number, kek, wrapped in tx.execute(_KEYS, {"ids": missing}).all():
+            secret = self.unwrap(place_of("value_key", number), kek, wrapped)
             self._keep(number, data_cipher(secret))
 
     def __contains__(self, key_id: int) -> bool:
         return key_id in self._ciphers
+
+    def rewrap(
+        self, tx: Tx, kek: str, after: int, limit: int
+    ) -> tuple[int, int | None]:
+        """Wrap some data keys under a wrapping key.
+
+        Returns
+        -------
+        tuple of (int, int or None)
+            Keys wrapped, and the id to go on after; None when all are.
+        """
+        given = {"after": after, "wrapped_by": kek, "most": limit}
+        found = tx.execute(_WRAPPED_OTHERWISE, given).all()
+        if not found:
+            return 0, None
+        changed = []
+        for number, old, wrapped in found:
+            place = place_of("value_key", number)
+            secret = self.unwrap(place, old, wrapped)
+            changed.append((number, kek, self.wrap(kek, place, secret)))
+        tx.update_many("value_key", ["id"], ["kek", "wrapped"], changed)
+        return len(changed), found[-1][0]
+
+    def delete_keys(self, tx: Tx, ids: Sequence[int]) -> None:
+        """Delete data keys: what they sealed is unreadable, wherever copies lie."""
+        if ids:
+            tx.execute(_DELETE, {"ids": ids})
+            self.forget()
 
     def forget(self) -> None:
         """Drop the unwrapped keys."""

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+
 from dispatcher.core import keys
 from dispatcher.ledger.book import Asks, Booked, Pull, Push, book
 from dispatcher.ledger.links import Beside, Told
@@ -11,6 +13,7 @@ from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.versions import Applied, apply_policy
 from dispatcher.store import Store, Tx
 from dispatcher.store.ledger import EntryRow
+from dispatcher.store.statements import DriverStatement
 
 START = 1_800_000_000_000_000
 
@@ -239,3 +242,21 @@ class Plans:
     def value(self, text, parameters):
         found = self.rows(text, parameters)
         return found[0][0] if found else None
+
+    def execute(self, statement, parameters):
+        self._explain(statement, parameters)
+        return self._tx.execute(statement, parameters)
+
+    def scalar(self, statement, parameters):
+        self._explain(statement, parameters)
+        return self._tx.scalar(statement, parameters)
+
+    def scalars(self, statement, parameters):
+        self._explain(statement, parameters)
+        return self._tx.scalars(statement, parameters)
+
+    def _explain(self, statement, parameters):
+        bare = DriverStatement(statement)
+        text, values = bare.for_driver(SQLiteDialect_pysqlite(), parameters)
+        found = self._tx.driver_rows(f"EXPLAIN QUERY PLAN {text}", values)
+        self.told += [row[-1] for row in found]

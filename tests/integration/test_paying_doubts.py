@@ -294,7 +294,7 @@ def test_no_look_for_what_has_to_move_reads_all_payments(sqlite_store):
         pieces.untold(plans, "paying", 1)
         purse.piece_in_hand(tx, 1)
     by_kind_alone = [one for one in plans.told if one.endswith("(kind=?)")]
-    whole = [one for one in plans.told if "SCAN p" in one or "SCAN w" in one]
+    whole = [one for one in plans.told if one.startswith("SCAN payment")]
     assert len(plans.told) > 20
     assert by_kind_alone + whole == []
 

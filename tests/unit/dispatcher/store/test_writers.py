@@ -20,6 +20,7 @@ WHOLE_STORES = frozenset(
     {
         "store.bulk",  # writes what it is told to
         "store.dumping",  # reads a backup back: every table, as it was
+        "store.rekey",  # seals values where they stand, and changes nothing else
         "store.transaction",  # hands on to bulk
     }
 )
@@ -29,7 +30,7 @@ ANY_TABLE = "<any>"
 """Stands for a table whose name is not in the statement."""
 
 SEVERAL: dict[str, set[str]] = {
-    ANY_TABLE: {"store.own_work", "store.rekey"},
+    ANY_TABLE: {"store.own_work"},
     "answer": {"store.assembly", "store.burning", "store.erasure", "store.values"},
     "assignment": {
         "store.accounts",
@@ -41,7 +42,6 @@ SEVERAL: dict[str, set[str]] = {
     "entry": {"store.erasure", "store.intake", "store.replaying", "store.returning"},
     "held_back": {"store.erasure", "store.planning"},
     "outbox": {"store.handing", "store.membership", "store.queue", "store.sending"},
-    "payment": {"store.money", "store.payments", "store.pieces"},
     "plan": {"store.booking", "store.planning"},
     "record": {
         "store.erasure",
@@ -63,7 +63,6 @@ SEVERAL: dict[str, set[str]] = {
         "store.sending",
         "store.serving",
     },
-    "value_key": {"store.erasure", "store.rekey", "store.vault"},
 }
 """Tables that several modules write. To be emptied, never to be added to."""
 
