@@ -14,6 +14,7 @@ that is no exact ``int``, ``float``, ``str`` or ``bytearray``. So hot rows hold 
 """
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
@@ -21,13 +22,24 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    Dialect,
     Double,
+    Executable,
     Float,
     Integer,
     LargeBinary,
     SmallInteger,
     String,
+    TableClause,
+    bindparam,
+    cast,
+    column,
+    func,
+    select,
+    update,
 )
+from sqlalchemy import table as temporary
+from sqlalchemy.dialects.postgresql import Insert
 from sqlalchemy.types import TypeEngine
 
 from dispatcher.model import metadata
@@ -35,6 +47,7 @@ from dispatcher.store import packed
 from dispatcher.store.backend import Backend
 from dispatcher.store.packed import Block
 from dispatcher.store.sql import quoted
+from dispatcher.store.statements import DriverStatement, insert
 
 Rows = Iterable[Sequence[Any]]
 
@@ -87,15 +100,17 @@ def column_types(table: str, columns: tuple[str, ...]) -> tuple[str, ...]:
 class BulkWriter:
     """Bulk writes of one transaction (call them on :class:`Tx`)."""
 
-    __slots__ = ("_backend", "_cursor", "_temporary", "_watch")
+    __slots__ = ("_backend", "_cursor", "_dialect", "_temporary", "_watch")
 
     def __init__(
         self,
         backend: Backend,
+        dialect: Dialect,
         cursor: Any,  # noqa: ANN401
         watch: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._backend = backend
+        self._dialect = dialect
         self._cursor = cursor
         self._watch = watch
         self._temporary = itertools.count()
@@ -114,13 +129,12 @@ class BulkWriter:
             A row is there already or breaks a CHECK. The transaction is lost on
             PostgreSQL and half written on SQLite: let the error end it.
         """
-        column_types(table, tuple(columns))
-        insert = _insert(table, tuple(columns))
+        new = _insert(table, tuple(columns))
         if self._backend.one_writer:
-            return self._many(insert, rows)
+            return self._many(new, columns, rows)
         head, rest = _split(rows)
         if not rest:
-            return self._many(insert, head)
+            return self._many(new, columns, head)
         return self._copy(table, columns, itertools.chain(head, rest))
 
     def insert_blocks(
@@ -128,11 +142,11 @@ class BulkWriter:
     ) -> int:
         """Insert new rows that come as columns, as :meth:`insert_many` does rows."""
         types = column_types(table, tuple(columns))
-        insert = _insert(table, tuple(columns))
+        new = _insert(table, tuple(columns))
         source = iter(blocks)
         if self._backend.one_writer:
             rows = map(packed.rows_of, source)
-            return self._many(insert, itertools.chain.from_iterable(rows))
+            return self._many(new, columns, itertools.chain.from_iterable(rows))
         head: list[Block] = []
         for block in source:
             head.append(block)
@@ -140,7 +154,8 @@ class BulkWriter:
                 return self._copy_blocks(
                     table, columns, types, itertools.chain(head, source)
                 )
-        return self._many(insert, [row for b in head for row in packed.rows_of(b)])
+        few = [row for block in head for row in packed.rows_of(block)]
+        return self._many(new, columns, few)
 
     def insert_new(
         self, table: str, keys: Sequence[str], columns: Sequence[str], rows: Rows
@@ -152,7 +167,7 @@ class BulkWriter:
         int
             Number of rows inserted.
         """
-        return self._merge(table, keys, columns, rows, "DO NOTHING")
+        return self._merge(table, keys, columns, rows, _KEEP)
 
     def upsert_many(
         self, table: str, keys: Sequence[str], columns: Sequence[str], rows: Rows
@@ -161,10 +176,8 @@ class BulkWriter:
 
         ``columns`` holds the keys too. A key comes once in ``rows``.
         """
-        changed = [name for name in columns if name not in keys]
-        setting = ", ".join(f"{quoted(n)} = excluded.{quoted(n)}" for n in changed)
-        action = f"DO UPDATE SET {setting}" if changed else "DO NOTHING"
-        return self._merge(table, keys, columns, rows, action)
+        changed = any(name not in keys for name in columns)
+        return self._merge(table, keys, columns, rows, _OVERWRITE if changed else _KEEP)
 
     def upsert_add(self, table: str, keys: Sequence[str], add: str, rows: Rows) -> int:
         """Add to a counter of each key, which starts at 0.
@@ -180,11 +193,7 @@ class BulkWriter:
         rows : Iterable[Sequence[Any]]
             Tuples ``(*key, n)``; a key may come several times.
         """
-        name = quoted(add)
-        setting = f"{name} = {quoted(table)}.{name} + excluded.{name}"
-        return self._merge(
-            table, keys, [*keys, add], rows, f"DO UPDATE SET {setting}", total=add
-        )
+        return self._merge(table, keys, [*keys, add], rows, _ADD)
 
     def update_many(
         self, table: str, keys: Sequence[str], columns: Sequence[str], rows: Rows
@@ -205,23 +214,22 @@ class BulkWriter:
         int
             Number of rows changed.
         """
-        column_types(table, (*keys, *columns))
+        names = (*keys, *columns)
+        column_types(table, names)
         head, rest = _split(rows)
         if self._backend.one_writer or not rest:
-            setting = ", ".join(f"{quoted(n)} = ?" for n in columns)
-            found = " AND ".join(f"{quoted(n)} = ?" for n in keys)
-            text = f"UPDATE {quoted(table)} SET {setting} WHERE {found}"
-            cut = len(keys)
             if not rest:
-                head.sort(key=lambda row: tuple(row[:cut]))
-            turned = ((*r[cut:], *r[:cut]) for r in itertools.chain(head, rest))
-            return self._many(text, turned)
-        names = [*keys, *columns]
+                head.sort(key=operator.itemgetter(slice(len(keys))))
+            changed = _update(table, tuple(keys), tuple(columns))
+            return self._many(changed, names, itertools.chain(head, rest))
         source = self._loaded(table, names, itertools.chain(head, rest))
-        setting = ", ".join(f"{quoted(n)} = s.{quoted(n)}" for n in columns)
-        found = " AND ".join(f"t.{quoted(n)} = s.{quoted(n)}" for n in keys)
-        text = f"UPDATE {quoted(table)} t SET {setting} FROM {source} s WHERE {found}"
-        return self._finished(text, source)
+        target = metadata.tables[table]
+        return self._finished(
+            update(target)
+            .where(*(target.c[name] == source.c[name] for name in keys))
+            .values({name: source.c[name] for name in columns}),
+            source,
+        )
 
     def _merge(
         self,
@@ -230,41 +238,40 @@ class BulkWriter:
         columns: Sequence[str],
         rows: Rows,
         action: str,
-        *,
-        total: str | None = None,
     ) -> int:
-        column_types(table, tuple(columns))
-        listed = ", ".join(quoted(name) for name in keys)
-        conflict = f" ON CONFLICT ({listed}) {action}"
+        new = _merging(table, tuple(keys), tuple(columns), action)
         if self._backend.one_writer:
-            return self._many(_insert(table, tuple(columns)) + conflict, rows)
+            return self._many(new, columns, rows)
         head, rest = _split(rows)
         if not rest:
             places = [list(columns).index(name) for name in keys]
             head.sort(key=lambda row: tuple(row[place] for place in places))
-            return self._many(_insert(table, tuple(columns)) + conflict, head)
+            return self._many(new, columns, head)
         source = self._loaded(table, columns, itertools.chain(head, rest))
-        names = ", ".join(quoted(name) for name in columns)
-        taken, grouped = names, ""
-        if total is not None:
-            taken = f"{listed}, sum({quoted(total)})::bigint"
-            grouped = f" GROUP BY {listed}"
-        text = (
-            f"INSERT INTO {quoted(table)} ({names})"
-            f" SELECT {taken} FROM {source}{grouped} ORDER BY {listed}{conflict}"
-        )
-        return self._finished(text, source)
+        taken = select(*source.c)
+        if action == _ADD:  # a key may come several times
+            own, total = (source.c[name] for name in keys), source.c[columns[-1]]
+            taken = select(*own, cast(func.sum(total), BigInteger))
+            taken = taken.group_by(*(source.c[name] for name in keys))
+        taken = taken.order_by(*(source.c[name] for name in keys))
+        merged = insert(metadata.tables[table]).from_select(list(columns), taken)
+        return self._finished(_on_conflict(merged, keys, columns, action), source)
 
-    def _many(self, statement: str, rows: Rows) -> int:
+    def _many(
+        self, statement: DriverStatement, columns: Sequence[str], rows: Rows
+    ) -> int:
         head, rest = _split(rows)
         if not head:
             return 0  # the driver would ask the server all the same
-        text, _ = self._backend.statement(statement, ())
+        text, places = statement.for_rows(self._dialect, tuple(columns))
+        every: Rows = itertools.chain(head, rest)
+        if places is not None:
+            every = map(places, every)
         with self._watch():
             if len(head) == 1:
-                self._cursor.execute(text, head[0])
+                self._cursor.execute(text, next(iter(every)))
             else:
-                self._cursor.executemany(text, itertools.chain(head, rest))
+                self._cursor.executemany(text, every)
         return max(0, int(self._cursor.rowcount))
 
     def _copy(
@@ -291,8 +298,8 @@ class BulkWriter:
             copy.write(packed.END)
         return int(self._cursor.rowcount)
 
-    def _loaded(self, table: str, columns: Sequence[str], rows: Rows) -> str:
-        """Copy rows into a temporary table; return its name."""
+    def _loaded(self, table: str, columns: Sequence[str], rows: Rows) -> TableClause:
+        """Copy rows into a temporary table; return it."""
         name = f"bulk_{next(self._temporary)}"
         listed = ", ".join(quoted(column) for column in columns)
         self._statement(
@@ -300,12 +307,14 @@ class BulkWriter:
             f" SELECT {listed} FROM {quoted(table)} WITH NO DATA"
         )
         self._copy(name, columns, rows, of=table)
-        return name
+        known = metadata.tables[table].c
+        return temporary(name, *(column(n, known[n].type) for n in columns))
 
-    def _finished(self, text: str, source: str) -> int:
+    def _finished(self, statement: Executable, source: TableClause) -> int:
+        text, _ = DriverStatement(statement).for_driver(self._dialect, {})
         self._statement(text)
         count = int(self._cursor.rowcount)
-        self._statement(f"DROP TABLE {source}")
+        self._statement(f"DROP TABLE {source.name}")
         return count
 
     def _statement(self, text: str) -> None:
@@ -313,11 +322,55 @@ class BulkWriter:
             self._cursor.execute(text, prepare=False)
 
 
+_KEEP: Final = "keep"
+_OVERWRITE: Final = "overwrite"
+_ADD: Final = "add"
+"""What is done with a row whose key is there."""
+
+
 @lru_cache(maxsize=256)
-def _insert(table: str, columns: tuple[str, ...]) -> str:
-    names = ", ".join(quoted(name) for name in columns)
-    marks = ", ".join("?" for _ in columns)
-    return f"INSERT INTO {quoted(table)} ({names}) VALUES ({marks})"
+def _insert(table: str, columns: tuple[str, ...]) -> DriverStatement:
+    column_types(table, columns)
+    return DriverStatement(_new(table, columns))
+
+
+@lru_cache(maxsize=256)
+def _merging(
+    table: str, keys: tuple[str, ...], columns: tuple[str, ...], action: str
+) -> DriverStatement:
+    column_types(table, columns)
+    return DriverStatement(_on_conflict(_new(table, columns), keys, columns, action))
+
+
+@lru_cache(maxsize=256)
+def _update(
+    table: str, keys: tuple[str, ...], columns: tuple[str, ...]
+) -> DriverStatement:
+    target = metadata.tables[table]
+    return DriverStatement(
+        update(target)
+        .where(*(target.c[name] == bindparam(f"{name}_") for name in keys))
+        .values({name: bindparam(f"{name}_") for name in columns})
+    )
+
+
+def _new(table: str, columns: Sequence[str]) -> Insert:
+    values: dict[str, Any] = {name: bindparam(f"{name}_") for name in columns}
+    return insert(metadata.tables[table]).values(values)
+
+
+def _on_conflict(
+    new: Insert, keys: Sequence[str], columns: Sequence[str], action: str
+) -> Insert:
+    if action == _KEEP:
+        return new.on_conflict_do_nothing(index_elements=list(keys))
+    changed: dict[str, Any] = {
+        name: new.excluded[name] for name in columns if name not in keys
+    }
+    if action == _ADD:
+        table = new.table
+        changed = {name: table.c[name] + added for name, added in changed.items()}
+    return new.on_conflict_do_update(index_elements=list(keys), set_=changed)
 
 
 def _copy_text(table: str, columns: Sequence[str]) -> str:

@@ -9,22 +9,74 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    TableClause,
+    bindparam,
+    case,
+    column,
+    delete,
+    func,
+    select,
+    table,
+    update,
+)
+from sqlmodel import col
+
 from dispatcher.core.errors import BackupBroken, Conflict
-from dispatcher.model import metadata
+from dispatcher.model import Barrier, Chain, IdBlock, Lease, Outbox, Payment, metadata
 from dispatcher.store import lease, migrations, schema
 from dispatcher.store.engine import Store, make_backend
 from dispatcher.store.layouts import Columns, layout
-from dispatcher.store.sql import quoted
+from dispatcher.store.statements import DriverStatement, in_words, insert
 from dispatcher.store.transaction import Row, Tx
 
 JUMP: Final = 1_000_000_000
 """Numbers that are left out after a restore by a clock that was put back."""
+
+_LINES: Final = select(func.sum(Chain.seq))
+_READY: Final = (
+    update(Outbox)
+    .where(in_words(Outbox.state, "ready", "leased"))
+    .values(
+        error=func.coalesce(Outbox.error, "restored from a backup"),
+        attempts=case((col(Outbox.attempts) == 0, 1), else_=col(Outbox.attempts)),
+    ),
+    # a market is asked whether it has paid before it pays
+    update(Payment)
+    .where(col(Payment.state) != "paid")
+    .values(attempts=col(Payment.attempts) + 1),
+)
+_ID_BLOCK: Final = (
+    insert(IdBlock)
+    .values(name=bindparam("table"), next_id=0)
+    .on_conflict_do_nothing(index_elements=["name"])
+)
+_LEASE: Final = (
+    insert(Lease)
+    .values(shard=lease.SHARD, holder="", epoch=0, leased_until=0)
+    .on_conflict_do_update(index_elements=["shard"], set_={"leased_until": 0})
+)
+
+
+def _later(number: Any) -> ColumnElement[int]:  # noqa: ANN401
+    """Return a number that was given away by nobody."""
+    now = bindparam("now", type_=BigInteger())
+    jump = bindparam("jump", type_=BigInteger())
+    return case((number < now, now), else_=number + jump)
+
+
+_JUMPS: Final = (
+    update(Lease).values(epoch=_later(col(Lease.epoch))),
+    update(IdBlock).values(next_id=_later(col(IdBlock.next_id))),
+)
 
 Lines = Iterator[dict[str, Any] | list[Any]]
 
@@ -46,22 +98,21 @@ class Extent:
 
 def extent(tx: Tx) -> Extent:
     """How far the ledger of a store reaches."""
-    lines = int(tx.value("SELECT SUM(seq) FROM chain") or 0)
+    lines = int(tx.scalar(_LINES) or 0)
     return Extent(lines, schema.version(tx) or "")
 
 
 def dumped(tx: Tx) -> Iterator[str]:
     """Tell all rows, table by table, each line with its LF; the store may be older."""
     counts = {}
-    for table, columns in layout(schema.version(tx) or "").items():
-        yield _line({"table": table, "columns": list(columns)})
+    for name, columns in layout(schema.version(tx) or "").items():
+        yield _line({"table": name, "columns": list(columns)})
         blobs = [i for i, is_blob in enumerate(columns.values()) if is_blob]
         count = 0
-        listed = ", ".join(quoted(name) for name in columns)
-        for row in tx.stream(f"SELECT {listed} FROM {quoted(table)}"):
+        for row in tx.stream(select(*_plain(name, columns).c)):
             yield _line(_told(row, blobs))
             count += 1
-        counts[table] = count
+        counts[name] = count
     yield _line({"end": counts})
 
 
@@ -116,8 +167,8 @@ def rebuilt(
         _refuse_store(store)
         migrations.upgrade(backend, to=version)
         with store.write() as tx:
-            for name in ("barrier", "chain"):  # what a new store is born with
-                tx.execute(f"DELETE FROM {name}")
+            for model in (Barrier, Chain):  # what a new store is born with
+                tx.execute(delete(model))
             _load(tx, lines, layout(version))
         if version != schema.HEAD:
             migrations.upgrade(backend)
@@ -155,18 +206,26 @@ def _load(tx: Tx, lines: Lines, known: Mapping[str, Columns]) -> None:
     raise broken("it ends before its last table")
 
 
-def _insert(tx: Tx, table: str, names: list[str], rows: Iterator[list[Any]]) -> int:
-    if table in metadata.tables and {*names} <= {
-        *metadata.tables[table].columns.keys()
-    }:
-        return max(0, tx.insert_many(table, names, rows))
+def _insert(tx: Tx, name: str, names: list[str], rows: Iterator[list[Any]]) -> int:
+    known = metadata.tables.get(name)
+    if known is not None and {*names} <= {*known.columns.keys()}:
+        return max(0, tx.insert_many(name, names, rows))
     # It is of an older schema; the bulk writer knows the columns of the model alone.
-    listed, marks = ", ".join(map(quoted, names)), ", ".join("?" for _ in names)
+    old = _plain(name, names)
+    add = DriverStatement(
+        insert(old).values({one: bindparam(f"{one}_") for one in names})
+    )
     count = 0
     for row in rows:
-        tx.execute(f"INSERT INTO {quoted(table)} ({listed}) VALUES ({marks})", row)
+        cells = zip(names, row, strict=True)
+        tx.driver_execute(add, {f"{one}_": cell for one, cell in cells})
         count += 1
     return count
+
+
+def _plain(name: str, columns: Iterable[str]) -> TableClause:
+    """Return a table of any schema: its columns have no types."""
+    return table(name, *map(column, columns))
 
 
 class _Reader:
@@ -230,29 +289,12 @@ def make_ready(tx: Tx, now: int) -> None:
     now : int
         Microseconds UTC.
     """
-    tx.execute(
-        "UPDATE outbox SET error = coalesce(error, 'restored from a backup'),"
-        " attempts = CASE WHEN attempts = 0 THEN 1 ELSE attempts END"
-        " WHERE state IN ('ready', 'leased')"
-    )
-    tx.execute(  # a market is asked whether it has paid before it pays
-        "UPDATE payment SET attempts = attempts + 1 WHERE state <> 'paid'"
-    )
-    for table, columns in layout(schema.HEAD).items():
+    for statement in _READY:
+        tx.execute(statement)
+    for name, columns in layout(schema.HEAD).items():
         if "id" in columns:
-            tx.execute(
-                "INSERT INTO id_block (name, next_id) VALUES (?, 0)"
-                " ON CONFLICT (name) DO NOTHING",
-                (table,),
-            )
-    tx.execute(
-        "INSERT INTO lease (shard, holder, epoch, leased_until) VALUES (?, '', 0, 0)"
-        " ON CONFLICT (shard) DO UPDATE SET leased_until = 0",
-        (lease.SHARD,),
-    )
-    for table_name, column in (("lease", "epoch"), ("id_block", "next_id")):
-        tx.execute(
-            f"UPDATE {table_name} SET {column} = CASE WHEN {column} < ? THEN ?"
-            f" ELSE {column} + ? END",
-            (now, now, JUMP),
-        )
+            tx.execute(_ID_BLOCK, {"table": name})
+    tx.execute(_LEASE)
+    jump = {"now": now, "jump": JUMP}
+    for statement in _JUMPS:
+        tx.execute(statement, jump)

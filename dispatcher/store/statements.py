@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -175,6 +176,13 @@ def in_words(column: Any, *words: str) -> ColumnElement[bool]:  # noqa: ANN401
     return col(column).in_([fixed(word) for word in words])
 
 
+class _Named(dict[str, str]):
+    """Values that say which columns they are of."""
+
+    def __missing__(self, name: str) -> str:
+        return name.removesuffix("_")
+
+
 class _Text(NamedTuple):
     """A statement as one driver takes it."""
 
@@ -204,12 +212,16 @@ class DriverStatement:
     >>> # tx.driver_value(RECORD, {"entry_id": 7})
     """
 
-    __slots__ = ("_construct", "_packed", "_texts")
+    __slots__ = ("_construct", "_packed", "_rows", "_texts")
 
     def __init__(self, construct: Executable) -> None:
         self._construct = construct
         self._texts: dict[str, _Text] = {}
         self._packed: DriverStatement | None = None
+        self._rows: dict[
+            tuple[str, tuple[str, ...]],
+            tuple[str, Callable[[Sequence[Any]], Sequence[Any]] | None],
+        ] = {}
 
     def for_driver(
         self, dialect: Dialect, parameters: Parameters
@@ -219,6 +231,24 @@ class DriverStatement:
         if found is None:
             found = self._texts[dialect.name] = _compiled(self._construct, dialect)
         return found.text, found.given(parameters)
+
+    def for_rows(
+        self, dialect: Dialect, columns: tuple[str, ...]
+    ) -> tuple[str, Callable[[Sequence[Any]], Sequence[Any]] | None]:
+        """Text for many rows, and what puts a row of such columns into its order.
+
+        The parameters are named as the columns, with an ``_`` at the end; None where
+        rows are in order already.
+        """
+        found = self._rows.get((dialect.name, columns))
+        if found is None:
+            text, names = self.for_driver(dialect, _Named())
+            order = [columns.index(name) for name in names]
+            is_sorted = order == list(range(len(columns)))
+            getter = operator.itemgetter(*order) if len(order) > 1 else None
+            found = text, None if is_sorted else getter
+            self._rows[dialect.name, columns] = found
+        return found
 
     def packed(self) -> DriverStatement:
         """Return the query of PostgreSQL that puts all rows into one string of bytes.

@@ -118,7 +118,7 @@ class Tx:
             OverflowError,
             UnicodeEncodeError,
         )
-        self._bulk = BulkWriter(backend, self._cursor, self._watch)
+        self._bulk = BulkWriter(backend, self._dialect, self._cursor, self._watch)
         self._busy = self._failed = False
         self._streams: list[Any] = []
         self._ids = ids
