@@ -227,7 +227,8 @@ def test_a_connection_cut_in_the_commit_of_an_erasure(
             clinic.store = clinic.case.store = store
             name = clinic.name("anna")
             erasure.scope(store, name)
-            proxy.cut(how, b"subject.erased")
+            # the event's parameter, not the column in a statement's text
+            proxy.cut(how, b"subject.erased\0\0")
             done = erasure.erase(clinic.means(), name)
             assert proxy.cuts == 1
             assert done.deleted["records"] == 1
