@@ -278,7 +278,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class TestFacts:
-    """What a ``[[test]]`` tells about its records and links."""
+    """Facts of a ``[[test]]`` about its records and links."""
 
     __test__ = False
 

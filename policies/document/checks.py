@@ -59,8 +59,8 @@ def _check_user_utility(policy: Policy, root: Reader) -> None:
         if field.utility != 1
     ]
     for number, row in enumerate(policy.utilities):
-        told = {"field": row.fields, "where": row.where}
-        spots += [("utility", number, key) for key, value in told.items() if value]
+        extra = {"field": row.fields, "where": row.where}
+        spots += [("utility", number, key) for key, value in extra.items() if value]
     for spot in spots:
         root.findings.error(
             "POL205",

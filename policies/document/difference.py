@@ -24,7 +24,7 @@ from policies.policy import (
 from policies.rules.kinds import title
 
 _TEXT_ONLY: Final = frozenset({"name", "line", "note", "help", "question", "example"})
-"""Words of a policy that limit nothing; a change of them alone is still told."""
+"""Texts of a policy that limit nothing; a change of them is listed without values."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Difference:
     @property
     def line(self) -> str:
         """The difference as one line."""
-        told = " ".join(part for part in (self.sign, self.part, self.name) if part)
-        text = f"{told}  {', '.join(self.changes)}" if self.changes else told
+        subject = " ".join(part for part in (self.sign, self.part, self.name) if part)
+        text = f"{subject}  {', '.join(self.changes)}" if self.changes else subject
         return f"{text}  (looser)" if self.looser else text
 
 
@@ -175,9 +175,8 @@ def _property_looser(old: Property, new: Property) -> bool:
 
 def _meaning(rule: Property) -> tuple[object, ...]:
     """Return what defines a rule's sets and their f: any change may loosen the rule."""
-    told: Disclosure = rule.disclosure
     alternatives = frozenset(map(frozenset, rule.alternatives))
-    return alternatives, rule.scope, rule.relation, told, rule.window
+    return alternatives, rule.scope, rule.relation, rule.disclosure, rule.window
 
 
 def _field_looser(old: Field, new: Field) -> bool:
@@ -236,13 +235,13 @@ def _alternatives_text(rule: Property) -> str:
 
 
 def _disclosure_text(shape: Disclosure) -> str:
-    told = [title(shape)]
+    words = [title(shape)]
     if shape.per_entry is not None:
-        told.append(f"{_value_text(shape.per_entry)} an entry")
+        words.append(f"{_value_text(shape.per_entry)} an entry")
     if shape.weights is not None:
-        told.append(
+        words.append(
             " ".join(
                 f"{name}={_value_text(w)}" for name, w in sorted(shape.weights.items())
             )
         )
-    return " ".join(told)
+    return " ".join(words)

@@ -195,14 +195,14 @@ class _TestReader:
         return tuple(g for g in groups if g)
 
     def _subjects_once(
-        self, same: Iterable[Iterable[str]], told: Mapping[str, str]
+        self, same: Iterable[Iterable[str]], given: Mapping[str, str]
     ) -> None:
         for record in (r for group in same for r in group):
-            if record in told:
+            if record in given:
                 self._reader.findings.error(
                     "POL003",
                     self._reader.key_span("facts", "subject", record),
-                    f"the subject of `{shown(record)}` is told twice",
+                    f"the subject of `{shown(record)}` is given twice",
                     "it stands in same_subject and in facts.subject",
                     "delete one of them",
                 )
@@ -219,20 +219,20 @@ class _TestReader:
                     "POL103",
                     reader.key_span(key),
                     f"unknown relation `{shown(key)}`",
-                    f"known: {listed(relations)}; facts are also told as "
+                    f"known: {listed(relations)}; facts may also be "
                     f"{', '.join(FACT_NAMES)}",
                     suggestion(key, [*relations, *FACT_NAMES], "`") or "delete it",
                 )
         times = self._times()
-        told = set(self._told("time"))
-        silent = sorted(records - told) if told else []
-        if silent:
+        given = set(self._facts_by_record("time"))
+        missing = sorted(records - given) if given else []
+        if missing:
             reader.findings.error(
                 "POL003",
                 reader.key_span("time"),
-                f"`{shown(silent[0])}` has no time",
+                f"`{shown(missing[0])}` has no time",
                 "if one record of the test has a time, every record of it must",
-                f"tell the time of {listed(silent, 8)} too",
+                f"tell the time of {listed(missing, 8)} too",
             )
         return TestFacts(
             relations=links,
@@ -247,13 +247,13 @@ class _TestReader:
         at = key if key == "seen_by" else "facts"
         self._reader.wrong(at, expected, *inner)
 
-    def _told(self, key: str) -> Mapping[str, object]:
+    def _facts_by_record(self, key: str) -> Mapping[str, object]:
         facts = self._reader.inner("facts", "a table of facts")
         return facts.inner(key, "a table by record").values
 
     def _texts(self, key: str, *, empty: bool) -> dict[str, str]:
         found = {}
-        for record, value in self._told(key).items():
+        for record, value in self._facts_by_record(key).items():
             if isinstance(value, str) and (value or empty):
                 found[record] = value
             else:
@@ -262,7 +262,7 @@ class _TestReader:
 
     def _counts(self) -> dict[str, int]:
         found = {}
-        for record, value in self._told("count").items():
+        for record, value in self._facts_by_record("count").items():
             whole = isinstance(value, int) and not isinstance(value, bool)
             if isinstance(value, int) and whole and 0 <= value <= LARGEST_INTEGER:
                 found[record] = value
@@ -273,7 +273,7 @@ class _TestReader:
     def _times(self) -> dict[str, int]:
         found = {}
         path = (*self._reader.path, "facts", "time")
-        for record, value in self._told("time").items():
+        for record, value in self._facts_by_record("time").items():
             raw = self._reader.findings.source.places.raw.get((*path, record), "")
             moment = None if _TOO_FINE.search(raw) else microseconds(value)
             if moment is None:
@@ -513,5 +513,5 @@ def _subjects_of(test: PolicyTest) -> Callable[[str], str]:
     Records in one ``same_subject`` list share a subject, named as the first of them.
     """
     same = {r: group[0] for group in test.same_subject for r in group}
-    told = test.facts.subject
-    return lambda record: told.get(record) or same.get(record, record)
+    given = test.facts.subject
+    return lambda record: given.get(record) or same.get(record, record)

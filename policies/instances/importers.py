@@ -35,7 +35,7 @@ def colouring(text: str, adversaries: int, copies: int = 1) -> Document:
         With the line that is off.
     """
     n: int | None = None
-    head = declared = told = 0
+    head = declared = listed = 0
     edges: dict[tuple[int, int], None] = {}
     for row, words in _lines(text):
         if words[0] == "p":
@@ -47,7 +47,7 @@ def colouring(text: str, adversaries: int, copies: int = 1) -> Document:
             if n is None:
                 raise _line_error(row, "an edge comes before the line 'p edge'")
             edges[_edge(row, words, n)] = None
-            told += 1
+            listed += 1
         elif words[0] not in ("c", "d", "v", "x"):  # comments, and how it was made
             raise _line_error(row, "the line begins with none of c, p, e, d, v and x")
     if n is None:
@@ -56,8 +56,8 @@ def colouring(text: str, adversaries: int, copies: int = 1) -> Document:
             "the file",
             "Is it a DIMACS .col file?",
         )
-    if told < declared:  # more may be edges that are told both ways round
-        raise _line_error(head, f"{declared} edges are declared, {told} follow")
+    if listed < declared:  # more: an edge may be listed in both directions
+        raise _line_error(head, f"{declared} edges are declared, {listed} follow")
     properties = [{"entries": list(edge)} for edge in edges]
     return _whole_sets_apart(n, properties, adversaries, copies)
 

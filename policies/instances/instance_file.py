@@ -75,7 +75,7 @@ class Instance:
     asked : str
         tradeoff, discbudget, zero_step or zero_cosine.
     notes : tuple of str
-        What is to be told with any verdict.
+        Notes to show with any verdict.
     """
 
     problem: Problem

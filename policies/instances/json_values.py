@@ -198,9 +198,9 @@ def require_keys(given: Mapping[str, Any], where: str, keys: tuple[str, ...]) ->
 def as_choice(value: object, where: str, known: tuple[str, ...]) -> str:
     """Return a word of a closed list."""
     if not isinstance(value, str) or value not in known:
-        told = repr(value[:40]) if isinstance(value, str) else describe(value)
+        shown = repr(value[:40]) if isinstance(value, str) else describe(value)
         raise InvalidInstance(
-            f"found {told}, expected one of {', '.join(known)}",
+            f"found {shown}, expected one of {', '.join(known)}",
             where,
             "Use one of the words of the format.",
         )

@@ -66,7 +66,7 @@ def with_utility(
     -------
     Problem
     tuple of str
-        What is to be told with any verdict.
+        Notes to show with any verdict.
 
     Raises
     ------

@@ -126,7 +126,7 @@ def check_utility(
             f"entry {entry} gains more with {_entries_text(more)} than with {_entries_text(less)}: "
             "declare u as not submodular"
         )
-    return found.told(samples)
+    return found.as_checked(samples)
 
 
 @dataclass
@@ -137,7 +137,7 @@ class _Sampled:
     falls: tuple[EntrySet, EntrySet] | None = None
     grows: tuple[EntrySet, EntrySet, int] | None = None
 
-    def told(self, samples: int) -> Checked:
+    def as_checked(self, samples: int) -> Checked:
         return Checked(self.falls is None, self.grows is None, samples)
 
 
