@@ -8,9 +8,9 @@ from unittest.mock import patch
 import httpx2
 import pytest
 
+from dispatcher.app.servers import serve
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli.context import wall_clock
-from dispatcher.surfaces.servers import serve
 from tests.e2e.programs import PATIENCE, Program, is_free, terminate, until
 
 

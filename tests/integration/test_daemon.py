@@ -12,6 +12,7 @@ import pytest
 
 from dispatcher.app.daemon import Daemon, Tick
 from dispatcher.app.leadership import LEASE_SECONDS, Standby, process_name, take_lease
+from dispatcher.app.systemd import Notifier
 from dispatcher.core.errors import (
     AnotherLeads,
     Conflict,
@@ -23,7 +24,6 @@ from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.store import lease
 from dispatcher.surfaces.cli import leading
 from dispatcher.surfaces.cli.leading import lead_in_turn
-from dispatcher.surfaces.systemd import Notifier
 from tests.integration.exchange_house import logs
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.patience import PATIENCE, until

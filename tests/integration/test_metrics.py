@@ -12,6 +12,8 @@ from starlette.testclient import TestClient
 
 from connectors.base import TryLater
 from dispatcher import access
+from dispatcher.app.health import health_app
+from dispatcher.app.metrics import Events
 from dispatcher.core import meters
 from dispatcher.ledger.members import merge
 from dispatcher.ledger.nearness import Nearness
@@ -20,8 +22,6 @@ from dispatcher.store import lease, moments, money, statistics
 from dispatcher.store.money import UNIT
 from dispatcher.surfaces import metrics
 from dispatcher.surfaces.console import console_app
-from dispatcher.surfaces.event_metrics import Events
-from dispatcher.surfaces.health import health_app
 from tests.integration.ledger_cases import Case, policy
 
 RULES = """

@@ -16,8 +16,8 @@ from dispatcher.surfaces.cli.context import CliContext, wall_clock
 if TYPE_CHECKING:
     from connectors.base import Feed, Market
     from dispatcher.app.daemon import Daemon
+    from dispatcher.app.systemd import Notifier
     from dispatcher.store import Store
-    from dispatcher.surfaces.systemd import Notifier
 
 
 class LogFormat(StrEnum):
@@ -58,11 +58,11 @@ def up(
     With --standby it opens no port while another daemon leads, takes over within 10 s
     when that one is gone, and stands by again if it loses the lease.
     """
+    from dispatcher.app.systemd import Notifier
     from dispatcher.core import log
     from dispatcher.custody.erased_again import erase_again
     from dispatcher.operations.subjects import erasure_context
     from dispatcher.surfaces.cli.leading import lead_in_turn, refuse_root
-    from dispatcher.surfaces.systemd import Notifier
 
     refuse_root(allowed=allow_root)
     context: CliContext = ctx.obj

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from connectors.base import Feed, Market
     from dispatcher.app.daemon import Daemon, Tick
+    from dispatcher.app.servers import Listener
+    from dispatcher.app.systemd import Notifier
     from dispatcher.core.config import Config
     from dispatcher.store import Store
-    from dispatcher.surfaces.servers import Listener
-    from dispatcher.surfaces.systemd import Notifier
 
 AT_START: Final = (
     "store",
@@ -57,10 +57,9 @@ class Front:
         daemon: Daemon,
         notifier: Notifier,
     ) -> None:
+        from dispatcher.app.metrics import Events, Tables, make_registry
         from dispatcher.core.log import get_logger
         from dispatcher.ledger.nearness import Nearness
-        from dispatcher.surfaces.event_metrics import Events
-        from dispatcher.surfaces.metrics import Tables, make_registry
 
         self._store = store
         self._connectors = connectors
@@ -94,8 +93,8 @@ class Front:
         Conflict
             One of them is taken.
         """
+        from dispatcher.app.servers import Listener, Swap, bind
         from dispatcher.core.config import split_address
-        from dispatcher.surfaces.servers import Listener, Swap, bind
 
         surfaces = self._workspace.config.surfaces
         for name, app in self._apps().items():
@@ -112,7 +111,7 @@ class Front:
         ticks : callable
             Makes the stages' turns from the settings in force.
         """
-        from dispatcher.surfaces.servers import serve
+        from dispatcher.app.servers import serve
 
         def draining() -> None:
             if not self._daemon.was_lost():  # else it may stand by and lead again
@@ -160,9 +159,9 @@ class Front:
         return self._reloaded
 
     def _apps(self) -> dict[str, ASGIApp]:
+        from dispatcher.app.health import health_app
+        from dispatcher.app.metrics import Timed
         from dispatcher.surfaces.console import ConsoleSettings, console_app
-        from dispatcher.surfaces.health import health_app
-        from dispatcher.surfaces.metrics import Timed
 
         config = self._workspace.config
         operators = console_app(

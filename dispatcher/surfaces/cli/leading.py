@@ -21,9 +21,9 @@ from dispatcher.surfaces.cli.context import CliContext, leave, wall_clock
 
 if TYPE_CHECKING:
     from dispatcher.app.daemon import Daemon
+    from dispatcher.app.systemd import Notifier
     from dispatcher.store import Store
     from dispatcher.store.lease import Holder
-    from dispatcher.surfaces.systemd import Notifier
 
 LOOK: Final = 0.1
 """Seconds between two looks whether a daemon has ended."""

@@ -22,7 +22,7 @@ from pathlib import Path
 READ = (
     "httpx2", "tests.e2e.torture.diary", "dispatcher.surfaces.demo.forms",
     "dispatcher.app.daemon", "dispatcher.surfaces.console.app",
-    "dispatcher.surfaces.taskpage.app", "dispatcher.surfaces.health", "dispatcher.surfaces.metrics",
+    "dispatcher.surfaces.taskpage.app", "dispatcher.app.health", "dispatcher.app.metrics",
     "dispatcher.surfaces.cli.app", "dispatcher.surfaces.cli.front",
     "dispatcher.surfaces.cli.leading", "dispatcher.operations.subjects",
     "dispatcher.ledger.shipping", "dispatcher.ledger.versions",

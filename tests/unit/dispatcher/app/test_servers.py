@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
+from dispatcher.app.servers import bind
 from dispatcher.core.errors import Conflict
-from dispatcher.surfaces.servers import bind
 
 
 def test_answers_do_not_wait_for_the_acknowledgement_of_their_head():

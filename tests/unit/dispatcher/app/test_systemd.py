@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from dispatcher.surfaces.systemd import Notifier
+from dispatcher.app.systemd import Notifier
 
 
 class Steady:

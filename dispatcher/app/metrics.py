@@ -32,6 +32,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dispatcher.core import meters
 from dispatcher.core.errors import DispatcherError
 from dispatcher.ledger import burnt
 from dispatcher.ledger.lines import adversary_name
@@ -46,16 +47,47 @@ from dispatcher.store import (
     proficiency,
     statistics,
 )
+from dispatcher.store import money as budget_rows
+from dispatcher.store.money import UNIT
 from dispatcher.store.transaction import Tx
-from dispatcher.surfaces.event_metrics import PREFIX, Events
-from dispatcher.surfaces.money_metrics import money_metrics
 
+PREFIX: Final = "dispatcher_"
 SECOND: Final = 1_000_000
 REST: Final = 10.0
 """Seconds between two counts, and at least so many times the length of one."""
 
 CAUSES: Final = {"member": "membership", "join": "merge", "policy": "policy"}
 """Kinds of ledger lines that accept what they put past a limit, as people call them."""
+
+
+class Events(Collector):
+    """Shows what the stages counted.
+
+    Parameters
+    ----------
+    webhooks : frozenset of str
+        Names of the connectors that are webhooks.
+    """
+
+    def __init__(self, webhooks: frozenset[str] = frozenset()) -> None:
+        self._webhooks = webhooks
+
+    def collect(self) -> Iterator[Metric]:
+        """Give all counts and durations since the start of the process."""
+        for meter in meters.METERS:
+            yield from meter.collect()
+        outcomes: Counter[str] = Counter()
+        for family in meters.CALL_COUNT.collect():
+            for sample in family.samples:
+                mine = sample.labels["connector"] in self._webhooks
+                if mine and sample.name.endswith("_total"):
+                    outcomes[sample.labels["code"]] += int(sample.value)
+        found = CounterMetricFamily(
+            PREFIX + "webhook_deliveries", "Calls to webhooks.", labels=("outcome",)
+        )
+        for outcome, number in sorted(outcomes.items()):
+            found.add_metric([outcome], number)
+        yield found
 
 
 class Timing:
@@ -397,3 +429,28 @@ def _labelled(
     for row in found:
         gauge.add_metric([str(label) for label in row[:-1]], float(row[-1]))
     return gauge
+
+
+def money_metrics(tx: Tx) -> Iterator[Metric]:
+    """Count budgets and payments."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for row in budget_rows.budgets(tx):
+        sums[row.currency, "cap"] += row.cap
+        sums[row.currency, "promised"] += row.taken - row.paid
+        sums[row.currency, "paid"] += row.paid
+    amounts = GaugeMetricFamily(
+        PREFIX + "budget_amount",
+        "Units of a currency: caps of all runs, what is promised or owed, and paid.",
+        labels=("currency", "kind"),
+    )
+    for labels, parts in sorted(sums.items()):
+        amounts.add_metric(labels, parts / UNIT)
+    yield amounts
+    payments = GaugeMetricFamily(
+        PREFIX + "payments",
+        "Payments; held and unknown ones wait for a person.",
+        labels=("connector", "state"),
+    )
+    for connector, state, count in statistics.payments(tx):
+        payments.add_metric([connector, state], count)
+    yield payments
