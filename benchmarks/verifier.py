@@ -23,6 +23,7 @@ from pathlib import Path
 
 from dispatcher import verifier
 
+NOTHING = hashlib.sha256().hexdigest()
 COPIES = 3  # adversaries that are shown an entry
 POLICY = """version = 1
 name = "bench"
@@ -123,10 +124,12 @@ def write(folder: Path, exposures: int) -> None:
         "keys",
         keys_count=entries,
         keys_sha256=digest.hexdigest(),
+        facts_sha256=NOTHING,
         relations_count=0,
-        relations_sha256=hashlib.sha256().hexdigest(),
+        relations_sha256=NOTHING,
     )
-    ledger.line("system", "policy", version=1, sha256=policy, accepted=[])
+    digests = {"sha256": policy, "functions_sha256": NOTHING}
+    ledger.line("system", "policy", version=1, accepted=[], **digests)
     for chain in chains:
         ledger.line(
             chain, "member", account=f"w/{chain}", groups=[], accepted=[], policy=1

@@ -99,9 +99,9 @@ member +line policy:natural account:text groups:<text> accepted:<past>
 exposure +line policy:whole account:text entry:text cause:text
 merge because:text cause:group|merge chains:(text)
 join +line +merge policy:natural accepted:<past>
-system/policy +line version:whole sha256:hash tables_sha256?:hash accepted:<past-by-chain>
+system/policy +line version:whole sha256:hash functions_sha256:hash tables_sha256?:hash accepted:<past-by-chain>
 relations relations_count:natural relations_sha256:hash
-system/keys +line keys_count:natural keys_sha256:hash +relations
+system/keys +line facts_sha256:hash keys_count:natural keys_sha256:hash +relations
 system/unburn +line entry:text extra:whole because:text
 system/seal +line heads:{whole} root:hash
 told format:any heads:any seal:any policies:any counts:any joins:any not_checked:any
@@ -892,6 +892,7 @@ class Audit:
         self.counts = Counter[str](accepted=0, exposures=0, entries=0, links=0, seals=0)
         self.places = array("q")  # of the lines of the system, in the ledger
         self.violations: list[Row] = []
+        self.astray: list[str] = []  # exposures that are where none may be
         self.sets = Counter[Rule]()  # that could disclose anything
         self.fs: dict[tuple[str, Rule], Counter[Any]] = defaultdict(Counter)
 
@@ -1018,8 +1019,9 @@ class Audit:
             first, *others = join["chains"]
             right = others and seqs.keys() == {first, *others}
             need(right, "a join is not in each of its chains, two or more")
-            right = all(seqs[other] == self.chains[other].seq for other in others)
-            need(right, "a chain goes on after its end")
+            for other in others:
+                if seqs[other] < self.chains[other].seq:
+                    self.astray.append(f"{other} goes on after its end, {seqs[other]}")
             into |= dict.fromkeys(others, (first, seqs[first]))
             self.joins.append({member: join[member] for member in TABLES["merge"]})
         for name in into:
@@ -1094,6 +1096,11 @@ class Audit:
         """Tell whether an account is in a chain by a line, its own or by a join."""
         home, since, _ = self.accounts.get(account, ("", 0, ()))
         return self.is_here(home, since, name, seq)
+
+    def at_home(self, account: str) -> list[tuple[str, int]]:
+        """Give where an account is a member: it holds what was shown to it elsewhere."""
+        home, since, _ = self.accounts[account]
+        return [(home, since), *self.chains[home].path]
 
     def is_here(self, home: str, since: int, name: str, seq: int) -> bool:
         """Tell whether what came at one place of the ledger is in a chain by a line."""
@@ -1181,11 +1188,15 @@ class Audit:
         """Tell who came to hold an entry, where and when, and check that they could."""
         held: dict[str, tuple[int, int | None]] = {}
         for _, name, seq, at, version, account in shown:
-            if version < begun or (account and not self.is_member(account, name, seq)):
-                need(False, f"line {seq} of {name}: its entry or account is not here")
+            here, also = f"line {seq} of {name}: its", list[tuple[str, int]]()
+            need(version >= begun, f"{here} entry is not here")
+            if account and not self.is_member(account, name, seq):
+                need(account in self.accounts, f"{here} account is nowhere")
+                self.astray.append(f"{here} account is in another adversary")
+                also = self.at_home(account)
             if name not in held or seq < held[name][0]:
                 held[name] = seq, at
-            for on, by in self.chains[name].path if self.joins else ():
+            for on, by in [*(self.chains[name].path if self.joins else ()), *also]:
                 if on not in held or by < held[on][0]:
                     held[on] = by, None
         return held
@@ -1470,6 +1481,10 @@ def judge(folder: Path, heads: set[str]) -> tuple[int, list[str]]:
         audit.judge_units()
         audit.finish()
     name, told = "cert.json", audit.certificate()
+    if audit.astray:
+        # What is shown past a limit by that is worth more than that it was astray.
+        need(audit.violations, min(audit.astray))
+        return 1, [f"VIOLATED {violated(audit)}", f"ASTRAY {min(audit.astray)}"]
     texts = [text_of(raw) for _, _, raw in islice(blocks(folder, name), 2)]
     need("".join(texts).count("\n") == 1, "not exactly one line", file=name)
     line = parse(texts[0][:-1], 1, name)
@@ -1491,9 +1506,13 @@ def judge(folder: Path, heads: set[str]) -> tuple[int, list[str]]:
     shown += [f"ASSUMED {json.dumps(text)}" for text in line["assumed"]]
     if not audit.violations:
         return 0, [f"VERIFIED {ENCODE(told['counts'])}", *shown]
+    return 1, [f"VIOLATED {violated(audit)}", *shown]
+
+
+def violated(audit: Audit) -> str:
+    """Tell the least violation."""
     _, chain, seq, who, rule = audit.violations[0]
-    least = {"adversary": who, "chain": chain, "property": rule, "seq": seq}
-    return 1, [f"VIOLATED {ENCODE(least)}", *shown]
+    return ENCODE({"adversary": who, "chain": chain, "property": rule, "seq": seq})
 
 
 def main(argv: list[str]) -> int:

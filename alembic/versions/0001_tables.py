@@ -383,6 +383,7 @@ def _ledger() -> None:
         _id("seq"),
         _bytes("keys"),
         _bytes("relations"),
+        _bytes("facts"),
         _big("repeats"),
         sa.PrimaryKeyConstraint("seq", name="pk_key_lines"),
     )

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -21,8 +21,9 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
 from dispatcher.app.leadership import LEASE_SECONDS, Standby, take_lease
-from dispatcher.core.errors import DispatcherError, StaleLease
+from dispatcher.core.errors import DispatcherError, StaleLease, StoreEdited
 from dispatcher.core.log import get_logger
+from dispatcher.ledger.comparison import refuse_edited
 from dispatcher.store import Clock, Store, lease
 
 MICRO: Final = 1_000_000
@@ -48,12 +49,15 @@ class Tick:
         Does a bounded piece of work under the epoch given; returns how much it did.
     shows : bool
         Whether it leads to something new being shown: then it rests while draining.
+    at_once : bool
+        Whether its first turn is at the start; else it is ``seconds`` later.
     """
 
     name: str
     seconds: float
     run: Callable[[int], int]
     shows: bool = False
+    at_once: bool = True
 
 
 class Daemon:
@@ -65,7 +69,8 @@ class Daemon:
     ticks : sequence of Tick
     clock : Clock
     lost : callable
-        Called once, from another thread, when another daemon took the lease.
+        Called once, from another thread, when it ends by itself: another daemon took
+        the lease, or the store is not as its ledger says.
     renew_seconds : float
         Time between two renewals of the lease; well below ``LEASE_SECONDS``.
     """
@@ -88,6 +93,7 @@ class Daemon:
         self._over = threading.Event()
         self._draining = threading.Event()
         self._was_lost = False
+        self._failed: StoreEdited | None = None
         self._afresh: Callable[[], Sequence[Tick]] | None = None
         self._watching = threading.Thread(target=self._watch, daemon=True)
         self._log = get_logger("daemon")
@@ -131,7 +137,17 @@ class Daemon:
         return self._was_lost
 
     def raise_if_lost(self) -> None:
-        """Raise :class:`StaleLease` if another daemon took the lease."""
+        """Raise why it ended by itself, if it did.
+
+        Raises
+        ------
+        StaleLease
+            Another daemon took the lease.
+        StoreEdited
+            The store is not as its ledger says.
+        """
+        if self._failed is not None:
+            raise self._failed
         if self._was_lost:
             raise StaleLease(
                 "another daemon took over the lease of this one",
@@ -147,6 +163,8 @@ class Daemon:
         ------
         AnotherLeads
             If another daemon holds the lease.
+        StoreEdited
+            If the store is not as its ledger says.
         NotShipped, LedgerAhead, LedgerForeign, LedgerBroken
             If the ledger can not be shipped from where it stands.
         """
@@ -166,15 +184,19 @@ class Daemon:
         return True
 
     def _catch_up(self) -> None:
-        """Ship what the last leader may have left behind, before anything is shown."""
+        """Ship what the last leader may have left behind, before anything is shown.
+
+        An edited store ships nothing: its lines may be told from rows that are not true.
+        """
         try:
+            refuse_edited(self._store)
             self._store.settle(afresh=True)
         except DispatcherError:
             self.stop()  # gives the lease back
             raise
 
     def start(self, afresh: Callable[[], Sequence[Tick]] | None = None) -> None:
-        """Begin to tick, each stage at once and then in its own rhythm.
+        """Begin to tick, each stage in its own rhythm, most of them at once.
 
         Parameters
         ----------
@@ -185,7 +207,7 @@ class Daemon:
         self._afresh = afresh
         self._add("leading", self._renew_seconds, self._renew)
         for tick in self._ticks:
-            self._add(tick.name, tick.seconds, partial(self._turn, tick))
+            self._add_tick(tick)
         self._scheduler.start()
         self._watching.start()
 
@@ -203,11 +225,10 @@ class Daemon:
         for gone in {tick.name for tick in self._ticks} - wanted.keys():
             self._scheduler.remove_job(gone)
         for tick in ticks:
-            run = partial(self._turn, tick)
             if self._scheduler.get_job(tick.name) is None:
-                self._add(tick.name, tick.seconds, run)
+                self._add_tick(tick)
             else:  # the same job still: it never runs twice at once
-                self._scheduler.modify_job(tick.name, func=run)
+                self._scheduler.modify_job(tick.name, func=partial(self._turn, tick))
                 self._pace(tick.name, tick.seconds)
         self._pace("leading", renew_seconds)
         self._renew_seconds = renew_seconds
@@ -219,7 +240,7 @@ class Daemon:
 
     def stop(self) -> None:
         """Let running ticks end, tick no more, and give the lease back."""
-        was_leading = not self._over.is_set()
+        was_leading = not self._over.is_set() or self._failed is not None
         self._over.set()  # what has not begun does not begin, however long one takes
         if self._scheduler.running:
             self._scheduler.shutdown(wait=True)
@@ -231,15 +252,22 @@ class Daemon:
                 self._log.warning("lease-not-released", code=error.code)
         self._log.info("stopped", epoch=self._epoch)
 
-    def _add(self, name: str, seconds: float, run: Callable[[], None]) -> None:
+    def _add_tick(self, tick: Tick) -> None:
+        later = 0 if tick.at_once else tick.seconds
+        self._add(tick.name, tick.seconds, partial(self._turn, tick), later)
+
+    def _add(
+        self, name: str, seconds: float, run: Callable[[], None], later: float = 0
+    ) -> None:
+        # By the scheduler's own clock, which is the machine's.
+        first = datetime.now(UTC) + timedelta(seconds=later)  # noqa: TID251
         self._scheduler.add_job(
             run,
             IntervalTrigger(seconds=seconds, timezone=UTC),
             id=name,
             name=name,
             misfire_grace_time=None,
-            # At once, by the scheduler's own clock, which is the machine's.
-            next_run_time=datetime.now(UTC),  # noqa: TID251
+            next_run_time=first,
         )
 
     def _turn(self, tick: Tick) -> None:
@@ -249,6 +277,8 @@ class Daemon:
             done = tick.run(self._epoch)
         except StaleLease:
             self._lose()
+        except StoreEdited as error:
+            self._fail(error)
         except DispatcherError as error:
             self._log.warning(
                 "tick-refused", tick=tick.name, code=error.code, what=error.what
@@ -301,4 +331,12 @@ class Daemon:
             self._over.set()
             self._was_lost = True
             self._log.error("lease-lost", epoch=self._epoch)
+            self._lost()
+
+    def _fail(self, error: StoreEdited) -> None:
+        """Show nothing any more, at once: what it would be judged by is not true."""
+        if not self._over.is_set():
+            self._failed = error
+            self._over.set()
+            self._log.error("store-edited", code=error.code, what=error.what)
             self._lost()

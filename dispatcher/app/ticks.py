@@ -14,6 +14,7 @@ import numpy as np
 from connectors.base import Feed, Listing, Market, Paying
 from dispatcher.app.daemon import Tick
 from dispatcher.custody.retention import Retention
+from dispatcher.ledger.comparison import refuse_edited
 from dispatcher.ledger.seals import seal
 from dispatcher.operations.subjects import erasure_context
 from dispatcher.operations.workspace import Workspace
@@ -116,6 +117,10 @@ def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[T
         workspace.anchor_roots(store)
         return sealed
 
+    def compare_now(_: int) -> int:
+        refuse_edited(store)
+        return 0
+
     assembly = Assembly(store, workspace.clock)
     books = PaymentBooks(store, workspace.clock)
     retention = Retention(erasure_context(workspace, store, connectors))
@@ -142,6 +147,8 @@ def _after(store: Store, connectors: Connectors, workspace: Workspace) -> list[T
                 if isinstance(market, Listing)
             ],
         ),
+        # Whoever began to lead has just compared.
+        Tick("comparing", every.comparing, compare_now, at_once=False),
     ]
 
 

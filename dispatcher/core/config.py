@@ -63,6 +63,7 @@ class Ticks(_Section):
     sealing: Seconds = 60.0
     retention: Seconds = 3600.0
     reconciling: Seconds = 86_400.0
+    comparing: Seconds = 900.0
     leading: Annotated[float, Field(gt=0, le=5)] = 2.0
 
 

@@ -177,6 +177,13 @@ class LedgerBroken(DispatcherError):
     exit_status = EXIT_FAILED
 
 
+class StoreEdited(DispatcherError):
+    """Tables that the gate trusts are not as the ledger says; nothing is shown."""
+
+    code = "E135"
+    exit_status = EXIT_FAILED
+
+
 class BackupBroken(DispatcherError):
     """A backup is cut off, changed, or no backup; nothing was restored from it."""
 

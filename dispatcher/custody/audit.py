@@ -18,6 +18,7 @@ from typing import Final, TextIO
 
 from dispatcher.core.errors import Conflict
 from dispatcher.ledger.chains import SYSTEM
+from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.lines import NO_HASH, canonical
 from dispatcher.ledger.links import tables_text
 from dispatcher.ledger.refusals import BUDGET_AVERAGE
@@ -30,12 +31,14 @@ from dispatcher.store import (
     Clock,
     Store,
     audit,
+    comparison,
     keylines,
     ledger,
     relations,
     rule_tables,
 )
 from dispatcher.store.audit import LineRow
+from dispatcher.store.ledger import FactsRow
 from dispatcher.store.transaction import Tx
 
 VERIFIER: Final = Path(__file__).resolve().parent.parent / "verifier.py"
@@ -158,6 +161,10 @@ class _Writer:
         self.keys_count = 0
         self.policies: dict[int, str] = {}
         self.members: set[str] = set()
+        # Rows that were edited since say what the ledger does not.
+        self.compared = compare(tx)
+        edited = bool(self.compared.differences)
+        self.people = comparison.subject_ids(tx) if edited else {}
 
     def write(self, now: int) -> Bundle:
         """Write all files; the certificate last."""
@@ -170,7 +177,7 @@ class _Writer:
         with path.open("x", encoding="utf-8", newline="\n") as lines:
             self._system(lines)
             versions = {n: version_of(self.tx, n) for n in self.policies}
-            replay = Replay(versions, relations.links_by_version(self.tx))
+            replay = Replay(versions, self._links())
             for chain in audit.chains_in_order(self.tx):
                 if chain.id in self.sealed.heads:
                     name, last, _ = self.sealed.heads[chain.id]
@@ -200,6 +207,34 @@ class _Writer:
         (self.folder / "cert.json").write_text(text, encoding="utf-8", newline="\n")
         return Bundle(self.folder, self.sealed.root, sum(self.kinds.values()), counts)
 
+    def _as_told(self, entry: FactsRow) -> FactsRow:
+        """Return an entry with the facts that the ledger has, if its row was edited."""
+        told = self.compared.facts.get(entry.id)
+        if told is None:
+            return entry
+        subject = None if told.subject is None else self.people.get(told.subject)
+        return entry._replace(
+            subject_id=subject, time=told.time, place=told.place, visits=told.visits
+        )
+
+    def _links(self) -> Iterable[tuple[int, str, int, int]]:
+        """Return links between loaded people, as the ledger has them."""
+        told = self.compared.links
+        if told is None:
+            return relations.links_by_version(self.tx)
+        of = self.people
+        return [
+            (since, name, of[one], of[other])
+            for since, name, one, other in told
+            if one in of and other in of
+        ]
+
+    def _count_links(self, version: int) -> int:
+        told = self.compared.links
+        if told is None:
+            return relations.count_up_to(self.tx, version)
+        return sum(since <= version for since, *_ in told)
+
     def _counts(self) -> dict[str, int]:
         ended = sum(len(chains) - 1 for chains in self.joins)
         repeats = keylines.repeats_up_to(self.tx, self.sealed.seq)
@@ -210,7 +245,7 @@ class _Writer:
             "entries": self.keys_count - repeats,
             "exposures": self.kinds["exposure"],
             "joins": len(self.joins),
-            "links": relations.count_up_to(self.tx, max(self.policies, default=0)),
+            "links": self._count_links(max(self.policies, default=0)),
             "seals": self.kinds["seal"],
         }
 
@@ -244,7 +279,8 @@ class _Writer:
             file.write(text + "\n")
             if line is None:
                 assert row.entry is not None
-                replay.expose(who, name, row.seq, row.policy_version, row.entry)
+                entry = self._as_told(row.entry)
+                replay.expose(who, name, row.seq, row.policy_version, entry)
             else:
                 self._change(replay, who, name, row, line)
         if name not in replay.ended:

@@ -92,7 +92,7 @@ def replay_in_place(
     with store.write() as tx:
         make_ready(tx, clock())
         lines = shipped_lines(shipped, store=owner)
-        booked = replay(tx, lines, at=clock(), key=store.key("pseudonym-key"))
+        booked = replay(tx, lines, at=clock())
         refuse_unsealed(tx, known, anchor or shipped)
         if booked or any_back(tx, listed):
             hold(tx, clock())  # with the lines: a repetition would find none to book

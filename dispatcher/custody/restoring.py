@@ -31,6 +31,7 @@ from dispatcher.custody.witnesses import (
     refuse_outdone,
     refuse_stale,
 )
+from dispatcher.ledger.comparison import refuse_edited
 from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import check_anchor
@@ -133,6 +134,8 @@ def restore(
         A daemon leads the store that would be replaced.
     Conflict
         There is something at the target.
+    StoreEdited
+        What was backed up is not as its ledger says.
     Usage
         ``gap`` makes no sense for it.
     """
@@ -175,8 +178,7 @@ def _filled(
         if gap.replay:
             assert target.shipped is not None
             lines = shipped_lines(target.shipped, store=store_id(store))
-            key = store.key("pseudonym-key")
-            replayed = replay(tx, lines, at=clock(), key=key)
+            replayed = replay(tx, lines, at=clock())
     if target.file is not None:
         refuse_outdone(store, there.heads, target.file)
     roots = 0
@@ -188,6 +190,7 @@ def _filled(
     erased = keep_out(store, listed, clock)
     with store.write() as tx:
         hold(tx, clock())
+    refuse_edited(store)
     with store.read() as tx:
         found = check_store(tx)
         lost = rows.count_lost(tx)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dispatcher.core.errors import StoreEdited
 from dispatcher.ledger.lines import (
     HASH_BYTES,
     NO_HASH,
@@ -171,6 +172,11 @@ def expose(
     -------
     list of ChainRow
         The new heads, saved.
+
+    Raises
+    ------
+    StoreEdited
+        A chain has ended: its account was given back to it past the program.
     """
     heads: list[ChainRow] = []
     rows.add_exposures(tx, _lines(tx, grown, heads, at=at, policy=policy, cause=cause))
@@ -189,12 +195,23 @@ def _lines(
 ) -> Iterator[Block]:
     """Lines of showings, made while those before them are written; fill the heads."""
     for chain, showings in grown:
+        if chain.survivor_id is not None:
+            raise _has_ended(chain)
         head = chain._replace(at=max(at, chain.at), policy_version=policy)
         for part in showings:
             if len(part.entry_ids):
                 head, block = _grown(tx, head, part, cause)
                 yield block
         heads.append(head)
+
+
+def _has_ended(chain: ChainRow) -> StoreEdited:
+    return StoreEdited(
+        f"nothing is shown to {chain.name}, which ended in a join",
+        why="Its account was taken out of the joint adversary past the program.",
+        fix="See what else was changed: dispatcher doctor",
+        facts={"chain": chain.name},
+    )
 
 
 def _grown(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -29,6 +29,26 @@ def holdings_of(
     return added
 
 
+def holdings_whole(force: InForce, held: Mapping[int, Ints], entries: Ints) -> Ints:
+    """Make the whole summary anew, in order of its keys.
+
+    Parameters
+    ----------
+    force : InForce
+    held : Mapping of int to int64 array
+        By adversary, the entries that it holds.
+    entries : int64 array
+        All entries by id: (id, record, field, subject or -1, time or 0).
+    """
+    who = np.concatenate(
+        [np.empty(0, np.int64), *(np.full(len(own), n) for n, own in held.items())]
+    )
+    what = np.concatenate([np.empty(0, np.int64), *held.values()])
+    facts = entries[np.searchsorted(entries[:, 0], what)].T[1:]
+    keys, count = _counted(_kept(force, who, *facts))
+    return np.vstack([keys, count]).T
+
+
 def holdings_added(batch: Batch, new: Ints) -> tuple[Block, Iterator[Sequence[int]]]:
     """What the showings of a batch add to the summary, each key once and in order.
 
@@ -38,27 +58,11 @@ def holdings_added(batch: Batch, new: Ints) -> tuple[Block, Iterator[Sequence[in
         What begins: the summary has no such key yet; and what is added to keys that it
         has, as rows. The adversaries are locked, so that both stay true.
     """
-    fields = batch.force.fields
     entry = batch.ask_entry[new]
     adversary = batch.adversaries[batch.ask_adversary[new]]
-    number = batch.field[entry]
-
-    def kept(flag: Callable[[FieldStanding], bool]) -> Flags:
-        chosen = [n for n, standing in fields.items() if flag(standing)]
-        return np.isin(number, np.array(chosen, np.int64))
-
-    of_record = kept(lambda f: f.in_record)
-    of_subject = kept(lambda f: f.in_subject) & (batch.subject[entry] >= 0)
-    time = np.where(kept(lambda f: f.timed), batch.time[entry], 0)
-    parts = (
-        (of_record, 2 * batch.record[entry], np.zeros_like(time)),
-        (of_subject, 2 * batch.subject[entry] + 1, time),
-    )
-    table = [
-        np.stack([adversary, units, number, times])[:, mask]
-        for mask, units, times in parts
-    ]
-    keys, entries = _counted(np.concatenate(table, axis=1))
+    facts = (batch.record, batch.field, batch.subject, batch.time)
+    table = _kept(batch.force, adversary, *(column[entry] for column in facts))
+    keys, entries = _counted(table)
     there = _among(keys, batch.known.T[:4])
     begun = (*keys[:, ~there], entries[~there])
     more = (*keys[:, there], entries[there])
@@ -66,6 +70,35 @@ def holdings_added(batch: Batch, new: Ints) -> tuple[Block, Iterator[Sequence[in
         Block(len(begun[-1]), begun),
         zip(*(column.tolist() for column in more), strict=True),
     )
+
+
+def _kept(
+    force: InForce,
+    adversary: Ints,
+    record: Ints,
+    number: Ints,
+    subject: Ints,
+    time: Ints,
+) -> Ints:
+    """Keys of the summary that entries count for, one a column."""
+    fields = force.fields
+
+    def kept(flag: Callable[[FieldStanding], bool]) -> Flags:
+        chosen = [n for n, standing in fields.items() if flag(standing)]
+        return np.isin(number, np.array(chosen, np.int64))
+
+    of_record = kept(lambda f: f.in_record)
+    of_subject = kept(lambda f: f.in_subject) & (subject >= 0)
+    moment = np.where(kept(lambda f: f.timed), time, 0)
+    parts = (
+        (of_record, 2 * record, np.zeros_like(moment)),
+        (of_subject, 2 * subject + 1, moment),
+    )
+    table = [
+        np.stack([adversary, units, number, times])[:, mask]
+        for mask, units, times in parts
+    ]
+    return np.concatenate(table, axis=1)
 
 
 def _counted(table: Ints) -> tuple[Ints, Ints]:

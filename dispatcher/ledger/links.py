@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dispatcher.core import keys
 from dispatcher.core.errors import Invalid
 from dispatcher.ledger.lines import canonical
 from dispatcher.store import relations as rows
@@ -99,29 +99,25 @@ class Beside:
         return known != mine or links_grew(tx, self.links)
 
 
-def told_text(rows_: Sequence[TableRow], version: int, key: bytes) -> str:
-    """Functions of a version as they are shipped, with a mark that only ``key`` makes.
-
-    The ledger has a digest of tables alone, so the store marks them all itself.
-    """
-    text = canonical(rows_)
-    mark = keys.pseudonym(key, "f", f"{version}:{text}")
-    return canonical({"mark": mark, "rows": rows_})
+def told_text(rows_: Sequence[TableRow]) -> str:
+    """Functions of a version as they are shipped; nothing where there is none."""
+    return canonical(rows_) if rows_ else ""
 
 
-def read_told(text: str, version: int, key: bytes) -> list[TableRow]:
-    """Read functions that :func:`told_text` wrote for this version under this key.
+def functions_sha256(rows_: Sequence[TableRow]) -> str:
+    """Digest of :func:`told_text`, which the line of the version has."""
+    return hashlib.sha256(told_text(rows_).encode()).hexdigest()
+
+
+def read_told(text: str) -> list[TableRow]:
+    """Read functions that :func:`told_text` wrote.
 
     Raises
     ------
-    ValueError
-        They are others, of another version, or another store's.
+    ValueError, TypeError
+        They are of another form.
     """
-    found = json.loads(text)
-    rows_ = [TableRow._make(row) for row in found["rows"]]
-    if told_text(rows_, version, key) != text:
-        raise ValueError("the functions do not bear their mark")
-    return rows_
+    return [TableRow._make(row) for row in json.loads(text or "[]")]
 
 
 def read_levels(rows_: Iterable[tuple[str, str]]) -> dict[str, FieldTable]:

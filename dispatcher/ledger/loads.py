@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dispatcher.ledger import averages, chains
 from dispatcher.ledger.lines import canonical
@@ -13,8 +14,11 @@ from dispatcher.ledger.members import refuse_means
 from dispatcher.ledger.standing import InForce, no_policy, version_of
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import keylines, ledger
+from dispatcher.store.keylines import Facts
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
+
+SALT_BYTES: Final = 16
 
 
 class RecordKeys(NamedTuple):
@@ -115,8 +119,10 @@ def register_keys(tx: Tx, records: Iterable[RecordKeys], *, at: int) -> int:
     version = ledger.hold_barrier(tx)
     if not version:
         raise no_policy()
-    force = version_of(tx, version)
-    written = write_keys(tx, key_lines(force, records), at=at)
+    force, loaded = version_of(tx, version), list(records)
+    salt = tx.vault.entropy(SALT_BYTES)
+    lines, facts = key_lines(force, loaded), fact_lines(loaded, salt)
+    written = write_keys(tx, lines, at=at, facts=facts)
     # Chain ``system`` is locked by now, so that loads come here one by one; bookings
     # are kept out by the barrier, which they hold alone where a mean is capped.
     if written and averages.may_be_lifted(tx, force):
@@ -134,27 +140,47 @@ def write_keys(
     lines: Iterable[str],
     *,
     at: int,
-    repeated: bool = False,
+    facts: Iterable[str] | None = None,
     links: Iterable[str] = (),
 ) -> int:
     """Keep raw key lines and enter them in chain ``system``.
 
-    ``repeated`` says that their entries are known: the lines only add facts. ``links``
-    are raw lines of relations. Returns the number of key lines.
+    ``facts`` has all that is known of the entries; without it they are known already,
+    and the lines only tell more of them. ``links`` are raw lines of relations. Returns
+    the number of key lines.
     """
     kept, paired = list(lines), list(links)
     if not kept and not paired:
         return 0
     raw, relations = "".join(kept).encode(), "".join(paired).encode()
+    told = "".join(facts or ()).encode()
     body = {
+        "facts_sha256": hashlib.sha256(told).hexdigest(),
         "keys_count": len(kept),
         "keys_sha256": hashlib.sha256(raw).hexdigest(),
         "relations_count": len(paired),
         "relations_sha256": hashlib.sha256(relations).hexdigest(),
     }
     system = chains.append(tx, chains.lock_system(tx), "keys", body, at=at)
-    keylines.add(tx, system.seq, raw, relations, len(kept) if repeated else 0)
+    repeats = len(kept) if facts is None else 0
+    keylines.add(tx, keylines.Load(system.seq, raw, relations, told, repeats))
     return len(kept)
+
+
+def fact_lines(records: Iterable[RecordKeys], salt: bytes) -> Iterator[str]:
+    """All that is known of new entries, needed by a rule or not, each with its LF.
+
+    The store is compared with them (:mod:`.comparison`). After a line with the salt,
+    which keeps an auditor from guessing them by their digest, a line is a JSON list
+    about a record: its name, fields, subject, time, place, visits; null for none.
+    """
+    yield f'"{salt.hex()}"\n'
+    for record, field_ids, subject, time, place, visits in records:
+        person = "null" if subject is None else f'"{subject}"'
+        moment = "null" if time is None else time
+        where = "null" if place is None else f'"{place}"'
+        count = "null" if visits is None else visits
+        yield f'["{record}",{[*field_ids]},{person},{moment},{where},{count}]\n'
 
 
 def key_lines(force: InForce, records: Iterable[RecordKeys]) -> Iterator[str]:
@@ -180,6 +206,15 @@ def key_lines(force: InForce, records: Iterable[RecordKeys]) -> Iterator[str]:
                 f'{{{head}"entry":"{record}.{number}",{form.field}"{record}"{tail}'
                 f"{form.vector(place)}}}\n"
             )
+
+
+def read_facts(text: bytes) -> list[Facts]:
+    """Read what :func:`fact_lines` wrote."""
+    found = []
+    for line in text.splitlines()[1:]:
+        record, field_ids, *facts = json.loads(line)
+        found += [Facts(record, number, *facts) for number in field_ids]
+    return found
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from dispatcher.core.errors import LedgerBroken
 from dispatcher.ledger import summaries
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import adversary_name, canonical, line_hash
-from dispatcher.ledger.links import read_levels, read_told, tables_text
+from dispatcher.ledger.links import read_levels, read_told
+from dispatcher.ledger.loads import read_facts
 from dispatcher.ledger.shipping.segments import ShippedLine
 from dispatcher.ledger.standing import current_policy
 from dispatcher.model import SYSTEM_CHAIN
@@ -31,6 +32,7 @@ from dispatcher.store import (
     rule_tables,
 )
 from dispatcher.store import replaying as rows
+from dispatcher.store.keylines import Facts
 from dispatcher.store.ledger import ChainRow, PolicyRow
 from dispatcher.store.rule_tables import TableRow
 from dispatcher.store.transaction import Tx
@@ -43,7 +45,7 @@ _OWN: Final = frozenset({"chain", "seq", "prev", "kind", "at", "policy", "hash"}
 Members = dict[str, Any]
 
 
-def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int, key: bytes) -> int:
+def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int) -> int:
     """Book the lines that a store lacks.
 
     Parameters
@@ -55,8 +57,6 @@ def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int, key: bytes) -> int:
         :func:`dispatcher.ledger.shipping.shipped_lines`.
     at : int
         Now: when values that were lost were found to be.
-    key : bytes
-        The store's pseudonym key: functions of rules bear a mark made with it.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int, key: bytes) -> int:
         what it is about is not there. Nothing may be kept: let the error end the
         transaction.
     """
-    replaying = _Replay(tx, at, key)
+    replaying = _Replay(tx, at)
     for line in lines:
         replaying.gather(line)
     return replaying.book()
@@ -79,8 +79,8 @@ def replay(tx: Tx, lines: Iterable[ShippedLine], *, at: int, key: bytes) -> int:
 class _Replay:
     """One replay under way."""
 
-    def __init__(self, tx: Tx, at: int, key: bytes) -> None:
-        self.tx, self.at, self.key = tx, at, key
+    def __init__(self, tx: Tx, at: int) -> None:
+        self.tx, self.at = tx, at
         self.heads = {chain.name: chain for chain in ledger.all_chains(tx)}
         self.known = {name: chain.seq for name, chain in self.heads.items()}
         self.newer: dict[str, deque[bytes]] = defaultdict(deque)
@@ -235,37 +235,33 @@ class _Replay:
         ledger.put_policy(
             self.tx, PolicyRow(version, policy.name, source, digest, line["at"])
         )
-        functions = self._functions(line, version)
+        functions = self._functions(line)
         levels = read_levels((row.property, row.levels) for row in functions)
         if unsupported(policy, levels):
             raise _broken(line, "the functions of its rules are not with it")
-        tables = tables_text(functions)
-        pinned = hashlib.sha256(tables.encode()).hexdigest() if tables else None
-        if pinned != line.get("tables_sha256"):
-            raise _broken(line, "the tables of its rules are others")
         rule_tables.add(self.tx, version, functions)
 
-    def _functions(self, line: Members, version: int) -> list[TableRow]:
-        told = self._text(line, "functions")
-        if told is None:
-            return []
+    def _functions(self, line: Members) -> list[TableRow]:
+        told = self._text(line, "functions") or b""
+        if hashlib.sha256(told).hexdigest() != line["functions_sha256"]:
+            raise _broken(line, "the functions of its rules are not with it")
         try:
-            return read_told(told.decode(), version, self.key)
-        except (ValueError, KeyError, TypeError):
-            raise _broken(
-                line, "functions of rules are not as this store kept them"
-            ) from None
+            return read_told(told.decode())
+        except (ValueError, TypeError):
+            raise _broken(line, "the functions of its rules can not be read") from None
 
     def _keys(self, line: Members) -> None:
         again = self._text(line, "keys-again")
         raw = again if again is not None else self._text(line, "keys") or b""
         links = self._text(line, "relations") or b""
-        for name, text in (("keys", raw), ("relations", links)):
+        facts = self._text(line, "facts") or b""
+        for name, text in (("keys", raw), ("relations", links), ("facts", facts)):
             if hashlib.sha256(text).hexdigest() != line[f"{name}_sha256"]:
                 raise _broken(line, f"the {name} of the load are not with it")
         repeats = line["keys_count"] if again is not None else 0
-        keylines.add(self.tx, line["seq"], raw, links, repeats)
-        self._lost([json.loads(text) for text in raw.splitlines()], line["at"])
+        load = keylines.Load(line["seq"], raw, links, facts, repeats)
+        keylines.add(self.tx, load)
+        self._lost(read_facts(facts), line["at"])
         version = ledger.version_in_force(self.tx) + 1  # they hold from the next one on
         pairs: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for text in links.splitlines():
@@ -275,16 +271,12 @@ class _Replay:
         for relation, ends in pairs.items():
             relations.add_links(self.tx, relation, ends, version)
 
-    def _lost(self, keys: list[Mapping[str, Any]], loaded_at: int) -> None:
+    def _lost(self, facts: list[Facts], loaded_at: int) -> None:
         """Write the entries of a load that were lost with their values."""
-        there = rows.entries_of_names(self.tx, {str(key["record"]) for key in keys})
-        for key in keys:
-            number = int(str(key["entry"]).rpartition(".")[2])
-            if (key["record"], number) not in there:
-                rows.add_lost_entry(self.tx, key, number, loaded_at, self.at)
-                there.add((str(key["record"]), number))
-            else:
-                rows.add_facts(self.tx, key, number)
+        there = rows.entries_of_names(self.tx, {one.record for one in facts})
+        for one in facts:
+            if (one.record, one.field_id) not in there:
+                rows.add_lost_entry(self.tx, one, loaded_at, self.at)
 
     def _seal_heads(self) -> None:
         """Note up to where each chain is sealed, as the last seals say."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dispatcher.ledger import averages
-from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.ledger.standing import InForce
 from dispatcher.store import averages as means
-from dispatcher.store import holdings
+from dispatcher.store import holdings, relations
 from dispatcher.store.transaction import Tx
 
 
@@ -16,21 +16,23 @@ def rebuild(tx: Tx, force: InForce) -> None:
         averages.rebuild(tx, force)
 
 
-def differences(tx: Tx) -> int:
-    """Count rows of the kept summaries that do not follow from the ledger.
+def differing_visits(tx: Tx, force: InForce) -> int:
+    """Count rows of the kept visits that do not follow from the ledger."""
+    return relations.differing_visits(
+        tx, [number for number, field in force.fields.items() if field.placed]
+    )
 
-    Zero in every store: anything else means that somebody wrote past the gate.
-    """
-    force = current_policy(tx)
-    if force is None:
-        return 0
-    wrong = holdings.differing_holdings(tx, force.kept)
-    if force.averages:
-        made = averages.compute(tx, force)
-        kept = averages.read(tx, force)
-        fresh = {(a, n): v for a, s in made.sums.items() for n, v in s.items() if v}
-        found = {(a, n): v for a, s in kept.sums.items() for n, v in s.items() if v}
-        wrong += sum(fresh.get(k) != found.get(k) for k in fresh.keys() | found.keys())
-        if averages.is_fresh(tx, force):  # else a load came since: made anew when asked
-            wrong += int(dict(made.sets) != dict(means.sets(tx)))
-    return wrong
+
+def differing_means(tx: Tx, force: InForce) -> int:
+    """Count kept sums, and numbers of sets, that do not follow from the holdings."""
+    if not force.averages or not averages.is_fresh(tx, force):
+        return 0  # stale ones are made anew before they are asked
+    made = averages.compute(tx, force)
+    sums = {
+        (adversary, name, str(total))
+        for adversary, totals in made.sums.items()
+        for name, total in totals.items()
+        if total
+    }
+    sets = set(made.sets.items())
+    return len(sums ^ set(means.sums(tx))) + len(sets ^ set(means.sets(tx)))

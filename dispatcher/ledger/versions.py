@@ -11,7 +11,12 @@ from dispatcher.ledger import averages, chains, recall
 from dispatcher.ledger.acceptance import Acceptance, Past, judged_trust
 from dispatcher.ledger.facts import check_loaded
 from dispatcher.ledger.flight import InFlight
-from dispatcher.ledger.links import Beside, add_links, tables_text
+from dispatcher.ledger.links import (
+    Beside,
+    add_links,
+    functions_sha256,
+    tables_text,
+)
 from dispatcher.ledger.loads import RecordKeys, key_lines, needs, write_keys
 from dispatcher.ledger.members import regroup
 from dispatcher.ledger.recall import (
@@ -25,6 +30,7 @@ from dispatcher.ledger.standing import InForce, compile_version, version_of
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import events, holdings, keylines, ledger, rule_tables
 from dispatcher.store.ledger import ChainRow, PolicyRow
+from dispatcher.store.rule_tables import TableRow
 from dispatcher.store.transaction import Tx
 from policies.document import parse, run_tests
 from policies.policy import Policy
@@ -198,9 +204,8 @@ def apply_policy(
     accepted = _judge_past(tx, force, living, acceptance)
     if before:
         seal(tx, at=at)  # all that was shown under the version before
-    told_by = [told_.row(name) for name, told_ in beside.told.items()]
-    rule_tables.add(tx, force.version, told_by)
-    _write_version(tx, force, source, tables_text(told_by), accepted, at)
+    functions = [beside.told[name].row(name) for name in sorted(beside.told)]
+    _write_version(tx, force, source, functions, accepted, at)
     joined = regroup(tx, force, acceptance, at=at)
     found = acceptance.settle()
     unsafe = recall.foresee(tx, force, terms.withdrawing)
@@ -235,17 +240,19 @@ def _write_version(
     tx: Tx,
     force: InForce,
     source: bytes,
-    tables: str,
+    functions: list[TableRow],
     accepted: list[dict[str, object]],
     at: int,
 ) -> None:
-    """Write the line of a version, and its file."""
+    """Write the line of a version, its file, and what functions of rules say."""
     number, sha256 = force.version, force.sha256
     body = {"version": number, "sha256": sha256, "accepted": accepted}
-    if tables:
+    if tables := tables_text(functions):
         body["tables_sha256"] = hashlib.sha256(tables.encode()).hexdigest()
+    body["functions_sha256"] = functions_sha256(functions)
     chains.append(tx, chains.lock_system(tx), "policy", body, at=at)
     ledger.put_policy(tx, PolicyRow(number, force.policy.name, source, sha256, at))
+    rule_tables.add(tx, number, functions)
 
 
 def _note(
@@ -307,7 +314,7 @@ def _write_missing_keys(
         if need.exceeds(had):
             more.append(number)
     lines = key_lines(force, _facts(tx, more)) if more else iter(())
-    return write_keys(tx, lines, at=at, repeated=True, links=links)
+    return write_keys(tx, lines, at=at, links=links)
 
 
 def _facts(tx: Tx, field_ids: list[int]) -> Iterator[RecordKeys]:

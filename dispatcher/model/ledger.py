@@ -151,12 +151,15 @@ class KeyLine(SQLModel, table=True):
     """Lines of ``keys.jsonl`` by load, so that evidence repeats them to the byte.
 
     A load's lines are kept as one blob of raw lines (pseudonyms and facts only, no
-    value); ``chain system`` holds their count and digest. ``repeats`` counts the lines
-    about entries that had one before (a later policy needed more facts).
+    value); ``chain system`` holds their count and digest. ``facts`` has a line for each
+    new entry with all that the store knows of it, whether a rule needs it or not; of
+    them ``chain system`` holds the digest, and evidence nothing else. ``repeats``
+    counts the lines about entries that had one before (a later policy needed more).
     """
 
     __tablename__ = "key_lines"
     seq: int = Field(sa_column=number())  # seq of the `keys` line in chain system
     keys: bytes = Field(sa_column=content())
     relations: bytes = Field(sa_column=content())
+    facts: bytes = Field(sa_column=content())
     repeats: int = Field(default=0, sa_column=big())

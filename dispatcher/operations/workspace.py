@@ -88,6 +88,24 @@ class Workspace:
         self.ship(store)
         return store
 
+    def open_to_book(self) -> Store:
+        """Open the store for an act that writes into its ledger.
+
+        Raises
+        ------
+        StoreEdited
+            It is not as its ledger says: nothing is judged by it.
+        """
+        from dispatcher.ledger.comparison import refuse_edited
+
+        store = self.open_store()
+        try:
+            refuse_edited(store)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
     def open_connectors(
         self, store: Store, names: Iterable[str] | None = None
     ) -> dict[str, Market | Feed]:

@@ -96,21 +96,6 @@ def _placed(kept: Kept) -> list[int]:
     return [n for n, (_, _, _, places) in kept.items() if places]
 
 
-def differing_holdings(tx: Tx, kept: Kept) -> int:
-    """Count rows of the summary that the ledger's exposures do not give, or lack."""
-    text, parameters = _derived(kept)
-    own = "SELECT adversary_id, unit_id, field_id, time, entries FROM holding"
-    total = 0
-    for one, other in (
-        (own, f"SELECT * FROM ({text}) d"),
-        (f"SELECT * FROM ({text}) d", own),
-    ):
-        total += int(
-            tx.value(f"SELECT COUNT(*) FROM ({one} EXCEPT {other}) x", parameters)
-        )
-    return total + relations.differing_visits(tx, _placed(kept))
-
-
 def _derived(kept: Kept, adversary_id: int | None = None) -> tuple[str, list[Value]]:
     """Return the query that counts holdings from exposures, and its parameters."""
     by_record = [n for n, (record, _, _, _) in kept.items() if record]

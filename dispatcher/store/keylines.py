@@ -3,23 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store.transaction import Row, Tx
 
 
-def add(tx: Tx, seq: int, keys: bytes, relations: bytes, repeats: int) -> None:
+class Load(NamedTuple):
+    """Raw lines of one load, and how many of its keys are repeats."""
+
+    seq: int
+    keys: bytes
+    relations: bytes
+    facts: bytes
+    repeats: int
+
+    @classmethod
+    def of(cls, row: Row) -> Load:
+        """Read a row of :data:`_LOAD`."""
+        return cls(row[0], bytes(row[1]), bytes(row[2]), bytes(row[3]), int(row[4]))
+
+
+class Facts(NamedTuple):
+    """All that is known of an entry: names are pseudonyms, None is nothing."""
+
+    record: str
+    field_id: int
+    subject: str | None
+    time: int | None
+    place: str | None
+    visits: int | None
+
+
+_LOAD: Final = "SELECT seq, keys, relations, facts, repeats FROM key_lines"
+
+
+def add(tx: Tx, load: Load) -> None:
     """Keep the raw lines of a load under the number of its line in chain system."""
     tx.execute(
-        "INSERT INTO key_lines (seq, keys, relations, repeats) VALUES (?, ?, ?, ?)",
-        (seq, keys, relations, repeats),
+        "INSERT INTO key_lines (seq, keys, relations, facts, repeats)"
+        " VALUES (?, ?, ?, ?, ?)",
+        load,
     )
 
 
-def line(tx: Tx, seq: int) -> tuple[bytes, bytes, int] | None:
-    """Raw lines of one load, of keys and of links, and how many keys are repeats."""
-    row = tx.one("SELECT keys, relations, repeats FROM key_lines WHERE seq = ?", (seq,))
-    return None if row is None else (bytes(row[0]), bytes(row[1]), int(row[2]))
+def line(tx: Tx, seq: int) -> Load | None:
+    """Raw lines of one load."""
+    row = tx.one(f"{_LOAD} WHERE seq = ?", (seq,))
+    return None if row is None else Load.of(row)
+
+
+def all_loads(tx: Tx) -> Iterator[Load]:
+    """Raw lines of every load, in order."""
+    return map(Load.of, tx.stream(f"{_LOAD} ORDER BY seq"))
 
 
 def repeats_up_to(tx: Tx, seq: int) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import returning
+from dispatcher.store.keylines import Facts
 from dispatcher.store.transaction import Tx
 
 LOST_RUN: Final = "lost-with-the-store"
@@ -34,24 +35,21 @@ def holds(tx: Tx, adversary: int, entry: int) -> bool:
     return found is not None
 
 
-def add_lost_entry(
-    tx: Tx, key: Mapping[str, Any], field_id: int, loaded_at: int, at: int
-) -> None:
-    """Write an entry whose value was lost with the store, from its key line.
+def add_lost_entry(tx: Tx, facts: Facts, loaded_at: int, at: int) -> None:
+    """Write an entry whose value was lost with the store, from the facts of its load.
 
     Its record counts as erased: it has a history, and no value, until it is loaded
     again.
     """
-    subject = _subject(tx, key.get("subject"))
-    place, visits = _place(key)
-    row = tx.one("SELECT id, lost_at FROM record WHERE pseudonym = ?", (key["record"],))
+    subject = _subject(tx, facts.subject)
+    row = tx.one("SELECT id, lost_at FROM record WHERE pseudonym = ?", (facts.record,))
     number, lost_at = row or (tx.reserve("record"), at)
     if row is None:
         tx.execute(
             "INSERT INTO record (id, run_id, load_id, pseudonym, key, columns,"
             " subject_id, loaded_at, erased_at, lost_at)"
             " VALUES (?, ?, 0, ?, ?, ?, ?, ?, ?, ?)",
-            (number, _run(tx, at), key["record"], b"", b"[]", subject, loaded_at,
+            (number, _run(tx, at), facts.record, b"", b"[]", subject, loaded_at,
              at, at),
         )  # fmt: skip
     entry = tx.reserve("entry")
@@ -61,50 +59,16 @@ def add_lost_entry(
         (
             entry,
             number,
-            field_id,
+            facts.field_id,
             subject,
-            key.get("time"),
-            place,
-            1 if place is not None and visits is None else visits,
+            facts.time,
+            facts.place,
+            facts.visits,
             b"",
         ),
     )
     if lost_at is None:  # the record has its values: this one alone stays without
         returning.leave_empty(tx, [entry], at)
-
-
-def add_facts(tx: Tx, key: Mapping[str, Any], field_id: int) -> None:
-    """Add to a lost entry what a later key line tells of it."""
-    subject = _subject(tx, key.get("subject"))
-    place, visits = _place(key)
-    tx.execute(
-        "UPDATE entry SET subject_id = COALESCE(subject_id, CAST(? AS BIGINT)),"
-        " time = COALESCE(time, CAST(? AS BIGINT)),"
-        " vector = COALESCE(vector, CAST(? AS VARCHAR)),"
-        " visits = COALESCE(CAST(? AS BIGINT), visits, CAST(? AS BIGINT))"
-        " WHERE field_id = ? AND record_id ="
-        " (SELECT id FROM record WHERE pseudonym = ? AND lost_at IS NOT NULL)",
-        (
-            subject,
-            key.get("time"),
-            place,
-            visits,
-            None if place is None else 1,
-            field_id,
-            key["record"],
-        ),
-    )
-    tx.execute(
-        "UPDATE record SET subject_id = COALESCE(subject_id, CAST(? AS BIGINT))"
-        " WHERE pseudonym = ? AND lost_at IS NOT NULL",
-        (subject, key["record"]),
-    )
-
-
-def _place(key: Mapping[str, Any]) -> tuple[str | None, int | None]:
-    """Place of a key line, and the visits where a rule counts them."""
-    vector, count = key.get("vector") or {}, key.get("count") or {}
-    return next(iter(vector.values()), None), next(iter(count.values()), None)
 
 
 def _subject(tx: Tx, pseudonym: str | None) -> int | None:

@@ -13,7 +13,7 @@ from connectors.testing.hostile import Memory
 from dispatcher.app.daemon import Daemon, Tick
 from dispatcher.core.errors import StoreUnreachable
 from dispatcher.ledger.book import Asks, Push, book
-from dispatcher.ledger.summaries import differences
+from dispatcher.ledger.comparison import compare
 from dispatcher.stages.serving import Given, Saved
 from dispatcher.store import lease, open_store
 from dispatcher.store.faults import Contended, NotKept
@@ -148,7 +148,7 @@ def test_a_booking_cut_off_at_any_of_its_messages_is_booked_once(
         number += 1
     assert number > 5, "the cuts came too early to mean anything"
     with postgres_store.read() as tx:
-        assert differences(tx) == 0
+        assert compare(tx).differences == ()
 
 
 PLACES = 16

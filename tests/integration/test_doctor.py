@@ -29,15 +29,14 @@ def place(run, tmp_path) -> Path:
     """A directory with a store in which something was shown, a moment ago."""
     assert run("init").code == 0
     with CliContext(tmp_path).open_store() as store:
-        case = Case(store)
+        case = Case(store, wall_clock() - 60_000_000)
         case.apply(policy(PAIR))
         case.add("x/canary-worker")
         case.load(("canary-key", "canary-person", 1, "abcd"))
         with store.write() as tx:
             tx.execute("UPDATE entry SET shown = ?", [b"canary-value"])
         case.book(("x/canary-worker", "canary-key.a canary-key.c"))
-        with store.write() as tx:  # the case's clock is not the command's
-            tx.execute("UPDATE chain SET at = 1")
+        with store.write() as tx:
             moments.note_moment(tx, moments.LEDGER_VERIFIED, wall_clock())
     return tmp_path
 
@@ -64,7 +63,7 @@ def test_a_message_that_waits_too_long_fails(place, doctor):
 def test_a_summary_that_was_written_past_the_gate_fails(place, doctor):
     change(place, "UPDATE holding SET entries = entries + 1")
     done = doctor("--only", "ledger", code=1)
-    assert "the gate's summary differs from the ledger in" in done.out
+    assert "the store is not as its ledger says: holding (a1)" in done.out
 
 
 def test_a_ledger_that_nothing_guards_from_changes_fails(place, doctor):
@@ -145,7 +144,7 @@ def test_what_is_not_safe_to_mend_is_left_to_the_operator(place, doctor):
     change(place, "UPDATE holding SET entries = entries + 1")
     done = doctor("--only", "ledger", "--fix", "--yes", code=1)
     assert "there is nothing to mend that is safe" in done.err
-    assert "the gate's summary differs from the ledger in" in done.out
+    assert "the store is not as its ledger says: holding (a1)" in done.out
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from dispatcher.custody.audit import export, verify
 from dispatcher.custody.erased_again import erase_again
 from dispatcher.custody.rekeying import rekey_store
 from dispatcher.custody.subject_report import write_report
+from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.seals import seal
-from dispatcher.ledger.summaries import differences
 from dispatcher.model import metadata
 from dispatcher.stages.assembly import Assembly
 from dispatcher.store.outside import pending
@@ -77,7 +77,7 @@ def test_ledger_and_evidence_stay_whole(clinic, tmp_path, clock):
     assert clinic.case.count("ledger_line") == lines
     assert clinic.case.count("holding") == holdings
     with clinic.store.write() as tx:
-        assert differences(tx) == 0
+        assert compare(tx).differences == ()
         seal(tx, at=clinic.case.tick())
     bundle = export(clinic.store, tmp_path / "evidence", clock=clock)
     assert verify(bundle.folder, [bundle.root]).first[:8] == "VERIFIED"

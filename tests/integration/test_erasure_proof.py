@@ -16,8 +16,8 @@ from dispatcher.custody.erased_again import erase_again
 from dispatcher.custody.rekeying import rekey_store
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.book import Push
+from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.shipping import attach
-from dispatcher.ledger.summaries import differences
 from dispatcher.stages.intake.loading import RESPELLED, load
 from dispatcher.store import open_store, repeating
 from dispatcher.store.faults import not_kept, outcome_unknown
@@ -79,7 +79,7 @@ def test_the_canary_is_in_no_file_and_all_that_counts_stays_whole(
         holdings,
     )
     with store.write() as tx:
-        assert differences(tx) == 0
+        assert compare(tx).differences == ()
     bundle = export(store, tmp_path / "evidence", clock=clock)
     assert verify(bundle.folder).first[:8] == "VERIFIED"
     # Who kept the wrapped key from pages or logs loses it with the next wrapping key.

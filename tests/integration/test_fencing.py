@@ -10,6 +10,7 @@ from dispatcher.app.leadership import take_lease
 from dispatcher.app.ticks import make_ticks
 from dispatcher.core.errors import StaleLease
 from dispatcher.core.plugins import open_connectors
+from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.store import lease, open_store
 from dispatcher.surfaces.cli.context import CliContext, wall_clock
 from dispatcher.surfaces.cli.start import main
@@ -86,11 +87,8 @@ def prepare(name, directory, store):
             os.utime(tasks.parent / "answers.csv", (1, 1))  # it lies still
     if name == "serving":
         with store.write() as tx:
-            tx.execute(
-                "INSERT INTO task (id, entry_id, account_id, adversary_id, connector,"
-                " state, created_at, leased_until)"
-                " VALUES (900, 1, 3, 3, 'inhouse', 'shown', 1, 2)"
-            )
+            asks = [Asks(3, [1])]
+            book(tx, asks, delivery=Pull(leased_until=2), at=1, cause="test")
 
 
 def test_no_stage_of_a_daemon_of_before_changes_anything(here):

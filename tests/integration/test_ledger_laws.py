@@ -17,8 +17,8 @@ from hypothesis.stateful import (
 from dispatcher.core.errors import PastLimit, Refused
 from dispatcher.custody.audit import export, verify
 from dispatcher.ledger.book import Asks, Pull, book
+from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.standing import current_policy
-from dispatcher.ledger.summaries import differences
 from dispatcher.store import holdings
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -195,7 +195,7 @@ def test_many_at_once_are_decided_like_one_by_one_and_like_the_judge(
         assert one.rows(held) == two.rows(held)
         shown = "SELECT chain_id, entry_id, showing FROM ledger_line WHERE showing = 1 ORDER BY 1, 2"
         assert one.rows(shown) == two.rows(shown)
-        assert differences(one) == 0
+        assert compare(one).differences == ()
 
 
 class GateMachine(RuleBasedStateMachine):
@@ -299,7 +299,7 @@ class GateMachine(RuleBasedStateMachine):
     @invariant()
     def summaries_follow_from_the_ledger(self):
         with self.case.store.read() as tx:
-            assert differences(tx) == 0
+            assert compare(tx).differences == ()
             assert current_policy(tx) is not None
 
     def teardown(self):

@@ -6,8 +6,8 @@ import pytest
 
 from dispatcher.core.errors import DispatcherError, PastLimit, Refused
 from dispatcher.ledger.book import Asks, Push, book
+from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.seals import seal
-from dispatcher.ledger.summaries import differences
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.patience import PATIENCE, together, until
 
@@ -57,7 +57,7 @@ def test_batches_that_cross_end_without_a_deadlock_and_within_t(case):
     assert sum(booked.new for booked in said) == 2 * 20, said
     assert case.count("ledger_line", "showing = 1") == 40
     with case.store.read() as tx:
-        assert differences(tx) == 0
+        assert compare(tx).differences == ()
 
 
 def test_a_new_version_waits_for_bookings_and_they_for_it(case):
@@ -83,7 +83,7 @@ def test_a_new_version_waits_for_bookings_and_they_for_it(case):
             " AND a.policy_version > b.policy_version WHERE a.chain_id <> 0"
         )
         assert falls == 0
-        assert differences(tx) == 0
+        assert compare(tx).differences == ()
 
 
 def test_a_new_version_judges_the_booking_that_it_waited_for(postgres_store):

@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 import dispatcher
 from dispatcher.app.leadership import Standby, take_lease
 from dispatcher.core.errors import Conflict, NeedsMigration, NoStore, StaleLease
-from dispatcher.ledger.summaries import differences
+from dispatcher.ledger.comparison import compare
 from dispatcher.model import metadata
 from dispatcher.store import lease, migrations, open_store, schema, upgrades
 from dispatcher.store.engine import make_backend
@@ -258,7 +258,7 @@ def test_the_next_step_keeps_a_ledger_and_fences_off_the_daemon_before(
     assert ledger_of(populated) == before
     with open_store(populated) as store:
         with store.read() as tx:
-            assert differences(tx) == 0
+            assert compare(tx).differences == ()
         with pytest.raises(Conflict), store.write() as tx:
             tx.execute("DELETE FROM ledger_line")
         assert take_lease(store, clock) == epoch + 2

@@ -19,8 +19,8 @@ from dispatcher.core.errors import (
 from dispatcher.core.log import configure, guard_uncaught
 from dispatcher.custody.audit import export, verify
 from dispatcher.identity import account_of
+from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.seals import seal
-from dispatcher.ledger.summaries import differences
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECOND = 1_000_000
@@ -63,7 +63,7 @@ def test_summaries_of_means_do_not_differ_only_because_a_load_came(store):
     case.book(("x/ann", "r0.a"))
     case.load(("r2", None, None, "ab"))
     with store.read() as tx:
-        assert differences(tx) == 0
+        assert compare(tx).differences == ()
 
 
 def test_means_that_two_make_anew_at_once_lose_nothing(store):
@@ -94,7 +94,7 @@ def test_means_that_two_make_anew_at_once_lose_nothing(store):
             worker.join()
         assert not faults
         with store.read() as tx:
-            assert differences(tx) == 0
+            assert compare(tx).differences == ()
 
 
 ONE = "[entity.thing.layout]\nbox = { page = 1, x = 0.1, y = 0.1, w = 0.2, h = 0.1 }"
@@ -195,7 +195,7 @@ def test_whatever_happens_at_once_the_evidence_holds(store, tmp_path, clock):
         worker.join()
     assert not faults
     with store.read() as tx:
-        assert differences(tx) == 0
+        assert compare(tx).differences == ()
     bundle = export(store, tmp_path / "evidence", clock=clock)
     verdict = verify(bundle.folder, [bundle.root])
     assert verdict.status == 0, verdict.text

@@ -33,7 +33,9 @@ def test_whatever_happens_ledger_outbox_and_oracle_agree(ground):
 def test_the_walk_sees_a_store_that_shows_more_though_nobody_knows_what_was_shown(
     ground, monkeypatch
 ):
-    monkeypatch.setattr("dispatcher.custody.assuming.rows.recuse", lambda *_: 0)
+    monkeypatch.setattr(
+        "dispatcher.custody.assuming.accounts.add_recusals", lambda *_: 0
+    )
     monkeypatch.setattr(Walk, "lose", Walk.lose_all)
     with pytest.raises(AssertionError, match="was granted"):
         walk(ground, 1000, dice(3))

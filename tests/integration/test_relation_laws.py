@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from dispatcher.ledger.summaries import differences
+from dispatcher.ledger.comparison import compare
 from tests.integration.ledger_cases import policy
 from tests.integration.test_relations import COMMON, COSINE, exported
 
@@ -112,7 +112,7 @@ def test_the_gate_decides_as_the_oracle_one_by_one_and_in_bulk(made, kind, world
     assert len(booked.refused) == len(asks) - sum(expected)
     for case in (one, bulk):
         with case.store.read() as tx:
-            assert differences(tx) == 0
+            assert compare(tx).differences == ()
 
 
 def test_whatever_the_gate_let_pass_verifies(made, tmp_path):

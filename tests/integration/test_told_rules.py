@@ -18,8 +18,8 @@ from dispatcher import strategies
 from dispatcher.core import plugins
 from dispatcher.core.errors import Invalid, PastLimit, Refused
 from dispatcher.custody.audit import export, verify
+from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.members import merge
-from dispatcher.ledger.summaries import differences
 from dispatcher.stages.intake.linking import read_links
 from dispatcher.stages.planning import Planning, choosing
 from policies.document import parse
@@ -127,7 +127,7 @@ def test_what_a_table_lets_guess_is_refused(case, tmp_path, kind, tau, refused):
     if refused:
         assert booked.refused[0].value == 1
     with case.store.read() as tx:
-        assert differences(tx) == 0
+        assert compare(tx).differences == ()
 
 
 GUESS = "x,secret,chance\ncommon,ill,495\ncommon,well,495\nrare,ill,10\n"

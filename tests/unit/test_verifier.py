@@ -1093,7 +1093,7 @@ REWRITES: dict[str, Callable[[World], None]] = {
     "version falls within a chain": change("exposure", 0, policy=2),
     "exposure before any version": change("exposure", 0, policy=0),
     "exposure of a version that never was": change("exposure", 3, policy=3),
-    "exposure of an unknown account": change("exposure", 0, account="x/2"),
+    "exposure of an unknown account": change("exposure", 0, account="x/9"),
     "exposure of an unknown entry": change("exposure", 0, entry="r9.name"),
     "exposure of an entry loaded later": change("exposure", 0, entry="r2.zip"),
     "versions do not count": change("policy", 1, version=3),
@@ -1145,6 +1145,33 @@ def test_a_line_after_its_chain_was_joined_is_broken(ask):
     world.line("B", "member", account="x/9", groups=[], accepted=[])
     world.seal()
     assert ask(world)[1] == "BROKEN"
+
+
+def test_what_was_shown_past_a_limit_after_a_join_is_violated(ask):
+    """A merge that was undone in the store: evidence names what was shown by it."""
+    world = start()
+    world.join("A", "B")
+    world.expose("A", "x/1", "r0.name")
+    world.line("B", "exposure", account="x/2", entry="r0.disease", cause="served")
+    world.seal()
+    _, word, found, rest = ask(world)
+    assert word == "VIOLATED"
+    assert found["adversary"] == "A"
+    assert any("ASTRAY B goes on after its end" in line for line in rest)
+
+
+def test_what_an_account_was_shown_in_another_adversary_is_judged_at_its_own(ask):
+    world = start()
+    world.expose("B", "x/2", "r0.name")
+    world.expose("A", "x/1", "r1.zip")
+    world.seal()
+    of_kind(world, "exposure", 1).update(account="x/2")
+    status, word, _, _ = ask(relink(world))
+    assert (status, word) == (2, "BROKEN")  # nothing crossed a limit by it
+    of_kind(world, "exposure", 1).update(entry="r0.disease")
+    _, word, found, rest = ask(relink(world))
+    assert (word, found["adversary"], found["property"]) == ("VIOLATED", "B", "link")
+    assert any("account is in another adversary" in line for line in rest)
 
 
 def test_joins_that_wait_for_one_another_are_broken(ask):
@@ -1265,7 +1292,8 @@ BAD_POLICIES = {
 def test_a_policy_outside_the_language_is_broken(ask, tmp_path, what):
     raw = BAD_POLICIES[what].encode(errors="surrogateescape")
     world = World()
-    world.line("system", "policy", version=1, sha256=sha256(raw), accepted=[])
+    digests = {"sha256": sha256(raw), "functions_sha256": sha256(b"")}
+    world.line("system", "policy", version=1, accepted=[], **digests)
     world.seal()
     folder = world.write(tmp_path / "bundle")
     (folder / "policy-1.toml").write_bytes(raw)

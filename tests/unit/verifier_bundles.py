@@ -298,7 +298,7 @@ class World:
             members[f"{name}_count"] = len(rows)
             raw = "".join(canonical(row) + "\n" for row in rows)
             members[f"{name}_sha256"] = sha256(raw.encode())
-        self.line("system", "keys", **members)
+        self.line("system", "keys", facts_sha256=sha256(b""), **members)
         self.keys_lines += keys
         self.links += links
         for key in copy.deepcopy(keys):
@@ -323,6 +323,7 @@ class World:
             "policy",
             version=len(self.texts),
             sha256=sha256(text.encode()),
+            functions_sha256=sha256(b""),
             accepted=list(accepted),
             **pinned,
         )

@@ -15,16 +15,17 @@ from dispatcher.core.errors import LedgerBroken
 from dispatcher.ledger.chains import SYSTEM
 
 _DIGESTS: Final = {
-    "policy": {"policy": "sha256"},
-    "keys": {"keys": "keys_sha256", "relations": "relations_sha256"},
+    "policy": {"policy": "sha256", "functions": "functions_sha256"},
+    "keys": {
+        "keys": "keys_sha256",
+        "relations": "relations_sha256",
+        "facts": "facts_sha256",
+    },
 }
 """By kind of line: what is attached to it, and its member with the digest of that."""
 
 _AGAIN: Final = {"keys-again": "keys"}
 """Other names of what is attached."""
-
-_FREE: Final = {("policy", "functions")}
-"""What is attached without a digest: the store marks it (:func:`.links.told_text`)."""
 
 
 class Attachments:
@@ -67,7 +68,7 @@ class Attachments:
         for name, member in _DIGESTS.get(kind, {}).items():
             if found.pop(name, _NOTHING) != members[member]:
                 raise broken(where, f"its {name} do not stand before it as it was")
-        if any((kind, name) not in _FREE for name in found):
+        if found:
             raise broken(where, "something stands before it that it is not about")
         self._digests.clear()
 

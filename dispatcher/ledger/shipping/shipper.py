@@ -242,7 +242,6 @@ class Shipper:
             after=seq,
             prev=prev,
             last=chain.seq,
-            key=self._store.key("pseudonym-key"),
         )
         for text, number, own in told:
             parts.append(text)

@@ -66,24 +66,19 @@ def _form(row: LineRow, chain: str) -> ExposureForm:
 
 
 def shippable(
-    tx: Tx, chain_id: int, chain: str, *, after: int, prev: str, last: int, key: bytes
+    tx: Tx, chain_id: int, chain: str, *, after: int, prev: str, last: int
 ) -> Iterator[tuple[str, int, str]]:
-    """Tell lines as they are shipped: text with LFs and attachments, number, hash.
-
-    ``key`` is the store's pseudonym key.
-    """
+    """Tell lines as they are shipped: text with LFs and attachments, number, hash."""
     rows = audit.lines_up_to(tx, chain_id, last, after=after)
     for row, text, line in told(rows, chain, prev):
         before = ""
         if chain_id == SYSTEM_CHAIN and line is not None:
             assert chain == SYSTEM
-            before = _attachments(row.seq, _attached(tx, row, line, key))
+            before = _attachments(row.seq, _attached(tx, row, line))
         yield f"{before}{text}\n", row.seq, row.hash.hex()
 
 
-def _attached(
-    tx: Tx, row: LineRow, line: Mapping[str, object], key: bytes
-) -> dict[str, bytes]:
+def _attached(tx: Tx, row: LineRow, line: Mapping[str, object]) -> dict[str, bytes]:
     if row.kind == "policy":
         policy = ledger.policy_row(tx, int(str(line["version"])))
         if policy is None:
@@ -91,13 +86,14 @@ def _attached(
         found = {"policy": policy.source}
         functions = rule_tables.of_version(tx, policy.version)
         if functions:
-            found["functions"] = told_text(functions, policy.version, key).encode()
+            found["functions"] = told_text(functions).encode()
         return found
     if row.kind == "keys":
         load = keylines.line(tx, row.seq)
         if load is not None:
-            keys, relations, repeats = load
-            return {"keys-again" if repeats else "keys": keys, "relations": relations}
+            keys = "keys-again" if load.repeats else "keys"
+            told = {keys: load.keys, "relations": load.relations}
+            return told | {"facts": load.facts}
     return {}
 
 

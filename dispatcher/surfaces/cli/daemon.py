@@ -55,6 +55,9 @@ def up(
     are taken for a while. A second one stops at once, which is safe too. SIGHUP reads
     dispatcher.toml again; a bad one is told in the log, and the old one stays.
 
+    A store that was edited past the program is refused (E135), at the start and while
+    it runs: what the gate trusts must be as the ledger says.
+
     With --standby it opens no port while another daemon leads, takes over within 10 s
     when that one is gone, and stands by again if it loses the lease.
     """

@@ -154,9 +154,18 @@ def scrub(ctx: typer.Context) -> None:
 
 @app.command()
 def check(ctx: typer.Context) -> None:
-    """Compare the store's tables with this program's; exit 13 when they differ."""
+    """Compare the store's tables with this program's, and their rows with the ledger.
+
+    Exit 13 when the tables are others, 1 when rows that the gate trusts were edited.
+    """
+    from dispatcher.ledger.comparison import refuse_edited
     from dispatcher.store import upgrades
 
     context: CliContext = ctx.obj
     upgrades.check(context.store_url, password_allowed=context.store_is_private)
-    context.show({"ok": True}, "the store's tables are as this program has them")
+    with context.open_store() as store:
+        refuse_edited(store)
+    context.show(
+        {"ok": True},
+        "the store's tables are as this program has them, and as the ledger says",
+    )

@@ -151,13 +151,13 @@ def _store(store: Store) -> Findings:
 
 
 def _ledger(store: Store) -> Findings:
-    from dispatcher.ledger import summaries, tail
+    from dispatcher.ledger import comparison, tail
     from dispatcher.store import checks, moments, statistics
 
     with store.read() as tx:
         chains, lines, _ = statistics.lines(tx)
         good = tail.holds(tx, lines=TAIL, every=True)
-        wrong = summaries.differences(tx)
+        wrong = comparison.compare(tx).differences
         # A store that is not a day old could not have been verified a day ago.
         verified = moments.moment(tx, moments.LEDGER_VERIFIED) or checks.first_moment(
             tx
@@ -179,9 +179,10 @@ def _ledger(store: Store) -> Findings:
         yield Finding(
             Part.LEDGER,
             Word.FAIL,
-            f"the gate's summary differs from the ledger in {wrong:,} rows",
+            f"the store is not as its ledger says: {'; '.join(map(str, wrong))}",
             "somebody wrote into the tables past the program",
-            "stop the daemon, keep the store as it is: dispatcher ledger verify",
+            "keep the store as it is; restore a backup from before the change: "
+            "dispatcher restore BACKUP --replay-ledger",
         )
     if verified is not None and wall_clock() - verified > 24 * 60 * MINUTE:
         yield Finding(

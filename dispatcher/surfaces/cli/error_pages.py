@@ -82,6 +82,17 @@ together with the old store.""",
 A line does not go on from the one before it. Files of the shipped ledger: put them back
 from a copy, or move the folder away, then it is written anew from the store. The store's
 own ledger: restore a backup and replay the shipped ledger.""",
+    "E135": """E135: the store was edited past the program
+
+The gate trusts tables that were written together with the ledger: which adversary an
+account belongs to, whose entry it is, what was shown how often. Rows of the columns named
+are not as the ledger's lines say; somebody changed them by hand, or a disk or a copy did.
+Nothing is booked, loaded or shown by such a store, and a daemon that runs stops.
+
+Keep the store as it is. `dispatcher doctor` names what differs, `dispatcher audit export`
+with `audit verify` whether anything was shown past a limit meanwhile. Then restore a
+backup from before the change, with what was shown since: dispatcher restore BACKUP
+--replay-ledger. See docs/howto/operators/ledger.md.""",
     "E141": """E141: the backup can not be used
 
 It is cut off, was changed, or is no backup of this program. Nothing was restored. Take

@@ -112,7 +112,7 @@ def unburn(
             why="a grant is for the fields named, or for all that are burnt",
             fix="name fields as RECORD.FIELD, or write --all-burnt",
         )
-    with context.open_store() as store:
+    with context.open_to_book() as store:
         done = grant_showings(
             context, store, fields or None, extra_showings, reason, dry_run=dry_run
         )

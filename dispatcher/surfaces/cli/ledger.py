@@ -45,13 +45,21 @@ Heads = Annotated[
 
 @app.command()
 def verify(ctx: typer.Context, head: Heads = None) -> None:
-    """Check every line and seal, in the store and as shipped, and that both agree."""
+    """Check every line and seal, in the store and as shipped, and that both agree.
+
+    What the gate trusts beside the ledger must be as its lines say.
+    """
+    from dispatcher.ledger import comparison
     from dispatcher.ledger.shipping import checking, store_id
     from dispatcher.ledger.shipping.anchors import anchored
     from dispatcher.store import moments
 
     context: CliContext = ctx.obj
     with context.open_store() as store:
+        with store.read() as tx:
+            edited = comparison.compare(tx).differences
+        if not all(one.of_lines for one in edited):
+            raise comparison.edited(edited)  # before anything is told of it elsewhere
         owner = store_id(store)
         files = None
         if context.shipped is not None and context.shipped.is_dir():
@@ -66,12 +74,12 @@ def verify(ctx: typer.Context, head: Heads = None) -> None:
         lost = checking.missing_roots(found, noted)
         # Lines may have come between the two looks: they are in the store first.
         forgotten = [name for name, have, seq in behind if seq > have]
-        if not (lost or forgotten):
+        if not (lost or forgotten or edited):
             with suppress(DispatcherError), store.write() as tx:  # it may be read-only
                 moments.note_moment(tx, moments.LEDGER_VERIFIED, wall_clock())
     document = {
         "schema": "dispatcher.ledger-check/1",
-        "ok": not (lost or forgotten),
+        "ok": not (lost or forgotten or edited),
         "lines": found.lines,
         "chains": found.chains,
         "seals": found.seals,
@@ -79,8 +87,11 @@ def verify(ctx: typer.Context, head: Heads = None) -> None:
         "shipped": None if files is None else files.lines,
         "heads": len(noted),
         "missing_heads": list(lost),
+        "edited": [one.column for one in edited],
     }
     context.show(document, _verdict(found, files, noted, lost))
+    if edited:
+        raise comparison.edited(edited)
     if lost or forgotten:
         leave(EXIT_FAILED)
 
@@ -220,7 +231,7 @@ def replay(ctx: typer.Context) -> None:
 
     context: CliContext = ctx.obj
     folder = shipped_folder(context)
-    with context.open_store() as store:
+    with context.open_to_book() as store:
         lists = erasures.places(context.directory, folder)
         done = replay_in_place(
             store, folder, clock=wall_clock, lists=lists, anchor=context.anchor

@@ -110,7 +110,7 @@ def _merge(
 ) -> None:
     from dispatcher.operations import workers
 
-    with context.open_store() as store:
+    with context.open_to_book() as store:
         done = workers.preview_merge(context, store, parts, because)
         if dry_run:
             context.say(rehearsal.DRY_RUN)

@@ -141,7 +141,7 @@ def apply(
     context: CliContext = ctx.obj
     checked = valid_policy(file or context.policy_path)
     policies.check_reason(accept_past, reason)
-    with context.open_store() as store:
+    with context.open_to_book() as store:
         applied = policies.apply(
             context,
             store,

@@ -142,7 +142,7 @@ def retry(
     from dispatcher.operations import queue
 
     context: CliContext = ctx.obj
-    with context.open_store() as store:
+    with context.open_to_book() as store:
         found = queue.find_dead(store, ids or (), connector)
         if dry_run:
             context.say("DRY RUN - nothing was changed")

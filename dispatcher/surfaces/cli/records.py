@@ -138,7 +138,7 @@ def load(
     is_stream = str(file) == "-"
     listed = rejects or rejects_path(Path("stdin.csv") if is_stream else file)
     context.spare(listed, file)
-    with context.open_store() as store, LoadProgress(context) as progress:
+    with context.open_to_book() as store, LoadProgress(context) as progress:
         loaded = records.load(
             context,
             store,

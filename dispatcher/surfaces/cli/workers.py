@@ -60,7 +60,7 @@ def add(
     names = [account_of(text) for text in accounts]
     workers.check_connectors(context, names)
     invited = names if invite else []
-    with context.open_store() as store:
+    with context.open_to_book() as store:
         markets = workers.inviting(context, store, {name for name, _ in invited})
         added = workers.add(context, store, names, accept_past=accept_past)
         _show(context, store, added, invited, days, markets)
@@ -90,7 +90,7 @@ def import_workers(
     for connector, name in strange:
         context.say(f"{connector}/{name}: no connector {connector} is set up")
     invited = names if invite and not dry_run else []
-    with context.open_store() as store:
+    with context.open_to_book() as store:
         markets = workers.inviting(context, store, {name for name, _ in invited})
         if dry_run:
             added = workers.preview_add(context, store, names)

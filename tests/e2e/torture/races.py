@@ -27,7 +27,7 @@ import numpy as np
 
 from dispatcher.core.errors import Refused, StaleLease, StoreLocked, StoreUnreachable
 from dispatcher.ledger.book import Asks, Pull, book
-from dispatcher.ledger.summaries import differences
+from dispatcher.ledger.comparison import compare
 from dispatcher.store import Store, Tx, lease, open_store
 from dispatcher.store.repeating import committed
 from tests.e2e.torture import raw
@@ -198,8 +198,7 @@ def wrong(location: str, made: Field) -> list[str]:
         f"shown {shown[one]} times: {one}" for one in made.lasts if shown[one] > 1
     ]
     with open_store(location) as store, store.read() as tx:
-        if differences(tx):
-            found.append("summaries do not follow from the ledger")
+        found += [f"not as the ledger says: {d}" for d in compare(tx).differences]
     return found
 
 

@@ -1,0 +1,575 @@
+"""The store compared with its ledger: nothing that the gate trusts was edited beside it.
+
+The gate does not read the chains. It reads tables that were written with them: accounts
+and the adversaries they belong to, records and people, summaries. Whoever changes one of
+these rows by hand changes who may see what, and no line of the ledger says so. So every
+such column is held against the lines: each line is hashed anew from the rows that it
+names, and what the lines say must be what the rows say. One pass over the ledger and
+over the tables, in one snapshot: bookings go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dispatcher.core.errors import StoreEdited
+from dispatcher.core.keys import entry_name
+from dispatcher.ledger import summaries
+from dispatcher.ledger.chains import SYSTEM, whole_line
+from dispatcher.ledger.held import holdings_whole
+from dispatcher.ledger.lines import (
+    NO_HASH,
+    ExposureForm,
+    adversary_name,
+    canonical,
+    line_hash,
+    seal_root,
+)
+from dispatcher.ledger.links import functions_sha256
+from dispatcher.ledger.loads import read_facts
+from dispatcher.ledger.standing import current_policy
+from dispatcher.model import SYSTEM_CHAIN
+from dispatcher.store import Store, accounts, keylines, ledger, rule_tables
+from dispatcher.store import comparison as rows
+from dispatcher.store.keylines import Facts
+from dispatcher.store.transaction import Row, Tx
+
+Ints = npt.NDArray[np.int64]
+
+SHOWN: Final = 3
+"""Ids of rows that a message names, at most."""
+
+_COLUMNS: Final = ("subject_id", "time", "vector", "visits")
+"""What a line of facts has after the entry's name, by the columns of an entry."""
+
+
+class Difference(NamedTuple):
+    """Rows of one column that are not as the ledger says; no value is in it.
+
+    Attributes
+    ----------
+    column : str
+        ``TABLE.COLUMN``; a table alone where rows are missing, or too many.
+    ids : tuple of int or str
+        Ids of the rows, names of chains, or ``CHAIN/SEQ`` of lines, in order.
+    """
+
+    column: str
+    ids: tuple[int | str, ...]
+
+    @property
+    def of_lines(self) -> bool:
+        """Whether it is the chains themselves that do not hold."""
+        return self.column.partition(".")[0] in ("ledger_line", "chain")
+
+    def __str__(self) -> str:
+        named = ", ".join(map(str, self.ids[:SHOWN]))
+        more = f" and {len(self.ids) - SHOWN:,} more" if len(self.ids) > SHOWN else ""
+        return f"{self.column} ({named}{more})"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a comparison found.
+
+    Attributes
+    ----------
+    differences : tuple of Difference
+        None in a store that nobody edited.
+    facts : Mapping of int to Facts
+        Of entries whose rows say something else: what the ledger says of them.
+    links : list of (int, str, str, str) or None
+        Where the rows of links say something else: version from which it holds,
+        relation and two pseudonyms of each, as the ledger says.
+    """
+
+    differences: tuple[Difference, ...] = ()
+    facts: Mapping[int, Facts] = field(default_factory=dict)
+    links: list[tuple[int, str, str, str]] | None = None
+
+
+def compare(tx: Tx) -> Compared:
+    """Compare all that the gate trusts with the ledger (grows with both).
+
+    Parameters
+    ----------
+    tx : Tx
+        A read transaction: the lines and the tables are of one moment.
+    """
+    return _Comparison(tx).compare()
+
+
+def refuse_edited(store: Store) -> None:
+    """Refuse a store that was edited beside its ledger.
+
+    Raises
+    ------
+    StoreEdited
+    """
+    with store.read() as tx:
+        found = compare(tx).differences
+    if found:
+        raise edited(found)
+
+
+def edited(found: Sequence[Difference]) -> StoreEdited:
+    """Error for a store that is not as its ledger says."""
+    columns = ", ".join(one.column for one in found)
+    return StoreEdited(
+        f"the store is not as its ledger says: {'; '.join(map(str, found))}",
+        why="Somebody wrote into its tables past the program. The gate trusts them: "
+        "what must stay apart could be shown to one worker.",
+        fix="Keep the store as it is. Restore a backup from before the change, with what "
+        "was shown since: dispatcher restore BACKUP --replay-ledger",
+        facts={"columns": columns, "rows": sum(len(one.ids) for one in found)},
+    )
+
+
+@dataclass
+class _Chain:
+    """What the lines of one chain say."""
+
+    name: str
+    seq: int = 0
+    head: str = NO_HASH
+    at: int = 0
+    policy: int = 0
+    sealed_head: str = NO_HASH
+    ended: bool = False
+    in_time: int = 0  # exposures up to its end
+    entries: array[int] = field(default_factory=lambda: array("q"))
+    showings: array[int] = field(default_factory=lambda: array("q"))
+    accounts: array[int] = field(default_factory=lambda: array("q"))
+    joins: list[tuple[int, list[str]]] = field(default_factory=list)
+    members: list[tuple[str, str]] = field(default_factory=list)
+
+
+class _Other(NamedTuple):
+    """A line that is no exposure; ``entry`` by its ledger name."""
+
+    seq: int
+    kind: str
+    at: int
+    version: int
+    account: int | None
+    entry: str | None
+    showing: int | None
+    body: str | None
+
+
+class _Comparison:
+    """One comparison under way."""
+
+    def __init__(self, tx: Tx) -> None:
+        self.tx = tx
+        self.found: dict[str, list[int | str]] = defaultdict(list)
+        self.chains: dict[str, _Chain] = {}
+        self.accounts = {account.id: account for account in accounts.all_accounts(tx)}
+        self.versions: list[dict[str, Any]] = []
+        self.loads: dict[int, tuple[int, dict[str, Any]]] = {}  # version, body
+        self.sealed: dict[str, int] = {}
+        self.root: tuple[str, str] | None = None
+        self.shown: list[Ints] = []  # pairs of account and entry, of every exposure
+        self.facts: dict[int, Facts] = {}
+        self.links: list[tuple[int, str, str, str]] | None = None
+
+    def compare(self) -> Compared:
+        names = {chain.id: chain.name for chain in ledger.all_chains(self.tx)}
+        # Chain ``system`` comes first: it says up to where the others are sealed.
+        for number, lines in groupby(rows.lines(self.tx), itemgetter(0)):
+            name = names.get(number, adversary_name(number))
+            self.chains[name] = chain = _Chain(name)
+            self._lines(chain, lines)
+        self._policies()
+        self._loads()
+        survivors = self._heads()
+        self._seal()
+        self._members(survivors)
+        self._tasks()
+        held = self._showings(survivors)
+        if not self.found:  # else they follow from what is wrong already
+            self._summaries(held)
+        return Compared(
+            tuple(
+                Difference(name, tuple(ids)) for name, ids in sorted(self.found.items())
+            ),
+            self.facts,
+            self.links,
+        )
+
+    def _note(self, column: str, ids: Iterable[int | str]) -> None:
+        """Note rows that differ, if there is any."""
+        for one in ids:
+            self.found[column].append(one)
+
+    # -- lines -----------------------------------------------------------------
+
+    def _lines(self, chain: _Chain, lines: Iterable[Row]) -> None:
+        """Hash the lines of a chain anew, from what they name, and read them."""
+        sealed = self.sealed.get(chain.name, 0)
+        form_of: tuple[object, ...] = ()
+        before = middle = ""
+        add_entry, add_showing = chain.entries.append, chain.showings.append
+        add_account = chain.accounts.append
+        sha256, head, expected = hashlib.sha256, chain.head, 1
+        for (
+            _, seq, kind, at, version, account, entry, cause, showing, body, own, name,
+        ) in lines:  # fmt: skip
+            if kind == "exposure":
+                key = (account, at, cause, version)
+                if key != form_of:
+                    form_of = key
+                    before, middle = self._form(chain.name, *key)
+                text = f'{head}{before}{name}{middle}{head}","seq":{seq}}}'
+                mine = sha256(text.encode()).digest()
+                add_entry(entry or 0)
+                add_account(account or 0)
+                add_showing(-1 if showing is None else showing)
+            else:
+                other = _Other(seq, kind, at, version, account, name, showing, body)
+                mine = self._other(chain, head, other)
+            if mine != own or seq != expected:
+                self.found["ledger_line"].append(f"{chain.name}/{seq}")
+            head, expected = own.hex(), seq + 1
+            chain.at, chain.policy = at, version
+            if seq == sealed:
+                chain.sealed_head = head
+        chain.head, chain.seq = head, expected - 1
+        if not chain.ended:
+            chain.in_time = len(chain.entries)
+        self.shown.append(np.stack([chain.accounts, chain.entries]).astype(np.int64))
+
+    def _form(
+        self, chain: str, account: int | None, at: int, cause: str | None, version: int
+    ) -> tuple[str, str]:
+        found = self.accounts.get(account or 0)
+        text = "" if found is None else found.text
+        form = ExposureForm.of(
+            account=text, at=at, cause=cause or "", chain=chain, policy=version
+        )
+        return form.before, form.middle
+
+    def _other(self, chain: _Chain, prev: str, row: _Other) -> bytes:
+        """Hash a line that is no exposure, and read what it says; nothing if it can not."""
+        body = row.body or "{}"
+        try:
+            told = json.loads(body)
+            line = whole_line(
+                chain.name, row.seq, prev, row.kind, row.at, row.version, body
+            )
+            self._read(chain, row.seq, prev, row.kind, told)
+            known = self.accounts.get(row.account or 0)
+            account = told["account"] if row.kind == "member" else None
+            entry = told["entry"] if row.kind == "unburn" else None
+            right = (known and known.text, row.entry) == (account, entry)
+            right = right and row.showing is None
+            right = right and (row.version == 0 or chain.name != SYSTEM)
+            return bytes.fromhex(line_hash(prev, line)) if right else b""
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return b""
+
+    def _read(
+        self, chain: _Chain, seq: int, prev: str, kind: str, told: dict[str, Any]
+    ) -> None:
+        if kind == "member":
+            chain.members.append((told["account"], canonical(told["groups"])))
+        elif kind == "join":
+            first, *others = told["chains"]
+            if first == chain.name:
+                chain.joins.append((len(chain.entries), others))
+            else:
+                chain.ended, chain.in_time = True, len(chain.entries)
+        elif kind == "policy":
+            self.versions.append(told)
+        elif kind == "keys":
+            self.loads[seq] = len(self.versions), told
+        elif kind == "seal":
+            self.sealed |= told["heads"]
+            self.sealed[SYSTEM] = seq
+            self.root = told["root"], prev
+
+    def _heads(self) -> dict[str, str]:
+        """Compare heads and seals of chains; return where each that ended goes on."""
+        survivors: dict[str, str] = {}
+        for name in sorted(self.chains, key=_number):
+            for _, others in self.chains[name].joins:
+                for other in others:
+                    survivors[other] = survivors.get(name, name)
+        known = {chain.name: chain for chain in ledger.all_chains(self.tx)}
+        for name in sorted(self.chains.keys() - known.keys()):
+            self.found["chain"].append(name)
+        for name, row in known.items():
+            chain = self.chains.get(name, _Chain(name))
+            survivor = survivors.get(name)
+            pairs = {
+                "name": (name, SYSTEM if row.id == SYSTEM_CHAIN else f"a{row.id}"),
+                "seq": (row.seq, chain.seq),
+                "head": (row.head, chain.head),
+                "at": (row.at, chain.at),
+                "policy_version": (row.policy_version, chain.policy),
+                "sealed_seq": (row.sealed_seq, self.sealed.get(name, 0)),
+                "survivor_id": (row.survivor_id, survivor and _number(survivor)),
+            }
+            for column, (mine, told) in pairs.items():
+                if mine != told:
+                    self.found[f"chain.{column}"].append(name)
+        return survivors
+
+    def _seal(self) -> None:
+        """Compare the root of the last seal with the lines that it covers."""
+        if self.root is None:
+            return
+        root, prev = self.root
+        heads = {
+            name: self.chains[name].sealed_head
+            for name in self.sealed
+            if name != SYSTEM and name in self.chains
+        }
+        if seal_root(heads, prev) != root:
+            self.found["ledger_line"].append(f"{SYSTEM}/{self.sealed[SYSTEM]}")
+
+    # -- what chain ``system`` has digests of ------------------------------------
+
+    def _policies(self) -> None:
+        """Compare applied files, functions of rules, and the version in force."""
+        files = {n: (source, sha) for n, source, sha in rows.policies(self.tx)}
+        for number, told in enumerate(self.versions, start=1):
+            source, sha256 = files.pop(number, (b"", ""))
+            own = hashlib.sha256(source).hexdigest()
+            if not told["sha256"] == sha256 == own or told["version"] != number:
+                self.found["policy"].append(number)
+            functions = rule_tables.of_version(self.tx, number)
+            if functions_sha256(functions) != told["functions_sha256"]:
+                self.found["rule_table"].append(number)
+        self._note("policy", sorted(files))
+        last = len(self.versions)
+        more = [n for n in rows.versions_with_functions(self.tx) if n > last]
+        self._note("rule_table", more)
+        if ledger.version_in_force(self.tx) != last:
+            self.found["barrier.policy_version"].append(1)
+
+    def _loads(self) -> None:
+        """Compare what loads brought: entries with all facts, fields, and links."""
+        facts, links, fields, kept = _Sum(), _Sum(), dict[int, str](), set[int]()
+        for load in keylines.all_loads(self.tx):
+            kept.add(load.seq)
+            if self._is_intact(load):
+                facts.add(_fact_texts(load.facts))
+                fields |= _field_names(load.keys)
+                links.add(_link_texts(load.relations, self.loads[load.seq][0] + 1))
+        self._note("key_lines", sorted(self.loads.keys() - kept))
+        if any(column.startswith("key_lines") for column in self.found):
+            return  # nothing says any more what the rows must be
+        names = rows.field_names(self.tx)
+        wrong = [n for n, name in fields.items() if names.get(n) != name]
+        self._note("field.name", sorted(wrong))
+        facts.take(text for _, text in rows.facts(self.tx))
+        if facts.total:
+            self._differing_entries()
+        self._note("record.subject_id", rows.strangers(self.tx))
+        links.take(_link_text(*row[1:]) for row in rows.links(self.tx))
+        if links.total:
+            self._differing_links()
+
+    def _is_intact(self, load: keylines.Load) -> bool:
+        """Whether the raw lines of a load have their digests; note those that do not."""
+        _, told = self.loads.get(load.seq, (0, {}))
+        intact = True
+        for name in ("keys", "relations", "facts"):
+            digest = hashlib.sha256(getattr(load, name)).hexdigest()
+            if digest != told.get(f"{name}_sha256"):
+                self._note(f"key_lines.{name}", [load.seq])
+                intact = False
+        repeats = 0 if load.facts else told.get("keys_count")
+        if intact and load.repeats != repeats:
+            self._note("key_lines.repeats", [load.seq])
+        return intact
+
+    def _differing_entries(self) -> None:
+        """Find the entries that are not as their load told; name what of them is not."""
+        told = {
+            entry_name(facts.record, facts.field_id): facts
+            for load in keylines.all_loads(self.tx)
+            for facts in read_facts(load.facts)
+        }
+        for number, text in rows.facts(self.tx):
+            name, *mine = _read_text(text)
+            facts = told.pop(name, None)
+            if facts is None:
+                self.found["entry"].append(number)
+                continue
+            differ = [
+                column
+                for column, one, other in zip(_COLUMNS, mine, facts[2:], strict=True)
+                if one != other
+            ]
+            for column in differ:
+                self.found[f"entry.{column}"].append(number)
+            if differ:
+                self.facts[number] = facts
+        self._note("entry", sorted(told))
+
+    def _differing_links(self) -> None:
+        self.links = [
+            (self.loads[load.seq][0] + 1, link["relation"], *link["ends"])
+            for load in keylines.all_loads(self.tx)
+            for link in map(json.loads, load.relations.splitlines())
+        ]
+        told = {
+            _link_text(name, one, other, since)
+            for since, name, one, other in self.links
+        }
+        for number, *link in rows.links(self.tx):
+            text = _link_text(*link)
+            if text not in told:
+                self.found["link"].append(number)
+            told.discard(text)
+        if told:
+            self.found["link"].append(f"{len(told)} missing")
+
+    # -- who is one adversary ----------------------------------------------------
+
+    def _members(self, survivors: Mapping[str, str]) -> None:
+        """Compare accounts with the member lines that brought them."""
+        told: dict[str, tuple[int, str]] = {}
+        # What ended comes first: the chain that goes on may say more of an account.
+        for name in sorted(self.chains, key=_number, reverse=True):
+            adversary = _number(survivors.get(name, name))
+            told |= {t: (adversary, g) for t, g in self.chains[name].members}
+        for account in self.accounts.values():
+            member = told.pop(account.text, None)
+            if member is None:
+                self.found["account"].append(account.id)
+                continue
+            if account.adversary_id != member[0]:
+                self.found["account.adversary_id"].append(account.id)
+            if account.groups != member[1]:
+                self.found["account.groups"].append(account.id)
+        self._note("account", sorted(told))
+
+    # -- summaries ---------------------------------------------------------------
+
+    def _showings(self, survivors: Mapping[str, str]) -> dict[int, Ints]:
+        """Compare which exposures count as showings; return what each one holds."""
+        every: dict[str, Ints] = {}
+        for name in sorted(self.chains, key=_number, reverse=True):
+            chain = self.chains[name]
+            shown = np.array(chain.entries, np.int64)
+            mine, first = np.unique(shown, return_index=True)
+            new = np.zeros(len(shown), np.int64)
+            new[first] = 1
+            for at, others in chain.joins:
+                joined = np.concatenate([every.get(one, _NONE) for one in others])
+                new[at:][np.isin(shown[at:], joined)] = 0
+                mine = np.union1d(mine, joined)
+            every[name] = mine
+            told = np.array(chain.showings, np.int64)
+            wrong = np.flatnonzero(new[: chain.in_time] != told[: chain.in_time])
+            self._note("ledger_line.showing", (f"{name}/{n + 1}" for n in wrong))
+        living = every.keys() - survivors.keys() - {SYSTEM}
+        return {_number(name): every[name] for name in living if len(every[name])}
+
+    def _summaries(self, held: Mapping[int, Ints]) -> None:
+        """Compare what the gate adds up with what it follows from."""
+        force = current_policy(self.tx)
+        kept = rows.holdings(self.tx)
+        made = kept[:0]
+        if force is not None:
+            made = holdings_whole(force, held, rows.entries(self.tx))
+        if not np.array_equal(made, kept):
+            both = np.concatenate([made, kept])
+            alone, times = np.unique(both, axis=0, return_counts=True)
+            wrong = np.unique(alone[times == 1, 0]).tolist()
+            self._note("holding", (adversary_name(n) for n in wrong))
+        if force is not None and (count := summaries.differing_visits(self.tx, force)):
+            self._note("visit", [f"{count:,} rows"])
+        if force is not None and (count := summaries.differing_means(self.tx, force)):
+            self._note("disclosure_sum", [f"{count:,} rows"])
+
+    def _tasks(self) -> None:
+        """Compare tasks and messages with the exposures that they were booked with."""
+        table = rows.tasks(self.tx)
+        shown = np.concatenate([np.empty((2, 0), np.int64), *self.shown], axis=1)
+        account, entry = np.concatenate([table[:, 1:].T, shown], axis=1)
+        _, account = np.unique(account, return_inverse=True)
+        _, entry = np.unique(entry, return_inverse=True)
+        pair = account * (entry.max(initial=0) + 1) + entry
+        _, pair = np.unique(pair, return_inverse=True)
+        asked, booked = np.split(pair, [len(table)])
+        size = int(pair.max(initial=0)) + 1
+        # Each exposure makes one task; a store that was lost has fewer of them.
+        tasks, exposures = (np.bincount(n, minlength=size) for n in (asked, booked))
+        self._note("task.entry_id", table[(tasks > exposures)[asked], 0].tolist())
+        for column, ids in rows.awry(self.tx).items():
+            self._note(column, ids)
+
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+class _Sum:
+    """A sum over texts, in any order, that is 0 when as many of each were taken.
+
+    Python hashes texts under a key of each process, which nobody knows beforehand.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def add(self, texts: Iterable[str]) -> None:
+        self.total += sum(map(hash, texts))
+
+    def take(self, texts: Iterable[str]) -> None:
+        self.total -= sum(map(hash, texts))
+
+
+_FIELD: Final = re.compile(rb'"entry":"[^".]+\.([0-9]+)","field":("(?:[^"\\]|\\.)*")')
+
+
+def _field_names(keys: bytes) -> dict[int, str]:
+    """Names of the fields in lines of keys, by number."""
+    found = set(_FIELD.findall(keys))
+    return {int(number): json.loads(name) for number, name in found}
+
+
+def _link_text(relation: str, one: str, other: str, version: int) -> str:
+    return f"{version}{canonical({'relation': relation, 'ends': [one, other]})}"
+
+
+def _link_texts(lines: bytes, version: int) -> list[str]:
+    return [f"{version}{line}" for line in lines.decode().splitlines()]
+
+
+def _fact_texts(lines: bytes) -> Iterator[str]:
+    """Write what a load told of each entry as the store tells it."""
+    for line in lines.splitlines()[1:]:
+        record, numbers, *facts = json.loads(line)
+        tail = canonical(facts)[1:]
+        for number in numbers:
+            yield f'["{record}.{number}",{tail}'
+
+
+def _read_text(text: str | None) -> list[Any]:
+    """Read the text of an entry's facts; one that cannot be read names no entry."""
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        found = []
+    return found if len(found) == 1 + len(_COLUMNS) else [""]
+
+
+def _number(name: str) -> int:
+    """Id of a chain; 0 for ``system``, and for a name that no store makes."""
+    return int(name[1:]) if name[1:].isdecimal() else SYSTEM_CHAIN
