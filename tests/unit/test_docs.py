@@ -1,6 +1,7 @@
 """The pages say what the program does: commands, settings, links between pages."""
 
 import json
+import pkgutil
 import re
 from pathlib import Path
 
@@ -22,6 +23,10 @@ PAGES = [
     BENCHMARKS / "README.md",
 ]
 SETTINGS = (DOCS / "reference" / "settings.md").read_text(encoding="utf-8")
+README = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+PACKAGES = ("policies", "connectors", "dispatcher")
+WALK = (DOCS / "why-it-is-built-so.md").read_text(encoding="utf-8")
+MAP = (DOCS / "where-is-what.md").read_text(encoding="utf-8")
 SECTIONS = {
     name: field.default
     for name, field in Config.model_fields.items()
@@ -115,3 +120,63 @@ def test_every_benchmark_is_on_their_page():
 def test_links_between_pages_lead_somewhere(file):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text("utf-8")):
         assert (file.parent / target).exists(), target
+
+
+def names(text):
+    """Modules, classes and functions of ours that a text names in full."""
+    return re.findall(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`", text)
+
+
+@pytest.mark.parametrize("name", sorted({*names(WALK), *names(MAP)}))
+def test_every_function_that_a_page_names_exists(name):
+    pkgutil.resolve_name(name)
+
+
+def test_the_walk_passes_every_room_that_a_record_passes():
+    rooms = {tuple(name.split(".")[:3]) for name in names(WALK)}
+    stages = {room[2] for room in rooms if room[:2] == ("dispatcher", "stages")}
+    assert stages >= {
+        "intake",
+        "planning",
+        "booking",
+        "sending",
+        "serving",
+        "collecting",
+        "assembly",
+    }
+    assert {room[1] for room in rooms} >= {"operations", "ledger", "surfaces"}
+
+
+def test_where_is_what_gives_each_behaviour_its_place_and_its_test():
+    found = re.findall(r"^\| (?!behaviour|---)(.*) \|$", MAP, re.MULTILINE)
+    assert len(found) >= 50
+    for row in found:
+        _, place, test = row.split(" | ")
+        assert names(place) == [place.strip("`")], row
+        assert (DOCS.parent / test.strip("`")).is_file(), row
+
+
+def folders(package):
+    """Top-level rooms of a package: folders with Python in them."""
+    return {
+        path.parent.relative_to(DOCS.parent).as_posix()
+        for path in (DOCS.parent / package).glob("*/*.py")
+    }
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_readme_maps_every_room(package):
+    assert {room for room in folders(package) if f"`{room}/`" not in README} == set()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_where_is_what_enters_every_room(package):
+    entered = {"/".join(name.split(".")[:2]) for name in names(MAP)}
+    assert folders(package) - entered == set()
+
+
+def test_every_path_that_the_readme_names_exists():
+    told = re.findall(rf"`((?:{'|'.join(PACKAGES)}|alembic)/[\w/.]*)`", README)
+    assert len(told) > 20
+    for path in told:
+        assert (DOCS.parent / path).exists(), path
