@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from connectors.base import TryLater
 from dispatcher import access
+from dispatcher.app import metrics
 from dispatcher.app.health import health_app
 from dispatcher.app.metrics import Events
 from dispatcher.core import meters
@@ -20,7 +21,6 @@ from dispatcher.ledger.nearness import Nearness
 from dispatcher.ledger.shipping import attach
 from dispatcher.store import lease, moments, money, statistics
 from dispatcher.store.money import UNIT
-from dispatcher.surfaces import metrics
 from dispatcher.surfaces.console import console_app
 from tests.integration.ledger_cases import Case, policy
 
