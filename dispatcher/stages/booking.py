@@ -26,7 +26,7 @@ from dispatcher.ledger import barrier, refusals
 from dispatcher.ledger.book import Asks, Booked, Push, book
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.preflight import Clearance, Obstacle, Preflight
-from dispatcher.store import Clock, Store, Tx, lease
+from dispatcher.store import Clock, Store, Tx, lease, planning
 from dispatcher.store import booking as rows
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store.booking import LoadRow, PlannedRow
@@ -246,13 +246,13 @@ class Booking:
             epoch=epoch,
             skip_refused=True,
         )
-        rows.keep_planned(tx, _kept(asked, left, booked))
+        planning.keep_all_planned(tx, _kept(asked, left, booked))
         if not money.book_fields(tx, booked.tasks, clear.feeds, now):
             raise _Outbid
         gone = sum(one.rule not in refusals.PASSING for one in booked.refused)
         gone += unsent
         if gone:
-            rows.count_refused(tx, piece[0].row.plan_id, gone)
+            planning.count_refused(tx, piece[0].row.plan_id, gone)
         return booked, by_connector
 
     def _asked(
@@ -280,7 +280,7 @@ class Booking:
             if row.account_id in clear.barred:
                 continue
             if place not in left:
-                left[place] = np.frombuffer(rows.lock_planned(tx, *place), "<i8")
+                left[place] = np.frombuffer(planning.lock_planned(tx, *place), "<i8")
             room = _room(force, row, used)
             mine, left[place] = _taken(left[place], parcel, room)
             fits = lengths.fit(mine, row.connector)

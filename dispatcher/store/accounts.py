@@ -9,8 +9,8 @@ from sqlalchemy import BigInteger, bindparam, delete, update
 from sqlmodel import col, select
 
 from dispatcher.model import Account as Table
-from dispatcher.model import Assignment, Recusal, Task
-from dispatcher.store import averages, holdings, ledger, relations
+from dispatcher.model import Recusal, Task
+from dispatcher.store import averages, holdings, ledger, planning, relations
 from dispatcher.store.statements import insert, select_columns
 from dispatcher.store.transaction import Tx
 
@@ -84,11 +84,6 @@ _JOIN_TASKS: Final = (
             select(Table.id).where(Table.adversary_id == bindparam("ended"))
         )
     )
-    .values(adversary_id=bindparam("survivor"))
-)
-_JOIN_PLANNED: Final = (
-    update(Assignment)
-    .where(col(Assignment.adversary_id) == bindparam("ended"))
     .values(adversary_id=bindparam("survivor"))
 )
 _JOIN_RECUSALS: Final = (
@@ -175,7 +170,7 @@ def end_adversary(tx: Tx, ended: int, survivor: int) -> None:
     tx.execute(_JOIN_TASKS, both)
     ledger.end_chain(tx, ended, survivor)
     tx.execute(_JOIN, both)
-    tx.execute(_JOIN_PLANNED, both)
+    planning.join_planned(tx, ended, survivor)
     tx.execute(_JOIN_RECUSALS, both)
     tx.execute(_DROP_RECUSALS, {"ended": ended})
     holdings.forget(tx, ended)

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from sqlalchemy import BigInteger, bindparam, case, func, or_
+from sqlalchemy.sql.elements import ColumnElement
+from sqlmodel import col, select
+
 from dispatcher.core.keys import SEAL_BYTES
-from dispatcher.model import LIVE_TASK_STATES
+from dispatcher.model import LIVE_TASK_STATES, Entry
 from dispatcher.store.handing import add_outbox
 from dispatcher.store.ledger import parts
 from dispatcher.store.packed import Ints
+from dispatcher.store.statements import DriverStatement, in_list
 from dispatcher.store.transaction import Tx
 
 HOUR: Final = 3_600_000_000
 
-SHOWN_BYTES: Final = (
-    f"(length(shown) - CASE WHEN key_id IS NULL THEN 0 ELSE {SEAL_BYTES} END)"
-)
+SHOWN_BYTES: Final[ColumnElement[int]] = func.length(
+    Entry.shown, type_=BigInteger()
+) - case((col(Entry.key_id).is_(None), 0), else_=SEAL_BYTES)
 """How long the shown form of an entry is when it is opened."""
+
+_TO_SEND: Final = DriverStatement(
+    select(Entry.id, Entry.field_id, SHOWN_BYTES)
+    .where(
+        in_list(Entry.id, "ids"),
+        or_(bindparam("longer") < SHOWN_BYTES, in_list(Entry.field_id, "fields")),
+    )
+    .order_by(col(Entry.id))
+)
 
 
 class PlannedRow(NamedTuple):
@@ -84,36 +98,9 @@ def to_send(
 
     Only of those that are longer than so many bytes, or of one of the fields.
     """
-    source = (
-        f"FROM entry WHERE id = ANY(?) AND ({SHOWN_BYTES} > ? OR field_id = ANY(?))"
-        " ORDER BY id"
-    )
-    columns = ("id", "field_id", SHOWN_BYTES)
-    asked = [(source, (part, longer, list(fields))) for part in parts(ids)]
-    return tx.numbers(columns, asked)
-
-
-def lock_planned(tx: Tx, plan_id: int, account_id: int) -> bytes:
-    """Packed entries of one row as they are now, locked until the end."""
-    found = tx.value(
-        "SELECT entries FROM assignment WHERE plan_id = ? AND account_id = ?"
-        " FOR UPDATE",
-        [plan_id, account_id],
-    )
-    return bytes(found or b"")
-
-
-def keep_planned(tx: Tx, kept: Iterable[tuple[int, int, bytes]]) -> None:
-    """Keep what is still to be booked: rows (plan, account, entries)."""
-    tx.update_many("assignment", ["plan_id", "account_id"], ["entries"], kept)
-
-
-def count_refused(tx: Tx, plan_id: int, pairs: int) -> None:
-    """Note that pairs left a plan unbooked: planning looks at them again."""
-    tx.execute(
-        "UPDATE plan SET refused = COALESCE(refused, 0) + ? WHERE id = ?",
-        [pairs, plan_id],
-    )
+    given = {"longer": longer, "fields": list(fields)}
+    asked = [(_TO_SEND, {"ids": list(part), **given}) for part in parts(ids)]
+    return tx.driver_numbers(3, asked)
 
 
 def without_offer(

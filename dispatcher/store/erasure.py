@@ -19,11 +19,9 @@ from dispatcher.model import (
     LIVE_TASK_STATES,
     Account,
     Answer,
-    Assignment,
     Chain,
     Entry,
     FieldName,
-    Held,
     LedgerLine,
     Load,
     Outbox,
@@ -33,6 +31,7 @@ from dispatcher.model import (
     Subject,
     Task,
 )
+from dispatcher.store import planning
 from dispatcher.store.statements import in_list, in_words, select_columns
 from dispatcher.store.transaction import Row, Tx
 
@@ -344,7 +343,6 @@ _BLANK_ENTRIES: Final = (
     .values(draft=None, key_id=None),
     delete(Answer).where(in_list(Answer.entry_id, "entries")),
     delete(Result).where(in_list(Result.entry_id, "entries")),
-    delete(Held).where(in_list(Held.entry_id, "entries")),
 )
 _BLANK_SUBJECT: Final = (
     update(Subject)
@@ -372,12 +370,6 @@ _END_TASKS: Final = (
     update(Task)
     .where(in_list(Task.id, "tasks"), in_words(Task.state, *LIVE_TASK_STATES))
     .values(state=bindparam("after"), leased_until=None)
-)
-_PLANNED: Final = (
-    select(Assignment.plan_id, Assignment.account_id, Assignment.entries)
-    .where(func.length(Assignment.entries) > 0)
-    .order_by(col(Assignment.plan_id), col(Assignment.account_id))
-    .with_for_update()
 )
 _NOT_ERASED: Final = (
     select(Subject.pseudonym).where(
@@ -411,6 +403,7 @@ def blank(
     tx.update_many("entry", ["id"], ["shown"], ((number, b"") for number in entry_ids))
     for statement in _BLANK_ENTRIES:
         tx.execute(statement, {"entries": entry_ids})
+    planning.release(tx, entry_ids)
     tx.insert_many(
         "result",
         ["entry_id", "confidence", "answers", "wanted", "state", "at"],
@@ -440,12 +433,12 @@ def unplan(tx: Tx, entry_ids: Sequence[int]) -> None:
     """Take entries out of every plan."""
     gone = frozenset(entry_ids)
     changed = []
-    for plan_id, account_id, packed in tx.execute(_PLANNED).all():
+    for plan_id, account_id, packed in planning.lock_all_planned(tx):
         planned = array("q", packed)
         if not gone.isdisjoint(planned):
             kept = array("q", (n for n in planned if n not in gone))
             changed.append((plan_id, account_id, kept.tobytes()))
-    tx.update_many("assignment", ["plan_id", "account_id"], ["entries"], changed)
+    planning.keep_all_planned(tx, changed)
 
 
 def not_erased(tx: Tx, names: Sequence[str]) -> list[str]:

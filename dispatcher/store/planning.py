@@ -1,19 +1,44 @@
-"""What the planning stage reads and writes: the backlog, plans, what is held back."""
+"""The backlog, plans with their assignments, and what is held back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from dispatcher.model import LIVE_TASK_STATES
+from sqlalchemy import bindparam, case, delete, func, update
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    LIVE_TASK_STATES,
+    Account,
+    Answer,
+    Assignment,
+    Chain,
+    Entry,
+    Held,
+    LedgerLine,
+    Load,
+    Plan,
+    PolicyVersion,
+    Qualification,
+    Record,
+    Recusal,
+    Result,
+    Run,
+    Task,
+)
 from dispatcher.store.booking import SHOWN_BYTES
 from dispatcher.store.burning import granted
+from dispatcher.store.statements import (
+    DriverStatement,
+    in_list,
+    in_words,
+    select_columns,
+)
 from dispatcher.store.transaction import Row, Tx
 
 MANY: Final = 20_000
 """Ids asked for in one statement."""
-
-_LIVE: Final = ", ".join(f"'{state}'" for state in LIVE_TASK_STATES)
 
 
 class LeftRow(NamedTuple):
@@ -39,20 +64,115 @@ class PlanRow(NamedTuple):
     applied_at: int | None
 
 
-_PLAN: Final = (
-    "id",
-    "policy_version",
-    "state",
-    "verdict",
-    "algorithm",
-    "seed",
-    "summary",
-    "created_at",
-    "applied_at",
+# -- the backlog -----------------------------------------------------------------------
+
+_COUNT: Final = func.count()
+_PULSE: Final[tuple[Any, ...]] = (
+    select(func.max(Entry.id)),
+    select(_COUNT).select_from(Account).where(Account.state == "active"),
+    select(func.max(Account.id)),
+    select(func.max(PolicyVersion.version)),
+    select(func.max(Plan.id)).where(Plan.state == "applied"),
+    select(func.sum(Plan.refused)).where(Plan.state == "applied"),
+    select(_COUNT)
+    .select_from(Task)
+    .where(col(Task.state).in_(("returned", "expired", "dead"))),
+    select(_COUNT).select_from(Result).where(Result.state == "open"),
+    select(func.sum(func.coalesce(Run.pilot, 0) + func.coalesce(Run.piloted, 0))),
+    select(func.sum(Qualification.attempt)).where(Qualification.state == "failed"),
 )
+_HAS_ACCOUNT: Final = (
+    select(Account.id)
+    .where(Account.state == "active", in_list(Account.connector, "connectors"))
+    .limit(1)
+)
+_LEFT: Final = (
+    select(
+        Assignment.plan_id,
+        Assignment.account_id,
+        Account.adversary_id,
+        Assignment.entries,
+    )
+    .join(Plan, col(Plan.id) == col(Assignment.plan_id))
+    .join(Account, col(Account.id) == col(Assignment.account_id))
+    .where(
+        Plan.state == "applied",
+        Plan.policy_version == bindparam("version"),
+        Account.state == "active",
+        func.length(Assignment.entries) > 0,
+    )
+    .order_by(col(Assignment.plan_id), col(Assignment.account_id))
+)
+_RECUSED: Final = select(Recusal.adversary_id, Recusal.unit_id).order_by(
+    col(Recusal.adversary_id), col(Recusal.unit_id)
+)
+_LOADED: Final = select(Load.id, Load.columns)
 
 
-# -- the backlog ---------------------------------------------------------------
+def _tasks_by_entry(*states: str) -> DriverStatement:
+    return DriverStatement(
+        select(Task.entry_id, _COUNT)
+        .where(in_words(Task.state, *states))
+        .group_by(col(Task.entry_id))
+    )
+
+
+_ENTRIES: Final = DriverStatement(
+    select_columns(
+        Entry.id,
+        Entry.record_id,
+        Entry.field_id,
+        func.coalesce(Entry.subject_id, -1),
+        func.coalesce(Entry.time, 0),
+    ).order_by(col(Entry.id))
+)
+_LONGER: Final = DriverStatement(
+    select(Entry.id, SHOWN_BYTES).where(bindparam("most") < SHOWN_BYTES)
+)
+_CANCELLED: Final = DriverStatement(
+    select(Entry.id)
+    .join(Record, col(Record.id) == col(Entry.record_id))
+    .join(Run, col(Run.id) == col(Record.run_id))
+    .where(Run.state == "cancelled")
+)
+_WAITING: Final = DriverStatement(
+    select(Entry.id)
+    .join(Record, col(Record.id) == col(Entry.record_id))
+    .where(col(Record.waits_since).is_not(None))
+)
+_ANSWERED: Final = DriverStatement(
+    select(Answer.entry_id, _COUNT)
+    .where(Answer.valid == 1)
+    .group_by(col(Answer.entry_id))
+)
+_RESULTS: Final = DriverStatement(
+    select(
+        Result.entry_id,
+        Result.wanted,
+        case((col(Result.state) == "open", 0), else_=1),
+    )
+)
+_LIVE: Final = _tasks_by_entry(*LIVE_TASK_STATES)
+_PUBLISHED: Final = _tasks_by_entry("published")
+_TASKS: Final = DriverStatement(
+    select(Task.entry_id, Task.account_id).where(in_list(Task.account_id, "accounts"))
+)
+_lines: Final = select_columns(
+    LedgerLine.entry_id,
+    func.coalesce(Chain.survivor_id, Chain.id),
+    func.coalesce(LedgerLine.showing, 0),
+    LedgerLine.kind,
+    LedgerLine.body,
+).join(Chain, col(Chain.id) == col(LedgerLine.chain_id))
+_LINES: Final = DriverStatement(_lines.where(col(LedgerLine.entry_id).is_not(None)))
+_LINES_ABOUT: Final = DriverStatement(
+    _lines.where(in_list(LedgerLine.entry_id, "entries"))
+)
+_CELLS: Final = DriverStatement(
+    select_columns(Record.id, Record.load_id, Record.columns, Record.key_id).where(
+        col(Record.erased_at).is_(None)
+    )
+)
 
 
 def pulse(tx: Tx) -> tuple[int, ...]:
@@ -62,110 +182,58 @@ def pulse(tx: Tx) -> tuple[int, ...]:
     plans applied, pairs of them that the gate refused, tasks that ended without an
     answer, open fields, records let go by pilots, and tests failed for good.
     """
-    return granted(tx), *(
-        int(tx.value(statement) or 0)
-        for statement in (
-            "SELECT max(id) FROM entry",
-            "SELECT count(*) FROM account WHERE state = 'active'",
-            "SELECT max(id) FROM account",
-            "SELECT max(version) FROM policy",
-            "SELECT max(id) FROM plan WHERE state = 'applied'",
-            "SELECT sum(refused) FROM plan WHERE state = 'applied'",
-            "SELECT count(*) FROM task WHERE state IN ('returned', 'expired', 'dead')",
-            "SELECT count(*) FROM result WHERE state = 'open'",
-            "SELECT sum(COALESCE(pilot, 0) + COALESCE(piloted, 0)) FROM run",
-            "SELECT sum(attempt) FROM qualification WHERE state = 'failed'",
-        )
-    )
+    return granted(tx), *(int(tx.scalar(number) or 0) for number in _PULSE)
 
 
 def entries(tx: Tx) -> Iterator[Row]:
     """All entries by id: (id, record, field, subject or -1, time or 0)."""
-    return tx.stream(
-        "SELECT id, record_id, field_id, COALESCE(subject_id, -1), COALESCE(time, 0)"
-        " FROM entry ORDER BY id"
-    )
+    return tx.driver_stream(_ENTRIES, {})
 
 
 def longer(tx: Tx, most: int) -> Iterator[Row]:
     """Entries that show more than so many bytes: (id, bytes)."""
-    return tx.stream(
-        f"SELECT id, {SHOWN_BYTES} FROM entry WHERE {SHOWN_BYTES} > ?", [most]
-    )
+    return tx.driver_stream(_LONGER, {"most": most})
 
 
 def cancelled(tx: Tx) -> Iterator[Row]:
     """Entries of cancelled runs, and of records that wait for a pilot: (id,)."""
-    yield from tx.stream(
-        "SELECT e.id FROM run u JOIN record r ON r.run_id = u.id"
-        " JOIN entry e ON e.record_id = r.id WHERE u.state = 'cancelled'"
-    )
-    yield from tx.stream(
-        "SELECT e.id FROM record r JOIN entry e ON e.record_id = r.id"
-        " WHERE r.waits_since IS NOT NULL"
-    )
+    yield from tx.driver_stream(_CANCELLED, {})
+    yield from tx.driver_stream(_WAITING, {})
 
 
 def answered(tx: Tx) -> Iterator[Row]:
     """Valid answers of each entry: (entry, answers)."""
-    return tx.stream(
-        "SELECT entry_id, count(*) FROM answer WHERE valid = 1 GROUP BY entry_id"
-    )
+    return tx.driver_stream(_ANSWERED, {})
 
 
 def results(tx: Tx) -> Iterator[Row]:
     """Return what consensus says: (entry, answers wanted by now, 1 if settled)."""
-    return tx.stream(
-        "SELECT entry_id, wanted, CASE WHEN state = 'open' THEN 0 ELSE 1 END"
-        " FROM result"
-    )
+    return tx.driver_stream(_RESULTS, {})
 
 
 def live(tx: Tx) -> Iterator[Row]:
     """Tasks that may still bring an answer: (entry, tasks)."""
-    return tx.stream(
-        f"SELECT entry_id, count(*) FROM task WHERE state IN ({_LIVE})"
-        " GROUP BY entry_id"
-    )
+    return tx.driver_stream(_LIVE, {})
 
 
 def has_accounts(tx: Tx, connectors: Iterable[str]) -> bool:
     """Whether an account of one of the connectors is active."""
-    return bool(
-        tx.value(
-            "SELECT 1 FROM account WHERE state = 'active' AND connector = ANY(?) LIMIT 1",
-            [sorted(connectors)],
-        )
-    )
+    return tx.scalar(_HAS_ACCOUNT, {"connectors": sorted(connectors)}) is not None
 
 
 def published(tx: Tx) -> Iterator[Row]:
     """Copies that feeds have: (entry, tasks)."""
-    return tx.stream(
-        "SELECT entry_id, count(*) FROM task WHERE state = 'published'"
-        " GROUP BY entry_id"
-    )
+    return tx.driver_stream(_PUBLISHED, {})
 
 
 def tasks(tx: Tx, account_ids: Sequence[int]) -> Iterator[Row]:
     """Every task that accounts ever had: (entry, account)."""
-    return tx.stream(
-        "SELECT entry_id, account_id FROM task WHERE account_id = ANY(?)",
-        [account_ids],
-    )
+    return tx.driver_stream(_TASKS, {"accounts": list(account_ids)})
 
 
 def left_of_plans(tx: Tx, version: int) -> list[LeftRow]:
     """Pairs of active accounts that the applied plans still mean to show."""
-    found = tx.rows(
-        "SELECT s.plan_id, s.account_id, a.adversary_id, s.entries"
-        " FROM assignment s JOIN plan p ON p.id = s.plan_id"
-        " JOIN account a ON a.id = s.account_id"
-        " WHERE p.state = 'applied' AND p.policy_version = ? AND a.state = 'active'"
-        " AND length(s.entries) > 0 ORDER BY s.plan_id, s.account_id",
-        [version],
-    )
-    return [LeftRow(row[0], row[1], row[2], bytes(row[3])) for row in found]
+    return [LeftRow(*row) for row in tx.execute(_LEFT, {"version": version}).all()]
 
 
 def exposures(tx: Tx, entry_ids: Sequence[int] | None) -> Iterator[Row]:
@@ -173,38 +241,65 @@ def exposures(tx: Tx, entry_ids: Sequence[int] | None) -> Iterator[Row]:
 
     ``entry_ids`` None: about all entries, in one pass over the ledger.
     """
-    text = (
-        "SELECT l.entry_id, COALESCE(c.survivor_id, c.id), COALESCE(l.showing, 0),"
-        " l.kind, l.body FROM ledger_line l JOIN chain c ON c.id = l.chain_id WHERE "
-    )
     if entry_ids is None:
-        yield from tx.stream(text + "l.entry_id IS NOT NULL")
+        yield from tx.driver_stream(_LINES, {})
         return
     for one in range(0, len(entry_ids), MANY):
         part = list(entry_ids[one : one + MANY])
-        yield from tx.rows(text + "l.entry_id = ANY(?)", [part])
+        yield from tx.driver_rows(_LINES_ABOUT, {"entries": part})
 
 
-def recused(tx: Tx) -> list[Row]:
+def recused(tx: Tx) -> list[tuple[int, int]]:
     """Units that adversaries recused themselves from: (adversary, unit)."""
-    return tx.rows("SELECT adversary_id, unit_id FROM recusal ORDER BY 1, 2")
+    return [(adversary, unit) for adversary, unit in tx.execute(_RECUSED)]
 
 
 def loaded_columns(tx: Tx) -> dict[int, str]:
     """Columns of each load, as JSON."""
-    return dict(tx.rows("SELECT id, columns FROM load"))
+    return dict(tx.execute(_LOADED).all())
 
 
 def cells(tx: Tx) -> Iterator[Row]:
     """Cells of all records that have them still: (record, load, JSON)."""
-    found = tx.stream(
-        "SELECT id, load_id, columns, key_id FROM record WHERE erased_at IS NULL"
-    )
+    found = tx.driver_stream(_CELLS, {})
     for row in tx.vault.opened(tx, found, [(2, "record.columns")], 3):
         yield tuple(row[:3])
 
 
-# -- plans ---------------------------------------------------------------------
+# -- plans -----------------------------------------------------------------------------
+
+_plans: Final = select_columns(*(getattr(Plan, name) for name in PlanRow._fields))
+_PLAN: Final = _plans.where(col(Plan.id) == bindparam("id"))
+_PLANS: Final = _plans.order_by(col(Plan.id).desc())
+_LOCK_APPLIED: Final = (
+    select(Plan.id)
+    .where(Plan.state == "applied")
+    .order_by(col(Plan.id))
+    .with_for_update()
+)
+_END: Final = (
+    update(Plan)
+    .where(col(Plan.state) == "applied", in_list(Plan.id, "ids"))
+    .values(state="superseded")
+)
+_is_older_draft: Final = (
+    col(Plan.state) == "draft",
+    col(Plan.id) != bindparam("but"),
+)
+_DROP_PAIRS_OF_DRAFTS: Final = delete(Assignment).where(
+    col(Assignment.plan_id).in_(select(Plan.id).where(*_is_older_draft))
+)
+_DROP_DRAFTS: Final = update(Plan).where(*_is_older_draft).values(state="dropped")
+_APPLY: Final = (
+    update(Plan)
+    .where(col(Plan.id) == bindparam("of_id"), col(Plan.state) == "draft")
+    .values(state="applied", summary=bindparam("numbers"), applied_at=bindparam("now"))
+)
+_COUNT_REFUSED: Final = (
+    update(Plan)
+    .where(col(Plan.id) == bindparam("of_id"))
+    .values(refused=func.coalesce(Plan.refused, 0) + bindparam("pairs"))
+)
 
 
 def add_plan(
@@ -213,62 +308,95 @@ def add_plan(
     assignments: Iterable[tuple[int, int, bytes]],
 ) -> None:
     """Write a plan and its assignments: rows (account, adversary, packed entries)."""
-    tx.insert_many("plan", _PLAN, [tuple(plan)])
-    tx.insert_many(
-        "assignment",
-        ("plan_id", "account_id", "adversary_id", "entries"),
-        ((plan.id, *row) for row in assignments),
-    )
-
-
-def hold_back(tx: Tx, held: Iterable[tuple[int, int, str]]) -> None:
-    """Replace what is held back: rows (entry, plan, reason)."""
-    tx.execute("DELETE FROM held_back")
-    tx.insert_many("held_back", ("entry_id", "plan_id", "reason"), held)
+    tx.insert_many("plan", PlanRow._fields, [tuple(plan)])
+    _add_assignments(tx, plan.id, assignments)
 
 
 def plan(tx: Tx, plan_id: int) -> PlanRow | None:
     """Return a plan."""
-    row = tx.one(f"SELECT {', '.join(_PLAN)} FROM plan WHERE id = ?", [plan_id])
+    row = tx.execute(_PLAN, {"id": plan_id}).first()
     return None if row is None else PlanRow(*row)
 
 
 def plans(tx: Tx) -> list[PlanRow]:
     """Return all plans, the newest first."""
-    found = tx.rows(f"SELECT {', '.join(_PLAN)} FROM plan ORDER BY id DESC")
-    return [PlanRow(*row) for row in found]
+    return [PlanRow(*row) for row in tx.execute(_PLANS).all()]
 
 
 def lock_applied(tx: Tx) -> list[int]:
     """Applied plans, locked until the end."""
-    found = tx.rows(
-        "SELECT id FROM plan WHERE state = 'applied' ORDER BY id FOR UPDATE"
+    return tx.scalars(_LOCK_APPLIED)
+
+
+def end_plans(tx: Tx, plan_ids: Sequence[int]) -> None:
+    """Let applied plans be superseded."""
+    tx.execute(_END, {"ids": list(plan_ids)})
+
+
+def drop_drafts(tx: Tx, but: int) -> None:
+    """Drop drafts, but one: they were made before it was applied."""
+    tx.execute(_DROP_PAIRS_OF_DRAFTS, {"but": but})
+    tx.execute(_DROP_DRAFTS, {"but": but})
+
+
+def mark_applied(tx: Tx, plan_id: int, summary: str, now: int) -> bool:
+    """Let a draft be applied, with its numbers; False if it is no draft (any more)."""
+    given = {"of_id": plan_id, "numbers": summary, "now": now}
+    return tx.execute(_APPLY, given).rowcount == 1
+
+
+def count_refused(tx: Tx, plan_id: int, pairs: int) -> None:
+    """Note that pairs left a plan unbooked: planning looks at them again."""
+    tx.execute(_COUNT_REFUSED, {"of_id": plan_id, "pairs": pairs})
+
+
+# -- assignments -----------------------------------------------------------------------
+
+_LOCK_ASSIGNMENTS: Final = (
+    select(
+        Assignment.plan_id,
+        Assignment.account_id,
+        Assignment.adversary_id,
+        Assignment.entries,
     )
-    return [row[0] for row in found]
-
-
-def lock_assignments(tx: Tx, plan_ids: Sequence[int], version: int) -> list[LeftRow]:
-    """All rows of plans, locked until the end, those of active accounts only.
-
-    What a plan under another version left is not taken over: it was planned anew.
-    """
-    found = tx.rows(
-        "SELECT plan_id, account_id, adversary_id, entries FROM assignment"
-        " WHERE plan_id IN (SELECT id FROM plan WHERE id = ANY(?)"
-        " AND policy_version = ?) ORDER BY plan_id, account_id FOR UPDATE",
-        [plan_ids, version],
+    .where(
+        col(Assignment.plan_id).in_(
+            select(Plan.id).where(
+                in_list(Plan.id, "ids"), Plan.policy_version == bindparam("version")
+            )
+        )
     )
-    active = {
-        row[0] for row in tx.rows("SELECT id FROM account WHERE state = 'active'")
-    }
-    return [LeftRow(r[0], r[1], r[2], bytes(r[3])) for r in found if r[1] in active]
+    .order_by(col(Assignment.plan_id), col(Assignment.account_id))
+    .with_for_update()
+)
+_ACTIVE: Final = select(Account.id).where(Account.state == "active")
+_CLEAR: Final = delete(Assignment).where(in_list(Assignment.plan_id, "ids"))
+_of_account: Final = (
+    col(Assignment.plan_id) == bindparam("plan"),
+    col(Assignment.account_id) == bindparam("account"),
+)
+_LOCK_PLANNED: Final = DriverStatement(
+    select(Assignment.entries).where(*_of_account).with_for_update()
+)
+_KEEP_PLANNED: Final = DriverStatement(
+    update(Assignment).where(*_of_account).values(entries=bindparam("packed"))
+)
+_LOCK_ALL_PLANNED: Final = (
+    select(Assignment.plan_id, Assignment.account_id, Assignment.entries)
+    .where(func.length(Assignment.entries) > 0)
+    .order_by(col(Assignment.plan_id), col(Assignment.account_id))
+    .with_for_update()
+)
+_JOIN: Final = (
+    update(Assignment)
+    .where(col(Assignment.adversary_id) == bindparam("ended"))
+    .values(adversary_id=bindparam("survivor"))
+)
 
 
-def replace_assignments(
-    tx: Tx, plan_id: int, ended: Sequence[int], rows: Iterable[tuple[int, int, bytes]]
+def _add_assignments(
+    tx: Tx, plan_id: int, rows: Iterable[tuple[int, int, bytes]]
 ) -> None:
-    """Let a plan have these rows, and plans that ended none."""
-    tx.execute("DELETE FROM assignment WHERE plan_id = ANY(?)", [[plan_id, *ended]])
     tx.insert_many(
         "assignment",
         ("plan_id", "account_id", "adversary_id", "entries"),
@@ -276,33 +404,64 @@ def replace_assignments(
     )
 
 
-def end_plans(tx: Tx, plan_ids: Sequence[int]) -> None:
-    """Let applied plans be superseded."""
-    tx.execute(
-        "UPDATE plan SET state = 'superseded' WHERE state = 'applied' AND id = ANY(?)",
-        [plan_ids],
-    )
+def lock_assignments(tx: Tx, plan_ids: Sequence[int], version: int) -> list[LeftRow]:
+    """All rows of plans, locked until the end, those of active accounts only.
+
+    What a plan under another version left is not taken over: it was planned anew.
+    """
+    given = {"ids": list(plan_ids), "version": version}
+    found = tx.execute(_LOCK_ASSIGNMENTS, given).all()
+    active = set(tx.scalars(_ACTIVE))
+    return [LeftRow(*row) for row in found if row.account_id in active]
 
 
-def drop_drafts(tx: Tx, but: int) -> None:
-    """Drop drafts, but one: they were made before it was applied."""
-    tx.execute(
-        "DELETE FROM assignment WHERE plan_id IN"
-        " (SELECT id FROM plan WHERE state = 'draft' AND id <> ?)",
-        [but],
-    )
-    tx.execute(
-        "UPDATE plan SET state = 'dropped' WHERE state = 'draft' AND id <> ?", [but]
-    )
+def replace_assignments(
+    tx: Tx, plan_id: int, ended: Sequence[int], rows: Iterable[tuple[int, int, bytes]]
+) -> None:
+    """Let a plan have these rows, and plans that ended none."""
+    tx.execute(_CLEAR, {"ids": [plan_id, *ended]})
+    _add_assignments(tx, plan_id, rows)
 
 
-def mark_applied(tx: Tx, plan_id: int, summary: str, now: int) -> bool:
-    """Let a draft be applied, with its numbers; False if it is no draft (any more)."""
-    return (
-        tx.execute(
-            "UPDATE plan SET state = 'applied', summary = ?, applied_at = ?"
-            " WHERE id = ? AND state = 'draft'",
-            [summary, now, plan_id],
-        )
-        == 1
-    )
+def lock_planned(tx: Tx, plan_id: int, account_id: int) -> bytes:
+    """Packed entries that a plan still means for an account, locked until the end."""
+    given = {"plan": plan_id, "account": account_id}
+    return bytes(tx.driver_value(_LOCK_PLANNED, given) or b"")
+
+
+def lock_all_planned(tx: Tx) -> list[tuple[int, int, bytes]]:
+    """What all plans still mean, locked: (plan, account, packed entries)."""
+    return [(row[0], row[1], row[2]) for row in tx.execute(_LOCK_ALL_PLANNED)]
+
+
+def keep_planned(tx: Tx, plan_id: int, account_id: int, packed: bytes) -> None:
+    """Let a plan mean these entries for an account, and no others."""
+    given = {"plan": plan_id, "account": account_id, "packed": packed}
+    tx.driver_execute(_KEEP_PLANNED, given)
+
+
+def keep_all_planned(tx: Tx, kept: Iterable[tuple[int, int, bytes]]) -> None:
+    """Do the same for many: rows (plan, account, packed entries)."""
+    tx.update_many("assignment", ["plan_id", "account_id"], ["entries"], kept)
+
+
+def join_planned(tx: Tx, ended: int, survivor: int) -> None:
+    """Let an adversary have what was planned for one that joined it."""
+    tx.execute(_JOIN, {"ended": ended, "survivor": survivor})
+
+
+# -- what is held back -----------------------------------------------------------------
+
+_HOLD_NOTHING: Final = delete(Held)
+_RELEASE: Final = delete(Held).where(in_list(Held.entry_id, "entries"))
+
+
+def hold_back(tx: Tx, held: Iterable[tuple[int, int, str]]) -> None:
+    """Replace what is held back: rows (entry, plan, reason)."""
+    tx.execute(_HOLD_NOTHING)
+    tx.insert_many("held_back", ("entry_id", "plan_id", "reason"), held)
+
+
+def release(tx: Tx, entry_ids: Sequence[int]) -> None:
+    """Hold entries back no longer: they are gone."""
+    tx.execute(_RELEASE, {"entries": list(entry_ids)})

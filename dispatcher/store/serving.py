@@ -229,20 +229,6 @@ def planned_entries(tx: Tx, plan_id: int, account_id: int) -> bytes:
     return bytes(found or b"")
 
 
-def lock_planned(tx: Tx, plan_id: int, account_id: int) -> bytes:
-    """Return the same, locked until the end of the transaction."""
-    found = tx.value(_PLANNED + " FOR UPDATE", [plan_id, account_id])
-    return bytes(found or b"")
-
-
-def keep_planned(tx: Tx, plan_id: int, account_id: int, packed: bytes) -> None:
-    """Let a plan mean these entries for an account, and no others."""
-    tx.execute(
-        "UPDATE assignment SET entries = ? WHERE plan_id = ? AND account_id = ?",
-        [packed, plan_id, account_id],
-    )
-
-
 def entries_touched_lately(tx: Tx, tasks: int) -> list[int]:
     """Entries of the last so many tasks of the store, returned ones among them."""
     rows = tx.rows(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatcher.store import Store, Tx, lease
+from dispatcher.store import Store, Tx, lease, planning
 from dispatcher.store import serving as rows
 
 Ids = NDArray[np.int64]
@@ -95,10 +95,12 @@ class Plans:
         with self._store.write() as tx:
             if epoch is not None:
                 lease.check_epoch(tx, lease.SHARD, epoch)
-            planned = np.frombuffer(rows.lock_planned(tx, plan_id, account_id), "<i8")
+            planned = np.frombuffer(
+                planning.lock_planned(tx, plan_id, account_id), "<i8"
+            )
             left = np.setdiff1d(planned, gone).astype("<i8")
             if len(left) < len(planned):
-                rows.keep_planned(tx, plan_id, account_id, left.tobytes())
+                planning.keep_planned(tx, plan_id, account_id, left.tobytes())
         with self._lock:
             if self._index is not None and self._index.plan_id == plan_id:
                 self._index.drop(account_id, gone.tolist())

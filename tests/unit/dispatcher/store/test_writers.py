@@ -32,17 +32,8 @@ ANY_TABLE = "<any>"
 SEVERAL: dict[str, set[str]] = {
     ANY_TABLE: {"store.own_work"},
     "answer": {"store.assembly", "store.burning", "store.erasure", "store.values"},
-    "assignment": {
-        "store.accounts",
-        "store.booking",
-        "store.erasure",
-        "store.planning",
-        "store.serving",
-    },
     "entry": {"store.erasure", "store.intake", "store.replaying", "store.returning"},
-    "held_back": {"store.erasure", "store.planning"},
     "outbox": {"store.handing", "store.membership", "store.queue", "store.sending"},
-    "plan": {"store.booking", "store.planning"},
     "record": {
         "store.erasure",
         "store.intake",
