@@ -3,9 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from sqlalchemy import bindparam
+from sqlmodel import col
+
+from dispatcher.model import Account, Entry, Record, Task
+from dispatcher.store.statements import in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
+
+_PUBLISHED: Final = (
+    select_columns(
+        Entry.id,
+        Task.id,
+        Entry.field_id,
+        Record.run_id,
+        Entry.shown,
+        Entry.media,
+        Entry.key_id,
+    )
+    .select_from(Task)
+    .join(Entry, col(Entry.id) == Task.entry_id)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .join(Account, col(Account.id) == Task.account_id)
+    .where(
+        in_list(Task.id, "tasks"),
+        Task.connector == bindparam("connector"),
+        in_words(Task.state, "booked", "published"),
+        col(Record.erased_at).is_(None),
+        Account.state == "active",
+    )
+    .order_by(col(Task.id))
+)
 
 
 class FetchedRow(NamedTuple):
@@ -23,13 +52,7 @@ def published(tx: Tx, connector: str, ids: Sequence[int]) -> Iterator[FetchedRow
 
     ``booked``: its message is on its way, and has arrived before that was written down.
     """
-    found = tx.rows(
-        "SELECT e.id, t.id, e.field_id, r.run_id, e.shown, e.media, e.key_id"
-        " FROM task t JOIN entry e ON e.id = t.entry_id"
-        " JOIN record r ON r.id = e.record_id JOIN account a ON a.id = t.account_id"
-        " WHERE t.id = ANY(?) AND t.connector = ? AND t.state IN ('booked', 'published')"
-        " AND r.erased_at IS NULL AND a.state = 'active' ORDER BY t.id",
-        [list(ids), connector],
-    )
+    asked = {"tasks": list(ids), "connector": connector}
+    found = tx.execute(_PUBLISHED, asked).all()
     for row in tx.vault.opened(tx, found, [(4, "entry.shown")], 6):
         yield FetchedRow._make(row[1:6])

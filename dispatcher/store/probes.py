@@ -9,19 +9,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from dispatcher.store.transaction import Row, Tx
+from sqlalchemy import and_, bindparam, delete, func, update
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    Account,
+    Entry,
+    FieldName,
+    FieldTest,
+    Payment,
+    Probe,
+    ProbeTask,
+    Qualification,
+)
+from dispatcher.store.statements import (
+    Columns,
+    Parameters,
+    fixed,
+    in_list,
+    in_words,
+    insert,
+    select_columns,
+)
+from dispatcher.store.transaction import Tx
 
 TEST: Final = "test"
 GOLD: Final = "gold"
 
 ATTEMPTS: Final = 2
 """Tries that a worker has at a field's test; a day lies between them."""
-
-_HANDED: Final = (
-    "SELECT t.id, t.probe_id, p.field_id, t.account_id, p.purpose, t.state,"
-    " t.created_at, t.leased_until, t.draft, t.attempt FROM probe_task t"
-    " JOIN probe p ON p.id = t.probe_id"
-)
 
 
 class ProbeRow(NamedTuple):
@@ -60,6 +76,166 @@ class StandingRow(NamedTuple):
     ended_at: int | None
 
 
+_ASKED: Final = (
+    col(Probe.field_id) == bindparam("field"),
+    col(Probe.purpose) == bindparam("of_purpose"),
+    col(Probe.retired_at).is_(None),
+)
+_RETIRE: Final = update(Probe).where(*_ASKED).values(retired_at=bindparam("moment"))
+_EXCUSE: Final = delete(FieldTest).where(col(FieldTest.field_id) == bindparam("field"))
+_REQUIRE: Final = insert(FieldTest).values(
+    field_id=bindparam("field"),
+    pass_share=bindparam("share"),
+    set_at=bindparam("moment"),
+)
+_BEGIN_ANEW: Final = delete(Qualification).where(
+    col(Qualification.field_id) == bindparam("field"),
+    col(Qualification.state) != "passed",
+)
+_PROBE: Final = select_columns(
+    *(col(getattr(Probe, name)) for name in ProbeRow._fields)
+).where(Probe.id == bindparam("probe"))
+_LOCK: Final = select(Probe.id).where(Probe.id == bindparam("probe")).with_for_update()
+_ACTIVE: Final = select(Probe.id).where(*_ASKED).order_by(col(Probe.id))
+_ACTIVE_VALUES: Final = select(Probe.shown).where(*_ASKED)
+_FIELD: Final = select(FieldName.id).where(FieldName.name == bindparam("called"))
+_ASKED_OF: Final = (
+    select(ProbeTask.probe_id)
+    .distinct()
+    .join(Account, col(Account.id) == ProbeTask.account_id)
+    .where(Account.adversary_id == bindparam("adversary"))
+)
+_ADVERSARIES: Final = (
+    select(ProbeTask.probe_id, func.count(col(Account.adversary_id).distinct()))
+    .join(Account, col(Account.id) == ProbeTask.account_id)
+    .where(in_list(ProbeTask.probe_id, "probes"))
+    .group_by(col(ProbeTask.probe_id))
+)
+_SHOWN: Final = select_columns(Entry.id, Entry.shown, Entry.key_id).where(
+    Entry.field_id == bindparam("field"), func.length(Entry.shown) > 0
+)
+_HANDED: Final = select_columns(
+    ProbeTask.id,
+    ProbeTask.probe_id,
+    Probe.field_id,
+    ProbeTask.account_id,
+    Probe.purpose,
+    ProbeTask.state,
+    ProbeTask.created_at,
+    ProbeTask.leased_until,
+    ProbeTask.draft,
+    ProbeTask.attempt,
+).join(Probe, col(Probe.id) == ProbeTask.probe_id)
+_THE_TASK: Final = col(ProbeTask.id) == bindparam("task")
+_BY_ID: Final = _HANDED.where(_THE_TASK)
+_BY_ID_LOCKED: Final = _BY_ID.with_for_update(of=ProbeTask)
+_OF_ACCOUNT: Final = col(ProbeTask.account_id) == bindparam("account")
+_IN_HAND: Final = (
+    _HANDED.where(
+        _OF_ACCOUNT,
+        ProbeTask.state == fixed("shown"),
+        col(ProbeTask.leased_until) > bindparam("now"),
+    )
+    .order_by(col(ProbeTask.id).desc())
+    .limit(1)
+)
+_LAPSED: Final = (
+    _HANDED.where(
+        _OF_ACCOUNT,
+        in_words(ProbeTask.state, "shown", "expired"),
+        col(ProbeTask.leased_until) <= bindparam("now"),
+        ProbeTask.created_at > bindparam("since"),
+    )
+    .order_by(col(ProbeTask.id).desc())
+    .limit(1)
+)
+_GOLD_SINCE: Final = (
+    select(func.count())
+    .select_from(ProbeTask)
+    .where(
+        _OF_ACCOUNT,
+        ProbeTask.created_at > bindparam("since"),
+        ProbeTask.attempt == 0,
+    )
+)
+_LEASE: Final = (
+    update(ProbeTask)
+    .where(_THE_TASK)
+    .values(state="shown", leased_until=bindparam("until"))
+)
+_DRAFT: Final = update(ProbeTask).where(_THE_TASK).values(draft=bindparam("typed"))
+_END: Final = (
+    update(ProbeTask)
+    .where(_THE_TASK)
+    .values(
+        state=bindparam("after"),
+        correct=bindparam("right"),
+        ended_at=bindparam("moment"),
+        leased_until=None,
+        draft=None,
+    )
+)
+_EXPIRE: Final = (
+    update(ProbeTask)
+    .where(
+        col(ProbeTask.state) == fixed("shown"),
+        col(ProbeTask.leased_until) <= bindparam("now"),
+    )
+    .values(state="expired", draft=None)
+)
+_UNPAID: Final = (
+    select(Payment.about)
+    .join(ProbeTask, col(ProbeTask.id) == Payment.about)
+    .where(
+        Payment.kind == "field",
+        Payment.state == "reserved",
+        in_words(ProbeTask.state, "returned", "expired"),
+        ProbeTask.created_at < bindparam("since"),
+    )
+)
+_TESTS: Final = (
+    select_columns(
+        FieldTest.field_id,
+        FieldTest.pass_share,
+        func.coalesce(Qualification.state, "open"),
+        func.coalesce(Qualification.attempt, 0),
+        Qualification.ended_at,
+    )
+    .outerjoin(
+        Qualification,
+        and_(
+            col(Qualification.field_id) == FieldTest.field_id,
+            col(Qualification.account_id) == bindparam("account"),
+        ),
+    )
+    .order_by(col(FieldTest.field_id))
+)
+_OF_ATTEMPT: Final = (
+    _OF_ACCOUNT,
+    col(Probe.field_id) == bindparam("field"),
+    col(Probe.purpose) == "test",
+    col(ProbeTask.attempt) == bindparam("number"),
+)
+_ATTEMPTED: Final = (
+    select_columns(ProbeTask.probe_id, ProbeTask.correct)
+    .join(Probe, col(Probe.id) == ProbeTask.probe_id)
+    .where(*_OF_ATTEMPT)
+)
+_UNMARKED: Final = (
+    _HANDED.where(
+        *_OF_ATTEMPT, col(ProbeTask.correct).is_(None), col(Probe.retired_at).is_(None)
+    )
+    .order_by(col(ProbeTask.id))
+    .limit(1)
+)
+_FAILED: Final = (
+    select(Qualification.account_id, Qualification.field_id)
+    .join(FieldTest, col(FieldTest.field_id) == Qualification.field_id)
+    .where(Qualification.state == "failed", Qualification.attempt >= ATTEMPTS)
+    .order_by(col(Qualification.account_id), col(Qualification.field_id))
+)
+
+
 # -- the questions -----------------------------------------------------------------
 
 
@@ -72,98 +248,62 @@ def add(tx: Tx, probes: Sequence[ProbeRow], at: int) -> None:
 
 def retire(tx: Tx, field_id: int, purpose: str, at: int) -> int:
     """Ask a field's questions of one purpose no more; return how many there were."""
-    return tx.execute(
-        "UPDATE probe SET retired_at = ? WHERE field_id = ? AND purpose = ?"
-        " AND retired_at IS NULL",
-        [at, field_id, purpose],
-    )
+    given = {"field": field_id, "of_purpose": purpose, "moment": at}
+    return tx.execute(_RETIRE, given).rowcount
 
 
 def require(tx: Tx, field_id: int, pass_share: float, at: int) -> None:
     """Let a field ask for a passed test; who has not passed one begins anew."""
     excuse(tx, field_id)
-    tx.execute(
-        "INSERT INTO field_test (field_id, pass_share, set_at) VALUES (?, ?, ?)",
-        [field_id, pass_share, at],
-    )
-    tx.execute(
-        "DELETE FROM qualification WHERE field_id = ? AND state <> 'passed'",
-        [field_id],
-    )
+    tx.execute(_REQUIRE, {"field": field_id, "share": pass_share, "moment": at})
+    tx.execute(_BEGIN_ANEW, {"field": field_id})
 
 
 def excuse(tx: Tx, field_id: int) -> bool:
     """Let a field ask for no test any more; False if it asked for none."""
-    return tx.execute("DELETE FROM field_test WHERE field_id = ?", [field_id]) == 1
+    return tx.execute(_EXCUSE, {"field": field_id}).rowcount == 1
 
 
 def probe(tx: Tx, probe_id: int) -> ProbeRow | None:
     """Question by id."""
-    row = tx.one(
-        f"SELECT {', '.join(ProbeRow._fields)} FROM probe WHERE id = ?", [probe_id]
-    )
-    return None if row is None else _probe(row)
+    row = tx.execute(_PROBE, {"probe": probe_id}).first()
+    return None if row is None else ProbeRow(*row)
 
 
 def active(tx: Tx, field_id: int, purpose: str) -> list[int]:
     """Ids of a field's questions of one purpose that are still asked."""
-    rows = tx.rows(
-        "SELECT id FROM probe WHERE field_id = ? AND purpose = ?"
-        " AND retired_at IS NULL ORDER BY id",
-        [field_id, purpose],
-    )
-    return [row[0] for row in rows]
+    return tx.scalars(_ACTIVE, {"field": field_id, "of_purpose": purpose})
 
 
 def active_values(tx: Tx, field_id: int, purpose: str) -> frozenset[bytes]:
     """What a field's questions of one purpose show, those that are still asked."""
-    rows = tx.rows(
-        "SELECT shown FROM probe WHERE field_id = ? AND purpose = ?"
-        " AND retired_at IS NULL",
-        [field_id, purpose],
-    )
-    return frozenset(bytes(row[0]) for row in rows)
+    asked = {"field": field_id, "of_purpose": purpose}
+    return frozenset(tx.scalars(_ACTIVE_VALUES, asked))
 
 
 def field_named(tx: Tx, name: str) -> int | None:
     """Number of a field, over all policies; None if no policy ever had it."""
-    found = tx.value("SELECT id FROM field WHERE name = ?", [name])
-    return None if found is None else int(found)
+    return tx.scalar(_FIELD, {"called": name})
 
 
 def asked_of(tx: Tx, adversary_id: int) -> frozenset[int]:
     """Questions that an adversary was ever asked."""
-    rows = tx.rows(
-        "SELECT DISTINCT t.probe_id FROM account a"
-        " JOIN probe_task t ON t.account_id = a.id WHERE a.adversary_id = ?",
-        [adversary_id],
-    )
-    return frozenset(row[0] for row in rows)
+    return frozenset(tx.scalars(_ASKED_OF, {"adversary": adversary_id}))
 
 
 def adversaries(tx: Tx, probe_ids: Sequence[int]) -> dict[int, int]:
     """How many adversaries each of a few questions was asked of; none is left out."""
-    return dict(
-        tx.rows(
-            "SELECT t.probe_id, count(DISTINCT a.adversary_id) FROM probe_task t"
-            " JOIN account a ON a.id = t.account_id WHERE t.probe_id = ANY(?)"
-            " GROUP BY t.probe_id",
-            [probe_ids],
-        )
-    )
+    return dict(tx.execute(_ADVERSARIES, {"probes": probe_ids}).all())
 
 
 def lock(tx: Tx, probe_id: int) -> None:
     """Lock a question until the end: nobody else is asked it meanwhile."""
-    tx.one("SELECT id FROM probe WHERE id = ? FOR UPDATE", [probe_id])
+    tx.scalar(_LOCK, {"probe": probe_id})
 
 
 def shown_values(tx: Tx, field_id: int) -> Iterator[bytes]:
     """Shown forms of all entries of a field, as they stream in."""
-    found = tx.stream(
-        "SELECT id, shown, key_id FROM entry WHERE field_id = ? AND length(shown) > 0",
-        [field_id],
-    )
+    found = tx.stream(_SHOWN, {"field": field_id})
     for row in tx.vault.opened(tx, found, [(1, "entry.shown")], 2):
         yield row[1]
 
@@ -173,45 +313,28 @@ def shown_values(tx: Tx, field_id: int) -> Iterator[bytes]:
 
 def handed(tx: Tx, task_id: int) -> HandedRow | None:
     """Showing by id."""
-    return _handed(tx.one(_HANDED + " WHERE t.id = ?", [task_id]))
+    return _handed(tx, _BY_ID, {"task": task_id})
 
 
 def lock_handed(tx: Tx, task_id: int) -> HandedRow | None:
     """Showing by id, locked until the end of the transaction."""
-    return _handed(tx.one(_HANDED + " WHERE t.id = ? FOR UPDATE OF t", [task_id]))
+    return _handed(tx, _BY_ID_LOCKED, {"task": task_id})
 
 
 def in_hand(tx: Tx, account_id: int, now: int) -> HandedRow | None:
     """Return the made-up question that an account has in its hands, or None."""
-    return _handed(
-        tx.one(
-            _HANDED + " WHERE t.account_id = ? AND t.state = 'shown'"
-            " AND t.leased_until > ? ORDER BY t.id DESC LIMIT 1",
-            [account_id, now],
-        )
-    )
+    return _handed(tx, _IN_HAND, {"account": account_id, "now": now})
 
 
 def lapsed(tx: Tx, account_id: int, since: int, now: int) -> HandedRow | None:
     """Return the question whose time ran out last, and not long ago."""
-    return _handed(
-        tx.one(
-            _HANDED + " WHERE t.account_id = ? AND t.state IN ('shown', 'expired')"
-            " AND t.leased_until <= ? AND t.created_at > ? ORDER BY t.id DESC LIMIT 1",
-            [account_id, now, since],
-        )
-    )
+    asked = {"account": account_id, "since": since, "now": now}
+    return _handed(tx, _LAPSED, asked)
 
 
 def gold_since(tx: Tx, account_id: int, since: int) -> int:
     """How much gold an account was asked after a moment."""
-    return int(
-        tx.value(
-            "SELECT count(*) FROM probe_task WHERE account_id = ? AND created_at > ?"
-            " AND attempt = 0",
-            [account_id, since],
-        )
-    )
+    return tx.scalar(_GOLD_SINCE, {"account": account_id, "since": since}) or 0
 
 
 def hand(tx: Tx, task: HandedRow) -> None:
@@ -226,44 +349,28 @@ def hand(tx: Tx, task: HandedRow) -> None:
 
 def lease(tx: Tx, task_id: int, until: int) -> None:
     """Put a question into its worker's hands until a moment."""
-    tx.execute(
-        "UPDATE probe_task SET state = 'shown', leased_until = ? WHERE id = ?",
-        [until, task_id],
-    )
+    tx.execute(_LEASE, {"task": task_id, "until": until})
 
 
 def save_draft(tx: Tx, task_id: int, draft: bytes) -> None:
     """Keep what was typed so far."""
-    tx.execute("UPDATE probe_task SET draft = ? WHERE id = ?", [draft, task_id])
+    tx.execute(_DRAFT, {"task": task_id, "typed": draft})
 
 
 def end(tx: Tx, task_id: int, state: str, correct: int | None, at: int) -> None:
     """Take a question out of its worker's hands; the draft goes."""
-    tx.execute(
-        "UPDATE probe_task SET state = ?, correct = ?, ended_at = ?,"
-        " leased_until = NULL, draft = NULL WHERE id = ?",
-        [state, correct, at, task_id],
-    )
+    given = {"task": task_id, "after": state, "right": correct, "moment": at}
+    tx.execute(_END, given)
 
 
 def expire(tx: Tx, now: int) -> None:
     """End the leases that are over; the drafts go."""
-    tx.execute(
-        "UPDATE probe_task SET state = 'expired', draft = NULL"
-        " WHERE state = 'shown' AND leased_until <= ?",
-        [now],
-    )
+    tx.execute(_EXPIRE, {"now": now})
 
 
 def unpaid_lapsed(tx: Tx, since: int) -> list[int]:
     """Showings begun before a moment that came back unanswered, with money kept."""
-    rows = tx.rows(
-        "SELECT p.about FROM payment p JOIN probe_task t ON t.id = p.about"
-        " WHERE p.kind = 'field' AND p.state = 'reserved'"
-        " AND t.state IN ('returned', 'expired') AND t.created_at < ?",
-        [since],
-    )
-    return [row[0] for row in rows]
+    return tx.scalars(_UNPAID, {"since": since})
 
 
 # -- tests -------------------------------------------------------------------------
@@ -271,40 +378,22 @@ def unpaid_lapsed(tx: Tx, since: int) -> list[int]:
 
 def tests(tx: Tx, account_id: int) -> list[StandingRow]:
     """All fields that ask for a test, as one account stands with them."""
-    rows = tx.rows(
-        "SELECT f.field_id, f.pass_share, COALESCE(q.state, 'open'),"
-        " COALESCE(q.attempt, 0), q.ended_at FROM field_test f LEFT JOIN qualification q"
-        " ON q.field_id = f.field_id AND q.account_id = ? ORDER BY f.field_id",
-        [account_id],
-    )
-    return [StandingRow(*row) for row in rows]
+    found = tx.execute(_TESTS, {"account": account_id})
+    return [StandingRow(*row) for row in found]
 
 
 def attempted(
     tx: Tx, account_id: int, field_id: int, attempt: int
 ) -> dict[int, int | None]:
     """Questions of an attempt that were handed out: 1 right, 0 not, None not ended."""
-    return dict(
-        tx.rows(
-            "SELECT t.probe_id, t.correct FROM probe_task t"
-            " JOIN probe p ON p.id = t.probe_id WHERE t.account_id = ?"
-            " AND p.field_id = ? AND p.purpose = 'test' AND t.attempt = ?",
-            [account_id, field_id, attempt],
-        )
-    )
+    asked = {"account": account_id, "field": field_id, "number": attempt}
+    return dict(tx.execute(_ATTEMPTED, asked).all())
 
 
 def unmarked(tx: Tx, account_id: int, field_id: int, attempt: int) -> HandedRow | None:
     """Return the first question of an attempt that was handed out and never ended."""
-    return _handed(
-        tx.one(
-            _HANDED
-            + " WHERE t.account_id = ? AND p.field_id = ? AND p.purpose = 'test'"
-            " AND t.attempt = ? AND t.correct IS NULL AND p.retired_at IS NULL"
-            " ORDER BY t.id LIMIT 1",
-            [account_id, field_id, attempt],
-        )
-    )
+    asked = {"account": account_id, "field": field_id, "number": attempt}
+    return _handed(tx, _UNMARKED, asked)
 
 
 def stand(
@@ -326,22 +415,11 @@ def stand(
     tx.upsert_many("qualification", ["account_id", "field_id"], columns, [row])
 
 
-def failed_for_good(tx: Tx) -> list[Row]:
+def failed_for_good(tx: Tx) -> list[tuple[int, int]]:
     """Accounts that have no try left at a test: (account, field)."""
-    return tx.rows(
-        "SELECT q.account_id, q.field_id FROM qualification q JOIN field_test f"
-        " ON f.field_id = q.field_id WHERE q.state = 'failed' AND q.attempt >= ?"
-        " ORDER BY 1, 2",
-        [ATTEMPTS],
-    )
+    return [(account, field) for account, field in tx.execute(_FAILED)]
 
 
-def _probe(row: Row) -> ProbeRow:
-    return ProbeRow(row[0], row[1], row[2], bytes(row[3]), row[4], bytes(row[5]))
-
-
-def _handed(row: Row | None) -> HandedRow | None:
-    if row is None:
-        return None
-    *rest, draft, attempt = row
-    return HandedRow._make((*rest, None if draft is None else bytes(draft), attempt))
+def _handed(tx: Tx, asked: Columns, parameters: Parameters) -> HandedRow | None:
+    row = tx.execute(asked, parameters).first()
+    return None if row is None else HandedRow(*row)

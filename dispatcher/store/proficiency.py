@@ -3,10 +3,111 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
+from sqlalchemy import bindparam, case, func
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    Account,
+    FieldName,
+    FieldTest,
+    Probe,
+    ProbeTask,
+    Qualification,
+    Task,
+)
 from dispatcher.store.events import details
-from dispatcher.store.transaction import Row, Tx
+from dispatcher.store.statements import in_list, select_columns
+from dispatcher.store.transaction import Tx
+
+_JUDGED_FROM: Final = func.coalesce(Account.judged_from, 0)
+
+
+def _share(state: Any, word: str) -> Any:  # noqa: ANN401
+    return func.sum(case((col(state) == word, 1), else_=0))
+
+
+_GOLD: Final = (
+    select_columns(func.count(), func.coalesce(func.sum(ProbeTask.correct), 0))
+    .select_from(ProbeTask)
+    .join(Probe, col(Probe.id) == ProbeTask.probe_id)
+    .join(Account, col(Account.id) == ProbeTask.account_id)
+    .where(
+        ProbeTask.account_id == bindparam("account"),
+        Probe.purpose == "gold",
+        ProbeTask.state == "answered",
+        col(ProbeTask.ended_at) > _JUDGED_FROM,
+    )
+)
+_DOUBTED: Final = (
+    select(Account.id, Account.quality)
+    .where(
+        Account.state == "active",
+        Account.quality < bindparam("floor"),
+        select(func.count())
+        .select_from(Task)
+        .where(
+            col(Task.account_id) == Account.id,
+            Task.state == "answered",
+            col(Task.created_at) > _JUDGED_FROM,
+        )
+        .correlate(Account)
+        .scalar_subquery()
+        >= bindparam("answers"),
+    )
+    .order_by(col(Account.id))
+)
+_STOCK: Final = (
+    select_columns(
+        FieldName.name,
+        func.count(col(Probe.id).distinct()),
+        _share(ProbeTask.state, "answered"),
+        func.coalesce(func.sum(ProbeTask.correct), 0),
+    )
+    .select_from(Probe)
+    .join(FieldName, col(FieldName.id) == Probe.field_id)
+    .outerjoin(ProbeTask, col(ProbeTask.probe_id) == Probe.id)
+    .where(col(Probe.retired_at).is_(None), Probe.purpose == bindparam("of_purpose"))
+    .group_by(col(FieldName.name))
+    .order_by(col(FieldName.name))
+)
+_GOLD_LEFT: Final = (
+    select_columns(
+        FieldName.name, FieldName.id, func.count(col(Account.adversary_id).distinct())
+    )
+    .select_from(Probe)
+    .join(FieldName, col(FieldName.id) == Probe.field_id)
+    .outerjoin(ProbeTask, col(ProbeTask.probe_id) == Probe.id)
+    .outerjoin(Account, col(Account.id) == ProbeTask.account_id)
+    .where(col(Probe.retired_at).is_(None), Probe.purpose == "gold")
+    .group_by(col(FieldName.name), col(FieldName.id), col(Probe.id))
+)
+_STANDINGS: Final = (
+    select_columns(
+        FieldName.name,
+        FieldTest.pass_share,
+        *(_share(Qualification.state, word) for word in ("passed", "failed", "open")),
+    )
+    .select_from(FieldTest)
+    .join(FieldName, col(FieldName.id) == FieldTest.field_id)
+    .outerjoin(Qualification, col(Qualification.field_id) == FieldTest.field_id)
+    .group_by(col(FieldName.name), col(FieldTest.pass_share))
+    .order_by(col(FieldName.name))
+)
+_TRIED: Final = (
+    select_columns(
+        FieldName.name,
+        Qualification.state,
+        Qualification.attempt,
+        Qualification.asked,
+        Qualification.correct,
+        Qualification.ended_at,
+    )
+    .join(FieldName, col(FieldName.id) == Qualification.field_id)
+    .where(in_list(Qualification.account_id, "accounts"))
+    .order_by(col(FieldName.name))
+)
 
 
 class GoldRow(NamedTuple):
@@ -18,18 +119,11 @@ class GoldRow(NamedTuple):
 
 def gold(tx: Tx, account_id: int) -> GoldRow:
     """How an account answered gold."""
-    row = tx.one(
-        "SELECT count(*), COALESCE(sum(t.correct), 0) FROM probe_task t"
-        " JOIN probe p ON p.id = t.probe_id JOIN account a ON a.id = t.account_id"
-        " WHERE t.account_id = ? AND p.purpose = 'gold' AND t.state = 'answered'"
-        " AND t.ended_at > COALESCE(a.judged_from, 0)",
-        [account_id],
-    )
-    assert row is not None
-    return GoldRow(int(row[0]), int(row[1]))
+    asked, right = tx.execute(_GOLD, {"account": account_id}).one()
+    return GoldRow(int(asked), int(right))
 
 
-def doubted(tx: Tx, floor: float, answers: int) -> list[Row]:
+def doubted(tx: Tx, floor: float, answers: int) -> list[tuple[int, float]]:
     """Active accounts whose agreement is below a floor, after so many answers.
 
     Returns
@@ -37,13 +131,8 @@ def doubted(tx: Tx, floor: float, answers: int) -> list[Row]:
     list of (int, float)
         Account, and its estimated accuracy.
     """
-    return tx.rows(
-        "SELECT a.id, a.quality FROM account a WHERE a.state = 'active'"
-        " AND a.quality < ? AND (SELECT count(*) FROM task t WHERE t.account_id = a.id"
-        " AND t.state = 'answered' AND t.created_at > COALESCE(a.judged_from, 0)) >= ?"
-        " ORDER BY a.id",
-        [floor, answers],
-    )
+    asked = {"floor": floor, "answers": answers}
+    return [(number, quality) for number, quality in tx.execute(_DOUBTED, asked)]
 
 
 class StopRow(NamedTuple):
@@ -76,14 +165,7 @@ class StockRow(NamedTuple):
 
 def stock(tx: Tx, purpose: str) -> list[StockRow]:
     """Questions of one purpose that are asked, by field."""
-    rows = tx.rows(
-        "SELECT f.name, count(DISTINCT p.id),"
-        " sum(CASE WHEN t.state = 'answered' THEN 1 ELSE 0 END),"
-        " COALESCE(sum(t.correct), 0) FROM probe p JOIN field f ON f.id = p.field_id"
-        " LEFT JOIN probe_task t ON t.probe_id = p.id WHERE p.retired_at IS NULL"
-        " AND p.purpose = ? GROUP BY f.name ORDER BY f.name",
-        [purpose],
-    )
+    rows = tx.execute(_STOCK, {"of_purpose": purpose})
     return [StockRow(row[0], *map(int, row[1:])) for row in rows]
 
 
@@ -97,12 +179,7 @@ def gold_left(tx: Tx, showings: Mapping[int, int]) -> dict[str, int]:
         By number of the field: how many adversaries a question is asked of, at most.
     """
     left: dict[str, int] = {}
-    for name, field_id, asked in tx.rows(
-        "SELECT f.name, f.id, count(DISTINCT a.adversary_id) FROM probe p"
-        " JOIN field f ON f.id = p.field_id LEFT JOIN probe_task t ON t.probe_id = p.id"
-        " LEFT JOIN account a ON a.id = t.account_id WHERE p.retired_at IS NULL"
-        " AND p.purpose = 'gold' GROUP BY f.name, f.id, p.id"
-    ):
+    for name, field_id, asked in tx.execute(_GOLD_LEFT):
         left[name] = left.get(name, 0) + (asked < showings.get(field_id, 0))
     return left
 
@@ -119,16 +196,7 @@ class StandRow(NamedTuple):
 
 def standings(tx: Tx) -> list[StandRow]:
     """All fields that ask for a test."""
-
-    def state(word: str) -> str:
-        return f"sum(CASE WHEN q.state = '{word}' THEN 1 ELSE 0 END)"
-
-    rows = tx.rows(
-        f"SELECT n.name, f.pass_share, {state('passed')}, {state('failed')},"
-        f" {state('open')} FROM field_test f JOIN field n ON n.id = f.field_id"
-        " LEFT JOIN qualification q ON q.field_id = f.field_id"
-        " GROUP BY n.name, f.pass_share ORDER BY n.name"
-    )
+    rows = tx.execute(_STANDINGS)
     return [StandRow(row[0], row[1], *map(int, row[2:])) for row in rows]
 
 
@@ -145,10 +213,5 @@ class TriedRow(NamedTuple):
 
 def tried(tx: Tx, account_ids: Iterable[int]) -> list[TriedRow]:
     """How accounts stand with the tests that they began."""
-    rows = tx.rows(
-        "SELECT f.name, q.state, q.attempt, q.asked, q.correct, q.ended_at"
-        " FROM qualification q JOIN field f ON f.id = q.field_id"
-        " WHERE q.account_id = ANY(?) ORDER BY f.name",
-        [sorted(account_ids)],
-    )
+    rows = tx.execute(_TRIED, {"accounts": sorted(account_ids)})
     return [TriedRow(*row) for row in rows]

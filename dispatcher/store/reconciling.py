@@ -5,11 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from sqlalchemy import bindparam, exists
+from sqlmodel import col, select
+
+from dispatcher.model import Outbox, Task
 from dispatcher.store.collecting import save_cursor
-from dispatcher.store.ledger import parts
+from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Tx
 
 PAGE: Final = 1000
+
+_KNOWN: Final = select(Outbox.id, Outbox.connector, Outbox.state).where(
+    in_list(Outbox.id, "messages")
+)
+_WITHDRAWN: Final = select_columns(Outbox.handle).where(
+    Outbox.kind == "withdraw",
+    Outbox.state == "sent",
+    Outbox.connector == bindparam("connector"),
+)
+# by tasks and not by messages: each page goes on where the last one ended
+_SENT: Final = (
+    select_columns(Task.outbox_id, Task.id)
+    .where(
+        Task.id > bindparam("after"),
+        Task.connector == bindparam("connector"),
+        Task.state == "sent",
+        exists().where(
+            col(Outbox.id) == Task.outbox_id,
+            col(Outbox.kind) == "publish",
+            col(Outbox.state) == "sent",
+            col(Outbox.due) <= bindparam("before"),
+        ),
+    )
+    .order_by(col(Task.id))
+    .limit(PAGE)
+)
+_OFFERS: Final = (
+    select(Outbox.id)
+    .where(
+        Outbox.connector == bindparam("connector"),
+        Outbox.kind == "offer",
+        Outbox.state == "sent",
+        Outbox.created_at >= bindparam("since"),
+        Outbox.due <= bindparam("before"),
+    )
+    .order_by(col(Outbox.id))
+)
 
 __all__ = [
     "PAGE",
@@ -39,37 +80,22 @@ class SentRow(NamedTuple):
 
 def known(tx: Tx, ids: Sequence[int]) -> dict[int, KnownRow]:
     """Those of some messages that this store has."""
-    return {
-        int(row[0]): KnownRow(row[1], row[2])
-        for part in parts(sorted(set(ids)))
-        for row in tx.rows(
-            "SELECT id, connector, state FROM outbox WHERE id = ANY(?)", [part]
-        )
-    }
+    found = tx.execute(_KNOWN, {"messages": sorted(set(ids))})
+    return {number: KnownRow(connector, state) for number, connector, state in found}
 
 
 def withdrawn(tx: Tx, connector: str) -> set[int]:
     """Messages of a connector that were withdrawn there."""
-    found = tx.rows(
-        "SELECT handle FROM outbox WHERE kind = 'withdraw' AND state = 'sent'"
-        " AND connector = ?",
-        [connector],
-    )
-    return {int(row[0]) for row in found}
+    handles = tx.scalars(_WITHDRAWN, {"connector": connector})
+    return {int(handle) for handle in handles}
 
 
 def sent_tasks(tx: Tx, connector: str, before: int) -> Iterator[list[SentRow]]:
     """Tasks that were sent before a moment and are not answered, page by page."""
     last = 0
     while True:
-        found = tx.rows(
-            # by tasks and not by messages: each page goes on where the last one ended
-            "SELECT t.outbox_id, t.id FROM task t"
-            " WHERE t.id > ? AND t.connector = ? AND t.state = 'sent' AND EXISTS"
-            " (SELECT 1 FROM outbox o WHERE o.id = t.outbox_id AND o.kind = 'publish'"
-            " AND o.state = 'sent' AND o.due <= ?) ORDER BY t.id LIMIT ?",
-            [last, connector, before, PAGE],
-        )
+        asked = {"after": last, "connector": connector, "before": before}
+        found = tx.execute(_SENT, asked).all()
         if not found:
             return
         last = int(found[-1][1])
@@ -78,9 +104,5 @@ def sent_tasks(tx: Tx, connector: str, before: int) -> Iterator[list[SentRow]]:
 
 def sent_offers(tx: Tx, connector: str, since: int, before: int) -> list[int]:
     """Offers without content that were sent between two moments."""
-    found = tx.rows(
-        "SELECT id FROM outbox WHERE connector = ? AND kind = 'offer'"
-        " AND state = 'sent' AND created_at >= ? AND due <= ? ORDER BY id",
-        [connector, since, before],
-    )
-    return [int(row[0]) for row in found]
+    asked = {"connector": connector, "since": since, "before": before}
+    return tx.scalars(_OFFERS, asked)

@@ -2,10 +2,111 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from dispatcher.model import LIVE_TASK_STATES
+from sqlalchemy import Text, bindparam, case, func, or_
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    LIVE_TASK_STATES,
+    Answer,
+    Entry,
+    FieldName,
+    Held,
+    Record,
+    Result,
+    Run,
+    Task,
+)
+from dispatcher.store.statements import in_words, select_columns
 from dispatcher.store.transaction import Tx
+
+
+def _share(word: str) -> Any:  # noqa: ANN401
+    return func.sum(case((col(Result.state) == word, 1), else_=0))
+
+
+_RUN: Final = bindparam("run", type_=Text())
+_STATE: Final = bindparam("wanted", type_=Text())
+_COUNTED: Final = (
+    select_columns(
+        Record.id,
+        Record.key,
+        Record.key_id,
+        Record.erased_at,
+        Record.pseudonym,
+        col(Run.name).label("run"),
+        func.count(col(Entry.id)).label("fields"),
+        _share("answered").label("answered"),
+        _share("conflict").label("conflict"),
+    )
+    .join(Run, col(Run.id) == Record.run_id)
+    .outerjoin(Entry, col(Entry.record_id) == Record.id)
+    .outerjoin(Result, col(Result.entry_id) == Entry.id)
+    .where(or_(_RUN.is_(None), col(Run.name) == _RUN))
+    .group_by(
+        col(Record.id),
+        col(Record.key),
+        col(Record.key_id),
+        col(Record.erased_at),
+        col(Record.pseudonym),
+        col(Run.name),
+    )
+    .subquery()
+    .c
+)
+_IN_STATE: Final = case(
+    (_COUNTED.erased_at.is_not(None), "erased"),
+    (_COUNTED.conflict > 0, "conflict"),
+    (_COUNTED.answered < _COUNTED.fields, "open"),
+    else_="answered",
+)
+_RECORDS: Final = (
+    select_columns(
+        _COUNTED.id,
+        _COUNTED.key,
+        _COUNTED.run,
+        _IN_STATE,
+        _COUNTED.fields,
+        _COUNTED.answered,
+        _COUNTED.conflict,
+        _COUNTED.key_id,
+        _COUNTED.pseudonym,
+    )
+    .where(or_(_STATE.is_(None), _IN_STATE == _STATE))
+    .order_by(_COUNTED.id)
+    .limit(bindparam("most"))
+)
+
+
+def _count(model: Any, *conditions: Any) -> Any:  # noqa: ANN401
+    asked = select(func.count()).select_from(model)
+    return asked.where(*conditions).correlate(Entry).scalar_subquery()
+
+
+_TASK_OF: Final = col(Task.entry_id) == Entry.id
+_FIELDS: Final = (
+    select_columns(
+        FieldName.name,
+        func.coalesce(Result.state, "open"),
+        _count(Task, _TASK_OF),
+        _count(Task, _TASK_OF, in_words(Task.state, *LIVE_TASK_STATES)),
+        _count(Answer, col(Answer.entry_id) == Entry.id, col(Answer.valid) == 1),
+        func.coalesce(
+            select(func.max(Held.reason))
+            .where(col(Held.entry_id) == Entry.id)
+            .correlate(Entry)
+            .scalar_subquery(),
+            "",
+        ),
+    )
+    .select_from(Entry)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .join(FieldName, col(FieldName.id) == Entry.field_id)
+    .outerjoin(Result, col(Result.entry_id) == Entry.id)
+    .where(Record.pseudonym == bindparam("record"))
+    .order_by(col(Entry.field_id))
+)
 
 
 class RecordRow(NamedTuple):
@@ -32,23 +133,8 @@ class FieldRow(NamedTuple):
 
 def records(tx: Tx, run: str | None, state: str | None, limit: int) -> list[RecordRow]:
     """Records in the order of loading, of a run (None: any) and in a state."""
-    found = tx.rows(
-        "SELECT id, key, run, state, fields, answered, conflict, key_id, pseudonym"
-        " FROM (SELECT c.*, CASE WHEN erased_at IS NOT NULL THEN 'erased'"
-        " WHEN conflict > 0 THEN 'conflict'"
-        " WHEN answered < fields THEN 'open' ELSE 'answered' END AS state FROM ("
-        " SELECT r.id AS id, r.key AS key, r.key_id AS key_id, r.erased_at AS erased_at,"
-        " r.pseudonym AS pseudonym, u.name AS run, count(e.id) AS fields,"
-        " sum(CASE WHEN s.state = 'answered' THEN 1 ELSE 0 END) AS answered,"
-        " sum(CASE WHEN s.state = 'conflict' THEN 1 ELSE 0 END) AS conflict"
-        " FROM record r JOIN run u ON u.id = r.run_id"
-        " LEFT JOIN entry e ON e.record_id = r.id"
-        " LEFT JOIN result s ON s.entry_id = e.id"
-        " WHERE CAST(? AS TEXT) IS NULL OR u.name = ?"
-        " GROUP BY r.id, r.key, r.key_id, r.erased_at, r.pseudonym, u.name) c) d"
-        " WHERE CAST(? AS TEXT) IS NULL OR state = ? ORDER BY id LIMIT ?",
-        [run, run, state, state, limit],
-    )
+    asked = {"run": run, "wanted": state, "most": limit}
+    found = tx.execute(_RECORDS, asked).all()
     return [
         RecordRow(
             _text(row[1]) or row[8], *row[2:4], *(int(number) for number in row[4:7])
@@ -59,19 +145,7 @@ def records(tx: Tx, run: str | None, state: str | None, limit: int) -> list[Reco
 
 def fields(tx: Tx, pseudonym: str) -> list[FieldRow]:
     """Fields of the record with this pseudonym, in their order."""
-    live = ", ".join(f"'{state}'" for state in LIVE_TASK_STATES)
-    found = tx.rows(
-        "SELECT f.name, COALESCE(s.state, 'open'),"
-        " (SELECT count(*) FROM task t WHERE t.entry_id = e.id),"
-        " (SELECT count(*) FROM task t WHERE t.entry_id = e.id"
-        f" AND t.state IN ({live})),"
-        " (SELECT count(*) FROM answer a WHERE a.entry_id = e.id AND a.valid = 1),"
-        " COALESCE((SELECT max(h.reason) FROM held_back h WHERE h.entry_id = e.id), '')"
-        " FROM entry e JOIN record r ON r.id = e.record_id"
-        " JOIN field f ON f.id = e.field_id LEFT JOIN result s ON s.entry_id = e.id"
-        " WHERE r.pseudonym = ? ORDER BY e.field_id",
-        [pseudonym],
-    )
+    found = tx.execute(_FIELDS, {"record": pseudonym})
     return [FieldRow(*row) for row in found]
 
 
