@@ -3,39 +3,138 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from dispatcher.model import LIVE_TASK_STATES, SYSTEM_CHAIN
-from dispatcher.store.ledger import parts
+from sqlalchemy import bindparam, exists, func, or_, update
+from sqlalchemy.orm import aliased
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    LIVE_TASK_STATES,
+    SYSTEM_CHAIN,
+    Account,
+    Chain,
+    Entry,
+    LedgerLine,
+    Link,
+    Outbox,
+    Record,
+    Subject,
+    Task,
+)
 from dispatcher.store.relations import ends
+from dispatcher.store.statements import fixed, in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
+
+_NAMES: Final = (
+    (select(Record.id, Record.pseudonym).where(in_list(Record.id, "ids")), 0),
+    (select(Subject.id, Subject.pseudonym).where(in_list(Subject.id, "ids")), 1),
+)
+_OTHER: Final = aliased(Subject)
+_LINKS: Final = (
+    select_columns(Link.id, Subject.id, _OTHER.id)
+    .select_from(Link)
+    .outerjoin(Subject, col(Subject.pseudonym) == Link.one)
+    .outerjoin(_OTHER, col(_OTHER.pseudonym) == Link.other)
+    .where(in_list(Link.id, "links"))
+)
+_OF_ADVERSARY: Final = or_(
+    col(Chain.id) == bindparam("adversary"),
+    col(Chain.survivor_id) == bindparam("adversary"),
+)
+_CHAINS: Final = select(Chain.name).where(_OF_ADVERSARY)
+_BODIES: Final = (
+    select_columns(LedgerLine.body)
+    .join(Chain, col(Chain.id) == LedgerLine.chain_id)
+    .where(
+        _OF_ADVERSARY,
+        in_words(LedgerLine.kind, "member", "join"),
+        LedgerLine.policy_version == bindparam("version"),
+    )
+)
+_POLICY: Final = (
+    select_columns(LedgerLine.body)
+    .where(LedgerLine.chain_id == SYSTEM_CHAIN, LedgerLine.kind == "policy")
+    .order_by(col(LedgerLine.seq).desc())
+    .limit(1)
+)
+_HELD: Final = (
+    select(func.count(col(LedgerLine.entry_id).distinct()))
+    .select_from(LedgerLine)
+    .join(Chain, col(Chain.id) == LedgerLine.chain_id)
+    .where(LedgerLine.kind == "exposure", _OF_ADVERSARY)
+)
+_IS_LIVE: Final = in_words(Task.state, *LIVE_TASK_STATES)
+_OPEN: Final = (
+    select_columns(
+        Task.id,
+        Task.entry_id,
+        Entry.record_id,
+        Entry.subject_id,
+        Entry.field_id,
+        Task.account_id,
+        Account.adversary_id,
+        Task.connector,
+        Task.state,
+        Task.outbox_id,
+        Outbox.state,
+        Outbox.attempts,
+    )
+    .select_from(Task)
+    .join(Entry, col(Entry.id) == Task.entry_id)
+    .join(Account, col(Account.id) == Task.account_id)
+    .outerjoin(Outbox, col(Outbox.id) == Task.outbox_id)
+    .where(_IS_LIVE)
+    .order_by(col(Task.id))
+)
+_OPEN_OF: Final = _OPEN.where(in_list(Account.adversary_id, "adversaries"))
+_RECEIVERS: Final = (
+    select(Account.adversary_id)
+    .distinct()
+    .join(Outbox, col(Outbox.account_id) == Account.id)
+    .where(in_list(Outbox.id, "messages"))
+    .order_by(col(Account.adversary_id))
+)
+_TASKS: Final = select(Task.id).where(in_list(Task.outbox_id, "messages"), _IS_LIVE)
+_TAKE_BACK: Final = (
+    update(Task)
+    .where(in_list(Task.id, "tasks"), _IS_LIVE)
+    .values(state="returned", leased_until=None, draft=None)
+)
+_CANCEL: Final = (
+    update(Outbox)
+    .where(
+        in_list(Outbox.id, "messages"),
+        col(Outbox.state) == fixed("ready"),
+        col(Outbox.attempts) == 0,
+        ~exists().where(col(Task.outbox_id) == Outbox.id, _IS_LIVE),
+    )
+    .values(state="cancelled")
+)
+_WITHDRAWN: Final = select_columns(Outbox.handle).where(Outbox.kind == "withdraw")
+_PUBLISHED: Final = (
+    select(Outbox.id, Outbox.connector, Outbox.account_id)
+    .where(in_list(Outbox.id, "messages"), Outbox.kind == "publish")
+    .order_by(col(Outbox.id))
+)
 
 
 def unit_names(tx: Tx, units: Iterable[int]) -> dict[int, tuple[str, ...]]:
     """Pseudonyms of what units are: a record, a subject, or the two ends of a link."""
     wanted = sorted(set(units))
     named: dict[int, tuple[str, ...]] = {}
-    for table, odd in (("record", 0), ("subject", 1)):
+    for asked, odd in _NAMES:
         ids = [unit >> 1 for unit in wanted if unit >= 0 and unit & 1 == odd]
-        for part in parts(ids):
-            text = f"SELECT id, pseudonym FROM {table} WHERE id = ANY(?)"
-            named |= {2 * row[0] + odd: (row[1],) for row in tx.rows(text, [part])}
+        found = tx.execute(asked, {"ids": ids})
+        named |= {2 * number + odd: (name,) for number, name in found}
     pairs = ends(tx, [-unit for unit in wanted if unit < 0])
     return named | {-number: pair for number, pair in pairs.items()}
 
 
 def links(tx: Tx, units: Sequence[int]) -> list[tuple[int, int | None, int | None]]:
     """Return unit id and the two subjects of links, None for one that is not loaded."""
-    return [
-        (-row[0], row[1], row[2])
-        for part in parts([-unit for unit in units])
-        for row in tx.rows(
-            "SELECT l.id, s.id, o.id FROM link l"
-            " LEFT JOIN subject s ON s.pseudonym = l.one"
-            " LEFT JOIN subject o ON o.pseudonym = l.other WHERE l.id = ANY(?)",
-            [part],
-        )
-    ]
+    found = tx.execute(_LINKS, {"links": [-unit for unit in units]})
+    return [(-number, one, other) for number, one, other in found]
 
 
 def accepting_lines(
@@ -52,37 +151,14 @@ def accepting_lines(
     policy : str or None
         Body of the version's own line.
     """
-    chains = "(c.id = ? OR c.survivor_id = ?)"
-    own = [adversary_id, adversary_id]
-    names = tx.rows(f"SELECT c.name FROM chain c WHERE {chains}", own)
-    bodies = tx.rows(
-        "SELECT l.body FROM ledger_line l JOIN chain c ON c.id = l.chain_id"
-        f" WHERE {chains} AND l.kind IN ('member', 'join') AND l.policy_version = ?",
-        [*own, version],
-    )
-    policy = None
-    for (body,) in tx.rows(
-        "SELECT body FROM ledger_line WHERE chain_id = ? AND kind = 'policy'"
-        " ORDER BY seq DESC LIMIT 1",
-        [SYSTEM_CHAIN],
-    ):
-        policy = body
-    return frozenset(row[0] for row in names), [row[0] for row in bodies], policy
+    names = tx.scalars(_CHAINS, {"adversary": adversary_id})
+    bodies = tx.scalars(_BODIES, {"adversary": adversary_id, "version": version})
+    return frozenset(names), bodies, tx.execute(_POLICY).scalar()
 
 
 def held_entries(tx: Tx, adversary_ids: Sequence[int]) -> int:
     """How many distinct entries some adversaries hold (grows with their ledger)."""
-    return sum(
-        int(
-            tx.value(
-                "SELECT COUNT(DISTINCT l.entry_id) FROM ledger_line l"
-                " JOIN chain c ON c.id = l.chain_id WHERE l.kind = 'exposure'"
-                " AND (c.id = ? OR c.survivor_id = ?)",
-                [adversary, adversary],
-            )
-        )
-        for adversary in adversary_ids
-    )
+    return sum(tx.scalar(_HELD, {"adversary": one}) or 0 for one in adversary_ids)
 
 
 class OpenTask(NamedTuple):
@@ -102,95 +178,40 @@ class OpenTask(NamedTuple):
     attempts: int | None
 
 
-_OPEN = (
-    "SELECT t.id, t.entry_id, e.record_id, e.subject_id, e.field_id, t.account_id,"
-    " a.adversary_id, t.connector, t.state, t.outbox_id, o.state, o.attempts"
-    " FROM task t JOIN entry e ON e.id = t.entry_id"
-    " JOIN account a ON a.id = t.account_id"
-    " LEFT JOIN outbox o ON o.id = t.outbox_id"
-    " WHERE t.state IN ({live})"
-).format(live=", ".join(f"'{state}'" for state in LIVE_TASK_STATES))
-
-
 def open_tasks(tx: Tx, adversary_ids: Sequence[int] | None = None) -> list[OpenTask]:
     """Tasks under way, by id: of some adversaries, or (None) of all."""
     if adversary_ids is None:
-        return [OpenTask(*row) for row in tx.rows(_OPEN + " ORDER BY t.id")]
-    text = _OPEN + " AND a.adversary_id = ANY(?) ORDER BY t.id"
-    return [OpenTask(*row) for row in tx.rows(text, [list(adversary_ids)])]
+        return [OpenTask(*row) for row in tx.execute(_OPEN)]
+    found = tx.execute(_OPEN_OF, {"adversaries": list(adversary_ids)})
+    return [OpenTask(*row) for row in found]
 
 
 def adversaries_of_messages(tx: Tx, outbox_ids: Sequence[int]) -> list[int]:
     """Whom some messages are for."""
-    return sorted(
-        {
-            int(row[0])
-            for part in parts(sorted(set(outbox_ids)))
-            for row in tx.rows(
-                "SELECT a.adversary_id FROM outbox o JOIN account a"
-                " ON a.id = o.account_id WHERE o.id = ANY(?)"
-                " AND a.adversary_id IS NOT NULL",
-                [part],
-            )
-        }
-    )
+    return tx.scalars(_RECEIVERS, {"messages": outbox_ids})
 
 
 def tasks_of_messages(tx: Tx, outbox_ids: Sequence[int]) -> list[int]:
     """Tasks under way that left with some messages."""
-    live = ", ".join(f"'{state}'" for state in LIVE_TASK_STATES)
-    return [
-        int(row[0])
-        for part in parts(sorted(set(outbox_ids)))
-        for row in tx.rows(
-            f"SELECT id FROM task WHERE outbox_id = ANY(?) AND state IN ({live})",
-            [part],
-        )
-    ]
+    return tx.scalars(_TASKS, {"messages": outbox_ids})
 
 
 def take_back(tx: Tx, task_ids: Sequence[int]) -> int:
     """End tasks under way; a late answer still counts. Returns how many."""
-    live = ", ".join(f"'{state}'" for state in LIVE_TASK_STATES)
-    return sum(
-        tx.execute(
-            "UPDATE task SET state = 'returned', leased_until = NULL, draft = NULL"
-            f" WHERE id = ANY(?) AND state IN ({live})",
-            [part],
-        )
-        for part in parts(sorted(set(task_ids)))
-    )
+    return tx.execute(_TAKE_BACK, {"tasks": task_ids}).rowcount
 
 
 def cancel_empty(tx: Tx, outbox_ids: Sequence[int]) -> int:
     """Cancel messages that were never tried and carry no task any more."""
-    live = ", ".join(f"'{state}'" for state in LIVE_TASK_STATES)
-    return sum(
-        tx.execute(
-            "UPDATE outbox SET state = 'cancelled' WHERE id = ANY(?)"
-            " AND state = 'ready' AND attempts = 0 AND NOT EXISTS"
-            " (SELECT 1 FROM task t WHERE t.outbox_id = outbox.id"
-            f" AND t.state IN ({live}))",
-            [part],
-        )
-        for part in parts(sorted(set(outbox_ids)))
-    )
+    return tx.execute(_CANCEL, {"messages": outbox_ids}).rowcount
 
 
 def withdraw(tx: Tx, outbox_ids: Sequence[int], at: int) -> int:
     """Write a message that withdraws each of these; once for each. Returns how many."""
-    wanted = sorted(set(outbox_ids))
-    known = {
-        row[0] for row in tx.rows("SELECT handle FROM outbox WHERE kind = 'withdraw'")
-    }
+    known = set(tx.scalars(_WITHDRAWN))
     found = [
         row
-        for part in parts(wanted)
-        for row in tx.rows(
-            "SELECT id, connector, account_id FROM outbox WHERE id = ANY(?)"
-            " AND kind = 'publish' ORDER BY id",
-            [part],
-        )
+        for row in tx.execute(_PUBLISHED, {"messages": outbox_ids}).all()
         if str(row[0]) not in known
     ]
     if not found:

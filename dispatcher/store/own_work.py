@@ -4,9 +4,122 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from sqlalchemy import (
+    BigInteger,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    or_,
+    union_all,
+    update,
+)
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    Account,
+    Assignment,
+    Budget,
+    Entry,
+    Payment,
+    Plan,
+    Probe,
+    ProbeTask,
+    Qualification,
+    Task,
+)
+from dispatcher.store import probes
+from dispatcher.store.statements import in_words, select_columns
 from dispatcher.store.transaction import Tx
 
-_DAY: Final = 86_400_000_000
+_DAY: Final = literal_column("86400000000", BigInteger())
+"""Microseconds of a day; in the text, or PostgreSQL would not know the group again."""
+
+_GIVEN: Final = union_all(
+    select_columns(col(Task.created_at).label("at"), col(Entry.field_id).label("field"))
+    .select_from(Task)
+    .join(Entry, col(Entry.id) == Task.entry_id)
+    .where(
+        Task.account_id == bindparam("account"),
+        Task.state == "answered",
+        Task.created_at >= bindparam("since"),
+    ),
+    select_columns(ProbeTask.created_at, Probe.field_id)
+    .join(Probe, col(Probe.id) == ProbeTask.probe_id)
+    .where(
+        ProbeTask.account_id == bindparam("account"),
+        ProbeTask.state == "answered",
+        ProbeTask.created_at >= bindparam("since"),
+    ),
+).subquery()
+_TODAY: Final = (_GIVEN.c.at // _DAY).label("day")
+_DONE: Final = (
+    select_columns(_TODAY, _GIVEN.c.field, func.count())
+    .group_by(_TODAY, _GIVEN.c.field)
+    .order_by(_TODAY.desc(), _GIVEN.c.field)
+)
+_IS_EARNED: Final = or_(
+    in_words(Payment.state, "due", "held", "unknown", "paid"),
+    and_(
+        col(Payment.state) == "reserved",
+        or_(col(Task.state) == "answered", col(ProbeTask.state) == "answered"),
+    ),
+)
+_IS_FIELD: Final = col(Payment.kind) == "field"
+_PAY: Final = (
+    select_columns(
+        Budget.currency,
+        func.sum(case((_IS_EARNED, col(Payment.amount)), else_=0)),
+        func.sum(case((col(Payment.state) == "paid", col(Payment.amount)), else_=0)),
+    )
+    .select_from(Payment)
+    .join(Budget, col(Budget.run_id) == Payment.run_id)
+    .outerjoin(Task, and_(_IS_FIELD, col(Task.id) == Payment.about))
+    .outerjoin(ProbeTask, and_(_IS_FIELD, col(ProbeTask.id) == Payment.about))
+    .where(Payment.account_id == bindparam("account"))
+    .group_by(col(Budget.currency))
+    .order_by(col(Budget.currency))
+)
+_TESTS: Final = (
+    select_columns(
+        Qualification.field_id,
+        Qualification.state,
+        Qualification.attempt,
+        Qualification.ended_at,
+    )
+    .where(Qualification.account_id == bindparam("account"))
+    .order_by(col(Qualification.field_id))
+)
+_WORKS_THERE: Final = (
+    col(Account.connector) == bindparam("connector"),
+    col(Account.state) == "active",
+)
+_PLANNED: Final = (
+    select_columns(func.sum(func.length(Assignment.entries)), func.min(Plan.applied_at))
+    .select_from(Assignment)
+    .join(Plan, col(Plan.id) == Assignment.plan_id)
+    .join(Account, col(Account.id) == Assignment.account_id)
+    .where(
+        Plan.state == "applied",
+        Plan.policy_version == bindparam("version"),
+        *_WORKS_THERE,
+    )
+)
+_HANDED: Final = (
+    select(func.count())
+    .select_from(Account)
+    .join(Task, col(Task.account_id) == Account.id)
+    .where(*_WORKS_THERE, Task.created_at >= bindparam("since"))
+)
+_END: Final = (
+    update(Task)
+    .where(
+        col(Task.account_id) == bindparam("account"),
+        in_words(Task.state, "shown", "expired"),
+    )
+    .values(state="returned", leased_until=None, draft=None)
+)
 
 
 class DoneRow(NamedTuple):
@@ -39,43 +152,19 @@ def done(tx: Tx, account_id: int, since: int) -> list[DoneRow]:
 
     Made-up questions count: a list that left them out would tell which they were.
     """
-    rows = tx.rows(
-        f"SELECT d.at / {_DAY}, d.field_id, count(*) FROM ("
-        "SELECT t.created_at AS at, e.field_id AS field_id FROM task t"
-        " JOIN entry e ON e.id = t.entry_id"
-        " WHERE t.account_id = ? AND t.state = 'answered' AND t.created_at >= ?"
-        " UNION ALL SELECT g.created_at, p.field_id FROM probe_task g"
-        " JOIN probe p ON p.id = g.probe_id"
-        " WHERE g.account_id = ? AND g.state = 'answered' AND g.created_at >= ?) d"
-        " GROUP BY 1, 2 ORDER BY 1 DESC, 2",
-        [account_id, since, account_id, since],
-    )
-    return [DoneRow(*map(int, row)) for row in rows]
+    asked = {"account": account_id, "since": since}
+    return [DoneRow(*map(int, row)) for row in tx.execute(_DONE, asked)]
 
 
 def pay(tx: Tx, account_id: int) -> list[PayRow]:
     """What an account has earned and was paid, by currency."""
-    rows = tx.rows(
-        "SELECT b.currency, sum(CASE WHEN p.state IN ('due', 'held', 'unknown', 'paid')"
-        " OR (p.state = 'reserved' AND (t.state = 'answered' OR g.state = 'answered'))"
-        " THEN p.amount ELSE 0 END),"
-        " sum(CASE WHEN p.state = 'paid' THEN p.amount ELSE 0 END)"
-        " FROM payment p JOIN budget b ON b.run_id = p.run_id"
-        " LEFT JOIN task t ON p.kind = 'field' AND t.id = p.about"
-        " LEFT JOIN probe_task g ON p.kind = 'field' AND g.id = p.about"
-        " WHERE p.account_id = ? GROUP BY b.currency ORDER BY b.currency",
-        [account_id],
-    )
+    rows = tx.execute(_PAY, {"account": account_id})
     return [PayRow(row[0], int(row[1]), int(row[2])) for row in rows]
 
 
 def tests(tx: Tx, account_id: int) -> list[TestRow]:
     """How the tests that an account began went."""
-    rows = tx.rows(
-        "SELECT field_id, state, attempt, ended_at FROM qualification"
-        " WHERE account_id = ? ORDER BY field_id",
-        [account_id],
-    )
+    rows = tx.execute(_TESTS, {"account": account_id})
     return [TestRow(*row) for row in rows]
 
 
@@ -85,29 +174,15 @@ def planned(tx: Tx, connector: str, version: int) -> int:
     Serving leaves the pairs that it booked in the plan: what was handed out since the
     plan was applied is taken off.
     """
-    row = tx.one(
-        "SELECT sum(length(s.entries)), min(p.applied_at) FROM assignment s"
-        " JOIN plan p ON p.id = s.plan_id JOIN account a ON a.id = s.account_id"
-        " WHERE p.state = 'applied' AND p.policy_version = ? AND a.connector = ?"
-        " AND a.state = 'active'",
-        [version, connector],
-    )
-    if row is None or row[0] is None:
+    asked = {"connector": connector, "version": version}
+    length, applied = tx.execute(_PLANNED, asked).one()
+    if length is None:
         return 0
-    handed = tx.value(
-        "SELECT count(*) FROM account a JOIN task t ON t.account_id = a.id"
-        " WHERE a.connector = ? AND a.state = 'active' AND t.created_at >= ?",
-        [connector, row[1]],
-    )
-    return max(0, int(row[0]) // 8 - int(handed))
+    handed = tx.scalar(_HANDED, {"connector": connector, "since": applied}) or 0
+    return max(0, int(length) // 8 - handed)
 
 
 def end_tasks(tx: Tx, account_id: int, now: int) -> None:
     """Take all that an account has in hand out of its hands; the drafts go."""
-    for table, more in (("task", ""), ("probe_task", ", ended_at = ?")):
-        moment = [now] if more else []
-        tx.execute(
-            f"UPDATE {table} SET state = 'returned', leased_until = NULL, draft = NULL"
-            f"{more} WHERE account_id = ? AND state IN ('shown', 'expired')",
-            [*moment, account_id],
-        )
+    tx.execute(_END, {"account": account_id})
+    probes.end_all(tx, account_id, now)

@@ -175,6 +175,16 @@ _END: Final = (
         draft=None,
     )
 )
+_END_ALL: Final = (
+    update(ProbeTask)
+    .where(
+        col(ProbeTask.account_id) == bindparam("account"),
+        in_words(ProbeTask.state, "shown", "expired"),
+    )
+    .values(
+        state="returned", leased_until=None, draft=None, ended_at=bindparam("moment")
+    )
+)
 _EXPIRE: Final = (
     update(ProbeTask)
     .where(
@@ -361,6 +371,11 @@ def end(tx: Tx, task_id: int, state: str, correct: int | None, at: int) -> None:
     """Take a question out of its worker's hands; the draft goes."""
     given = {"task": task_id, "after": state, "right": correct, "moment": at}
     tx.execute(_END, given)
+
+
+def end_all(tx: Tx, account_id: int, at: int) -> None:
+    """Take all questions out of an account's hands; the drafts go."""
+    tx.execute(_END_ALL, {"account": account_id, "moment": at})
 
 
 def expire(tx: Tx, now: int) -> None:

@@ -115,6 +115,16 @@ def fill_records(tx: Tx) -> None:
         "UPDATE task SET outbox_id = id - 90, state = CASE WHEN id % 4 = 0 THEN"
         " 'booked' WHEN id % 4 = 1 THEN 'published' ELSE 'sent' END"
     )
+    tx.insert_many("link", ["id", "relation", "one", "other", "version"],
+                   [(1, "f", "s1", "s2", 1), (2, "f", "s0", "s1", 1)])  # fmt: skip
+    tx.insert_many("budget", ["run_id", "currency", "cap", "reward", "bonus", "fee",
+                              "taken", "paid", "day", "day_taken", "set_at"],
+                   [(1, "EUR", 9, 1, 1, 0, 0, 0, 0, 0, 1)])  # fmt: skip
+    tx.insert_many("plan", ["id", "policy_version", "state", "verdict", "algorithm",
+                            "seed", "summary", "created_at", "applied_at"],
+                   [(1, 1, "applied", "SOLVED", "x", 1, "{}", 1, 3)])  # fmt: skip
+    tx.insert_many("assignment", ["plan_id", "account_id", "adversary_id", "entries"],
+                   [(1, n, 1, bytes(8 * 20 * n)) for n in range(1, 4)])  # fmt: skip
     kinds = (("exposure", None), ("join", "{}"), ("seal", "{}"))
     tx.insert_many(
         "ledger_line",
@@ -156,6 +166,23 @@ READS: dict[str, Callable[[Tx, Any], Any]] = {
         *(list(m("reconciling").sent_tasks(tx, "x", n)) for n in (0, 3, 9)),
         *(m("reconciling").sent_offers(tx, "x", *n) for n in [(0, 9), (3, 4)]),
     ],
+    "own_work": lambda tx, m: [
+        *(m("own_work").done(tx, n, since) for n in EVERY for since in (0, 4)),
+        *(m("own_work").pay(tx, n) for n in EVERY),
+        *(m("own_work").tests(tx, n) for n in range(60)),
+        *(m("own_work").planned(tx, where, 1) for where in "xy"),
+    ],
+    "membership": lambda tx, m: [
+        m("membership").unit_names(tx, [2, 3, 4, 99, -1, -9]),
+        m("membership").unit_names(tx, []),
+        *(m("membership").links(tx, i) for i in ([-1, -2, -9], [])),
+        *(told(m("membership").accepting_lines(tx, n, 1)[1:]) for n in (0, 1, 9)),
+        *(m("membership").held_entries(tx, i) for i in ([0, 1, 2], [])),
+        m("membership").open_tasks(tx),
+        *(m("membership").open_tasks(tx, i) for i in ([1, 3], [])),
+        *(m("membership").adversaries_of_messages(tx, i) for i in ([1, 2, 99], [])),
+        *(sorted(m("membership").tasks_of_messages(tx, i)) for i in (range(60), [])),
+    ],
     "record_states": lambda tx, m: [
         *(
             m("record_states").records(tx, run, state, most)
@@ -166,6 +193,41 @@ READS: dict[str, Callable[[Tx, Any], Any]] = {
         *(m("record_states").fields(tx, n) for n in ("r1", "r2", "r8", "x")),
     ],
 }
+
+
+WRITES: dict[str, Callable[[Tx, Any], Any]] = {
+    "end_tasks": lambda tx, m: [m("own_work").end_tasks(tx, n, 9) for n in (1, 2, 99)],
+    "take_back": lambda tx, m: [
+        m("membership").take_back(tx, i) for i in ([100, 101, 102, 100, 999], [])
+    ],
+    "cancel_empty": lambda tx, m: [
+        m("membership").cancel_empty(tx, i) for i in (range(1, 60), [])
+    ],
+    "withdraw": lambda tx, m: [
+        m("membership").withdraw(tx, i, 9) for i in ([3, 6, 9, 3], [3, 12], [])
+    ],
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_each_writes_what_it_wrote(filled: Store, name: str) -> None:
+    found = []
+    for place in ("tests.integration.was", "dispatcher.store"):
+        with suppress(Undo), filled.write() as tx:
+            fill_records(tx)
+            tx.execute("UPDATE outbox SET attempts = id % 2, state = 'ready'")
+            tx.reserve("outbox", 200)
+            tx.execute("UPDATE task SET state = 'shown' WHERE id % 5 = 2")
+            given = WRITES[name](tx, lambda one: import_module(f"{place}.{one}"))  # noqa: B023
+            left = [
+                tx.rows("SELECT id, state, leased_until, draft FROM task ORDER BY 1"),
+                tx.rows("SELECT * FROM probe_task ORDER BY id"),
+                tx.rows("SELECT kind, state, handle, connector FROM outbox"
+                        " ORDER BY handle, kind"),
+            ]  # fmt: skip
+            found.append((given, left))
+            raise Undo
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", READS)

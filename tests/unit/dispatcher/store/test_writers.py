@@ -30,7 +30,6 @@ ANY_TABLE = "<any>"
 """Stands for a table whose name is not in the statement."""
 
 SEVERAL: dict[str, set[str]] = {
-    ANY_TABLE: {"store.own_work"},
     "answer": {"store.assembly", "store.burning", "store.erasure", "store.values"},
     "entry": {"store.erasure", "store.intake", "store.replaying", "store.returning"},
     "outbox": {"store.handing", "store.membership", "store.queue", "store.sending"},
@@ -50,6 +49,7 @@ SEVERAL: dict[str, set[str]] = {
         "store.erasure",
         "store.handing",
         "store.membership",
+        "store.own_work",
         "store.queue",
         "store.sending",
         "store.serving",
