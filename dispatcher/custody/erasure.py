@@ -23,9 +23,9 @@ from dispatcher.core.keys import pseudonym, spelled
 from dispatcher.core.log import get_logger
 from dispatcher.custody import erasures
 from dispatcher.custody.asides import put_aside
-from dispatcher.custody.leftovers import sought
-from dispatcher.custody.means import Erased, Means, tokens
+from dispatcher.custody.erasure_context import Erased, ErasureContext, tokens
 from dispatcher.custody.outside import finish
+from dispatcher.custody.residue_scan import sought
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.store import Store, Tx, outside, quarantine
 from dispatcher.store import erasure as rows
@@ -129,7 +129,7 @@ def _records(tx: Tx, name: str) -> tuple[list[int], int | None]:
     return [record], None
 
 
-def erase(means: Means, name: str) -> Erased:
+def erase(context: ErasureContext, name: str) -> Erased:
     """Erase a person with all records, or one record, for good.
 
     A commit of unknown outcome is asked for, and nothing is repeated blindly. When it
@@ -143,24 +143,24 @@ def erase(means: Means, name: str) -> Erased:
     StoreUnreachable
         The store broke off, and can not be asked what it kept.
     """
-    found = scope(means.store, name)
-    traces = sought(means.store, found.id, found.record_ids, found.entry_ids)
-    at, spellings = means.clock(), _spelled(means.store, found)
-    for path in means.lists:
+    found = scope(context.store, name)
+    traces = sought(context.store, found.id, found.record_ids, found.entry_ids)
+    at, spellings = context.clock(), _spelled(context.store, found)
+    for path in context.lists:
         erasures.note(path, name, at, spellings)
     done = Erased()
-    erase_rows(means, name, done, traces.needles)
-    finish(means, done)
-    scrub(means.store, done)
-    if means.directory is not None:
-        done.left += traces.left_in(means.directory, but=_own_files(means.store))
-    done.aside = put_aside(means.store)
+    erase_rows(context, name, done, traces.needles)
+    finish(context, done)
+    scrub(context.store, done)
+    if context.directory is not None:
+        done.left += traces.left_in(context.directory, but=_own_files(context.store))
+    done.aside = put_aside(context.store)
     done.tidy()
     return done
 
 
 def erase_rows(
-    means: Means, name: str, done: Erased, needles: Sequence[bytes] = ()
+    context: ErasureContext, name: str, done: Erased, needles: Sequence[bytes] = ()
 ) -> None:
     """Erase what the store holds of a person or record.
 
@@ -174,20 +174,20 @@ def erase_rows(
     def work(tx: Tx) -> Erased:
         records, _ = _records(tx, name)
         entries = rows.entries_of(tx, records)
-        part = erase_in(tx, means, records, entries, needles)
+        part = erase_in(tx, context, records, entries, needles)
         person = rows.subject(tx, name)
         if person is not None:
-            secret = means.store.key("pseudonym-key")
+            secret = context.store.key("pseudonym-key")
             rows.suppress(tx, _spelled_in(tx, secret, (), name))
-            rows.blank_subject(tx, person, means.clock())
+            rows.blank_subject(tx, person, context.clock())
         detail: dict[str, int | str] = {"id": name, **part.deleted}
-        add_event(tx, means.clock(), "operator", "subject.erased", detail)
+        add_event(tx, context.clock(), "operator", "subject.erased", detail)
         return part
 
-    done.add(once_sent(means, work))
+    done.add(once_sent(context, work))
 
 
-def once_sent(means: Means, work: Callable[[Tx], Result]) -> Result:
+def once_sent(context: ErasureContext, work: Callable[[Tx], Result]) -> Result:
     """Do work in one transaction, as soon as none of its messages is on its way.
 
     Raises
@@ -197,11 +197,11 @@ def once_sent(means: Means, work: Callable[[Tx], Result]) -> Result:
     """
     for last in (*[False] * (TRIES - 1), True):
         try:
-            return committed(means.store, work)
+            return committed(context.store, work)
         except OnItsWay:
             if last:
                 break
-            means.wait(PAUSE)
+            context.wait(PAUSE)
     raise Conflict(
         "a message with these values is being sent and does not end",
         why="what leaves during an erasure would be left outside",
@@ -215,7 +215,7 @@ class OnItsWay(Exception):
 
 def erase_in(
     tx: Tx,
-    means: Means,
+    context: ErasureContext,
     records: Sequence[int],
     entries: Sequence[int],
     needles: Sequence[bytes] = (),
@@ -226,27 +226,29 @@ def erase_in(
     ------
     OnItsWay
     """
-    if rows.being_sent(tx, entries, means.clock()):
+    if rows.being_sent(tx, entries, context.clock()):
         raise OnItsWay
     done = Erased()
     tasks = rows.tasks_of(tx, entries, lock=True)
     done.deleted = Counter(rows.counts(tx, records, entries))
-    _recall(tx, means, tasks, done)
-    names = tokens(means.store, [task.id for task in tasks])
+    _recall(tx, context, tasks, done)
+    names = tokens(context.store, [task.id for task in tasks])
     done.strange = quarantine.drop_strange(tx, [*needles, *(t.encode() for t in names)])
     rows.unplan(tx, entries)
-    rows.suppress(tx, _spelled_in(tx, means.store.key("pseudonym-key"), records))
-    rows.blank(tx, records, entries, means.clock())
+    rows.suppress(tx, _spelled_in(tx, context.store.key("pseudonym-key"), records))
+    rows.blank(tx, records, entries, context.clock())
     outside.add_pending(tx, records)
     return done
 
 
-def _recall(tx: Tx, means: Means, tasks: Iterable[rows.TaskRow], done: Erased) -> None:
+def _recall(
+    tx: Tx, context: ErasureContext, tasks: Iterable[rows.TaskRow], done: Erased
+) -> None:
     """End the open tasks; count those whose content nobody can call back."""
     ended: dict[str, list[int]] = {"dead": [], "returned": []}
     for task in tasks:
         outside = task.state in ("sent", "published") and not isinstance(
-            means.connectors.get(task.connector), Forgetting
+            context.connectors.get(task.connector), Forgetting
         )
         if outside:
             done.beyond[task.connector] += 1

@@ -10,8 +10,8 @@ from typing import Final
 from dispatcher.core.errors import AnotherLeads
 from dispatcher.custody import erasures
 from dispatcher.custody.erased_again import any_back, keep_erased
+from dispatcher.custody.erasure_context import ErasureContext
 from dispatcher.custody.erasures import Listed
-from dispatcher.custody.means import Means
 from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import anchored, refuse_unsealed
@@ -46,7 +46,7 @@ class Healed:
 
 def keep_out(store: Store, listed: Listed, clock: Clock) -> int:
     """Erase again who is back; return how many people and records that were."""
-    return keep_erased(Means(store, {}, clock, rewrite=_nothing), listed)
+    return keep_erased(ErasureContext(store, {}, clock, rewrite=_nothing), listed)
 
 
 def hold(tx: Tx, at: int) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from connectors.base import ConnectorError, Forgetting
 from dispatcher.core.errors import DispatcherError
-from dispatcher.custody.means import Erased, Means, tokens
+from dispatcher.custody.erasure_context import Erased, ErasureContext, tokens
 from dispatcher.store import Store, Tx, outside
 from dispatcher.store import erasure as rows
 from dispatcher.store.repeating import committed
 
 
-def finish(means: Means, done: Erased) -> bool:
+def finish(context: ErasureContext, done: Erased) -> bool:
     """Delete what lies outside of the store (spools, exports) of all that was erased.
 
     Which records those are stands in the store, so that a run that was broken off, or
@@ -24,7 +24,7 @@ def finish(means: Means, done: Erased) -> bool:
     bool
         Whether there was anything to do.
     """
-    records, tasks, exports = committed(means.store, _left)
+    records, tasks, exports = committed(context.store, _left)
     if not records:
         return False
     away = False
@@ -32,17 +32,17 @@ def finish(means: Means, done: Erased) -> bool:
     for task in tasks:
         by_connector.setdefault(task.connector, []).append(task.id)
     for name, ids in by_connector.items():
-        connector = means.connectors.get(name)
+        connector = context.connectors.get(name)
         if isinstance(connector, Forgetting):
             try:
-                done.left += connector.forget(tokens(means.store, ids))
+                done.left += connector.forget(tokens(context.store, ids))
             except ConnectorError:
                 done.left.append(f"connector {name}: it could not be reached")
                 away = True
     for export in exports:
-        _renew(means, export, done)
+        _renew(context, export, done)
     if not away:
-        committed(means.store, lambda tx: outside.drop_pending(tx, records))
+        committed(context.store, lambda tx: outside.drop_pending(tx, records))
     return True
 
 
@@ -52,12 +52,12 @@ def _left(tx: Tx) -> tuple[list[int], list[rows.TaskRow], Sequence[outside.Expor
     return records, tasks, outside.exports_of(tx, records)
 
 
-def _renew(means: Means, export: outside.ExportRow, done: Erased) -> None:
+def _renew(context: ErasureContext, export: outside.ExportRow, done: Erased) -> None:
     """Write an export anew without what is gone; one that can not be is deleted."""
     path = Path(export.path)
     if path.is_file():
         try:
-            means.rewrite(export.run, path)
+            context.rewrite(export.run, path)
         except DispatcherError:
             try:
                 path.unlink(missing_ok=True)
@@ -66,7 +66,7 @@ def _renew(means: Means, export: outside.ExportRow, done: Erased) -> None:
                 return
         done.exports.append(str(path))
     if not path.exists():
-        committed(means.store, lambda tx: outside.drop_export(tx, export.id))
+        committed(context.store, lambda tx: outside.drop_export(tx, export.id))
 
 
 def note_export(store: Store, run: str, path: Path, at: int) -> None:

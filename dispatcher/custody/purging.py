@@ -7,7 +7,7 @@ from typing import Final
 
 from dispatcher.custody.asides import put_aside
 from dispatcher.custody.erasure import erase_in, once_sent, scrub
-from dispatcher.custody.means import Erased, Means
+from dispatcher.custody.erasure_context import Erased, ErasureContext
 from dispatcher.custody.outside import finish
 from dispatcher.store import Store, Tx, lease
 from dispatcher.store import erasure as rows
@@ -27,13 +27,17 @@ def count_older(store: Store, moment: int) -> int:
 
 
 def purge(
-    means: Means, moment: int, *, epoch: int | None = None, pieces: int | None = None
+    context: ErasureContext,
+    moment: int,
+    *,
+    epoch: int | None = None,
+    pieces: int | None = None,
 ) -> Erased:
     """Erase the records that were loaded before a moment, piece by piece.
 
     Parameters
     ----------
-    means : Means
+    context : ErasureContext
     moment : int
         Microseconds since 1970.
     epoch : int, optional
@@ -47,19 +51,19 @@ def purge(
         Another daemon leads.
     """
     done = Erased()
-    if purge_rows(means, moment, done, epoch=epoch, pieces=pieces) + finish(
-        means, done
+    if purge_rows(context, moment, done, epoch=epoch, pieces=pieces) + finish(
+        context, done
     ):
-        scrub(means.store, done)
+        scrub(context.store, done)
     else:
         done.scrubbed = True  # nothing was there
-    done.aside = put_aside(means.store)
+    done.aside = put_aside(context.store)
     done.tidy()
     return done
 
 
 def purge_rows(
-    means: Means,
+    context: ErasureContext,
     moment: int,
     done: Erased,
     *,
@@ -69,26 +73,28 @@ def purge_rows(
     """Erase the same in the store; return how many transactions it took."""
     total = 0
     while pieces is None or total < pieces:
-        part = once_sent(means, partial(_purge_piece, means, moment, epoch))
+        part = once_sent(context, partial(_purge_piece, context, moment, epoch))
         if part is None:
             break
         done.add(part)
         total += 1
         if total % BETWEEN == 0:
-            finish(means, done)
+            finish(context, done)
     return total
 
 
-def _purge_piece(means: Means, moment: int, epoch: int | None, tx: Tx) -> Erased | None:
+def _purge_piece(
+    context: ErasureContext, moment: int, epoch: int | None, tx: Tx
+) -> Erased | None:
     if epoch is not None:
         lease.check_epoch(tx, lease.SHARD, epoch)
     records = rows.loaded_before(tx, moment, PIECE)
     if not records:
         return None
     entries = rows.entries_of(tx, records)
-    part = erase_in(tx, means, records, entries)
+    part = erase_in(tx, context, records, entries)
     for person in rows.subjects_without_records(tx, records):
         rows.blank_subject(tx, person, None)
     detail: dict[str, int | str] = {"records": len(records)}
-    add_event(tx, means.clock(), "retention", "records.purged", detail)
+    add_event(tx, context.clock(), "retention", "records.purged", detail)
     return part

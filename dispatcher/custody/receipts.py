@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 from dispatcher.core.errors import Invalid
 from dispatcher.core.private_files import private
 from dispatcher.custody.copies import Kept
-from dispatcher.custody.means import Erased
+from dispatcher.custody.erasure_context import Erased
 from dispatcher.ledger.lines import canonical
 from dispatcher.ledger.shipping import store_id
 from dispatcher.store import Store, proving

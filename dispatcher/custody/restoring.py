@@ -12,14 +12,15 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from dispatcher.core.errors import (
     LedgerAhead,
     Usage,
 )
 from dispatcher.custody import erasures
-from dispatcher.custody.assuming import assume_shown
 from dispatcher.custody.backup import Backup, checked_schema, look, staged
 from dispatcher.custody.healing import hold, keep_out
 from dispatcher.custody.sealed_file import Secret
@@ -31,15 +32,20 @@ from dispatcher.custody.witnesses import (
     refuse_outdone,
     refuse_stale,
 )
+from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.comparison import refuse_edited
 from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import check_anchor
 from dispatcher.ledger.shipping.checking import check_files, check_store, compare
-from dispatcher.store import Clock, Store, copies
+from dispatcher.model import record_unit, subject_unit
+from dispatcher.store import Clock, Store, accounts, copies, pause
 from dispatcher.store import replaying as rows
 from dispatcher.store.dumping import dumped, make_ready, rebuilt
 from dispatcher.store.transaction import Tx
+
+ASSUMED: Final = "assumed"
+"""Cause of exposures that nobody knows of, and that may have been."""
 
 
 @dataclass(frozen=True)
@@ -319,3 +325,34 @@ def _copy(store: Store, target: Target) -> None:
 def _parsed(tx: Tx) -> Iterator[dict[str, Any] | list[Any]]:
     for line in dumped(tx):
         yield json.loads(line)
+
+
+def assume_shown(store: Store, since: int, now: int) -> tuple[int, int]:
+    """Take for shown what may have been: (exposures, adversary-unit pairs).
+
+    Every pair of an applied plan that was not booked counts as shown, in the order of
+    the plan, as far as the gate lets it. What else may have been shown, nobody knows:
+    so no adversary is shown anything more of a record or person of which an entry was
+    still open.
+    """
+    with store.write() as tx:
+        pauses = pause.lift_all(tx)
+        showings = 0
+        for account_id, packed in rows.planned_pairs(tx):
+            entry_ids = np.frombuffer(packed, "<i8").tolist()
+            booked = book(
+                tx,
+                [Asks(account_id, entry_ids)],
+                delivery=Pull(leased_until=now),
+                at=now,
+                cause=ASSUMED,
+                skip_refused=True,
+            )
+            showings += booked.new
+        pause.put_back(tx, pauses)
+        records, subjects = rows.open_units(tx, since)
+        units = [record_unit(n) for n in records] + [subject_unit(n) for n in subjects]
+        living = rows.living_adversaries(tx)
+        pairs = ((adversary, unit) for adversary in living for unit in units)
+        recused = accounts.add_recusals(tx, pairs, now)
+    return showings, recused

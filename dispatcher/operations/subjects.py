@@ -10,7 +10,7 @@ from typing import Any
 from dispatcher.custody import erasure, erasures, purging, receipts, subject_report
 from dispatcher.custody.copies import Kept, backups_of
 from dispatcher.custody.erasure import Scope
-from dispatcher.custody.means import Erased, Means
+from dispatcher.custody.erasure_context import Erased, ErasureContext
 from dispatcher.operations.backups import folder_of
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.assembly import reassemble
@@ -60,7 +60,7 @@ class ReceiptCheck:
 
 def erasure_context(
     workspace: Workspace, store: Store, connectors: Mapping[str, object] | None = None
-) -> Means:
+) -> ErasureContext:
     """What an erasure works with; connectors are opened if none are given."""
 
     def rewrite(run: str, path: Path) -> None:
@@ -68,7 +68,7 @@ def erasure_context(
 
     if connectors is None:
         connectors = workspace.open_connectors(store)
-    return Means(
+    return ErasureContext(
         store,
         connectors,
         workspace.clock,

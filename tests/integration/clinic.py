@@ -6,7 +6,7 @@ from pathlib import Path
 from connectors.folder.market import Folder
 from connectors.inhouse import Inhouse
 from dispatcher.core import keys
-from dispatcher.custody.means import Means
+from dispatcher.custody.erasure_context import ErasureContext
 from dispatcher.custody.outside import note_export
 from dispatcher.ledger.book import Pull, Push
 from dispatcher.stages.assembly import Assembly, reassemble
@@ -151,11 +151,11 @@ class Clinic:
     def answer(self, worker: str, said: dict[str, str], *, taken: bool = True) -> None:
         self.put(worker, "answers.csv" if taken else "my-copy.csv", said)
 
-    def means(self, **more) -> Means:
+    def means(self, **more) -> ErasureContext:
         def rewrite(run: str, path: Path) -> None:
             reassemble(self.store, run, path)
 
-        return Means(
+        return ErasureContext(
             self.store, self.connectors, self.clock, rewrite, self.place, **more
         )
 

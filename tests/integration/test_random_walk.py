@@ -34,7 +34,7 @@ def test_the_walk_sees_a_store_that_shows_more_though_nobody_knows_what_was_show
     ground, monkeypatch
 ):
     monkeypatch.setattr(
-        "dispatcher.custody.assuming.accounts.add_recusals", lambda *_: 0
+        "dispatcher.custody.restoring.accounts.add_recusals", lambda *_: 0
     )
     monkeypatch.setattr(Walk, "lose", Walk.lose_all)
     with pytest.raises(AssertionError, match="was granted"):

@@ -5,7 +5,7 @@ import pytest
 from dispatcher.core.errors import Refused
 from dispatcher.custody import backup, erasure, erasures
 from dispatcher.custody.audit import export, verify
-from dispatcher.custody.means import Means
+from dispatcher.custody.erasure_context import ErasureContext
 from dispatcher.custody.rekeying import rekey_store
 from dispatcher.custody.restoring import Gap, restore
 from dispatcher.custody.sealed_file import Secret
@@ -185,7 +185,7 @@ def test_who_was_erased_after_the_backup_is_erased_in_what_is_restored(house, lo
     house.keep()
     later = house.file(SECOND, "r3,p3,2026-01-03,A3,B3,C3,D3")
     house.load(later)
-    means = Means(
+    means = ErasureContext(
         house.store,
         {},
         house.clock,

@@ -62,7 +62,7 @@ class Erased:
 
 
 @dataclass(frozen=True)
-class Means:
+class ErasureContext:
     """What an erasure works with.
 
     Attributes
