@@ -20,10 +20,11 @@ import numpy as np
 from policies.document.reader import parse
 from policies.model.problem import Average, Goal, Pairs, Problem
 from policies.model.sets import NO_CAP
-from policies.model.utility import Weights
+from policies.model.weights import Weights
 from policies.policy import Policy
-from policies.rules.encounters import PeoplePairs
-from policies.rules.expand import EntryTable, expand
+from policies.rules.entry_table import EntryTable
+from policies.rules.expand import expand
+from policies.rules.shared_places import PeoplePairs
 from policies.solvers import Limits
 from policies.solvers.search.greedyl import Greedyl
 
@@ -186,9 +187,9 @@ def backlogs(directory: Path) -> Iterator[tuple[str, Callable[[], Problem]]]:
     """Names of the backlogs of a data directory, and how to make them."""
     sources: list[tuple[str, Callable[[], Rows], int, int]] = [
         ("synthea-60", lambda: prescriptions(directory, 60), 12, 2),
-        ("synthea-200", lambda: prescriptions(directory, 200), 40, 4),
+        ("synthea-100", lambda: prescriptions(directory, 100), 20, 2),
         ("sroie-60", lambda: receipts(directory, 60), 8, 1),
-        ("sroie-120", lambda: receipts(directory, 120), 16, 2),
+        ("sroie-80", lambda: receipts(directory, 80), 10, 2),
         ("brightkite-60", lambda: checkins(directory, "brightkite300", 60), 8, 1),
         ("gowalla-150", lambda: checkins(directory, "gowalla_nyc3266", 150), 12, 2),
     ]

@@ -213,7 +213,6 @@ def solved(problem: Problem, solver: str, seconds: float) -> dict[str, object]:
         seconds=seconds,
         clock=time.perf_counter,
         threads=threads,
-        prove=True,
     )
     load, began = load_average(), time.perf_counter()
     found = SOLVERS[solver](problem, np.random.default_rng(0), limits)

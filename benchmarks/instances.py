@@ -98,7 +98,6 @@ def _one(path: Path, words: argparse.Namespace, referee: Any) -> Line | None:
         seconds=words.seconds,
         clock=time.perf_counter,
         threads=words.threads,
-        prove=True,
     )
     began = time.perf_counter()
     solution = solver(found.problem, np.random.default_rng(words.seed), limits)

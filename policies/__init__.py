@@ -99,7 +99,5 @@ def solve(
     if not solver.supports(problem):
         fit = ", ".join(n for n, other in SOLVERS.items() if other.supports(problem))
         raise ValueError(f"{algorithm} does not take this problem, but {fit} do")
-    limits = Limits(
-        work=float("inf"), seconds=seconds, clock=clock, threads=threads, prove=True
-    )
+    limits = Limits(work=float("inf"), seconds=seconds, clock=clock, threads=threads)
     return solver(problem, np.random.default_rng(seed), limits)

@@ -229,10 +229,13 @@ class Workspace:
         Usage
             The output is the store, the settings, the policy or one of the inputs.
         """
+        from dispatcher.core.config import key_file_location
+
         settings = self.config_file or self.directory / "dispatcher.toml"
         kept = [Path(self.store_url), settings, self.policy_path]
         kept += [Path(f"{kept[0]}{tail}") for tail in ("-wal", "-shm")]
-        kept.append(self.key_file.path)
+        # not self.key_file: it loads the store, which an instance file needs nothing of
+        kept.append(key_file_location(self.config, self.directory, os.environ)[0])
         if any(_is_same(output, path) for path in (*kept, *inputs)):
             raise Usage(
                 f"{output} is in use by this very command",

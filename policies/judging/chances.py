@@ -13,6 +13,7 @@ Erdos, Selfridge. On a combinatorial game. J. Combinatorial Theory A 14 (1973).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import comb, prod
@@ -182,30 +183,45 @@ class Draw:
         self.left[entry] += 1
 
 
-def derandomized_plan(problem: Problem) -> Plan | None:
+def derandomized_plan(
+    problem: Problem, over: Callable[[], bool] = lambda: False
+) -> Plan | None:
     """Return a plan by conditional expectations, if fewer than one crossing is expected.
 
     Each copy goes where the expectation is least. The mean over all who may get it
     equals the expectation before, so the least never exceeds it (Erdos and Selfridge).
 
+    Parameters
+    ----------
+    problem : Problem
+    over : callable
+        True once there is no time left: exact fractions are slow.
+
     Returns
     -------
     Plan or None
-        None if the expectation is 1 or more, is unknown (:meth:`Draw.of`), or would
-        have to be computed too often.
+        None if the expectation is 1 or more, is unknown (:meth:`Draw.of`), would have
+        to be computed too often, or if there is no time left.
     """
     draw = Draw.of(problem)
     if draw is None:
         return None
     looks = len(problem.sets.entry) * len(draw.observers) * problem.n_adversaries
-    if looks > LARGEST_DRAW or sum(draw.chances(), Fraction(0)) >= 1:
+    if looks > LARGEST_DRAW:
         return None
+    expected = Fraction(0)
+    for one in range(problem.sets.n_sets):
+        expected += min(draw.crossings(one), Fraction(1))
+        if expected >= 1 or over():
+            return None
     start, row = problem.sets.by_entry()
     set_of = problem.sets.member_set
     pairs = []
     for entry in range(problem.n_entries):
         around = np.unique(set_of[row[start[entry] : start[entry + 1]]]).tolist()
         while draw.left[entry]:
+            if over():
+                return None
             costs = []
             for adversary in sorted(draw.pool[entry]):
                 draw.give(entry, adversary)

@@ -1,406 +1,791 @@
-"""AUTO: the wiring. Count, split, solve each shape once, repair, search, judge.
+"""AUTO: one table of what is tried, and when; one search that goes through it.
 
-1. Counting proofs (:mod:`bounds`) name what can not be, and the count of
-   :func:`policies.judging.certificates.served` what can be in any case.
-2. The problem falls apart into components (:mod:`components`).
-3. A shape that many components have is solved once and dealt out (:mod:`slots`).
-4. All other components are planned by GREEDYL on one shared table of capacities.
-5. What greedy leaves short is searched exactly, component by component.
-6. The judge sees the whole plan before it counts.
+A row is a name, a phase, when it applies (by :class:`policies.solvers.features.Features`,
+computed once) and a solver. The phases:
+
+1. ``first``: cheap rows, one after another, until one is sure. GREEDYL and GREEDY are
+   among them, so that at any limit the answer is at least as good as theirs.
+2. ``alone``: a row that answers by itself, often after it divided the problem and
+   searched its parts. Rows of both phases come in the table's order.
+3. ``exact`` and ``search``, at once: an exact engine that starts from the plan held has
+   all the time that is left; beside it one search improves that plan. The next exact row
+   follows where one ends without a proof.
+4. ``last``: what is left to try without a plan.
+
+One deadline reaches every step. Where there is no plan, a smallest core is found.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
+from math import inf
+from time import sleep
+from typing import Final
 
 import numpy as np
 
-from policies.judging.judge import judge
-from policies.model.objective import Objective
-from policies.model.problem import Plan, Problem
-from policies.model.sets import Bools, Ints
-from policies.solvers.bounds.certificates import (
-    Prover,
-    gathered,
-    in_order,
-    numbered,
-    orderly,
-)
-from policies.solvers.bounds.counting import capacity, needs, singles
-from policies.solvers.component_answers import renumbered
-from policies.solvers.components import Components, shapes, split
+from policies.model.problem import Goal, Plan, Problem
+from policies.model.sets import Ints
+from policies.solvers.adversary_reduction import among, among_all, needed
+from policies.solvers.bounds.certificates import Prover, made
+from policies.solvers.bounds.lagrangian import bounded
+from policies.solvers.bounds.link_bounds import LinkBounds, sealed
+from policies.solvers.bounds.link_pairs import LinkPairs
+from policies.solvers.coloring import small_sets
+from policies.solvers.component_answers import joined, lifted
+from policies.solvers.components import split
 from policies.solvers.diminishing import diminishing
-from policies.solvers.exact.cpsat import CpSat, search
-from policies.solvers.exact.level_sweep import sweep
-from policies.solvers.explain.minimum import explain, feasible
+from policies.solvers.exact.cpsat import exactly
+from policies.solvers.exact.cpsat import search as first_plan
+from policies.solvers.exact.edge_cliques import covered
+from policies.solvers.exact.enumeration import listed
+from policies.solvers.exact.hitting_set import HittingSet
+from policies.solvers.exact.milp import solve
+from policies.solvers.exact.pair_search import searched, small
+from policies.solvers.exact.step_averages import by_number
+from policies.solvers.exact.zero_disclosure import leakless
+from policies.solvers.explain.cores import counted, infeasible
+from policies.solvers.features import Features
 from policies.solvers.interfaces import (
-    Clash,
-    Core,
     Limits,
-    Proof,
     Solution,
+    Solver,
     Verdict,
+    answer,
+    best_of,
+    free_bound,
+    never,
 )
-from policies.solvers.portfolio import portfolio
-from policies.solvers.search.greedyl import Ranking, build, improve, soft_ceiling
-from policies.solvers.search.plan_state import Hands
-from policies.solvers.template_assignment import Template, place, slot_worth
-from policies.solvers.trivial import settled
+from policies.solvers.parallel_portfolio import Task, few, late, merged, race, sure
+from policies.solvers.planned import planned
+from policies.solvers.rounding.continuous_greedy import ContinuousGreedy
+from policies.solvers.rounding.moser_tardos import MoserTardos
+from policies.solvers.rounding.rand_plus import RandPlus
+from policies.solvers.rounding.socp_rounding import SocpRounding
+from policies.solvers.scaling import near_one, restored
+from policies.solvers.search.annealing import anneal_hands
+from policies.solvers.search.annealing import fast as load_kernels
+from policies.solvers.search.exchange import Exchange
+from policies.solvers.search.grasp import Grasp, Graspl
+from policies.solvers.search.greedy import Greedy
+from policies.solvers.search.load_annealing import Annealing
+from policies.solvers.search.local_search import improved
+from policies.solvers.search.neighbourhood import improve
+from policies.solvers.search.penalty_annealing import anneal_across
+from policies.solvers.search.submodular import Submodular
+from policies.solvers.trivial import best_copies, settled
 
-_REPEATED = 2_000  # copies of one shape from which it is solved once and dealt out
-_EXPLAINED = 12  # shapes of infeasible components that are explained one by one
-_CAPACITY = -1  # in place of a shape: the core that all capacities are too small
-_NAMED = 100  # entries that such a core names
-_EXACT = 200  # components that are searched exactly
+Applies = Callable[[Features], bool]
+Step = Callable[["Search", Limits, Callable[[], bool]], "Solution | None"]
+"""Solve what the search is at within limits, or until the last argument says so."""
+
+_TINY: Final = 64  # pairs below which exact solvers come before heuristics
+_PAIRWISE: Final = 20_000  # pairs above which GREEDY costs seconds
+_COMPILED: Final = 10_000  # members x observers from which kernels pay at any limit
+_LOADING: Final = 1.2  # seconds of a limit from which loading them pays too
+_BESIDE: Final = 0.25  # of the time (or work), for a search that shares one thread
+_EXACT: Final = 0.7  # of the work, for an exact row, where no clock ends it
+_HEAD: Final = 0.1  # of the time, before that search begins
+_PROVEN: Final = 0.5  # seconds of it at least, but for a quarter of a short limit
+_LOOK: Final = 0.01  # seconds between two looks whether it may
+_PRICED: Final = 0.1  # of the time, for prices of what observers see
+_LEAST: Final = 0.02  # seconds that a step gets in any case
+_SPARE: Final = 0.03  # of the time (and at most so many seconds), for the answer
+_SPARED: Final = 0.15
+_CHEAP: Final = 0.4  # of the time, at most, for a greedy plan
+_STRAINED: Final = 0.08  # the same where an entry has few places to go
+_SEALED: Final = 0.5  # of the time, for plans that complete no set of a tradeoff
+_AGAIN: Final = 5  # times that heuristics over relations draw anew, while there is time
 
 
+@dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    Attributes
+    ----------
+    name : str
+        Unique; by it a row can be switched off.
+    phase : str
+        ``alone``, ``first``, ``exact``, ``search`` or ``last``.
+    applies : callable
+        Whether the row is for problems with these features.
+    solver : callable
+    """
+
+    name: str
+    phase: str
+    applies: Applies
+    solver: Step
+
+
+@dataclass(frozen=True)
 class Auto:
-    """The default solver."""
+    """The default solver.
+
+    Attributes
+    ----------
+    off : frozenset of str
+        Names of rows that are left out (ablation).
+    """
+
+    off: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        unknown = self.off - {row.name for row in TABLE}
+        if unknown:
+            raise ValueError(f"off has {sorted(unknown)}, expected names of rows")
 
     def supports(self, problem: Problem) -> bool:  # noqa: ARG002 - all of them
         """All problems."""
         return True
 
+    def rows(self, problem: Problem, limits: Limits) -> tuple[str, ...]:
+        """Names of the rows for a problem, in order: how it is treated."""
+        features = Features.of(problem, limits)
+        chosen = (r for r in TABLE if r.name not in self.off and r.applies(features))
+        return tuple(row.name for row in chosen)
+
     def __call__(
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
-        """Plan whatever can be planned; say what can not and why."""
-        if limits.prove or special(problem):
-            from policies.solvers import SOLVERS
-
-            if problem.utilities is not None:
-                found = diminishing(SOLVERS, self, problem, rng, limits)
-            else:
-                found = portfolio(SOLVERS, problem, rng, limits)
-            timed = limits.seconds != float("inf")  # what is cheap was tried first
-            return found if timed else settled(problem, found)
-        if problem.goal.objective is Objective.TRADEOFF:
-            return sweep(self, problem, rng, limits)
-        run = _Run(problem, rng, limits)
-        run.count()
-        run.templates()
-        run.direct()
-        run.deal()
-        found = run.finish()
-        return replace(found, proofs=run.proven()) if not found.proofs else found
-
-
-def special(problem: Problem) -> bool:
-    """Whether a problem has what no plan of a policy has: it is taken as a whole."""
-    tradeoff = problem.goal.objective is Objective.TRADEOFF
-    pooled = bool(problem.coalitions or problem.links or problem.utilities)
-    known = problem.goal.worst if tradeoff else problem.aggregate is None
-    return pooled or problem.strict_history or not known
+        """Go through the table."""
+        timed = limits.seconds != inf
+        if timed:
+            spare = min(_SPARED, _SPARE * limits.seconds)
+            limits = replace(limits, seconds=limits.seconds - spare)
+        found = Search(self.off, problem, rng, limits, Prover(limits)).answer()
+        if not timed:  # under a clock cheap steps were tried
+            found = settled(problem, found)
+        if found.verdict is Verdict.INFEASIBLE:  # a bound all the same, of no search
+            found = replace(found, bound=max(found.bound, free_bound(problem)))
+        if found.verdict is Verdict.SOLVED or len(found.plan) or len(found.held):
+            return found
+        return replace(found, held=np.flatnonzero(problem.lo))
 
 
 @dataclass
-class _Run:
-    """One call of AUTO: what is decided so far."""
+class Search:
+    """One problem on its way through the table.
 
+    Attributes
+    ----------
+    off : frozenset of str
+    problem : Problem
+    rng : numpy.random.Generator
+    limits : Limits
+    prover : Prover
+        Shared by all parts of one problem.
+    whole : Search or None
+        The search that this is a component of.
+    found : list of Solution
+    """
+
+    off: frozenset[str]
     problem: Problem
     rng: np.random.Generator
     limits: Limits
-    parts: Components = field(init=False)
-    shape: Ints = field(init=False)
-    open: Bools = field(init=False)  # components still to be planned
-    given: Ints = field(init=False)
-    fair: Ints | None = field(init=False)
-    short: Clash | None = field(init=False)  # all capacities are too small
-    pieces: list[tuple[Ints, Ints]] = field(default_factory=list)
-    ready: list[Template] = field(default_factory=list)
-    cores: dict[int, Core] = field(default_factory=dict)  # by shape
-    refuted: list[int] = field(default_factory=list)
-    unknown: list[int] = field(default_factory=list)
-    sure: Bools = field(init=False)  # components that have a plan of their own
-    shared: bool = field(init=False)  # capacities or means: of one part no proof
-    proofs: list[Proof] = field(default_factory=list)  # of the unknown ones
-    tried: list[str] = field(default_factory=list)
+    prover: Prover
+    whole: Search | None = None
+    found: list[Solution] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.began = self.limits.clock()
         self.over = self.limits.deadline()
-        self.parts = split(self.problem.sets)
-        self.shape = shapes(self.problem, self.parts)
-        self.open = np.zeros(self.parts.count, np.bool_)
-        self.open[self.parts.label[self.problem.hi > 0]] = True
-        self.given = np.zeros(self.problem.n_adversaries, np.int64)
-        self.fair = soft_ceiling(self.problem, self.limits.spread)
-        self.short = capacity(self.problem)
-        self.sure = orderly(replace(self.problem, capacity=None), self.parts)
-        self.prover = Prover(self.limits)
-        self.shared = bool(self.problem.averages) or self.problem.capacity is not None
-        if self.short is not None:
-            self.cores[_CAPACITY] = Core(
-                entries=tuple(np.flatnonzero(self.problem.lo)[:_NAMED].tolist()),
-                clashes=(self.short,),
-                needed=None,
-                exact=False,
-                available=self.problem.n_adversaries,
-            )
+        self.features = Features.of(self.problem, self.limits)
 
-    def proven(self) -> tuple[Proof, ...]:
-        """Name what was certain: without means; with capacities, if that is the whole."""
-        sure = self.sure & (not self.problem.averages)
-        if self.problem.capacity is not None:
-            sure = sure & orderly(self.problem, self.parts).all()
-        return gathered([*in_order(self.problem, self.parts, sure), *self.proofs])
+    @property
+    def best(self) -> Solution | None:
+        """The best plan so far."""
+        return best_of(self.found)
 
-    def count(self) -> None:
-        """Set components aside that counting proves infeasible."""
-        label, sets = self.parts.label, self.problem.sets
-        over = np.flatnonzero(needs(self.problem) > self.problem.n_adversaries)
-        bad = [label[sets.entry[sets.start[over]]]]
-        bad.append(
-            label[[c.entries[0] for c in singles(self.problem)]].astype(np.int64)
-        )
-        for component in np.unique(np.concatenate(bad)).tolist():
-            self._refute(int(component), proven=True)
+    def left(self, share: float = 1.0) -> Limits:
+        """Return the limits with this share of the time that is left."""
+        return self.limits.part(share).left(self.began, share, _LEAST)
 
-    def _alone(self, component: int) -> Problem:
-        """One component by itself: without capacities and means, which all share."""
-        chosen = np.array([component])
-        part = self.problem.select(
-            self.parts.entries_of(chosen), self.parts.sets_of(chosen)
-        )
-        return replace(part, capacity=None, averages=())
+    def ask(self, problem: Problem, limits: Limits) -> Solution:
+        """Search another problem within limits."""
+        return Search(self.off, problem, self.rng, limits, self.prover).answer()
 
-    def _refute(self, component: int, *, proven: bool) -> None:
-        """Hold the component back; explain its shape once."""
-        self.open[component] = False
-        self.refuted.append(component)
-        shape = int(self.shape[component])
-        if shape in self.cores or len(self.cores) > _EXPLAINED:
+    def seed(self) -> int:
+        """Draw a seed for an engine."""
+        return int(self.rng.integers(2**31 - 1))
+
+    def why(self, found: Sequence[Solution] = ()) -> str:
+        """Why the search ended before its end, in all or in one of its parts."""
+        if self.limits.stopped():
+            return "interrupt"
+        if late(self.limits, self.began) or any(one.stopped == "time" for one in found):
+            return "time"
+        return "gap" if self.limits.work == inf else "work"
+
+    def rows(self, *phases: str) -> Iterator[Row]:
+        """Rows of these phases that apply, in the table's order."""
+        for row in TABLE:
+            asked = row.phase in phases and row.name not in self.off
+            if asked and row.applies(self.features):
+                yield row
+
+    def answer(self) -> Solution:
+        """Go through the phases, one after another, until an answer is sure."""
+        for row in self.rows("first", "alone"):
+            if row.phase == "first" and self.found and self.over():
+                continue
+            one = row.solver(self, self.left(), never)
+            if one is None:
+                continue
+            if row.phase == "alone":
+                return self._alone(one)
+            self.found.append(one)
+            if sure(one):
+                return self._told(merged(self.found, one.stopped))
+        proof = self.prover(self.problem)
+        self._race()
+        for row in self.rows("last"):
+            if self.best is not None or any(map(sure, self.found)):
+                break
+            one = row.solver(self, self.left(), never)
+            if one is not None:
+                self.found.append(one)
+        if not self.found:
+            self.found.append(_nothing(self))
+        return self.prover.certain(self._told(merged(self.found, self.why())), proof)
+
+    def _alone(self, one: Solution) -> Solution:
+        """Return the answer of a row by itself, or a better plan that was held."""
+        best = self.best
+        if best is None or one.verdict is Verdict.INFEASIBLE:
+            return one
+        better = one.verdict is Verdict.SOLVED and one.value >= best.value
+        return one if better else merged([best, one], one.stopped)
+
+    def _told(self, found: Solution) -> Solution:
+        """Explain that there is no plan, where that was not done yet."""
+        if found.verdict is not Verdict.INFEASIBLE or found.stopped == "optimal":
+            return found
+        return infeasible(self.problem, self.rng, self.left(0.9), found.tried)
+
+    def _race(self) -> None:
+        """Run the exact rows, and the search beside them."""
+        if any(map(sure, self.found)):
             return
-        alone = self._alone(component)
-        core = explain(alone, self.rng, self.limits.part(0.2), proven=proven)
-        if core is not None:
-            self.cores[shape] = self._lifted(core, component)
+        timed = self.limits.seconds != inf
+        exact, search = list(self.rows("exact")), list(self.rows("search"))
+        tasks: list[Task] = []
+        if search:
+            alone = not exact
+            share = 1.0 if alone or (timed and self.limits.threads > 1) else _BESIDE
+            draws = 2 if alone and timed and self.limits.threads > 1 else 1
+            tasks += [_first_of(self._copy(), search, share) for _ in range(draws)]
+        if exact:
+            tasks.append(_in_turn(self._copy(), exact))
+        if tasks:
+            self.found += race(tasks, self.left())
 
-    def _lifted(self, core: Core, component: int) -> Core:
-        """Return the core in the numbers of the whole problem."""
-        chosen = np.array([component])
-        entries = self.parts.entries_of(chosen)
-        whole = renumbered(core, entries, self.parts.sets_of(chosen))
-        return replace(whole, entries=tuple(entries.tolist()))
+    def _copy(self) -> Search:
+        """Return the search as it is now, for another thread."""
+        other = copy(self)
+        other.rng, other.found = self.rng.spawn(1)[0], list(self.found)
+        return other
 
-    def templates(self) -> None:
-        """Solve each shape once that has many components and nothing of its own."""
-        problem, parts = self.problem, self.parts
-        if problem.averages:
-            return
-        fits = self.open.copy()
-        for pairs in (problem.history, problem.forbidden):
-            fits[parts.label[pairs.entry]] = False
-        fits[parts.label[problem.hi > problem.lo]] = False
-        copies = np.bincount(parts.label, problem.lo, parts.count).astype(np.int64)
-        chosen = np.flatnonzero(fits & (copies > 0))
-        order = chosen[np.argsort(self.shape[chosen], kind="stable")]
-        edge = np.flatnonzero(np.diff(self.shape[order], prepend=-1, append=-1))
-        for one, stop in zip(edge[:-1].tolist(), edge[1:].tolist(), strict=True):
-            group = order[one:stop]
-            if len(group) * int(copies[group[0]]) >= _REPEATED and len(group) > 1:
-                self._template(group)
 
-    def _template(self, group: Ints) -> None:
-        """Solve one shape; leave it to the direct way where that is undecided."""
-        first = int(group[0])
-        alone = replace(self._alone(first), trusted=None)
-        slots, verdict = self._slots(alone)
-        if slots is not None:
-            size = alone.n_entries
-            rows = self.parts.entry_start[group][:, None] + np.arange(size)
-            self.ready.append(Template(slots, self.parts.entry[rows]))
-            self.open[group] = False
-        elif verdict is Verdict.INFEASIBLE and self.problem.trusted is None:
-            for component in group.tolist():
-                self._refute(component, proven=True)
+def _first_of(search: Search, rows: Sequence[Row], share: float) -> Task:
+    """The first row that takes the problem, in a share of the time."""
 
-    def _slots(self, alone: Problem) -> tuple[tuple[Ints, ...] | None, Verdict]:
-        """What abstract adversaries are handed: a copy each where there are enough."""
-        copies = np.repeat(np.arange(alone.n_entries), alone.lo)
-        if len(copies) <= alone.n_adversaries:
-            return tuple(np.array([d]) for d in copies), Verdict.SOLVED
-        answer = feasible(alone, self.rng, self.limits.part(0.2))
-        if answer.verdict is not Verdict.SOLVED:
-            return None, answer.verdict
-        plan = answer.plan
-        hands = [plan.entry[plan.adversary == a] for a in range(alone.n_adversaries)]
-        return tuple(h for h in hands if len(h)), Verdict.SOLVED
-
-    def direct(self) -> None:
-        """Plan the open components by greedy on shared capacities, then exactly."""
-        chosen = np.flatnonzero(self.open)
-        if not len(chosen):
-            return
-        entries, part = self._part(chosen)
-        part = replace(part, capacity=np.maximum(self.problem.room() - self.given, 0))
-        hands = Hands(part)
-        rank = Ranking(hands, self.rng, self.fair, self.given)
-        short = build(hands, rank, self.rng, self.limits, repair=self.short is None)
-        stuck = np.unique(self.parts.label[entries[np.array(sorted(short), np.int64)]])
-        for number, component in enumerate(stuck.tolist()):
-            self._exactly(hands, entries, component, number)
-        going = self.open[self.parts.label[entries]] & (part.hi > 0)
-        if not self.over():
-            improve(hands, rank, np.flatnonzero(going).tolist(), self.over)
-        plan = hands.plan()
-        self._keep(entries[plan.entry], plan.adversary)
-        self.open[chosen] = False
-
-    def _part(self, chosen: Ints) -> tuple[Ints, Problem]:
-        """Open components as one problem; all sets where means are capped."""
-        if not self.problem.averages:
-            entries = self.parts.entries_of(chosen)
-            return entries, self.problem.select(entries, self.parts.sets_of(chosen))
-        going = self.open[self.parts.label]
-        lo, hi = (np.where(going, c, 0) for c in (self.problem.lo, self.problem.hi))
-        return np.arange(len(going)), replace(self.problem, lo=lo, hi=hi)
-
-    def _exactly(
-        self, hands: Hands, entries: Ints, component: int, number: int
-    ) -> None:
-        """Search one component that greedy left short."""
-        local = np.searchsorted(
-            entries, self.parts.entries_of(np.array([component]))
-        ).tolist()
-        for d in local:
-            for a in sorted(hands.holders[d]):
-                hands.take(d, a)
-        if self.short is not None:
-            self._undecided(component, "the capacities are used up")
-            return
-        alone = self._alone(component)
-        if number >= _EXACT or self.over() or not CpSat().supports(alone):
-            self._undecided(component, "greedy fell short; too large or too late")
-            return
-        room = hands.room - hands.given
-        answer = search(
-            replace(alone, hi=alone.lo, capacity=np.maximum(room, 0)),
-            self.rng,
-            self.limits.part(0.2),
-            utility=False,
+    def run(limits: Limits, done: Callable[[], bool]) -> Solution:
+        asked = limits.stopped
+        if share < 1 and limits.seconds != inf:
+            _wait(limits, done)
+        part = replace(
+            limits.part(share),
+            seconds=max(limits.seconds * share, _LEAST),
+            stopped=lambda: asked() or done(),
         )
-        if answer.verdict is Verdict.SOLVED:
-            if not hands.give_all(local, answer.plan):
-                self._undecided(component, "no plan found within the caps on means")
-        elif answer.verdict is Verdict.INFEASIBLE:
-            self._why(alone, component)
-        else:
-            self._undecided(component, "CP-SAT ran out of work")
+        for row in rows:
+            one = row.solver(search, part, done)
+            if one is not None:
+                return one
+        return _nothing(search)
 
-    def _why(self, alone: Problem, component: int) -> None:
-        """Tell whether the component or only the capacities left for it clash."""
-        freely = self.sure[component] or (
-            feasible(alone, self.rng, self.limits.part(0.2)).verdict
-            is not Verdict.INFEASIBLE
-        )
-        if freely:
-            self._undecided(component, "no plan within the capacities that are left")
-        else:
-            self._refute(component, proven=True)
+    return run
 
-    def _undecided(self, component: int, why: str) -> None:
-        """Hold the component back without a verdict."""
-        self.open[component] = False
-        self.unknown.append(component)
-        if not self.shared and not self.sure[component]:
-            proof = self.prover(self._alone(component))
-            entries = self.parts.entries_of(np.array([component]))
-            self.proofs += numbered([proof] if proof else [], entries)
-        if why not in self.tried:
-            self.tried.append(why)
 
-    def _keep(self, entry: Ints, adversary: Ints) -> None:
-        """Take the pairs into the plan."""
-        self.pieces.append((entry, adversary))
-        self.given += np.bincount(adversary, minlength=len(self.given))
+def _wait(limits: Limits, done: Callable[[], bool]) -> None:
+    """Give the exact engine a start: much is proven before a kernel is loaded."""
+    began, seconds = limits.clock(), limits.seconds
+    head = max(_HEAD * seconds, min(_PROVEN, seconds / 4))
+    for _ in range(int(head / _LOOK) + 1):  # a clock may stand still
+        if done() or limits.stopped() or limits.clock() - began > head:
+            return
+        sleep(_LOOK)
 
-    def deal(self) -> None:
-        """Give the slots of the templates to concrete adversaries."""
-        problem = self.problem
-        fair = None if self.fair is None else int(self.fair[0])
-        for template in sorted(self.ready, key=lambda t: -len(t.entries)):
-            worth = slot_worth(problem, template)
-            dealt = place(template, worth, self.given, problem.room(), self.rng, fair)
-            if dealt is None:  # capacities too tight for whole slots: copy by copy
-                self.open[self.parts.label[template.entries[:, 0]]] = True
-            else:
-                self._keep(*dealt)
-        self.direct()
 
-    def finish(self) -> Solution:
-        """Judge everything; make the answer."""
-        problem = self.problem
-        empty = np.empty(0, np.int64)
-        entry = np.concatenate([empty, *(e for e, _ in self.pieces)])
-        adversary = np.concatenate([empty, *(a for _, a in self.pieces)])
-        plan = Plan(entry, adversary)
-        held = np.array(sorted(self.refuted + self.unknown), np.int64)
-        away = self.parts.entries_of(held)
-        away = away[problem.hi[away] > 0]
-        whole = not len(held) and self._small()
-        coupled = bool(self.unknown) and not (self.cores or self.over())
-        if whole or (coupled and CpSat().supports(problem)):
-            answer = search(problem, self.rng, self.limits, hint=plan, sums=True)
-            if answer.verdict is Verdict.SOLVED:
-                return answer
-            if answer.verdict is Verdict.INFEASIBLE:
-                return self._coupled(answer, plan, away)
-        return self._answer(plan, away)
+def _in_turn(search: Search, rows: Sequence[Row]) -> Task:
+    """Exact rows until one is sure: each has all the time that those before it left."""
 
-    def _coupled(self, answer: Solution, plan: Plan, away: Ints) -> Solution:
-        """INFEASIBLE although each component has a plan: capacities do not suffice."""
-        core = explain(self.problem, self.rng, self.limits.part(0.2), proven=True)
-        told = self._answer(plan, away)
-        cores = answer.cores if core is None else (core,)
-        return replace(told, verdict=Verdict.INFEASIBLE, cores=cores)
+    def run(limits: Limits, done: Callable[[], bool]) -> Solution:
+        began, found = limits.clock(), list[Solution]()
+        for row in rows:
+            if found and (limits.deadline()() or done() or limits.stopped()):
+                break
+            work = limits.part(_EXACT) if limits.work != inf else limits
+            rest = work.left(began, least=_LEAST)
+            if found and rest.seconds <= _LEAST:
+                break
+            one = row.solver(search, rest, done)
+            if one is None:
+                continue
+            found.append(one)
+            search.found.append(one)
+            if sure(one):
+                break
+        return merged(found, search.why(found)) if found else _nothing(search)
 
-    def _small(self) -> bool:
-        """Whether utility is searched exactly."""
-        pairs = self.problem.n_entries * self.problem.n_adversaries
-        return 0 < pairs <= self.limits.exact_size and not self.over()
+    return run
 
-    def _answer(self, plan: Plan, away: Ints) -> Solution:
-        """Put the judged plan and the verdict together."""
-        problem = self.problem
-        lo = problem.lo.copy()
-        lo[away] = 0
-        judged = judge(replace(problem, lo=lo), plan)
-        verdict = Verdict.SOLVED
-        if self.unknown:
-            sure = int(self.sure[self.unknown].sum()) + len(self.proofs)
-            proven = not self.shared and sure == len(self.unknown)
-            verdict = Verdict.CERTIFIED if proven else Verdict.UNKNOWN
-        if self.refuted or self.short is not None:
-            verdict = Verdict.INFEASIBLE
-        tried = tuple(self.tried)
-        if not judged.feasible:  # nothing leaves that the judge refuses
-            told = f"the plan was refused: {judged.violations[0]}"
-            verdict, plan, tried = Verdict.UNKNOWN, Plan(), (*tried, told)
-            away = np.flatnonzero(problem.hi)
-        count = np.bincount(self.shape[self.refuted], minlength=1)
-        return Solution(
-            verdict,
-            plan,
-            held=away,
-            reason=self._reasons(away),
-            value=judged.objective,
-            bound=problem.weights.best(problem.hi) * problem.weights.unit,
-            cores=tuple(
-                core if shape < 0 else replace(core, repeats=int(count[shape]))
-                for shape, core in self.cores.items()
-            ),
-            tried=tried,
-            judged=judged,
-        )
 
-    def _reasons(self, away: Ints) -> Ints:
-        """Place of the core of each held entry's component, or -1."""
-        place = {shape: i for i, shape in enumerate(self.cores)}
-        refuted = set(self.refuted)
-        return np.array(
-            [
-                place.get(int(self.shape[c]) if c in refuted else _CAPACITY, -1)
-                for c in self.parts.label[away].tolist()
-            ],
-            np.int64,
-        )
+def _nothing(search: Search) -> Solution:
+    """No row takes the problem."""
+    return Solution(
+        Verdict.UNKNOWN,
+        bound=free_bound(search.problem),
+        tried=("no solver takes a problem of this size",),
+        stopped="work",
+    )
+
+
+# -- rows that answer alone ----------------------------------------------------------
+
+
+def _planned(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
+    del done
+    return planned(search.problem, search.rng, limits)
+
+
+def _fewer(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:
+    del done
+    chosen = needed(search.problem)
+    if chosen is None:
+        return None
+    found = search.ask(among(search.problem, chosen), limits)
+    return among_all(search.problem, found, chosen)
+
+
+def _scaled(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    del done
+    near, unit = near_one(search.problem)
+    if near is search.problem:
+        return None
+    return restored(search.problem, search.ask(near, limits), unit)
+
+
+def _valued(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
+    del done
+    ask = Auto(search.off)
+    return diminishing(SUBMODULAR, ask, _led, search.problem, search.rng, limits)
+
+
+def _led(problem: Problem, rng: np.random.Generator, limits: Limits) -> Solution:
+    """Plan a tradeoff of sums by the first heuristic that takes it: none is late."""
+    fits = (s for s in (*IMPROVERS, Graspl()) if s.supports(problem))
+    solver = next(fits, None)
+    if solver is None:
+        return Solution(Verdict.UNKNOWN, bound=free_bound(problem))
+    return solver(problem, rng, replace(limits, work=few(limits.work)))
+
+
+def _components(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    """Solve each component by itself, the smallest first."""
+    del limits, done
+    if search.whole is not None:
+        return None
+    problem = replace(search.problem, links=None, goal=Goal())
+    parts = split(problem.sets)
+    busy = np.unique(parts.label[problem.sets.entry])
+    sizes = np.diff(parts.entry_start)[busy]
+    order = busy[np.argsort(sizes, kind="stable")].tolist()
+    loose = np.ones(problem.n_entries, np.bool_)
+    loose[parts.entries_of(busy)] = False
+    entries = np.flatnonzero(loose)
+    rest = problem.select(entries, np.empty(0, np.int64))
+    ready = [(entries, best_copies(rest))]
+    for number, component in enumerate(order):
+        ending = search.over()  # then all that are left are looked at as one
+        chosen = np.sort(order[number:]) if ending else np.array([component])
+        inside = parts.entries_of(chosen)
+        part = problem.select(inside, parts.sets_of(chosen))
+        share = 0.0 if ending else max(1.0 / (len(order) - number), 0.3)
+        found = _component(search, part, inside, share)
+        ready.append((inside, lifted(found, inside, parts.sets_of(chosen))))
+        if ending:
+            break
+    return joined(search.problem, ready, search.why([found for _, found in ready]))
+
+
+def _component(search: Search, part: Problem, inside: Ints, share: float) -> Solution:
+    """Solve a component in a share of the time that is left; without, tell of it."""
+    done = searched(part) if share and small(part) else None
+    if done is not None and "pair-search" not in search.off:
+        return done  # judged with all others
+    free = best_copies(part)
+    if sure(free):
+        return free
+    if share:
+        limits = search.left(share)
+        inner = Search(search.off, part, search.rng, limits, search.prover, search)
+        if search.best is not None:
+            plan = search.best.plan
+            mine = np.isin(plan.entry, inside)
+            entry = np.searchsorted(inside, plan.entry[mine])
+            known = answer(part, Plan(entry, plan.adversary[mine]))
+            inner.found.append(replace(known, tried=search.best.tried))
+        return inner.answer()
+    found = Solution(Verdict.UNKNOWN, bound=free_bound(part), stopped=search.why())
+    return search.prover.certain(found, search.prover(part))
+
+
+def _cliques(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    """Solve pairs over the cliques of their graph."""
+    del done
+    if search.whole is None:
+        return None
+    part = search.problem
+    tight, says = covered(part)
+    clashes = counted(tight)
+    found = None
+    if not clashes:
+        off = search.off | {"cliques"}
+        inner = Search(off, tight, search.rng, limits, search.prover, search.whole)
+        inner.found = [one for one in search.found if one.verdict is Verdict.SOLVED]
+        found = inner.answer()
+        if found.verdict is not Verdict.INFEASIBLE:
+            return found
+    tried = ("cliques",)
+    told = infeasible(part if found else tight, search.rng, search.left(0.6), tried)
+    if found is not None:
+        return told
+    core = told.cores[0]
+    first = core.clashes[0]
+    sets = [s for one in first.sets for s in says[one]]
+    owners = np.unique(part.sets.owner[np.array(sets, np.int64)])
+    clash = replace(first, sets=tuple(sets), properties=tuple(owners.tolist()))
+    return replace(told, cores=(replace(core, clashes=(clash,)),))
+
+
+def _relations(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
+    """Cosine under a limit or in a tradeoff: nothing disclosed, or whatever is found."""
+    del limits, done
+    problem, rng = search.problem, search.rng
+    if search.features.listable:
+        best = listed(problem, search.left(0.5))
+        if best.verdict is Verdict.SOLVED:
+            return merged([best], "gap")
+        if best.verdict is Verdict.INFEASIBLE:
+            return infeasible(problem, rng, search.left(0.9), best.tried)
+
+    def ask(part: Problem, share: float = 0.3) -> Solution:
+        return search.ask(part, search.left(share))
+
+    pairs = LinkPairs.of(problem)
+    inner = ask(sealed(problem, pairs.sets), 0.5)
+    bounds = LinkBounds(problem, pairs, ask, search.left(0.4).deadline())
+    ceiling = bounds.bound(inner)
+    if ceiling.verdict is Verdict.INFEASIBLE:
+        return ceiling
+    found = [best_copies(problem), ceiling]
+    if inner.verdict is Verdict.SOLVED:
+        found.append(answer(problem, inner.plan, tried=inner.tried))
+    if bounds.best is not None:
+        rest = replace(search.left(0.5), work=few(search.limits.work))
+        found += [bounds.best, improved(problem, bounds.best.plan, rng, rest)]
+    found += _drawn(search)
+    return merged(found, search.why() if search.over() else "gap")
+
+
+def _drawn(search: Search) -> Iterator[Solution]:
+    """Greedy plans, drawn anew as long as there is time."""
+    named: list[Solver] = [Greedy(myopic=True), Graspl(), RandPlus()]
+    if search.features.pairs <= _PAIRWISE:
+        named += [Greedy(), Grasp()]
+    for _ in range(_AGAIN if search.limits.seconds != inf else 1):
+        for solver in named:
+            if search.over():
+                return
+            part = replace(search.left(0.9), work=few(search.limits.work))
+            yield solver(search.problem, search.rng, part)
+
+
+# -- cheap rows ----------------------------------------------------------------------
+
+
+def _counting(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    del done
+    if not counted(search.problem):
+        return None
+    rest = limits.left(limits.clock(), 0.5).part(0.5)
+    return infeasible(search.problem, search.rng, rest, ("counting",))
+
+
+def _best_copies(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
+    del limits, done
+    return best_copies(search.problem)
+
+
+def _pair_search(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    del limits, done
+    return searched(search.problem) if small(search.problem) else None
+
+
+def _greedy(solver: Solver) -> Step:
+    """Run GREEDY or GREEDYL: in full, but for what is tight, where they rarely end well.
+
+    A component is not tried again where it is most of the whole.
+    """
+
+    def run(
+        search: Search, limits: Limits, done: Callable[[], bool]
+    ) -> Solution | None:
+        del done
+        problem, whole = search.problem, search.whole
+        if whole is not None and (
+            search.best is not None or 2 * problem.n_entries > whole.problem.n_entries
+        ):
+            return None
+        share = _STRAINED if search.features.tight else _CHEAP
+        part = limits.left(limits.clock(), share)
+        return solver(problem, search.rng, replace(part, work=few(part.work)))
+
+    return run
+
+
+def _heuristic(solver: Solver) -> Step:
+    """Run a solver of the registry, if it takes the problem."""
+
+    def run(
+        search: Search, limits: Limits, done: Callable[[], bool]
+    ) -> Solution | None:
+        del done
+        if not solver.supports(search.problem):
+            return None
+        part = replace(limits, work=few(limits.work))
+        return solver(search.problem, search.rng, part)
+
+    return run
+
+
+def _by_proof(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    """Make the plan that a certificate promises, where greedy found none."""
+    del done
+    if search.best is not None:
+        return None
+    proof = search.prover(search.problem)
+    if proof is None:
+        return None
+    found = made(MAKERS, search.problem, proof.ground, search.rng, limits)
+    return found[0] if found else None
+
+
+# -- exact rows ----------------------------------------------------------------------
+
+
+def _hitting_set(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    del done
+    solver = HittingSet()
+    if not solver.supports(search.problem) or small_sets(search.problem):
+        return None
+    part = replace(limits, work=few(limits.work))
+    return solver(search.problem, search.rng, part)
+
+
+def _by_number(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
+    del done
+    return by_number(search.problem, search.rng, limits)
+
+
+def _leakless(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
+    del done
+    rest = limits.left(limits.clock(), _SEALED)  # a plan may pay for a whole set
+    return leakless(search.problem, lambda p: search.ask(p, rest.part(_SEALED)))
+
+
+def _listing(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
+    del done
+    return listed(search.problem, limits)
+
+
+def _cpsat(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:
+    best = search.best
+    start = None if best is None else best.plan
+    return exactly(search.problem, search.rng, limits, start, done)
+
+
+def _feasible(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    """Ask CP-SAT for any plan, where nothing has found one."""
+    if search.best is not None:
+        return None
+    return first_plan(
+        search.problem, search.rng, limits, utility=False, done=done, sums=True
+    )
+
+
+def _highs(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution | None:
+    best = search.best
+    start = None if best is None else best.plan
+    return solve(search.problem, limits, seed=search.seed(), start=start, done=done)
+
+
+# -- searches ------------------------------------------------------------------------
+
+
+def _across(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
+    best = search.best
+    start = None if best is None else best.plan
+    return anneal_across(search.problem, start, search.rng, limits, done)
+
+
+def _annealing(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
+    load_kernels()
+    best = search.best
+    start = None if best is None else best.plan
+    return anneal_hands(search.problem, search.rng, limits, start, done)
+
+
+def _annealed(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    """Anneal for a plan to start from, where greedy found none."""
+    if search.best is not None:
+        return None
+    load_kernels()
+    part = limits.left(limits.clock(), _BESIDE).part(_BESIDE)
+    return anneal_hands(search.problem, search.rng, part, None, done)
+
+
+def _neighbourhood(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    best = search.best
+    if best is None:
+        return None
+    load_kernels()
+    return improve(search.problem, best.plan, search.rng, limits, done)
+
+
+def _prices(
+    search: Search, limits: Limits, done: Callable[[], bool]
+) -> Solution | None:
+    del done
+    found = bounded(search.problem, search.found, limits.left(limits.clock(), _PRICED))
+    return found[0] if found else None
+
+
+SUBMODULAR: Final[tuple[Solver, ...]] = (Submodular(), ContinuousGreedy())
+IMPROVERS: Final[tuple[Solver, ...]] = (Exchange(), SocpRounding(), Annealing())
+MAKERS: Final[dict[str, Solver]] = {
+    "greedyl": Greedy(myopic=True),
+    "moser-tardos": MoserTardos(),
+}
+
+
+def _warm(f: Features) -> bool:
+    """Whether kernels pay: loading them costs about half a second of CPU."""
+    return f.size >= _COMPILED or f.seconds >= _LOADING
+
+
+def _near(f: Features) -> bool:
+    """Whether neighbourhoods of a plan are searched: what is tiny is proven sooner."""
+    return f.pairs > _TINY and _warm(f)
+
+
+def _mean(f: Features) -> bool:
+    """Whether f is a mean, for which there are searches with bounds of their own."""
+    return f.kind == "mean" and f.pairs > _TINY
+
+
+def _always(f: Features) -> bool:
+    """All problems."""
+    return f.pairs >= 0
+
+
+def _of_sets(f: Features) -> bool:
+    """Whether u is a sum over pairs, and sets say what is disclosed."""
+    return not f.valued and f.kind != "links"
+
+
+def _cheap(f: Features) -> bool:
+    """Whether a greedy plan comes first: exact engines are sooner where pairs are few."""
+    return _of_sets(f) and f.pairs > _TINY
+
+
+TABLE: Final[tuple[Row, ...]] = (
+    # name, phase, when it applies, solver
+    Row("planned", "alone", lambda f: f.backlog and f.pairs > f.exact_size, _planned),
+    Row("valued", "alone", lambda f: f.valued, _valued),
+    Row("fewer-adversaries", "alone", _of_sets, _fewer),
+    Row("scaled", "alone", lambda f: not f.valued, _scaled),
+    Row("counting", "first", _always, _counting),
+    Row("best-copies", "first", _always, _best_copies),
+    Row("relations", "alone", lambda f: f.kind == "links", _relations),
+    Row("greedyl", "first", _cheap, _greedy(Greedy(myopic=True))),
+    Row(
+        "greedy",
+        "first",
+        lambda f: _cheap(f) and f.pairs <= _PAIRWISE,
+        _greedy(Greedy()),
+    ),
+    Row("components", "alone", lambda f: f.separable, _components),
+    Row("pair-search", "first", lambda f: f.pairs_only, _pair_search),
+    Row("cliques", "alone", lambda f: f.pairs_only, _cliques),
+    Row("by-proof", "first", lambda f: f.counted, _by_proof),
+    Row(
+        "annealed",
+        "first",
+        lambda f: f.annealable and not f.tight and _near(f),
+        _annealed,
+    ),
+    Row("hitting-set", "exact", lambda f: f.kind == "sealed", _hitting_set),
+    Row("by-number", "exact", lambda f: f.stepped, _by_number),
+    Row("leakless", "exact", lambda f: f.wholes, _leakless),
+    Row(
+        "listing-first",
+        "exact",
+        lambda f: f.listable and (f.stepped or not f.modelled),
+        _listing,
+    ),
+    Row(
+        "cp-sat",
+        "exact",
+        lambda f: f.counted and (f.tight or not (f.alone and _near(f))),
+        _cpsat,
+    ),
+    Row("cp-sat-feasible", "exact", lambda f: f.counted, _feasible),
+    Row("highs", "exact", lambda f: f.highs and not f.heavy, _highs),
+    Row("cp-sat-after", "exact", lambda f: f.cpsat and not f.counted, _cpsat),
+    Row("listing", "exact", lambda f: f.listable, _listing),
+    Row("across", "search", lambda f: f.crossed and _near(f), _across),
+    Row("exchange", "search", _mean, _heuristic(Exchange())),
+    Row("socp", "search", _mean, _heuristic(SocpRounding())),
+    Row("loads", "search", lambda f: f.heavy, _heuristic(Annealing())),
+    Row("neighbourhood", "search", lambda f: f.highs and _near(f), _neighbourhood),
+    Row("annealing", "search", lambda f: f.annealable and _near(f), _annealing),
+    Row("late-greedyl", "last", _of_sets, _heuristic(Greedy(myopic=True))),
+    Row("late-greedy", "last", _of_sets, _heuristic(Greedy())),
+)

@@ -6,9 +6,9 @@ without it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -18,7 +18,6 @@ from policies.model.problem import Goal, Problem
 from policies.solvers.bounds.epsilon_constraint import Asked, climb, cut_levels
 from policies.solvers.bounds.linearization import Question, climbed, singly
 from policies.solvers.exact.enumeration import listable, listed
-from policies.solvers.features import GREEDY, HEURISTICS, shape
 from policies.solvers.interfaces import (
     Limits,
     Solution,
@@ -27,17 +26,15 @@ from policies.solvers.interfaces import (
     answer,
     free_bound,
 )
-from policies.solvers.parallel_portfolio import few
-
-NAMES = ("submodular", "continuous-greedy")
 
 START: Final = 0.3
 """Of the time, for any plan: what comes late, engines that are loaded, comes in time yet."""
 
 
 def diminishing(
-    solvers: dict[str, Solver],
+    solvers: Sequence[Solver],
     feasible: Question,
+    led: Question,
     problem: Problem,
     rng: np.random.Generator,
     limits: Limits,
@@ -46,9 +43,12 @@ def diminishing(
 
     Parameters
     ----------
-    solvers : dict of str to Solver
+    solvers : sequence of Solver
+        For submodular utilities, the best first.
     feasible : callable
         Decides the same question with weights in place of utilities.
+    led : callable
+        Plans a tradeoff of weights, quickly.
     problem : Problem
         With utilities. A tradeoff is planned for u alone, then below levels of f.
     rng, limits
@@ -65,7 +65,7 @@ def diminishing(
             return every
     if best.verdict is Verdict.SOLVED and asked is not problem:
         rest = limits.left(began).part(0.4)
-        who = Asked(solvers[NAMES[0]], feasible, partial(_led, solvers))
+        who = Asked(solvers[0], feasible, led)
         best = cut_levels(who, problem, best, rng, rest)
         bound = best.bound
     if best.verdict is Verdict.SOLVED:
@@ -76,7 +76,7 @@ def diminishing(
 
 
 def _begun(
-    solvers: dict[str, Solver],
+    solvers: Sequence[Solver],
     problem: Problem,
     asked: Problem,
     rng: np.random.Generator,
@@ -86,10 +86,10 @@ def _begun(
     best = Solution(Verdict.UNKNOWN, bound=free_bound(problem))
     bound = best.bound
     half = replace(limits, seconds=limits.seconds * 0.4, work=limits.work * 0.4)
-    for name in NAMES:
-        if not solvers[name].supports(asked):
+    for solver in solvers:
+        if not solver.supports(asked):
             continue
-        found = solvers[name](asked, rng, half)
+        found = solver(asked, rng, half)
         if found.verdict is not Verdict.SOLVED:
             break
         if asked is problem:
@@ -101,20 +101,6 @@ def _begun(
         if best.value >= bound or asked is not problem:
             break  # of a tradeoff that is a start, no more
     return best, bound
-
-
-def _led(
-    solvers: dict[str, Solver],
-    problem: Problem,
-    rng: np.random.Generator,
-    limits: Limits,
-) -> Solution:
-    """Plan a tradeoff of sums by the first heuristic that takes it: none is late."""
-    kind = shape(problem)
-    for name in (*HEURISTICS[kind], *GREEDY.get(kind, ())):
-        if solvers[name].supports(problem):
-            return solvers[name](problem, rng, replace(limits, work=few(limits.work)))
-    return Solution(Verdict.UNKNOWN, bound=free_bound(problem))
 
 
 def _otherwise(

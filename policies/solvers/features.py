@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,9 +14,12 @@ from policies.model.problem_arrays import able
 from policies.model.sets import Measure
 from policies.solvers.coloring import small_sets, stuck, tight
 from policies.solvers.exact.cpsat import CpSat
-from policies.solvers.exact.milp import linear
+from policies.solvers.exact.edge_cliques import pairs_only
+from policies.solvers.exact.enumeration import listable
+from policies.solvers.exact.milp import Milp, linear
+from policies.solvers.exact.step_averages import stepped
 from policies.solvers.exact.zero_disclosure import whole
-from policies.solvers.kernels.compiling import FROM
+from policies.solvers.interfaces import Limits
 from policies.solvers.load_tables import plain
 from policies.solvers.search.annealing import annealable
 from policies.solvers.search.budget_boundary import priced
@@ -44,6 +48,118 @@ MEASURES: Final = (Measure.LINEAR, Measure.QUADRATIC)
 """Of the sets whose tradeoffs have heuristics with bounds of their own."""
 
 _BUILT: Final = 1e-5  # seconds for a member and hand
+
+
+@dataclass(frozen=True)
+class Features:
+    """What the rows of ``auto``'s table ask of a problem and its limits.
+
+    Attributes
+    ----------
+    pairs : int
+        Entries x adversaries.
+    size : int
+        Members of sets x observers: what kernels and models work on.
+    kind : str
+        ``mean`` or ``worst`` (f of a tradeoff, or a limited mean), ``sealed`` (limits on
+        step sets alone) or ``links`` (relations that count).
+    backlog : bool
+        Whether there is nothing but what plans of policies have.
+    valued : bool
+        Whether the utility is no sum over pairs.
+    separable : bool
+        Whether components of the sets have nothing to do with each other.
+    counted : bool
+        Whether all limits are on single sets: CP-SAT counts them in whole numbers.
+    modelled : bool
+        Whether HiGHS's linear model says everything.
+    wholes : bool
+        Whether a tradeoff is over sets that are disclosed whole or not at all.
+    stepped : bool
+        Whether a mean of such sets counts, which CP-SAT takes number by number.
+    listable : bool
+        Whether all plans can be looked at.
+    pairs_only : bool
+        Whether all sets are pairs that nobody may hold both of.
+    cpsat, highs : bool
+        Whether the engine takes the problem; HiGHS only where its model is built in time.
+    heavy : bool
+        Whether this is a tradeoff over loads that is too large for HiGHS to prove.
+    tight : bool
+        Whether an entry has few places to go.
+    loose : bool
+        Whether plans are easy to find.
+    crossed : bool
+        Whether plans come from crossing limits.
+    annealable : bool
+        Whether annealing of what observers see takes the problem.
+    alone : bool
+        Whether no other heuristic fits it.
+    seconds : float
+        The time limit.
+    exact_size : float
+        See :class:`policies.solvers.interfaces.Limits`.
+    """
+
+    pairs: int
+    size: int
+    kind: str
+    backlog: bool
+    valued: bool
+    separable: bool
+    counted: bool
+    modelled: bool
+    wholes: bool
+    stepped: bool
+    listable: bool
+    pairs_only: bool
+    cpsat: bool
+    highs: bool
+    heavy: bool
+    tight: bool
+    loose: bool
+    crossed: bool
+    annealable: bool
+    alone: bool
+    seconds: float
+    exact_size: float
+
+    @classmethod
+    def of(cls, problem: Problem, limits: Limits) -> Features:
+        """Look at a problem once."""
+        hands = problem.n_adversaries + len(problem.groups)
+        return cls(
+            pairs=problem.n_entries * problem.n_adversaries,
+            size=len(problem.sets.entry) * hands,
+            kind=shape(problem),
+            backlog=not special(problem),
+            valued=problem.utilities is not None,
+            separable=separable(problem),
+            counted=budgeted(problem),
+            modelled=modelled(problem),
+            wholes=whole(problem),
+            stepped=stepped(problem),
+            listable=listable(problem),
+            pairs_only=pairs_only(problem),
+            cpsat=CpSat().supports(problem),
+            highs=Milp().supports(problem) and building(problem) < limits.seconds,
+            heavy=heavy(problem),
+            tight=tight(problem),
+            loose=loose(problem),
+            crossed=crossed(problem),
+            annealable=annealable(problem),
+            alone=by_hands(problem),
+            seconds=limits.seconds,
+            exact_size=limits.exact_size,
+        )
+
+
+def special(problem: Problem) -> bool:
+    """Whether a problem has what no plan of a policy has: it is taken as a whole."""
+    tradeoff = problem.goal.objective is Objective.TRADEOFF
+    pooled = bool(problem.coalitions or problem.links or problem.utilities)
+    known = problem.goal.worst if tradeoff else problem.aggregate is None
+    return pooled or problem.strict_history or not known
 
 
 def shape(problem: Problem) -> str:
@@ -77,24 +193,9 @@ def budgeted(problem: Problem) -> bool:
     return not problem.averages and CpSat().supports(problem)
 
 
-def swift(problem: Problem) -> bool:
-    """Whether what gives a start is compiled, or nothing else is there for the problem.
-
-    Plain Python beside HiGHS only holds it up.
-    """
-    size = len(problem.sets.entry) * problem.n_adversaries
-    alone = budgeted(problem) or shape(problem) == "links" or by_levels(problem)
-    return size >= FROM or alone or priced(problem) is not None
-
-
 def loose(problem: Problem) -> bool:
     """Whether plans are easy to find: small whole sets, and many places to go."""
     return shape(problem) == "sealed" and small_sets(problem) and not tight(problem)
-
-
-def by_levels(problem: Problem) -> bool:
-    """Whether f of the worst set counts, and annealing may hold it at its levels."""
-    return annealable(problem) and shape(problem) == "worst"
 
 
 def by_hands(problem: Problem) -> bool:
@@ -107,11 +208,6 @@ def by_hands(problem: Problem) -> bool:
 def crossed(problem: Problem) -> bool:
     """Whether plans come from crossing limits: of small or easy colourings CP-SAT's."""
     return crossable(problem) and (not tight(problem) or stuck(problem))
-
-
-def roomy(problem: Problem) -> bool:
-    """Whether annealing is all that fits beside HiGHS: CP-SAT would prove nothing."""
-    return by_hands(problem) and (crossed(problem) or not tight(problem))
 
 
 def building(problem: Problem) -> float:

@@ -66,10 +66,8 @@ class Limits:
         No adversary is planned more than ``spread`` times its fair share while others
         have room; >= 1, inf for utility alone.
     exact_size : int
-        Entries x adversaries up to which utility is searched exactly.
-    prove : bool
-        Whether to go on until the plan is proven best or a limit is reached (``solve``),
-        instead of stopping at a good plan (``plan``).
+        Entries x adversaries up to which ``auto`` searches for the best plan; above it
+        plans are built and dealt out, in time that grows with the problem's size.
     paper : bool
         Whether heuristics work as the paper prints them, mistakes included, instead of
         never leaking (``solve --mode paper``).
@@ -81,8 +79,7 @@ class Limits:
     stopped: Callable[[], bool] = never
     threads: int = 1
     spread: float = float("inf")
-    exact_size: int = 4_000
-    prove: bool = False
+    exact_size: int = 4_000_000
     paper: bool = False
 
     def __post_init__(self) -> None:

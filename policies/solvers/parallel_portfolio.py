@@ -40,7 +40,6 @@ def running(solver: Solver, problem: Problem, rng: np.random.Generator) -> Task:
             limits,
             stopped=lambda: asked() or done(),
             work=few(limits.work),
-            prove=True,
         )
         return solver(problem, rng, ends)
 
@@ -57,10 +56,10 @@ def sure(solution: Solution) -> bool:
 def race(tasks: Sequence[Task], limits: Limits) -> list[Solution]:
     """Run all tasks until one is sure.
 
-    Under a clock and with threads to spare they run at once; else one after another, so
-    that the same work gives the same answer on any number of threads.
+    Under a clock they run at once, on one core too: engines do not hold it for
+    themselves. Else one after another, so that the same work gives the same answer.
     """
-    if limits.threads > 1 and limits.seconds != float("inf") and len(tasks) > 1:
+    if limits.seconds != float("inf") and len(tasks) > 1:
         return _at_once(tasks, limits)
     return _in_turn(tasks, limits)
 

@@ -10,16 +10,24 @@ from dataclasses import replace
 
 from policies.judging.certificates import certify
 from policies.judging.chances import derandomized_plan
+from policies.model.objective import Objective
 from policies.model.problem import Problem
 from policies.solvers.features import free_plan
 from policies.solvers.interfaces import Solution, Verdict, answer
 
 
 def best_copies(problem: Problem) -> Solution:
-    """Judge the best copies of every entry: often they are the optimum."""
+    """Judge the best copies of every entry: often they are the optimum.
+
+    Below limits alone they are it wherever they keep these: no plan has a higher u.
+    """
     free = answer(problem, free_plan(problem), tried=("best copies",))
-    best = free.verdict is Verdict.SOLVED and free.value == free.bound
-    return replace(free, stopped="optimal") if best else free
+    if free.verdict is not Verdict.SOLVED:
+        return free
+    limits = problem.goal.objective is Objective.DISC_BUDGET
+    if limits and problem.utilities is None:
+        return replace(free, bound=free.value, stopped="optimal")
+    return replace(free, stopped="optimal") if free.value == free.bound else free
 
 
 def settled(problem: Problem, found: Solution) -> Solution:

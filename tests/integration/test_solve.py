@@ -488,8 +488,8 @@ def test_ctrl_c_while_the_program_is_loaded_is_130_without_a_traceback(
     assert capsys.readouterr() == ("", "")
 
 
-def test_reading_counts_as_time(capsys, monkeypatch):
-    """Of 600 s the search gets what the reading leaves: nothing, after an hour."""
+def test_the_limit_counts_from_when_the_file_was_read(capsys, monkeypatch):
+    """Reading took an hour: the search has its 600 s all the same, and both are told."""
     since = time.perf_counter()
     late = iter([since - 3600])
     seen = []
@@ -504,8 +504,8 @@ def test_reading_counts_as_time(capsys, monkeypatch):
         solving.time, "perf_counter", lambda now=time.perf_counter: next(late, now())
     )
     status, out, _ = run(capsys, SAMPLES / "step_pairs.json", "--time-limit", 600)
-    assert seen[0].seconds == solving.LEAST
-    assert status in (0, 8)
+    assert 500 < seen[0].seconds <= 600
+    assert status == 0
     assert json.loads(out)["seconds"] >= 3600
 
 

@@ -43,11 +43,9 @@ if TYPE_CHECKING:
     from policies.model.problem import Problem
     from policies.solvers import Limits, Solution, Solver
 
-SPARE: Final = 0.3
-"""Seconds of the time limit that are kept for judging and writing."""
 NOTHING: Final = Fraction(0)
 LEAST: Final = 0.1
-"""Seconds of search at least, however long reading took."""
+"""Seconds of search that the last part of several gets in any case."""
 
 
 class Mode(StrEnum):
@@ -105,7 +103,7 @@ def solve(
     ] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Seconds at most, reading included. Default: 60."),
+        typer.Option(min=0.1, help="Seconds of search at most. Default: 60."),
     ] = None,
     work: Annotated[
         float | None,
@@ -149,13 +147,12 @@ def solve(
                 "clock": time.perf_counter,
                 "stopped": stop.is_set,
                 "threads": threads or os.cpu_count() or 1,
-                "prove": True,
                 "paper": mode is Mode.PAPER and reads_paper(algorithm),
             }
             choices = {"--order": ("order", order), "--local": ("local", local)}
             solver = solver_with(algorithm, choices)
             found = _read(document, solver, algorithm, str(instance))
-            search = _Search(found, solver, seed, limits, started)
+            search = _Search(found, solver, seed, limits, time.perf_counter())
             with functions_named(str(instance)):
                 told = search.told(objective, pareto, algorithm)
         told["mode"] = str(Mode.PAPER if limits["paper"] else Mode.SAFE)
@@ -200,7 +197,7 @@ def _seconds(time_limit: float | None, work: float | None) -> float:
     """Seconds of search: no clock cuts a run that is limited by work alone."""
     if time_limit is None:
         return 60.0 if work is None else float("inf")
-    return max(time_limit - SPARE, LEAST)
+    return time_limit
 
 
 def _status(told: dict[str, Any]) -> int:
@@ -275,7 +272,7 @@ class _Search:
     since: float
 
     def within(self, share: float = 1.0, work: float = 1.0) -> Limits:
-        """Limits of shares of the time that is left since the start, and of all work."""
+        """Limits of shares of the time that is left since the instance was read."""
         from policies.solvers import Limits
 
         return Limits(**self.limits).left(self.since, share, LEAST).part(work)

@@ -124,7 +124,7 @@ def _plan(
 ) -> Plan:
     """Return what comes out; an empty plan where no solver is there for the problem."""
     if ground is Ground.EXPECTATION:
-        return derandomized_plan(problem) or Plan()
+        return derandomized_plan(problem, limits.deadline()) or Plan()
     name = "moser-tardos" if ground is Ground.LEMMA else "greedyl"
     solver = solvers.get(name)
     if solver is None or not solver.supports(problem):

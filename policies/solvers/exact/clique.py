@@ -7,14 +7,12 @@ share one row "at most one of them to an adversary": far tighter than a row a pa
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from policies.model.problem import Problem
+from policies.solvers.auto import Auto
 from policies.solvers.exact.edge_cliques import pairs_only
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer
-from policies.solvers.portfolio import portfolio
 
 
 class Clique:
@@ -28,7 +26,7 @@ class Clique:
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
         """Solve over cliques; the plan is judged over the pairs."""
-        found = portfolio({}, problem, rng, replace(limits, prove=True))
+        found = Auto()(problem, rng, limits)
         if found.verdict is not Verdict.SOLVED:
             return found
         return answer(

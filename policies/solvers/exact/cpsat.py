@@ -19,6 +19,7 @@ from policies.judging.judge import judge
 from policies.model.objective import Objective
 from policies.model.problem import Pairs, Plan, Problem
 from policies.solvers.exact.cpsat_model import CpModel, build
+from policies.solvers.exact.highs import WALL
 from policies.solvers.interfaces import (
     Cause,
     Clash,
@@ -96,9 +97,13 @@ def search(
         return refuted(problem, "an entry has fewer possible adversaries than answers")
     if over():  # what was left out of the model would make its plan a waste
         return Solution(Verdict.UNKNOWN, bound=bound, tried=("CP-SAT had no time",))
-    if hint is not None:
-        _start_from(built, hint)
-    plan, state, _ = _run(built, rng, limits.left(began))
+    plan = None
+    if hint is not None and judge(problem, Plan(hint.entry, hint.adversary)).feasible:
+        plan, state = Plan(hint.entry, hint.adversary), "found"  # nothing to look for
+    else:
+        if hint is not None:
+            _start_from(built, hint)
+        plan, state, _ = _run(built, rng, limits.left(began))
     if state == "infeasible":
         return refuted(problem, "all assignments were searched")
     if plan is None:
@@ -225,20 +230,21 @@ def _solver(cp_model: Any, rng: np.random.Generator, limits: Limits) -> Any:  # 
     parameters.catch_sigint_signal = False
     parameters.max_deterministic_time = limits.work
     if timed:
-        parameters.max_time_in_seconds = max(limits.seconds, 0.01)
+        parameters.max_time_in_seconds = max(limits.seconds, 0.01) * WALL
     return solver
 
 
 def _wait(solver: Any, model: Any, limits: Limits) -> Any:  # noqa: ANN401
     """Run in a thread, so that a stop that is asked for is seen."""
-    if limits.stopped is never:
+    if limits.stopped is never and limits.seconds == float("inf"):
         return solver.solve(model)
+    over = limits.deadline()
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(solver.solve(model)))
     thread.start()
     while thread.is_alive():
         thread.join(_POLL)
-        if limits.stopped():
+        if over():
             solver.stop_search()
     return found[0]
 

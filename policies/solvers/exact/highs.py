@@ -8,7 +8,7 @@ be stopped, and hides that it ends at an absolute gap of 10^-6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -27,6 +27,9 @@ _TOLERANCE = 1e-9  # with the usual 10^-6 it lies by 10^-7 on a disclosure
 
 GAP: Final = 1e-4
 """Gap that counts as none: 10^-10 in the objective, as cost is scaled to 10^6."""
+
+WALL: Final = 30.0
+"""Engines look at the limits' clock, and at their own only after so many times as long."""
 
 OPTIMAL: Final = "optimal"
 CUT: Final = "cut"
@@ -102,10 +105,13 @@ def run(
     if start is not None and not relax:
         columns = _start(model, start)
         highs.setSolution(len(columns[0]), *columns)
-    _watch(core, highs, lambda: limits.stopped() or (done is not None and done()))
+    late = rest.deadline()
+    _watch(core, highs, lambda: late() or (done is not None and done()))
     highs.run()
     linear = relax or not model.whole.any()  # such a run has no bound of its own
-    return _outcome(core, highs, relax=linear)
+    found = _outcome(core, highs, relax=linear)
+    over = found.status == CUT and late() and not limits.stopped()
+    return replace(found, status=LATE) if over else found
 
 
 def _configure(highs: Any, limits: Limits, seed: int, gap: float) -> None:  # noqa: ANN401
@@ -119,7 +125,7 @@ def _configure(highs: Any, limits: Limits, seed: int, gap: float) -> None:  # no
         "primal_feasibility_tolerance": _TOLERANCE,
     }
     if limits.seconds != float("inf"):
-        options["time_limit"] = limits.seconds
+        options["time_limit"] = limits.seconds * WALL
     if limits.work != float("inf"):
         options["mip_max_nodes"] = max(1, min(int(limits.work * _NODES), 2**30))
     for name, value in options.items():

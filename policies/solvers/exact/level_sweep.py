@@ -7,6 +7,7 @@ can no longer win by their bound are not solved.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -18,7 +19,7 @@ from policies.model.disclosure import cap_at, share
 from policies.model.objective import Objective
 from policies.model.problem import Plan, Problem
 from policies.model.sets import NO_CAP, Ints, Measure, SetSystem
-from policies.solvers.interfaces import Limits, Solution, Solver, Verdict
+from policies.solvers.interfaces import Limits, Solution, Verdict
 
 _LEVELS = 40  # more are thinned; bounds then count the gap
 
@@ -73,7 +74,10 @@ def capped(sets: SetSystem, level: Fraction, how: Aggregate | None = None) -> Se
 
 
 def sweep(
-    solver: Solver, problem: Problem, rng: np.random.Generator, limits: Limits
+    solver: Callable[[Problem, np.random.Generator, Limits], Solution],
+    problem: Problem,
+    rng: np.random.Generator,
+    limits: Limits,
 ) -> Solution:
     """Solve a tradeoff with a solver for disc-budget problems.
 

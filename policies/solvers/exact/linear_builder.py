@@ -8,6 +8,7 @@ between the loads that can occur, so they are exact at whole loads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil
@@ -19,6 +20,7 @@ from policies.model.problem import Problem
 from policies.model.problem_arrays import able, grid_of
 from policies.model.sets import NO_CAP, Ints, Measure
 from policies.solvers.exact.linear_terms import SECANTS, Floats, Term, total
+from policies.solvers.interfaces import never
 from policies.solvers.scaling import cost_scale
 
 TANGENTS: Final = 100
@@ -39,6 +41,10 @@ SIZE: Final = 1e3
 _CLOSE: Final = 1e-9  # of a step, by which floats may miss a whole number of them
 
 
+class Late(Exception):
+    """The time is over before the model is made."""
+
+
 @dataclass
 class Builder:
     """Makes the model of one problem.
@@ -49,10 +55,18 @@ class Builder:
     margin : float
         What limits on means are kept away from, relative to them. Only a model with 0
         proves anything: another one leaves plans out.
+    over : callable
+        True once there is no time to make the model.
+
+    Raises
+    ------
+    Late
+        From any method that adds rows, once time is over.
     """
 
     problem: Problem
     margin: float = 0.0
+    over: Callable[[], bool] = never
     cost: list[float] = field(default_factory=list)
     whole: list[bool] = field(default_factory=list)
     upper: list[float] = field(default_factory=list)
@@ -93,6 +107,8 @@ class Builder:
 
     def row(self, term: Term, low: float = -np.inf, high: float = np.inf) -> None:
         """Add low <= term <= high."""
+        if self.over():
+            raise Late
         self.rows.append(
             (term.columns, term.factors, low - term.base, high - term.base)
         )

@@ -6,6 +6,7 @@ The disclosure of a tradeoff is one column y above every f (worst), every hand's
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,13 +18,16 @@ from policies.model.problem import Average, Problem
 from policies.solvers.exact import aggregate_rows, objective_rows
 from policies.solvers.exact.linear_builder import SIZE, Builder
 from policies.solvers.exact.linear_terms import Model, counted
+from policies.solvers.interfaces import never
 
 
-def build(problem: Problem, margin: float = 0.0) -> Model:
+def build(
+    problem: Problem, margin: float = 0.0, over: Callable[[], bool] = never
+) -> Model:
     """Make the model of a problem without links that count (see :class:`Builder`)."""
     from scipy.sparse import csr_matrix
 
-    b, goal = Builder(problem, margin), problem.goal
+    b, goal = Builder(problem, margin, over), problem.goal
     b.degrees()
     b.limits()
     _averages(b)

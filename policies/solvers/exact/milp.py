@@ -16,7 +16,7 @@ import numpy as np
 from policies.model.problem import Pairs, Problem
 from policies.solvers.exact.cpsat import refuted
 from policies.solvers.exact.highs import EMPTY, LATE, OPTIMAL, Outcome, run
-from policies.solvers.exact.linear_builder import MARGIN
+from policies.solvers.exact.linear_builder import MARGIN, Late
 from policies.solvers.exact.linear_model import build
 from policies.solvers.exact.linear_terms import Model
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
@@ -77,7 +77,11 @@ def solve(
     over, began, margin = limits.deadline(), limits.clock(), 0.0
     ceiling = free_bound(problem)
     while True:
-        model = build(problem, margin)
+        try:
+            model = build(problem, margin, over)
+        except Late:
+            told = ("HiGHS had no time",)
+            return Solution(Verdict.UNKNOWN, bound=ceiling, tried=told, stopped="time")
         if model.impossible and not margin:
             return refuted(problem, "an entry, history or a limit leaves no plan")
         found = run(model, limits.left(began), start=start, seed=seed, done=done)

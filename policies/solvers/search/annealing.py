@@ -17,8 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from policies.model.objective import Objective
-from policies.model.problem import Problem
-from policies.model.problem_arrays import Floats, plan_of
+from policies.model.problem import Pairs, Problem
+from policies.model.problem_arrays import Floats, grid_of, plan_of
 from policies.model.sets import Bools, SetSystem
 from policies.solvers.exact.level_sweep import capped, levels
 from policies.solvers.interfaces import (
@@ -260,6 +260,8 @@ def anneal_hands(
     problem: Problem,
     rng: np.random.Generator,
     limits: Limits,
+    start: Pairs | None = None,
+    done: Callable[[], bool] = never,
 ) -> Solution:
     """Anneal until work or time ends; the bound is the one that needs no search.
 
@@ -268,9 +270,15 @@ def anneal_hands(
     problem : Problem
         One that is :func:`annealable`.
     rng, limits
+    start : Pairs, optional
+        A plan within all limits: what is told is never worse.
+    done : callable
+        True once the plan is not wanted any more.
     """
     bound = free_bound(problem)
-    annealer = HandAnnealer(problem, rng, limits)
+    annealer = HandAnnealer(problem, rng, limits, done)
+    if start is not None:
+        annealer.offer(grid_of(problem, start))
     stopped = annealer.anneal(most_steps(limits), float(bound))
     if annealer.best is None:
         told = ("annealing found no plan within the limits",)

@@ -19,13 +19,11 @@ from policies.model.problem import Pairs, Plan, Problem
 from policies.model.problem_arrays import plan_of
 from policies.model.sets import Bools, Ints
 from policies.solvers.exact.highs import OPTIMAL, run
-from policies.solvers.exact.linear_builder import MARGIN
+from policies.solvers.exact.linear_builder import MARGIN, Late
 from policies.solvers.exact.linear_model import build
 from policies.solvers.exact.linear_terms import Model
-from policies.solvers.features import crossed
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer
 from policies.solvers.search.annealing import LONG, STEPS, HandAnnealer, annealable
-from policies.solvers.search.penalty_annealing import anneal_across
 
 _FIRST: Final = 0.2  # share of the entries that is freed at first
 _NODES: Final = 0.25  # work of one small problem, at most
@@ -34,18 +32,6 @@ _GAP: Final = 1.0  # in cost: a millionth of the objective
 _PATIENCE: Final = 400  # small problems without a better plan that end the search
 _TURN: Final = 0.5  # seconds of small problems at least, before a run of annealing
 _EACH: Final = 4  # small problems of a turn, where no clock tells
-
-
-def onward(
-    problem: Problem,
-    plan: Pairs,
-    rng: np.random.Generator,
-    limits: Limits,
-    done: Callable[[], bool],
-) -> Solution:
-    """Improve a plan by what leads furthest: see :func:`improve` for the parameters."""
-    search = anneal_across if crossed(problem) else improve
-    return search(problem, plan, rng, limits, done)
 
 
 def improve(
@@ -73,7 +59,10 @@ def improve(
     def over() -> bool:
         return ended() or done()
 
-    search = _Search(problem, build(problem, MARGIN), rng, plan)
+    try:
+        search = _Search(problem, build(problem, MARGIN, over), rng, plan)
+    except Late:
+        return answer(problem, Plan(plan.entry, plan.adversary))
     annealer = None
     if annealable(problem):
         annealer = HandAnnealer(problem, rng, limits.left(start), done)

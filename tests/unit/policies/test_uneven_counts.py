@@ -106,9 +106,7 @@ def test_no_plan_leaks_by_a_small_count(kind, counts):
     """Two friends, both at both places: no adversary gets both at one of them."""
     told = document(counts, kind)
     problem = read_instance(told).problem
-    found = SOLVERS["auto"](
-        problem, np.random.default_rng(0), Limits(work=5, prove=True)
-    )
+    found = SOLVERS["auto"](problem, np.random.default_rng(0), Limits(work=5))
     assert found.verdict is Verdict.SOLVED
     rows = rows_of(found.plan, 4)
     assert worst(told, rows) == 0
@@ -126,7 +124,7 @@ def test_a_bound_holds_and_a_limit_is_kept_for_uneven_counts(counts, tau):
     for asked in ("discbudget", "tradeoff"):
         told = document(counts, problem=asked, tau=tau, utility_norm=4)
         problem = read_instance(told).problem
-        limits = Limits(work=3, prove=True)
+        limits = Limits(work=3)
         found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
         truth = []
         for rows in assignments(4):

@@ -213,7 +213,7 @@ def test_a_limit_on_an_aggregate_is_kept_exactly(asked, u):
     """f < tau: together is worth 2, apart 1; None: neither is within the limit."""
     problem = read_instance(asked | {"problem": "discbudget"}).problem
     for name in ("auto", "milp"):
-        limits = Limits(work=5, prove=True)
+        limits = Limits(work=5)
         found = SOLVERS[name](problem, np.random.default_rng(0), limits)
         assert found.verdict is (Verdict.INFEASIBLE if u is None else Verdict.SOLVED)
         assert u is None or (found.value, found.stopped) == (u, "optimal")
@@ -225,7 +225,7 @@ def test_a_utility_that_is_no_sum_keeps_a_limit_on_an_aggregate():
     asked |= {"utility": {"kind": "concave", "curve": "root"}}
     problem = read_instance(asked).problem
     assert not SOLVERS["submodular"].supports(problem)
-    limits = Limits(work=5, prove=True)
+    limits = Limits(work=5)
     found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
     assert found.verdict is Verdict.SOLVED
     assert judge(problem, found.plan).f_goal < 2
@@ -246,7 +246,7 @@ def test_where_nothing_is_within_a_limit_reason_and_remedy_are_told(
     """What must be withheld, at a price of 3 for entry 0 and 4 for 1, by hand."""
     asked |= {"problem": "discbudget", "withhold": [3, 4]}
     problem = read_instance(asked).problem
-    limits = Limits(work=5, prove=True)
+    limits = Limits(work=5)
     found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
     assert f"disclosure {why} below tau" in sentences(problem, found.core)[0]
     least = cheapest(problem, np.random.default_rng(0), limits)

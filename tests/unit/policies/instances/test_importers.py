@@ -15,7 +15,7 @@ TRIANGLE = "c three\np edge 3 3\ne 1 2\ne 2 3\ne 3 1\ne 1 3\n"
 
 def verdict(document):
     problem = read_instance(document).problem
-    limits = Limits(work=5, prove=True)
+    limits = Limits(work=5)
     return SOLVERS["auto"](problem, np.random.default_rng(0), limits).verdict
 
 

@@ -55,9 +55,7 @@ def test_the_optimum_is_found_or_refuted(name, solver):
     found = read_instance(document)
     if not SOLVERS[solver].supports(found.problem):
         pytest.skip("cosine in the objective has no linear model")
-    answer = SOLVERS[solver](
-        found.problem, np.random.default_rng(0), Limits(work=20, prove=True)
-    )
+    answer = SOLVERS[solver](found.problem, np.random.default_rng(0), Limits(work=20))
     value = document["reference"]["best"]
     if value is None:
         assert answer.verdict is Verdict.INFEASIBLE

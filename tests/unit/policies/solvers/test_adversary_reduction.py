@@ -13,7 +13,7 @@ from tests.unit.policies.tiny import Tiny, step, tinies
 
 
 def solve(problem, **limits):
-    limits = Limits(prove=True, **limits)
+    limits = Limits(**limits)
     return SOLVERS["auto"](problem, np.random.default_rng(0), limits)
 
 

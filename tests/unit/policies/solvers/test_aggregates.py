@@ -113,7 +113,7 @@ def answered(name, document):
     problem = read_instance(document).problem
     if not SOLVERS[name].supports(problem):
         return problem, None
-    limits = Limits(work=5, prove=True)
+    limits = Limits(work=5)
     return problem, SOLVERS[name](problem, np.random.default_rng(1), limits)
 
 
@@ -199,7 +199,7 @@ def test_classes_trust_and_several_sets_of_a_property_count(
     top = max((one.objective for one in told if one.feasible), default=None)
     if not SOLVERS[name].supports(problem):
         return
-    limits = Limits(work=5, prove=True)
+    limits = Limits(work=5)
     found = SOLVERS[name](problem, np.random.default_rng(1), limits)
     if found.verdict is Verdict.INFEASIBLE:
         assert top is None
@@ -212,7 +212,7 @@ def test_classes_trust_and_several_sets_of_a_property_count(
 
 
 def by_auto(problem, limits=None):
-    limits = limits or Limits(work=5, prove=True)
+    limits = limits or Limits(work=5)
     return SOLVERS["auto"](problem, np.random.default_rng(1), limits)
 
 
@@ -258,7 +258,7 @@ def test_the_safe_objective_bounds_all_plans_that_complete_no_more(document):
 def test_the_paper_mode_takes_every_aggregate(name, document):
     """It may leak and leave entries out, but what it tells of f is right."""
     problem = read_instance(document).problem
-    limits = Limits(work=5, prove=True, paper=True)
+    limits = Limits(work=5, paper=True)
     found = SOLVERS[name](problem, np.random.default_rng(1), limits)
     if found.judged is not None:
         rows = rows_of(found.plan, problem.n_entries)

@@ -58,7 +58,7 @@ def test_workers_are_colours(graph, colours):
     text = col(*graph)
     for k, says in ((colours - 1, Verdict.INFEASIBLE), (colours, Verdict.SOLVED)):
         problem = read_instance(colouring(text, k)).problem
-        limits = Limits(work=60.0, prove=True)
+        limits = Limits(work=60.0)
         found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
         assert found.verdict is says
         assert (found.core is None) is (says is Verdict.SOLVED)
@@ -79,7 +79,7 @@ def test_a_mean_that_no_plan_keeps_is_refuted_by_cp_sat_where_highs_gives_up():
         "tau": 1 / len(edges),
     }
     problem = read_instance(document).problem
-    limits, rng = Limits(work=0.1, prove=True), np.random.default_rng(0)
+    limits, rng = Limits(work=0.1), np.random.default_rng(0)
     assert SOLVERS["milp"](problem, rng, limits).verdict is Verdict.UNKNOWN
     found = SOLVERS["auto"](problem, rng, limits)
     assert found.verdict is Verdict.INFEASIBLE

@@ -12,7 +12,6 @@ from policies.model.problem import Plan
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
 from policies.solvers.explain.messages import sentences
 from policies.solvers.interfaces import answer
-from policies.solvers.portfolio import _Portfolio, portfolio
 from tests.unit.policies.referee import best, evaluate
 from tests.unit.policies.tiny import Tiny, step
 
@@ -88,7 +87,7 @@ def test_a_verdict_is_what_all_assignments_say(name, document):
     problem = read_instance(document).problem
     if not SOLVERS[name].supports(problem):
         return
-    limits = Limits(work=10, prove=True)
+    limits = Limits(work=10)
     answer = SOLVERS[name](problem, np.random.default_rng(1), limits)
     optimum = best(document)
     if answer.verdict is Verdict.INFEASIBLE:
@@ -113,7 +112,7 @@ def test_a_verdict_is_what_all_assignments_say(name, document):
 def test_a_core_is_smallest(document):
     """What a searched core leaves out is not needed: its sets alone leave no plan."""
     problem = read_instance(document).problem
-    limits = Limits(work=10, prove=True)
+    limits = Limits(work=10)
     answer = SOLVERS["auto"](problem, np.random.default_rng(1), limits)
     if answer.verdict is not Verdict.INFEASIBLE:
         return
@@ -155,7 +154,6 @@ def test_components_for_which_there_is_no_time_are_told_together(work, stop):
         seconds=100 if stop is None else float("inf"),
         clock=lambda: float(next(ticks)),
         stopped=lambda: stop is not None and next(ticks) > stop,
-        prove=True,
     )
     answer = SOLVERS["auto"](problem, np.random.default_rng(1), limits)
     assert answer.verdict is Verdict.CERTIFIED  # each entry has somebody left
@@ -189,7 +187,7 @@ def test_a_limit_that_the_lowest_mean_ends_on_is_refuted(more):
         "disclosure": {"kind": "linear", "aggregation": "average"},
         "problem": "discbudget",
     }
-    limits = Limits(work=0.5, prove=True)
+    limits = Limits(work=0.5)
     answers = [
         SOLVERS["auto"](
             read_instance(document | {"tau": tau}).problem,
@@ -214,10 +212,11 @@ def aside(*chains):
     return Tiny(ends[-1] + 1, 3, sets, weights=weights, forbidden=[lone]).problem()
 
 
-def test_a_trivial_component_beside_a_forbidden_pair_is_not_searched(monkeypatch):
+def test_a_trivial_component_beside_a_forbidden_pair_is_not_searched():
     """The whole is worth less than its bound, the only component with sets is not."""
-    monkeypatch.delattr(_Portfolio, "_search")
-    found = portfolio({}, aside(12), np.random.default_rng(0), Limits())
+    found = SOLVERS["auto"](aside(12), np.random.default_rng(0), Limits())
+    assert "CP-SAT" not in " ".join(found.tried)
+    assert "HiGHS" not in found.tried
     assert (found.verdict, found.stopped) == (Verdict.SOLVED, "optimal")
     assert found.value == 12 * 9 + 1
 
@@ -225,12 +224,12 @@ def test_a_trivial_component_beside_a_forbidden_pair_is_not_searched(monkeypatch
 @pytest.mark.parametrize("chains", [(12,), (8, 5, 7)])
 def test_trivial_components_are_planned_when_time_is_over(chains):
     limits = Limits(stopped=lambda: True)
-    found = portfolio({}, aside(*chains), np.random.default_rng(0), limits)
+    found = SOLVERS["auto"](aside(*chains), np.random.default_rng(0), limits)
     assert (found.verdict, found.value) == (Verdict.SOLVED, sum(chains) * 9 + 1)
 
 
-def test_a_start_that_came_late_once_is_not_all_there_is():
-    """A kernel compiles for two of four seconds: what is left is still used."""
+def test_a_search_that_comes_late_takes_nothing_from_the_exact_engine(monkeypatch):
+    """A kernel compiles for two of four seconds: HiGHS goes on beside it."""
     rng, skew, looks = np.random.default_rng(0), [0.0], count()
     document = {
         "schema": "sparsi-instance/1",
@@ -252,21 +251,17 @@ def test_a_start_that_came_late_once_is_not_all_there_is():
     problem = read_instance(document).problem
     first = answer(problem, Plan.of((d, d % 5) for d in range(24)))
 
-    class Late:
-        def supports(self, problem):
-            return True
+    def late(*_):
+        skew[0] += 2.2
+        return first
 
-        def __call__(self, problem, rng, limits):
-            skew[0] += 2.2
-            return first
-
+    monkeypatch.setattr("policies.solvers.auto.improve", late)
     limits = Limits(
         work=float("inf"),
         seconds=4,
         clock=lambda: skew[0] + next(looks) / 1_000,  # a look takes a millisecond
-        prove=True,
     )
-    found = portfolio({"annealing": Late()}, problem, rng, limits)
+    found = SOLVERS["auto"](problem, rng, limits)
     assert skew[0] > 0
     assert "HiGHS" in " ".join(found.tried)
     assert found.value >= first.value

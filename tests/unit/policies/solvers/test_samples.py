@@ -14,7 +14,7 @@ SAMPLES = sorted((Path(__file__).parents[3] / "data" / "instances").glob("*.json
 
 
 def solve(problem, name, **limits):
-    limits = Limits(prove=True, **limits)
+    limits = Limits(**limits)
     return SOLVERS[name](problem, np.random.default_rng(0), limits)
 
 

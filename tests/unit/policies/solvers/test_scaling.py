@@ -23,7 +23,7 @@ def load(name):
 
 def solve(document, name="auto"):
     problem = read_instance(document).problem
-    return SOLVERS[name](problem, np.random.default_rng(0), Limits(prove=True))
+    return SOLVERS[name](problem, np.random.default_rng(0), Limits())
 
 
 def times(weights, size):
@@ -101,7 +101,7 @@ def test_what_is_proven_at_one_size_only_is_a_gap():
     problem = read_instance(load("linear_average") | {"lambda": 1e30}).problem
     near, unit = near_one(problem)
     assert unit == 10**30
-    found = SOLVERS["auto"](near, np.random.default_rng(0), Limits(prove=True))
+    found = SOLVERS["auto"](near, np.random.default_rng(0), Limits())
     told = restored(problem, found, unit)
     assert told.value == told.judged.objective
     apart = restored(problem, replace(found, bound=Fraction(1)), unit)

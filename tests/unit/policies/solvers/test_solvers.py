@@ -192,7 +192,7 @@ def test_the_core_is_the_most_demanding_one():
     """Two infeasible components: one needs 3 workers, one 4."""
     three = [step(a, b) for a, b in [(0, 1), (1, 2), (0, 2)]]
     four = [step(a, b) for a in range(3, 7) for b in range(3, a)]
-    answer = solve("auto", Tiny(7, 2, three + four))
+    answer = solve("auto", Tiny(7, 2, three + four), exact_size=0)
     assert answer.verdict is Verdict.INFEASIBLE
     assert sorted(c.needed for c in answer.cores) == [3, 4]
     assert answer.core.needed == 4
@@ -240,15 +240,17 @@ def test_means_are_searched_where_greedy_falls_short(parts, verdict):
 
 def test_no_proof_of_a_component_is_one_within_caps_on_means(monkeypatch):
     """Counting says that either set can be kept apart, and nothing of the mean."""
-    monkeypatch.setattr("policies.solvers.auto.build", lambda hands, *_, **__: {0})
+    monkeypatch.setattr("policies.solvers.planned.build", lambda hands, *_, **__: {0})
     caps = (Average((0,), Fraction(1, 3)),)
     tiny = Tiny(3, 9, [step(0, 1), step(1, 2)], averages=caps)
-    answer = solve("auto", tiny, stopped=lambda: True)
+    answer = solve("auto", tiny, exact_size=0, stopped=lambda: True)
     assert (answer.verdict, answer.proofs) == (Verdict.UNKNOWN, ())
 
 
 def test_a_proof_stands_in_for_a_plan_that_was_not_found(monkeypatch):
     """The search ends at once, but the local lemma says that a plan exists."""
-    monkeypatch.setattr("policies.solvers.auto.build", lambda hands, *_, **__: {0})
-    answer = solve("auto", Tiny(3, 9, [step(0, 1), step(1, 2)]), stopped=lambda: True)
+    monkeypatch.setattr("policies.solvers.planned.build", lambda hands, *_, **__: {0})
+    answer = solve(
+        "auto", Tiny(3, 9, [step(0, 1), step(1, 2)]), exact_size=0, stopped=lambda: True
+    )
     assert answer.verdict is Verdict.CERTIFIED

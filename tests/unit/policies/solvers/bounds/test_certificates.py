@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 
 from policies.judging.judge import judge
 from policies.model.coalitions import Coalitions
+from policies.model.problem import Average
 from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.auto import TABLE, Auto
 from policies.solvers.bounds import certificates
 from policies.solvers.bounds.certificates import Prover, made, steps
+from policies.solvers.exact.cpsat import exactly
 from policies.solvers.interfaces import Ground, Solution
 from tests.unit.policies.tiny import Tiny, step, tinies
 
-PROVE = {"prove": True, "work": 2.0}
+WORK = {"work": 2.0}
 
 
 def solve(problem, **limits):
@@ -62,7 +65,7 @@ def test_the_plan_that_a_certificate_promises_is_made(tiny):
 def test_what_auto_names_as_certified_has_a_plan(tiny):
     """And every entry is in one component: none is named twice."""
     problem = tiny.problem()
-    for limits in ({"work": 1.0}, PROVE):
+    for limits in ({"work": 1.0}, {"work": 1.0, "exact_size": 1}):
         found = solve(problem, **limits)
         named = [d for proof in found.proofs for d in proof.entries]
         assert len(named) == len(set(named))
@@ -115,7 +118,7 @@ def test_components_are_named_with_their_ground():
     sets = [step(0, 1), step(0, 2), step(3, 4, 5), step(6, 7)]
     rows = [[d % 3, (d + 1) % 3, 1] for d in range(8)]
     tiny = Tiny(8, 3, sets, lo=[1] * 6 + [2, 2], weights=rows)
-    found = solve(tiny.problem(), work=1.0)
+    found = solve(tiny.problem(), work=1.0, exact_size=1)
     assert found.verdict is Verdict.INFEASIBLE
     (proof,) = found.proofs
     assert (proof.ground, proof.entries, proof.components) == (
@@ -131,17 +134,15 @@ def test_what_is_certified_is_made_and_not_searched_for(monkeypatch):
 
     def search(problem, rng, limits, start=None, done=None):
         begun.append(start)
-        return real(problem, rng, limits, start, done)
+        return exactly(problem, rng, limits, start, done)
 
-    from policies.solvers.search import budget_starts
-
-    real = budget_starts.exactly
-    monkeypatch.setattr(budget_starts, "exactly", search)
+    monkeypatch.setattr("policies.solvers.auto.exactly", search)
     best = [[9, 1, 1, 1]] * 73  # the same for all entries
-    found = solve(windows(70, 4, weights=best).problem(), **PROVE)
+    solver = Auto(frozenset({"greedy", "greedyl"}))
+    problem = windows(70, 4, weights=best).problem()
+    found = solver(problem, np.random.default_rng(0), Limits(**WORK))
     assert found.verdict is Verdict.SOLVED
     assert [proof.ground for proof in found.proofs] == [Ground.LEMMA]
-    assert begun
     assert all(start is not None for start in begun)
 
 
@@ -151,42 +152,40 @@ def test_capacities_that_leave_too_little_are_not_searched_for_a_clash(monkeypat
     def feasible(*_):
         raise AssertionError("searched for what is certain")
 
-    monkeypatch.setattr("policies.solvers.auto.feasible", feasible)
-    monkeypatch.setattr("policies.solvers.auto.build", lambda hands, *_, **__: {0})
+    monkeypatch.setattr("policies.solvers.planned.feasible", feasible)
+    monkeypatch.setattr("policies.solvers.planned.build", lambda hands, *_, **__: {0})
     tiny = Tiny(2, 2, [step(0, 1)], capacity=[2, 0])
-    found = solve(tiny.problem(), work=1.0)
+    found = solve(tiny.problem(), work=1.0, exact_size=1)
     assert found.verdict is Verdict.INFEASIBLE  # by the search over the whole
     assert found.proofs == ()  # with its capacities it is not certain
 
 
-def test_without_a_plan_in_time_it_is_certified(monkeypatch):
+SETTLED = frozenset({"planned", "components", "counting", "best-copies", "scaled"})
+NOTHING = Auto(frozenset(row.name for row in TABLE) - SETTLED)
+
+
+def test_without_a_plan_in_time_it_is_certified():
     """Nothing was found: the verdict says what is known all the same."""
-    monkeypatch.setattr("policies.solvers.search.budget_starts.made", lambda *_: [])
-    for name in ("exactly", "anneal_hands", "anneal_across"):
-        monkeypatch.setattr(
-            f"policies.solvers.search.budget_starts.{name}",
-            lambda *_: Solution(Verdict.UNKNOWN, bound=Fraction(99)),
-        )
-    monkeypatch.setattr("policies.solvers.portfolio.race", lambda *_: [])
     best = [[9, 1, 1, 1]] * 73
-    limits = {"prove": True, "seconds": 9.0}
-    found = solve(windows(70, 4, weights=best).problem(), **limits)
+    limits, rng = Limits(seconds=9.0), np.random.default_rng(0)
+    found = NOTHING(windows(70, 4, weights=best).problem(), rng, limits)
     assert found.verdict is Verdict.CERTIFIED
     assert not len(found.plan)
-    tighter = solve(windows(70, 3, weights=[r[:3] for r in best]).problem(), **limits)
+    narrow = windows(70, 3, weights=[r[:3] for r in best]).problem()
+    tighter = NOTHING(narrow, rng, limits)
     assert tighter.verdict is Verdict.UNKNOWN
     assert "expected crossings and the local lemma" in tighter.tried
 
 
 def test_greedy_gives_the_start_where_plans_are_easy(monkeypatch):
-    """Nothing is certified, but there is much room: CP-SAT improves what greedy found."""
+    """Nothing is certified, but there is much room: HiGHS improves what greedy found."""
     begun = []
 
-    def search(problem, rng, limits, start=None, done=None):
+    def search(problem, limits, seed, start, done):
         begun.append(start)
         return Solution(Verdict.UNKNOWN, bound=Fraction(99), stopped="work")
 
-    monkeypatch.setattr("policies.solvers.search.budget_starts.exactly", search)
+    monkeypatch.setattr("policies.solvers.auto.solve", search)
     best = [[9, 1, 1, 1]] * 30
     tiny = Tiny(
         30,
@@ -196,26 +195,25 @@ def test_greedy_gives_the_start_where_plans_are_easy(monkeypatch):
     )
     assert Prover(Limits())(tiny.problem()) is None
     problem = replace(tiny.problem(), capacity=np.full(4, 30))  # as a whole
-    solve(problem, **PROVE)
+    solve(problem, **WORK)
     assert [len(start) for start in begun] == [30]
 
 
 def test_where_the_time_was_used_up_a_plan_is_handed_over(monkeypatch):
-    """The first part takes five times what it was given: no other one is begun."""
+    """The first engine takes five times what it was given: no other one is begun."""
     now = [0.0]
 
-    def search(problem, rng, limits, start=None, done=None):
+    def late(problem, limits, **_):
         now[0] += 5 * limits.seconds
         return Solution(Verdict.UNKNOWN, bound=Fraction(999), stopped="time")
 
-    def race(*_):
-        raise AssertionError("began what can not end in time")
-
-    monkeypatch.setattr("policies.solvers.search.budget_starts.exactly", search)
-    monkeypatch.setattr("policies.solvers.portfolio.race", race)
-    # as of a problem whose models take long to build, so that all would be late again
-    monkeypatch.setattr("policies.solvers.portfolio.building", lambda _: 1.0)
+    refused = lambda *_: pytest.fail("began what cannot end in time")  # noqa: E731
+    monkeypatch.setattr("policies.solvers.auto.solve", late)
+    monkeypatch.setattr("policies.solvers.auto.exactly", refused)
     best = [[9, 1, 1, 1]] * 73
-    problem = windows(70, 4, weights=best).problem()
-    found = solve(problem, prove=True, seconds=10.0, clock=lambda: now[0])
+    caps = (Average((0,), Fraction(9, 10)),)
+    problem = windows(70, 4, weights=best, averages=caps).problem()
+    solver = Auto(frozenset({"across", "neighbourhood", "annealing", "by-number"}))
+    limits = Limits(seconds=10.0, clock=lambda: now[0])
+    found = solver(problem, np.random.default_rng(0), limits)
     assert (found.verdict, found.stopped) == (Verdict.SOLVED, "time")

@@ -88,8 +88,8 @@ def optimum(problem):
 
 def solve(problem, work=2.0):
     """As for an instance of which not every plan can be looked at."""
-    limits = Limits(work=work, prove=True)
-    with patch("policies.solvers.portfolio.listable", return_value=False):
+    limits = Limits(work=work)
+    with patch("policies.solvers.features.listable", return_value=False):
         return SOLVERS["auto"](problem, np.random.default_rng(0), limits)
 
 
@@ -145,7 +145,7 @@ def test_ten_entries_for_two_are_proven_at_once():
     visits = [(d % 2, d // 2, 1) for d in range(10)]
     goal = priced(10, average=False)
     problem = friends(visits, [(0, 1)], [[2, 1]] * 10, goal=goal)
-    found = SOLVERS["auto"](problem, np.random.default_rng(0), Limits(prove=True))
+    found = SOLVERS["auto"](problem, np.random.default_rng(0), Limits())
     assert (found.value, found.stopped) == (15, "optimal")
 
 

@@ -26,7 +26,7 @@ def three(k=1, **rest):
 
 
 def solved(problem):
-    return SOLVERS["auto"](problem, np.random.default_rng(0), Limits(prove=True))
+    return SOLVERS["auto"](problem, np.random.default_rng(0), Limits())
 
 
 @pytest.mark.parametrize("limit", ["tau", "mean_tau"])

@@ -126,7 +126,7 @@ def test_groups_give_the_optimum_of_trying_all_plans(name, case):
     problem = replace(tiny.problem(), coalitions=Coalitions(groups))
     solver = SOLVERS[name]
     assert solver.supports(problem)
-    found = solver(problem, np.random.default_rng(0), Limits(prove=True))
+    found = solver(problem, np.random.default_rng(0), Limits())
     if best is None:
         assert found.verdict is Verdict.INFEASIBLE
     else:

@@ -13,7 +13,7 @@ from tests.unit.policies.tiny import Tiny, classes, step
 
 
 def solve(tiny):
-    limits = Limits(work=10, prove=True)
+    limits = Limits(work=10)
     return SOLVERS["clique"](tiny.problem(), np.random.default_rng(0), limits)
 
 

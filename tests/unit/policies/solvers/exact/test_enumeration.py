@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from policies.instances.instance_file import read_instance
 from policies.judging.judge import judge
 from policies.model.utility_functions import Coverage, FacilityLocation, Utilities
-from policies.solvers import SOLVERS, Limits, Verdict, small_instances
+from policies.solvers import SOLVERS, Limits, Verdict
+from policies.solvers.auto import Auto
 from policies.solvers.contract import every_plan
 from policies.solvers.exact import enumeration
 from policies.solvers.exact.enumeration import listable, listed, looks
 from policies.solvers.explain.withholding import cheapest
-from policies.solvers.interfaces import Solution
 from tests.unit.policies.aggregate_referee import LINKS, SETS, documents, sound
 from tests.unit.policies.tiny import tinies
 
 
 def solved(problem, **limits):
-    limits = {"work": 2.0, "prove": True} | limits
+    limits = {"work": 2.0} | limits
     return SOLVERS["auto"](problem, np.random.default_rng(0), Limits(**limits))
 
 
@@ -150,14 +150,13 @@ def four(**rest):
 
 
 @pytest.mark.parametrize("many", [False, True], ids=["few plans", "many plans"])
-def test_an_engine_that_used_up_its_time_is_no_end(monkeypatch, many):
+def test_an_engine_that_used_up_its_time_is_no_end(many):
     """All plans, or what greedy and a local search find, stand in for it."""
-    problem = four()
-    nothing = Solution(Verdict.UNKNOWN, bound=Fraction(9), stopped="time")
-    monkeypatch.setattr(small_instances, "either", lambda *_: [nothing])
+    problem, off = four(), {"highs", "cp-sat-after"}
     if many:
-        monkeypatch.setattr(small_instances, "listable", lambda _: False)
-    found = solved(problem)
+        off.add("listing")
+    solver = Auto(frozenset(off))
+    found = solver(problem, np.random.default_rng(0), Limits(work=2.0))
     assert found.verdict is Verdict.SOLVED
     assert found.value == best(problem)
     assert (found.stopped == "optimal") == (not many)

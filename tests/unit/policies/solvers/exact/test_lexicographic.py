@@ -18,7 +18,7 @@ from tests.unit.policies.tiny import Made, Tiny, pairs_of, step, uncapped
 
 
 def ask(problem):
-    rng, limits = np.random.default_rng(0), Limits(prove=True)
+    rng, limits = np.random.default_rng(0), Limits()
     return fewest(problem, rng, limits, lambda p, part: SOLVERS["auto"](p, rng, part))
 
 
@@ -80,7 +80,7 @@ def test_limits_of_their_own_stay_hard():
 def test_a_bound_does_not_count_on_a_leak_that_was_not_proven():
     """Step 1 ended by the clock: a plan without any complete set may be there."""
     tiny = tradeoff(4, 2, [step(0, 1), step(2, 3)], hi=[2] * 4)
-    rng, limits = np.random.default_rng(0), Limits(prove=True)
+    rng, limits = np.random.default_rng(0), Limits()
     late = fewest(tiny.problem(), rng, limits, lambda *_: Solution(Verdict.UNKNOWN))
     assert late.solution.bound >= 4
     assert late.solution.judged.disclosed >= late.least == 0

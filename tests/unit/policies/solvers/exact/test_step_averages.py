@@ -88,7 +88,7 @@ def test_auto_proves_in_little_work_what_highs_does_not():
     n, edges = mycielski(4)
     pairs = [{"entries": list(edge)} for edge in edges]
     one = document(pairs, [[1] * 4] * n, t=1, tau=0, **{"lambda": 71})
-    problem, limits = read_instance(one).problem, Limits(work=0.5, prove=True)
+    problem, limits = read_instance(one).problem, Limits(work=0.5)
     highs, found = (
         SOLVERS[name](problem, np.random.default_rng(0), limits)
         for name in ("milp", "auto")

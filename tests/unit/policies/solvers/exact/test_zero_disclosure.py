@@ -18,7 +18,7 @@ from tests.unit.policies.tiny import Tiny, step
 
 
 def by_milp(problem):
-    return SOLVERS["milp"](problem, np.random.default_rng(0), Limits(prove=True))
+    return SOLVERS["milp"](problem, np.random.default_rng(0), Limits())
 
 
 def tradeoff(n, k, sets, *, average=False, price=1, **more):

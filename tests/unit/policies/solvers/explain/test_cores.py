@@ -27,7 +27,7 @@ def document(**changed):
 
 def core(**changed):
     problem = read_instance(document(**changed)).problem
-    found = SOLVERS["auto"](problem, np.random.default_rng(0), Limits(prove=True))
+    found = SOLVERS["auto"](problem, np.random.default_rng(0), Limits())
     assert found.verdict is Verdict.INFEASIBLE
     return found.core
 
@@ -132,7 +132,7 @@ def test_what_trusted_adversaries_held_is_past_no_limit():
     held = [(0, 0), (1, 0)]
     tiny = Tiny(2, 2, [step(0, 1)], history=held, trusted=[[True, False]])
     problem = replace(tiny.problem(), strict_history=True)
-    found = SOLVERS["auto"](problem, np.random.default_rng(0), Limits(prove=True))
+    found = SOLVERS["auto"](problem, np.random.default_rng(0), Limits())
     assert found.verdict is Verdict.SOLVED
 
 

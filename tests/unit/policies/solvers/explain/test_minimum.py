@@ -117,7 +117,9 @@ def test_patients_of_one_shape_are_explained_once():
     two = Tiny(56, 4, one.sets + shifted, one.measures, lo=one.lo * 2).problem()
     kinds = replace(two.weights, kind=np.tile(np.arange(28), 2))
     answer = SOLVERS["auto"](
-        replace(two, weights=kinds), np.random.default_rng(1), Limits(work=5.0)
+        replace(two, weights=kinds),
+        np.random.default_rng(1),
+        Limits(work=5.0, exact_size=1),
     )
     assert [c.repeats for c in answer.cores] == [2]
     assert set(answer.reason.tolist()) == {0}
@@ -201,7 +203,7 @@ def test_fine_weights_do_not_keep_more_adversaries_from_being_tried():
         "tau": 0.2,
     }
     problem = read_instance(document).problem
-    limits = Limits(work=5.0, prove=True)
+    limits = Limits(work=5.0)
     answer = SOLVERS["auto"](problem, np.random.default_rng(1), limits)
     assert answer.verdict is Verdict.INFEASIBLE
     assert (answer.core.needed, answer.core.exact) == (7, True)

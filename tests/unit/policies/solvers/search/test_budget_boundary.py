@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from policies.instances.instance_file import read_instance, rows_of
-from policies.model.problem import Pairs
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.portfolio import _Portfolio
+from policies.solvers.auto import TABLE, Auto
 from policies.solvers.search.budget_boundary import bordering, priced
 from tests.unit.policies.referee import best, evaluate
 
@@ -77,19 +76,17 @@ def test_limits_on_single_sets_and_pooled_loads_are_left_to_others():
         assert priced(read_instance(fine | other).problem) is None
 
 
-def beside(problem, start):
-    """What AUTO sets beside the first solver that proves."""
-    asked = _Portfolio(SOLVERS, problem, np.random.default_rng(0), Limits())
-    return [task.__name__ for task in asked._provers(problem, start)]
+def exact(document):
+    """Rows of AUTO that prove."""
+    rows = Auto().rows(read_instance(document).problem, Limits())
+    kinds = {row.name for row in TABLE if row.phase == "exact"}
+    return [name for name in rows if name in kinds]
 
 
-def test_from_a_plan_neighbourhoods_go_on_and_without_one_the_search_for_one():
-    """Without a plan CP-SAT comes in: floats can not tell what ends on a limit."""
-    mean = read_instance(crossing(100, [24, 27, 30, 33], 0.2, k=3)).problem
-    assert beside(mean, Pairs()) == ["milp", "around"]
-    assert beside(mean, None) == ["milp", "run", "cpsat"]
+def test_highs_proves_means_and_cp_sat_follows_it():
+    """Floats cannot tell what ends on a limit; a pooled whole set is first found."""
+    assert exact(crossing(100, [24, 27, 30, 33], 0.2, k=3)) == ["highs", "cp-sat-after"]
     step = {"kind": "step", "aggregation": "worst"}
     whole = {"disclosure": step, "problem": "zero_step", "any_m": 2}
-    pooled = read_instance(crossing(30, [5] * 20, 0.0, k=4) | whole).problem
-    assert beside(pooled, Pairs()) == ["milp", "around"]
-    assert beside(pooled, None) == ["cpsat", "milp", "run"]
+    pooled = crossing(30, [5] * 20, 0.0, k=4) | whole
+    assert exact(pooled) == ["hitting-set", "cp-sat-feasible", "highs"]

@@ -42,9 +42,9 @@ def test_making_the_model_takes_of_the_time_too(monkeypatch):
     """5 s for the model where 3 s were given: no small problem is solved after that."""
     now = [0.0]
 
-    def slowly(problem, margin):
+    def slowly(problem, margin, over):
         now[0] += 5.0
-        return build(problem, margin)
+        return build(problem, margin, over)
 
     monkeypatch.setattr(neighbourhood, "build", slowly)
     start = Plan.of([(d, d % 3) for d in range(6)])
