@@ -43,7 +43,7 @@ row of the table in `policies/solvers/auto.py` switched off in turn on every pro
 the row, on so many problems, a verdict is lost, the value or the gap is worse by more than
 .05 %, or the search takes three times the CPU seconds (and .3 s more). *Worst* names the
 problem that loses most. A row that loses nothing here stays only for what is named in
-the last column.
+the last column; cells that were not run yet are not counted.
 
 """
 
@@ -138,7 +138,8 @@ def table(rows: list[Row]) -> str:
                 where = f"{one['problem']}, seed {one['seed']}"
                 lost.append((much + 10 * (kind == "verdict"), f"{where}: {text}"))
         worst = max(lost, default=(0.0, "-"))[1]
-        kept = KEPT.get(row.name, "" if lost else "nothing here")
+        silent = "nothing here" if mine else "not measured yet"
+        kept = KEPT.get(row.name, "" if lost else silent)
         lines.append(
             f"| {row.name} | {row.phase} | {len(mine)} | {len(lost)} | {worst} | {kept} |"
         )
