@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from math import inf
-from time import sleep
+from threading import Event
 from typing import Final
 
 import numpy as np
@@ -314,12 +314,12 @@ def _first_of(search: Search, rows: Sequence[Row], share: float) -> Task:
 
 def _wait(limits: Limits, done: Callable[[], bool]) -> None:
     """Give the exact engine a start: much is proven before a kernel is loaded."""
-    began, seconds = limits.clock(), limits.seconds
+    quiet, began, seconds = Event(), limits.clock(), limits.seconds
     head = max(_HEAD * seconds, min(_PROVEN, seconds / 4))
     for _ in range(int(head / _LOOK) + 1):  # a clock may stand still
         if done() or limits.stopped() or limits.clock() - began > head:
             return
-        sleep(_LOOK)
+        quiet.wait(_LOOK)
 
 
 def _in_turn(search: Search, rows: Sequence[Row]) -> Task:
