@@ -32,7 +32,7 @@ from dispatcher.store import (
     Store,
     audit,
     comparison,
-    keylines,
+    entry_registrations,
     ledger,
     relations,
     rule_tables,
@@ -170,9 +170,9 @@ class _Writer:
         """Write all files; the certificate last."""
         seq = self.sealed.seq
         with (self.folder / "keys.jsonl").open("xb") as file:
-            file.writelines(keylines.up_to(self.tx, seq))
+            file.writelines(entry_registrations.up_to(self.tx, seq))
         with (self.folder / "relations.jsonl").open("xb") as file:
-            file.writelines(keylines.up_to(self.tx, seq, relations=True))
+            file.writelines(entry_registrations.up_to(self.tx, seq, relations=True))
         path = self.folder / "ledger.jsonl"
         with path.open("x", encoding="utf-8", newline="\n") as lines:
             self._system(lines)
@@ -237,7 +237,7 @@ class _Writer:
 
     def _counts(self) -> dict[str, int]:
         ended = sum(len(chains) - 1 for chains in self.joins)
-        repeats = keylines.repeats_up_to(self.tx, self.sealed.seq)
+        repeats = entry_registrations.repeats_up_to(self.tx, self.sealed.seq)
         return {
             "accepted": self.accepted,
             "accounts": len(self.members),

@@ -41,9 +41,9 @@ from dispatcher.ledger.links import functions_sha256
 from dispatcher.ledger.loads import read_facts
 from dispatcher.ledger.standing import current_policy
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import Store, accounts, keylines, ledger, rule_tables
+from dispatcher.store import Store, accounts, entry_registrations, ledger, rule_tables
 from dispatcher.store import comparison as rows
-from dispatcher.store.keylines import Facts
+from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.transaction import Row, Tx
 
 Ints = npt.NDArray[np.int64]
@@ -363,7 +363,7 @@ class _Comparison:
     def _loads(self) -> None:
         """Compare what loads brought: entries with all facts, fields, and links."""
         facts, links, fields, kept = _Sum(), _Sum(), dict[int, str](), set[int]()
-        for load in keylines.all_loads(self.tx):
+        for load in entry_registrations.all_loads(self.tx):
             kept.add(load.seq)
             if self._is_intact(load):
                 facts.add(_fact_texts(load.facts))
@@ -383,7 +383,7 @@ class _Comparison:
         if links.total:
             self._differing_links()
 
-    def _is_intact(self, load: keylines.Load) -> bool:
+    def _is_intact(self, load: entry_registrations.Load) -> bool:
         """Whether the raw lines of a load have their digests; note those that do not."""
         _, told = self.loads.get(load.seq, (0, {}))
         intact = True
@@ -401,7 +401,7 @@ class _Comparison:
         """Find the entries that are not as their load told; name what of them is not."""
         told = {
             entry_name(facts.record, facts.field_id): facts
-            for load in keylines.all_loads(self.tx)
+            for load in entry_registrations.all_loads(self.tx)
             for facts in read_facts(load.facts)
         }
         for number, text in rows.facts(self.tx):
@@ -424,7 +424,7 @@ class _Comparison:
     def _differing_links(self) -> None:
         self.links = [
             (self.loads[load.seq][0] + 1, link["relation"], *link["ends"])
-            for load in keylines.all_loads(self.tx)
+            for load in entry_registrations.all_loads(self.tx)
             for link in map(json.loads, load.relations.splitlines())
         ]
         told = {

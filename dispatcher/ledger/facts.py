@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from dispatcher.core.errors import Conflict
 from dispatcher.ledger.standing import version_of
-from dispatcher.store import keylines
+from dispatcher.store import entry_registrations
 from dispatcher.store.transaction import Tx
 from policies.policy import Box, Field, Policy
 from policies.rules.link_rules import place_columns
@@ -43,8 +43,8 @@ def check_loaded(tx: Tx, policy: Policy) -> None:
 
 
 def _versions_with_loads(tx: Tx) -> list[int]:
-    lines = keylines.policy_lines(tx)
-    found = {bisect_left(lines, load) for load in keylines.loads(tx)}
+    lines = entry_registrations.policy_lines(tx)
+    found = {bisect_left(lines, load) for load in entry_registrations.loads(tx)}
     return sorted(found - {0})
 
 

@@ -13,8 +13,8 @@ from dispatcher.ledger.lines import canonical
 from dispatcher.ledger.members import refuse_means
 from dispatcher.ledger.standing import InForce, no_policy, version_of
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import keylines, ledger
-from dispatcher.store.keylines import Facts
+from dispatcher.store import entry_registrations, ledger
+from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
 
@@ -163,7 +163,9 @@ def write_keys(
     }
     system = chains.append(tx, chains.lock_system(tx), "keys", body, at=at)
     repeats = len(kept) if facts is None else 0
-    keylines.add(tx, keylines.Load(system.seq, raw, relations, told, repeats))
+    entry_registrations.add(
+        tx, entry_registrations.Load(system.seq, raw, relations, told, repeats)
+    )
     return len(kept)
 
 

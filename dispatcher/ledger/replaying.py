@@ -25,14 +25,14 @@ from dispatcher.ledger.standing import current_policy
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import (
     accounts,
-    keylines,
+    entry_registrations,
     ledger,
     proving,
     relations,
     rule_tables,
 )
 from dispatcher.store import replaying as rows
-from dispatcher.store.keylines import Facts
+from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.ledger import ChainRow, PolicyRow
 from dispatcher.store.rule_tables import TableRow
 from dispatcher.store.transaction import Tx
@@ -259,8 +259,8 @@ class _Replay:
             if hashlib.sha256(text).hexdigest() != line[f"{name}_sha256"]:
                 raise _broken(line, f"the {name} of the load are not with it")
         repeats = line["keys_count"] if again is not None else 0
-        load = keylines.Load(line["seq"], raw, links, facts, repeats)
-        keylines.add(self.tx, load)
+        load = entry_registrations.Load(line["seq"], raw, links, facts, repeats)
+        entry_registrations.add(self.tx, load)
         self._lost(read_facts(facts), line["at"])
         version = ledger.version_in_force(self.tx) + 1  # they hold from the next one on
         pairs: dict[str, list[tuple[str, str]]] = defaultdict(list)

@@ -28,7 +28,7 @@ from dispatcher.ledger.recall import (
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.standing import InForce, compile_version, version_of
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import events, holdings, keylines, ledger, rule_tables
+from dispatcher.store import entry_registrations, events, holdings, ledger, rule_tables
 from dispatcher.store.ledger import ChainRow, PolicyRow
 from dispatcher.store.rule_tables import TableRow
 from dispatcher.store.transaction import Tx
@@ -296,7 +296,7 @@ def _write_missing_keys(
     """Write the facts of loaded entries that only the new version needs, and links."""
     wanted = needs(force)
     given = needs(old) if old else {}
-    loaded = {row[0]: row[1:] for row in keylines.loaded_fields(tx)}
+    loaded = {row[0]: row[1:] for row in entry_registrations.loaded_fields(tx)}
     more = []
     for number, (count, subjects, times) in loaded.items():
         need, had = wanted.get(number), given.get(number)
@@ -318,5 +318,5 @@ def _write_missing_keys(
 
 
 def _facts(tx: Tx, field_ids: list[int]) -> Iterator[RecordKeys]:
-    for record, number, *told in keylines.facts(tx, field_ids):
+    for record, number, *told in entry_registrations.facts(tx, field_ids):
         yield RecordKeys(record, (number,), *told)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import returning
-from dispatcher.store.keylines import Facts
+from dispatcher.store import reloads
+from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.transaction import Tx
 
 LOST_RUN: Final = "lost-with-the-store"
@@ -68,7 +68,7 @@ def add_lost_entry(tx: Tx, facts: Facts, loaded_at: int, at: int) -> None:
         ),
     )
     if lost_at is None:  # the record has its values: this one alone stays without
-        returning.leave_empty(tx, [entry], at)
+        reloads.leave_empty(tx, [entry], at)
 
 
 def _subject(tx: Tx, pseudonym: str | None) -> int | None:

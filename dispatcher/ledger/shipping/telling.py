@@ -10,7 +10,7 @@ from dispatcher.ledger.chains import SYSTEM, whole_line
 from dispatcher.ledger.lines import ExposureForm, canonical
 from dispatcher.ledger.links import told_text
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import audit, keylines, ledger, rule_tables
+from dispatcher.store import audit, entry_registrations, ledger, rule_tables
 from dispatcher.store.audit import LineRow
 from dispatcher.store.transaction import Tx
 
@@ -89,7 +89,7 @@ def _attached(tx: Tx, row: LineRow, line: Mapping[str, object]) -> dict[str, byt
             found["functions"] = told_text(functions).encode()
         return found
     if row.kind == "keys":
-        load = keylines.line(tx, row.seq)
+        load = entry_registrations.line(tx, row.seq)
         if load is not None:
             keys = "keys-again" if load.repeats else "keys"
             told = {keys: load.keys, "relations": load.relations}

@@ -17,10 +17,9 @@ from dispatcher.ledger.standing import InForce
 from dispatcher.stages.intake import writing
 from dispatcher.stages.intake.shaping import Shaped
 from dispatcher.stages.intake.writing import Bound
-from dispatcher.store import Clash, Tx
+from dispatcher.store import Clash, Tx, reloads
 from dispatcher.store import intake as rows
-from dispatcher.store import returning as lost_rows
-from dispatcher.store.returning import Back, BackEntry, LostEntry, LostRecord
+from dispatcher.store.reloads import Back, BackEntry, LostEntry, LostRecord
 
 BACK_MEANWHILE: Final = "another load brought the record back meanwhile"
 
@@ -44,7 +43,7 @@ def sorted_out(
     """
     if not chunk:
         return [], []
-    lost = lost_rows.lost(tx, [shaped.row.pseudonym for shaped in chunk])
+    lost = reloads.lost(tx, [shaped.row.pseudonym for shaped in chunk])
     if len(lost) < len(chunk):
         raise Clash(BACK_MEANWHILE)
     wanted = needs(force)
@@ -102,10 +101,10 @@ def bring_back(
     ids = {name: person.id for name, person in known.items()}
     keyed = list(zip(back, keys, strict=True))
     records = [_record(one, of, ids, key_id) for one, key_id in keyed]
-    lost_rows.bring_back(tx, records, of.at)
+    reloads.bring_back(tx, records, of.at)
     entries = [entry for one, key_id in keyed for entry in _entries(one, ids, key_id)]
-    lost_rows.fill(tx, entries)
-    lost_rows.leave_empty(tx, [n for one in back for n in _empty(one)], of.at)
+    reloads.fill(tx, entries)
+    reloads.leave_empty(tx, [n for one in back for n in _empty(one)], of.at)
     more = [(one.record.id, _new(one), key_id) for one, key_id in keyed]
     more = [part for part in more if part[1].shown]
     if more:

@@ -31,16 +31,16 @@ ANY_TABLE = "<any>"
 
 SEVERAL: dict[str, set[str]] = {
     "answer": {"store.assembly", "store.burning", "store.erasure", "store.values"},
-    "entry": {"store.erasure", "store.intake", "store.replaying", "store.returning"},
+    "entry": {"store.erasure", "store.intake", "store.replaying", "store.reloads"},
     "outbox": {"store.handing", "store.membership", "store.queue", "store.sending"},
     "record": {
         "store.erasure",
         "store.intake",
         "store.pilots",
         "store.replaying",
-        "store.returning",
+        "store.reloads",
     },
-    "result": {"store.assembly", "store.burning", "store.erasure", "store.returning"},
+    "result": {"store.assembly", "store.burning", "store.erasure", "store.reloads"},
     "run": {"store.intake", "store.pilots", "store.replaying"},
     "subject": {"store.erasure", "store.intake", "store.replaying"},
     "task": {

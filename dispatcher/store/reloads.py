@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from sqlalchemy import BigInteger, bindparam, func, update
+from sqlmodel import col
+
+from dispatcher.model import Entry, Record, Subject
+from dispatcher.store.statements import DriverStatement, in_list, select_columns
 from dispatcher.store.transaction import Tx
 
 
@@ -60,23 +65,50 @@ class BackEntry(NamedTuple):
     key_id: int | None
 
 
+_LOST: Final = DriverStatement(
+    select_columns(Record.id, Record.pseudonym, Subject.pseudonym)
+    .select_from(Record)
+    .outerjoin(Subject, col(Subject.id) == col(Record.subject_id))
+    .where(in_list(Record.pseudonym, "pseudonyms"), col(Record.lost_at).is_not(None))
+    .order_by(col(Record.id))
+    .with_for_update(of=Record)
+)
+_LOST_ENTRIES: Final = DriverStatement(
+    select_columns(
+        Entry.record_id,
+        Entry.field_id,
+        Entry.id,
+        Subject.pseudonym,
+        Entry.time,
+        Entry.vector,
+        Entry.visits,
+    )
+    .select_from(Entry)
+    .outerjoin(Subject, col(Subject.id) == col(Entry.subject_id))
+    .where(in_list(Entry.record_id, "records"))
+)
+_FOUND: Final = (
+    update(Record)
+    .where(in_list(Record.id, "ids"))
+    .values(
+        loaded_at=func.coalesce(Record.loaded_at, bindparam("now", type_=BigInteger())),
+        erased_at=None,
+        lost_at=None,
+    )
+)
+
+
 def lost(tx: Tx, pseudonyms: Sequence[str]) -> dict[str, LostRecord]:
     """Return those of the records that are lost, by pseudonym; locked."""
     found = {
         name: LostRecord(number, subject)
-        for number, name, subject in tx.rows(
-            "SELECT r.id, r.pseudonym, s.pseudonym FROM record r"
-            " LEFT JOIN subject s ON s.id = r.subject_id WHERE r.pseudonym = ANY(?)"
-            " AND r.lost_at IS NOT NULL ORDER BY r.id FOR UPDATE OF r",
-            [list(pseudonyms)],
+        for number, name, subject in tx.driver_rows(
+            _LOST, {"pseudonyms": list(pseudonyms)}
         )
     }
     of = {record.id: record for record in found.values()}
-    for record, field_id, *facts in tx.rows(
-        "SELECT e.record_id, e.field_id, e.id, s.pseudonym, e.time, e.vector, e.visits"
-        " FROM entry e LEFT JOIN subject s ON s.id = e.subject_id"
-        " WHERE e.record_id = ANY(?)",
-        [list(of)],
+    for record, field_id, *facts in tx.driver_rows(
+        _LOST_ENTRIES, {"records": list(of)}
     ):
         of[record].entries[field_id] = LostEntry(*facts)
     return found
@@ -93,11 +125,7 @@ def bring_back(tx: Tx, records: Iterable[Back], now: int) -> None:
         changed.append((*row[:3], key, columns, row.subject_id, row.key_id))
     columns_ = ("run_id", "load_id", "key", "columns", "subject_id", "key_id")
     tx.update_many("record", ["id"], columns_, changed)
-    tx.execute(
-        "UPDATE record SET loaded_at = COALESCE(loaded_at, ?), erased_at = NULL,"
-        " lost_at = NULL WHERE id = ANY(?)",
-        [now, [row[0] for row in changed]],
-    )
+    tx.execute(_FOUND, {"ids": [row[0] for row in changed], "now": now})
 
 
 def fill(tx: Tx, entries: Iterable[BackEntry]) -> None:
