@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from sqlalchemy import bindparam, func, update
+from sqlmodel import col, select
+
+from dispatcher.model import Load, Record, Run, Subject, Suppression
+from dispatcher.store.statements import DriverStatement, in_list, select_columns
 from dispatcher.store.transaction import Tx
 
 RECORD: Final = ("id", "run_id", "load_id", "pseudonym", "key", "columns")
@@ -46,9 +51,30 @@ class SubjectRow(NamedTuple):
     erased: bool
 
 
+# -- runs and loads --------------------------------------------------------------------
+
+_RUN: Final = select(Run.id, Run.state).where(Run.name == bindparam("name"))
+_LOADS: Final = (
+    select(Load.id, Load.columns)
+    .where(Load.run_id == bindparam("run"), Load.source == bindparam("source"))
+    .order_by(col(Load.id))
+)
+_of_load: Final = update(Load).where(col(Load.id) == bindparam("of_id"))
+_BEGIN_AGAIN: Final = _of_load.values(
+    state="loading", rejected=0, started_at=bindparam("now"), finished_at=None
+)
+_CHUNK: Final = _of_load.values(
+    columns=bindparam("names"), records=Load.records + bindparam("more")
+)
+_END: Final = _of_load.values(
+    state="done", rejected=bindparam("refused"), finished_at=bindparam("now")
+)
+_COLUMNS: Final = select(Load.id, Load.columns).where(in_list(Load.id, "ids"))
+
+
 def run(tx: Tx, name: str, now: int) -> RunRow:
     """Return the run of that name, made if there is none."""
-    found = tx.one("SELECT id, state FROM run WHERE name = ?", [name])
+    found = tx.execute(_RUN, {"name": name}).first()
     if found is None:
         number = tx.reserve("run")
         tx.insert_new(
@@ -57,17 +83,13 @@ def run(tx: Tx, name: str, now: int) -> RunRow:
             ["id", "name", "state", "created_at"],
             [(number, name, "active", now)],
         )
-        found = tx.one("SELECT id, state FROM run WHERE name = ?", [name])
-        assert found is not None
+        found = tx.execute(_RUN, {"name": name}).one()
     return RunRow(*found)
 
 
 def loads_of(tx: Tx, run_id: int, source: str) -> list[LoadRow]:
     """Loads of files of that name into the run, the first one first."""
-    found = tx.rows(
-        "SELECT id, columns FROM load WHERE run_id = ? AND source = ? ORDER BY id",
-        [run_id, source],
-    )
+    found = tx.execute(_LOADS, {"run": run_id, "source": source})
     return [LoadRow(*row) for row in found]
 
 
@@ -85,36 +107,48 @@ def begin_load(tx: Tx, run_id: int, source: str, columns: str, now: int) -> int:
 
 def begin_again(tx: Tx, load_id: int, now: int) -> None:
     """Note that the same file is being loaded once more."""
-    tx.execute(
-        "UPDATE load SET state = 'loading', rejected = 0, started_at = ?,"
-        " finished_at = NULL WHERE id = ?",
-        [now, load_id],
-    )
+    tx.execute(_BEGIN_AGAIN, {"of_id": load_id, "now": now})
 
 
 def note_chunk(tx: Tx, load_id: int, columns: str, records: int) -> None:
     """Count in what one transaction of a load brought."""
-    tx.execute(
-        "UPDATE load SET columns = ?, records = records + ? WHERE id = ?",
-        [columns, records, load_id],
-    )
+    tx.execute(_CHUNK, {"of_id": load_id, "names": columns, "more": records})
 
 
 def end_load(tx: Tx, load_id: int, rejected: int, now: int) -> None:
     """Note that a file was read to its end."""
-    tx.execute(
-        "UPDATE load SET state = 'done', rejected = ?, finished_at = ? WHERE id = ?",
-        [rejected, now, load_id],
-    )
+    tx.execute(_END, {"of_id": load_id, "refused": rejected, "now": now})
+
+
+def columns_of_loads(tx: Tx, load_ids: Iterable[int]) -> dict[int, str]:
+    """Columns of loads, as JSON."""
+    return dict(tx.execute(_COLUMNS, {"ids": sorted(load_ids)}).all())
+
+
+# -- what is in the store --------------------------------------------------------------
+
+_KNOWN_RECORDS: Final = DriverStatement(
+    select_columns(
+        Record.id,
+        Record.load_id,
+        Record.columns,
+        Record.key_id,
+        Record.erased_at,
+        Record.pseudonym,
+        Record.lost_at,
+    ).where(in_list(Record.pseudonym, "pseudonyms"))
+)
+_KNOWN_PEOPLE: Final = select(Subject.pseudonym).where(
+    in_list(Subject.pseudonym, "pseudonyms")
+)
+_ERASED_PEOPLE: Final = _KNOWN_PEOPLE.where(col(Subject.erased_at).is_not(None))
+_ANY_SUPPRESSED: Final = select(Suppression.name).limit(1)
+_SUPPRESSED: Final = select(Suppression.name).where(in_list(Suppression.name, "names"))
 
 
 def known_records(tx: Tx, pseudonyms: Sequence[str]) -> dict[str, RecordRow]:
     """Those of the records that are in the store, by pseudonym."""
-    found = tx.rows(
-        "SELECT id, load_id, columns, key_id, erased_at, pseudonym, lost_at FROM record"
-        " WHERE pseudonym = ANY(?)",
-        [list(pseudonyms)],
-    )
+    found = tx.driver_rows(_KNOWN_RECORDS, {"pseudonyms": list(pseudonyms)})
     return {
         row[5]: RecordRow(
             row[0], row[1], row[2], row[4] is not None, row[6] is not None
@@ -123,40 +157,37 @@ def known_records(tx: Tx, pseudonyms: Sequence[str]) -> dict[str, RecordRow]:
     }
 
 
-def columns_of_loads(tx: Tx, load_ids: Iterable[int]) -> dict[int, str]:
-    """Columns of loads, as JSON."""
-    return dict(
-        tx.rows("SELECT id, columns FROM load WHERE id = ANY(?)", [sorted(load_ids)])
-    )
-
-
 def erased_people(tx: Tx, pseudonyms: Sequence[str]) -> frozenset[str]:
     """Those of the subjects whose values were erased on request."""
-    found = tx.rows(
-        "SELECT pseudonym FROM subject WHERE pseudonym = ANY(?)"
-        " AND erased_at IS NOT NULL",
-        [list(pseudonyms)],
-    )
-    return frozenset(row[0] for row in found)
+    return frozenset(tx.scalars(_ERASED_PEOPLE, {"pseudonyms": list(pseudonyms)}))
 
 
 def known_people(tx: Tx, pseudonyms: Sequence[str]) -> frozenset[str]:
     """Those of the subjects that are in the store, whatever became of their values."""
-    found = tx.rows(
-        "SELECT pseudonym FROM subject WHERE pseudonym = ANY(?)", [list(pseudonyms)]
-    )
-    return frozenset(row[0] for row in found)
+    return frozenset(tx.scalars(_KNOWN_PEOPLE, {"pseudonyms": list(pseudonyms)}))
 
 
 def suppresses(tx: Tx) -> bool:
     """Whether the key of anything erased is known."""
-    return tx.value("SELECT 1 FROM suppression LIMIT 1") is not None
+    return tx.scalar(_ANY_SUPPRESSED) is not None
 
 
 def suppressed(tx: Tx, names: Iterable[str]) -> frozenset[str]:
     """Those names (:func:`dispatcher.core.keys.spelled`) that something erased has."""
-    found = tx.rows("SELECT name FROM suppression WHERE name = ANY(?)", [list(names)])
-    return frozenset(row[0] for row in found)
+    return frozenset(tx.scalars(_SUPPRESSED, {"names": list(names)}))
+
+
+# -- people ----------------------------------------------------------------------------
+
+_SUBJECTS: Final = DriverStatement(
+    select_columns(Subject.pseudonym, Subject.id, Subject.key_id, Subject.erased_at)
+    .where(in_list(Subject.pseudonym, "pseudonyms"))
+    .order_by(col(Subject.id))
+    .with_for_update(read=True)
+)
+_EMPTY: Final = select(Subject.id).where(
+    in_list(Subject.id, "ids"), func.length(Subject.value) == 0
+)
 
 
 def subjects(tx: Tx, values: Mapping[str, bytes]) -> dict[str, SubjectRow]:
@@ -203,19 +234,13 @@ def _come_back(
 ) -> None:
     """Give people whose values went by age their value and a key again."""
     ids = [row.id for row in known.values() if row.key_id is None and not row.erased]
-    empty = {
-        row[0]
-        for row in tx.rows(
-            "SELECT id FROM subject WHERE id = ANY(?) AND length(value) = 0", [ids]
-        )
-    }
+    empty = set(tx.scalars(_EMPTY, {"ids": ids}))
     back = [name for name, row in known.items() if row.id in empty]
+    changed = []
     for name, key_id in zip(back, new_keys(tx, len(back)), strict=True):
         row = known[name] = known[name]._replace(key_id=key_id)
-        tx.execute(
-            "UPDATE subject SET value = ?, key_id = ? WHERE id = ?",
-            [_sealed_subject(tx, row, values[name]), key_id, row.id],
-        )
+        changed.append((row.id, _sealed_subject(tx, row, values[name]), key_id))
+    tx.update_many("subject", ["id"], ["value", "key_id"], changed)
 
 
 def new_keys(tx: Tx, count: int) -> Sequence[int | None]:
@@ -224,17 +249,16 @@ def new_keys(tx: Tx, count: int) -> Sequence[int | None]:
 
 
 def _subjects(tx: Tx, pseudonyms: list[str]) -> dict[str, SubjectRow]:
-    found = tx.rows(
-        "SELECT pseudonym, id, key_id, erased_at FROM subject"
-        " WHERE pseudonym = ANY(?) ORDER BY id FOR SHARE",
-        [pseudonyms],
-    )
+    found = tx.driver_rows(_SUBJECTS, {"pseudonyms": pseudonyms})
     rows = {
         name: SubjectRow(number, key_id, erased is not None)
         for name, number, key_id, erased in found
     }
     tx.vault.prepare(tx, (row.key_id for row in rows.values()))
     return rows
+
+
+# -- records and entries ---------------------------------------------------------------
 
 
 def add_records(
