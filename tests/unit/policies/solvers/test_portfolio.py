@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from policies.instances.instance_file import read_instance, rows_of
 from policies.model.problem import Plan
 from policies.solvers import SOLVERS, Cause, Limits, Verdict
+from policies.solvers.auto import Auto
 from policies.solvers.explain.messages import sentences
 from policies.solvers.interfaces import answer
 from tests.unit.policies.referee import best, evaluate
@@ -155,7 +156,8 @@ def test_components_for_which_there_is_no_time_are_told_together(work, stop):
         clock=lambda: float(next(ticks)),
         stopped=lambda: stop is not None and next(ticks) > stop,
     )
-    answer = SOLVERS["auto"](problem, np.random.default_rng(1), limits)
+    solver = Auto(frozenset({"greedyl", "greedy"}))  # theirs is a plan of the whole
+    answer = solver(problem, np.random.default_rng(1), limits)
     assert answer.verdict is Verdict.CERTIFIED  # each entry has somebody left
     assert next(ticks) < 400
     assert 0 < len(answer.plan) < 2_000
@@ -166,6 +168,19 @@ def test_components_for_which_there_is_no_time_are_told_together(work, stop):
         for one, two in zip(*2 * [iter(document["weights"])], strict=True)
     )
     assert float(answer.bound) >= best_of_each / 2_000
+
+
+def test_a_plan_of_greedy_stands_in_for_components_that_were_not_reached():
+    """A stop is asked for at the first component: the answer is GREEDYL's plan."""
+    sets = [step(d, d + 1) for d in range(0, 200, 2)]
+    weights = [[9, 1 + d % 7, 1] for d in range(200)]
+    problem = Tiny(200, 3, sets, weights=weights).problem()
+    looks = count()
+    limits = Limits(stopped=lambda: next(looks) > 60)
+    found = SOLVERS["auto"](problem, np.random.default_rng(0), limits)
+    plain = SOLVERS["greedyl"](problem, np.random.default_rng(0), Limits())
+    assert found.verdict is plain.verdict is Verdict.SOLVED
+    assert found.value >= plain.value
 
 
 @pytest.mark.parametrize("more", [0, 40], ids=["tiny", "larger"])
