@@ -225,7 +225,7 @@ def cosine(rows: list[Row], docs: Path) -> list[str]:
                 row = found[0]
                 printed = PRINTED_COSINE.get(name, ("",) * 5)[i]
                 if row["verdict"] == "INFEASIBLE":
-                    told = f"no plan: {float(row['above_zero']):.0f} entries in components that can not"
+                    told = f"no plan: {float(row['above_zero']):.0f} entries in components that cannot"
                     cells.append(
                         [NAMES[name], str(k), printed, told, "", "", "", row["seconds"]]
                     )
@@ -273,7 +273,7 @@ matched: the paper names neither its seeds nor, for several experiments, t and a
 t = 2 and a_dp = 1 / |D_p|). Values are means over the seeds, gaps medians.
 
 Cells that are there are not run again. To run some of your own, beside these and in a
-minute (cut it whenever you like: the same words go on where it stopped):
+minute (interrupt it whenever you like: the same command continues where it stopped):
 
     python -m benchmarks.paper budget --seeds 1 --seconds 1 --into build/paper
 
@@ -298,8 +298,8 @@ the algorithms as printed disclose none here.""",
     "budget": """## DiscBudget against TradeOff (50 entries, 10 properties, tau = 0.9)
 
 As in the paper, TradeOff uses further adversaries to lower f at little cost in utility.
-DiscBudget lowers it only by the way: below its limit nothing asks for less. Unlike in the
-paper, the worst f falls with k as well; it can not fall below 1 / k.""",
+DiscBudget lowers it only incidentally: below its limit nothing requires less. Unlike in the
+paper, the worst f falls with k as well; it cannot fall below 1 / k.""",
     "linear": """## Linear functions, average disclosure (500 entries, 50 properties)
 
 The paper's exact solver did not end above 50 entries. Average linear disclosure is load
@@ -314,17 +314,17 @@ k = 5; GREEDY has one repetition and stays.""",
 
 Ours forbids any disclosure: no two entries of friends at one place with one adversary.
 That is colouring, component by component, so it is either proven optimal or it names the
-entries that can not be separated by so few adversaries.
+entries that cannot be separated by so few adversaries.
 
 **The printed zeros were not reproduced.** The paper's objective trades f against u, and
 the heuristics as printed stop at a small mean f with many links above zero. Zero at
 k = 2 needs every component to be bipartite: on drawn check-ins (of the paper's sizes) it
-can be had, on those of 300 users of Brightkite and of 3,266 of Gowalla it can not. A mean
-of 0.99 for RAND+ was not to be had either: at k = t = 2 everybody gets everything, so that
+is possible, on those of 300 users of Brightkite and of 3,266 of Gowalla it cannot. A mean
+of 0.99 for RAND+ could not be reproduced either: at k = t = 2 everybody gets everything, so that
 f is the mean cosine of all check-ins, .04 to .10 here. And a standard error of .3 at a
 mean of .99 is impossible for numbers from 0 to 1. Zero cosine is not zero inference: other attacks use other traces.
 
-*s*: seconds of the wall, a run, while other work used the machine too; times beside
+*s*: wall-clock seconds of a run, while other work used the machine too; times beside
 their load are [here](targets.md#cosine).""",
 }
 
