@@ -76,6 +76,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e .
+	$(BIN)/python -m policies.solvers.kernels
 	touch $@
 
 $(VENV)/.lint: pyproject.toml | $(VENV)/bin/python

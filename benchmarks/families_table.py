@@ -24,7 +24,7 @@ the file are not run again; a family of your own, in a minute:
     python -m benchmarks.families step --only ours --path build/families.csv
 
 Instance files: `python -m benchmarks.instances DIR`; GREEDY beside a naive one, and bytes a
-pair: `python -m benchmarks.greedy`; what kernels cost to compile: `python -m
+pair: `python -m benchmarks.greedy`; what the kernels cost to compile: `python -m
 benchmarks.kernels` (both with their limits; `make bench` runs them and others).
 """
 

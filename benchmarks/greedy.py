@@ -94,8 +94,8 @@ def greedy_seconds(problem: Problem) -> float:
     for _ in range(4):
         gains.reset()
         began = time.thread_time()
-        gains.prepare()
-        gains.run("construct", draws, *gains.memo(1), 0, most)
+        best_pairs = gains.prepare(1)
+        gains.search("construct", draws, best_pairs, 0, most)
         best = min(best, time.thread_time() - began)
     return best
 
@@ -126,10 +126,10 @@ def scale(sizes: tuple[int, ...]) -> list[str]:
         problem = sparse_problem(n, K, T, seed=2)
         order, draws, top = np.arange(n), np.zeros(n), np.zeros((1, 4))
         gains = Gains(problem, quick=True)
-        gains.run("myopic", order[:0], draws, top)  # compiled before it is timed
+        gains.assign(order[:0], draws, top)  # compiled before it is timed
         began = time.thread_time()
         for _ in range(T):
-            gains.run("myopic", order, draws, top)
+            gains.assign(order, draws, top)
         took = time.thread_time() - began
         del gains
         most = {every: peak(problem, every=every) / (n * K) for every in (False, True)}
@@ -147,7 +147,7 @@ def peak(problem: Problem, *, every: bool) -> int:
     tracemalloc.start()
     gains = Gains(problem, quick=True, every=every)
     if every:
-        gains.prepare()
+        gains.prepare(1)
     gains.plan()
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -148,10 +148,6 @@ def _misused(error: Any) -> int:  # noqa: ANN401 - Typer names no public class f
 
 def _prepare() -> None:
     _fill_streams()
-    # Compiled kernels are cached in a directory of ours: an installed package's own
-    # tree may be read-only, and uninstalling must leave nothing behind in it.
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache / "sparsi-dispatcher" / "numba"))
     if isinstance(sys.stdout, TextIOWrapper):  # a name may not fit the terminal
         sys.stdout.reconfigure(errors="backslashreplace")
 

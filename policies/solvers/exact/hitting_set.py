@@ -9,13 +9,11 @@ what the others used up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import permutations
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +24,7 @@ from policies.model.sets import NO_CAP, Bools, Ints
 from policies.solvers.exact.cpsat import refuted
 from policies.solvers.interfaces import Limits, Solution, answer
 from policies.solvers.kernels import cover as kernels_cover
-from policies.solvers.kernels.compiling import FROM, compiled
+from policies.solvers.kernels.compiling import FROM, kernels, ready
 from policies.solvers.kernels.cover import BEST, FOUND, OPEN, STATES, Cover
 from policies.solvers.search.local_search import Meter, with_end
 
@@ -34,14 +32,6 @@ _NODES = 20_000  # nodes between two looks at the clock
 _TRIES = 30  # randomised greedy covers
 _TURNS = 24  # orders of adversaries that are tried
 _ROWS = 400  # members looked at in one node, about: its price in work
-
-PLAIN: Final[Mapping[str, Any]] = MappingProxyType(vars(kernels_cover))
-
-
-@cache
-def fast() -> Mapping[str, Any]:
-    """Compile the search, once."""
-    return compiled((vars(kernels_cover),), kernels_cover.NAMES, ("search",))
 
 
 class HittingSet:
@@ -161,7 +151,7 @@ class _Turns:
         self.problem, self.rng, self.meter = problem, rng, meter
         self.n, self.k = problem.n_entries, problem.n_adversaries
         size = len(problem.sets.entry) * self.k
-        self.kernels = fast() if size >= FROM else PLAIN
+        self.search = kernels("cover", quick=size >= FROM)["search"]
         rows = np.arange(self.n)[:, None]
         self.cost = problem.weights.of(rows, np.arange(self.k)[None, :])
 
@@ -235,10 +225,10 @@ class _Turns:
         part = table[:, kept]
         if not part.any(axis=1).all():  # a set without columns: nothing is cheaper
             return best, price, price
-        cover = _cover(part, cost[kept], dual, price)
+        cover = ready(_cover(part, cost[kept], dual, price))
         state = 1
         while state and self.meter.spend(0):
-            state = int(self.kernels["search"](cover, _NODES, floor))
+            state = int(self.search(cover, _NODES, floor))
             self.meter.spend(_NODES * _ROWS * 0.05)
         if cover.state[FOUND]:
             best = kept[cover.best[: cover.state[FOUND]]]

@@ -9,11 +9,9 @@ from __future__ import annotations
 from math import exp, log
 from typing import Final, NamedTuple
 
-from policies.model.problem_arrays import Floats
-from policies.model.sets import Bools, Ints
+from policies.solvers.kernels.array_types import Bools, Bools2, Floats, Floats2, Ints
 
-NAMES: Final = ("turn", "warm", "walk", "change")
-DOORS: Final = ("walk",)
+ENTRY_POINTS: Final = ("walk",)
 
 
 class State(NamedTuple):
@@ -30,12 +28,12 @@ class State(NamedTuple):
     total : float64 array, shape (1,)
     """
 
-    chosen: Bools
+    chosen: Bools2
     degree: Ints
     seats: Ints
-    load: Floats
+    load: Floats2
     mean: Floats
-    heat: Floats
+    heat: Floats2
     total: Floats
 
 
@@ -62,14 +60,14 @@ class Fixed(NamedTuple):
     unit: Ints
     part: Floats
     square: Bools
-    held: Bools
+    held: Bools2
     average: float
     ref: float
-    may: Bools
+    may: Bools2
     lo: Ints
     hi: Ints
     room: Ints
-    worth: Floats
+    worth: Floats2
 
 
 def turn(s: State, it: Fixed, beta: float, d: int, a: int, sign: int) -> None:
@@ -120,7 +118,7 @@ def change(
     return -1, -1
 
 
-def walk(s: State, it: Fixed, numbers: Floats, draws: Floats) -> None:
+def walk(s: State, it: Fixed, numbers: Floats, draws: Floats2) -> None:
     """Make one step for each row of ``draws``, shape (steps, 5).
 
     ``numbers`` is lambda, beta and the temperature.

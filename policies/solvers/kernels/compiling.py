@@ -1,152 +1,262 @@
-"""Compiling kernels: plain functions that see each other, compiled only when needed."""
+"""Compiling kernels with numba: only where there is much to do, once per installation.
+
+A kernel is a plain function over named tuples of arrays. Problems below :data:`FROM`
+run it as it stands, on memory views of the same arrays, and do not even import numba.
+Above, all kernels of a group are compiled together by ``numba.njit`` and kept on disk.
+
+What keeps that short, where numba would take a minute: every function gets one
+signature, from its annotations (numba would compile it anew for each constant that it is
+called with), functions are few, and those that Python does not call get no wrapper.
+"""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from hashlib import sha256
-from types import FunctionType
-from typing import Any, Final, cast
+from importlib import import_module
+from pathlib import Path
+from threading import RLock
+from types import FunctionType, MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
 
 FROM: Final = 10_000
 """Pairs that a sweep looks at from which kernels are compiled."""
 
+GROUPS: Final = {
+    "search": ("moves", "local_search", "pick_next_best", "resampling"),
+    "cover": ("cover",),
+    "exchange": ("exchange",),
+    "load_annealing": ("annealing",),
+    "annealing": ("hand_annealing",),
+    "penalty_annealing": ("crossing",),
+}
+"""Modules whose functions call each other."""
 
-def compiled(
-    spaces: tuple[dict[str, Any], ...], names: tuple[str, ...], doors: tuple[str, ...]
-) -> dict[str, Any]:
-    """Compile functions together, each door when first called, and return the doors.
+Kernels = Mapping[str, Callable[..., Any]]
+Arrays = TypeVar("Arrays", bound=tuple[Any, ...])
 
-    Parameters
-    ----------
-    spaces : tuple of dict
-        Globals of the modules that hold the functions; later ones win.
-    names : tuple of str
-        The functions, in the language of :mod:`policies.solvers.kernels.llvm`.
-    doors : tuple of str
-        Those that are called from outside: cached on disk with all that they call.
+_LOCK: Final = RLock()  # of numba's settings
+_PACKAGE: Final = "policies.solvers.kernels"
+_OPTIONS: Final = {
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+    "_nrt": False,  # kernels allocate nothing: counting references takes ten times the work
+}
+_INNER: Final = {"no_cpython_wrapper": True}
+_SCALARS: Final = {"int": "int64", "float": "float64", "bool": "boolean"}
+_ARRAYS: Final = {"Ints": "int64", "Floats": "float64", "Bools": "boolean"}
+
+
+def kernels(group: str, *, quick: bool) -> Kernels:
+    """Return the functions of a group: compiled, those that Python calls, or as they are."""
+    return _Compiled.of(group) if quick else _plain(group)
+
+
+def views(arrays: Arrays) -> Arrays:
+    """Return the same arrays as memory views, which plain Python reads and writes faster.
+
+    An element is a number of Python, not of numpy. Parts of a view cannot be taken:
+    tables of real numbers, one for each adversary, stay as they are.
     """
-    import numba
-
-    space: dict[str, Any] = {}
-    for one in spaces:
-        space |= one
-    mark = stamp(space, {name: space[name] for name in names})
-    return {
-        name: jitted(numba.njit, door(intrinsic_of(space, name), f"{name}_{mark}"))
-        for name in doors
-    }
+    return type(arrays)(
+        *(
+            one.data
+            if isinstance(one, np.ndarray) and _is_read_by_element(one)
+            else one
+            for one in arrays
+        )
+    )
 
 
-def stamp(space: Mapping[str, Any], functions: Mapping[str, FunctionType]) -> str:
-    """Name the state of the code: numba's cache looks at the file of a door alone.
+def ready(arrays: Arrays) -> Arrays:
+    """Return the arrays as compiled kernels take them: contiguous, and to be written to."""
+    return type(arrays)(
+        *(
+            np.require(one, requirements=["C", "W"])
+            if isinstance(one, np.ndarray)
+            else one
+            for one in arrays
+        )
+    )
 
-    Changes with the text of any function, with any number among the globals, and with
-    the way that kernels are translated.
+
+def _is_read_by_element(array: Any) -> bool:  # noqa: ANN401 - an array
+    return bool(array.ndim < 3 or array.dtype.kind != "f")
+
+
+def compile_all() -> None:
+    """Compile every group that is not on disk yet."""
+    for group in GROUPS:
+        _Compiled.of(group)
+
+
+def cache_directory() -> Path | None:
+    """Return where this version's compiled kernels are kept; None: nowhere.
+
+    A directory of the user, as an installed package may be read-only and uninstalling it
+    should leave nothing behind: ``$NUMBA_CACHE_DIR``, or else below
+    ``$XDG_CACHE_HOME`` or ``~/.cache``. Its name changes with the text of the kernels,
+    with numba and with Python: numba itself looks only at the file of the function that
+    is called from outside.
     """
-    from policies.solvers.kernels import body as kernels_body
-    from policies.solvers.kernels import expressions as kernels_expressions
-    from policies.solvers.kernels import llvm as kernels_llvm
-    from policies.solvers.kernels import values as kernels_values
+    from numba import __version__
 
-    digest = sha256()
-    for part in (kernels_body, kernels_expressions, kernels_llvm, kernels_values):
-        digest.update(inspect.getsource(part).encode())
-    for name in sorted(space):
-        if isinstance(space[name], int | float):
-            digest.update(f"{name}={space[name]!r};".encode())
-    for name in sorted(functions):
-        digest.update(inspect.getsource(functions[name]).encode())
-    return digest.hexdigest()[:12]
-
-
-def door(kernel: Callable[..., Any], name: str) -> FunctionType:
-    """Return a function that does nothing but call the kernel.
-
-    ``name`` names the cache's files. The kernel is among the globals: numba would write
-    what a closure holds into the cache's index.
-    """
-    made = FunctionType(_enter.__code__, {"kernel": kernel}, name)
-    made.__module__, made.__qualname__ = __name__, name
-    return made
-
-
-def _enter(*given: Any) -> Any:  # noqa: ANN401 - as the kernel's
-    # a door is a copy of this with globals of its own
-    return kernel(given)  # type: ignore[name-defined] # noqa: F821
-
-
-def intrinsic_of(space: Mapping[str, Any], name: str) -> Callable[..., Any]:
-    """Return the kernel as something that numba calls: typed, and emitted, on demand."""
-    from numba import types
-    from numba.core import cgutils
-    from numba.extending import intrinsic
-
-    from policies.solvers.kernels import values
-    from policies.solvers.kernels.llvm import Unit, source_of
-
-    known = {values.INT: types.int64, values.FLOAT: types.float64}
-    known[values.BOOL] = types.boolean
-    tree = source_of(space[name])
-    kinds = [known[kind] for kind in values.results(tree) or ()]
-
-    def typed(_: Any, given: Any) -> Any:  # noqa: ANN401 - numba's
-        """Type the kernel, and say how it is emitted."""
-
-        def emitted(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ANN401
-            parts = zip(
-                signature.args[0], cgutils.unpack_tuple(builder, args[0]), strict=True
-            )
-            made = [_value(context, builder, kind, part) for kind, part in parts]
-            found = Unit(builder.module, space).call(builder, name, made)
-            if len(found) == 1:
-                return found[0]
-            if not found:
-                return context.get_dummy_value()
-            return context.make_tuple(builder, signature.return_type, found)
-
-        several = types.Tuple(kinds) if kinds else types.none
-        return (kinds[0] if len(kinds) == 1 else several)(given), emitted
-
-    return cast(Callable[..., Any], intrinsic(typed))
-
-
-def _value(context: Any, builder: Any, kind: Any, value: Any) -> Any:  # noqa: ANN401
-    """Return an argument as kernels take it."""
-    from llvmlite import ir
-    from numba import types
-    from numba.core import cgutils
-
-    from policies.solvers.kernels.values import INT, Array, Record
-
-    if isinstance(kind, types.BaseTuple):
-        parts = zip(kind, cgutils.unpack_tuple(builder, value), strict=True)
-        made = [_value(context, builder, one, part) for one, part in parts]
-        return Record({str(i): part for i, part in enumerate(made)})
-    known = (types.int64, types.float64, types.boolean)
-    if isinstance(kind, types.Array) and kind.dtype in known:
-        array = context.make_array(kind)(context, builder, value)
-        shape = cgutils.unpack_tuple(builder, array.shape)
-        steps = [ir.Constant(INT, 1)]
-        if kind.layout == "C":
-            for length in reversed(shape[1:]):
-                steps.insert(0, builder.mul(steps[0], length))
-        else:
-            size = ir.Constant(INT, 1 if kind.dtype == types.boolean else 8)
-            strides = cgutils.unpack_tuple(builder, array.strides)
-            steps = [builder.sdiv(stride, size) for stride in strides]
-        return Array(array.data, tuple(shape), tuple(steps))
-    if isinstance(kind, types.Integer):
-        return context.cast(builder, value, kind, types.int64)
-    if kind not in known:
-        raise TypeError(f"a kernel was given {kind}: expected numbers of 64 bits")
-    return value
-
-
-def jitted(njit: Callable[..., Any], function: FunctionType) -> Callable[..., Any]:
-    """Compile one function; without a cache where none can be written."""
-    how = {"nogil": True, "error_model": "numpy"}
+    digest = sha256(f"{__version__} {sys.version}".encode())
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
     try:
-        return cast(Callable[..., Any], njit(cache=True, **how)(function))
-    except RuntimeError:  # numba found no directory that it may write to
-        return cast(Callable[..., Any], njit(**how)(function))
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        chosen = os.environ.get("NUMBA_CACHE_DIR")
+        root = Path(chosen or Path(home) / "sparsi-dispatcher" / "numba")
+        found = root / digest.hexdigest()[:16]
+        found.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=found):
+            return found
+    except (OSError, RuntimeError):  # no home, read-only, or full
+        return None
+
+
+@cache
+def _plain(group: str) -> Kernels:
+    return MappingProxyType(dict(_functions(group)))
+
+
+def _functions(group: str) -> Iterator[tuple[str, FunctionType]]:
+    """List the functions of a group, each after those that it calls."""
+    found: dict[str, FunctionType] = {}
+    for part in GROUPS[group]:
+        module = import_module(f"{_PACKAGE}.{part}")
+        found |= {
+            name: one
+            for name, one in vars(module).items()
+            if isinstance(one, FunctionType) and one.__module__ == module.__name__
+        }
+    listed: dict[str, FunctionType] = {}
+
+    def visit(name: str) -> None:
+        if name in found and name not in listed:
+            for other in found[name].__code__.co_names:
+                if other != name:
+                    visit(other)
+            listed[name] = found[name]
+
+    for name in found:
+        visit(name)
+    return iter(listed.items())
+
+
+class _Compiled(dict[str, Callable[..., Any]]):
+    """The functions of a group that Python calls, each loaded when it is first asked for."""
+
+    def __init__(self, group: str) -> None:
+        _optimise_quickly()
+        import numba
+
+        super().__init__()
+        self._directory = directory = cache_directory()
+        parts = [import_module(f"{_PACKAGE}.{part}") for part in GROUPS[group]]
+        outer = {name for part in parts for name in part.ENTRY_POINTS}
+        inlined = {name for part in parts for name in getattr(part, "INLINED", ())}
+        space: dict[str, Any] = {}
+        for part in parts:
+            space |= vars(part)
+        self._signatures = {}
+        functions = dict(_functions(group))
+        with _set(directory):
+            for name, one in functions.items():
+                plain = FunctionType(one.__code__, space, name)
+                how = {"cache": directory is not None} if name in outer else _INNER
+                how = how | {"forceinline": name in inlined}
+                space[name] = numba.njit(**_OPTIONS, **how)(plain)
+                self._signatures[name] = _signature(one, space)
+        self._space = space
+        done = directory / f"{group}.compiled" if directory is not None else None
+        if done is None or not done.exists():
+            print(  # noqa: T201 - whoever waits should know
+                f"compiling the solvers' kernels ({group}), once per installation ...",
+                file=sys.stderr,
+            )
+            for name in functions:
+                self._compile(name)
+            if done is not None:
+                done.touch()
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        self[name] = self._compile(name)
+        return self[name]
+
+    def _compile(self, name: str) -> Any:  # noqa: ANN401 - numba's
+        """Compile a function for its one signature, or load it."""
+        made = self._space[name]
+        with _set(self._directory):
+            if not made.signatures:
+                made.compile(self._signatures[name])
+                made.disable_compile()
+        return made
+
+    @staticmethod
+    @cache
+    def of(group: str) -> Kernels:
+        """Return a group, compiled once a process."""
+        return _Compiled(group)
+
+
+def _optimise_quickly() -> None:
+    """Have LLVM optimise at level 1, unless the program uses numba otherwise.
+
+    That saves a fifth of its time, for code that is as fast. numba reads its settings
+    from the environment again and again, so the variable stays.
+    """
+    if "numba" not in sys.modules:
+        os.environ.setdefault("NUMBA_OPT", "1")
+
+
+@contextmanager
+def _set(directory: Path | None) -> Iterator[None]:
+    """Have numba keep what it compiles in this directory.
+
+    The setting is the process's, so it is put back: others may use numba, too.
+    """
+    from numba.core import config
+
+    with _LOCK:
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(directory or before)
+        try:
+            yield
+        finally:
+            config.CACHE_DIR = before
+
+
+def _signature(function: FunctionType, space: Mapping[str, Any]) -> tuple[Any, ...]:
+    given = {n: a for n, a in function.__annotations__.items() if n != "return"}
+    return tuple(_types(given.values(), space))
+
+
+def _types(annotations: Iterable[Any], space: Mapping[str, Any]) -> Iterator[Any]:
+    """Return what numba calls these types: numbers, arrays and named tuples of them.
+
+    ``Ints2`` is an array of two axes, and so on.
+    """
+    from numba import types
+
+    for one in annotations:
+        name = getattr(one, "__forward_arg__", one)
+        kind = name.rstrip("23")
+        if name in _SCALARS:
+            yield getattr(types, _SCALARS[name])
+        elif kind in _ARRAYS:
+            axes = int(name[len(kind) :] or 1)
+            yield types.Array(getattr(types, _ARRAYS[kind]), axes, "C")
+        else:
+            record: type[NamedTuple] = space[name]
+            fields = list(_types(record.__annotations__.values(), space))
+            yield types.BaseTuple.from_types(fields, record)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from policies.model.sets import Ints
+from policies.solvers.kernels.array_types import Ints, Ints2
+
+ENTRY_POINTS: Final = ("search",)
 
 # places of state
 DEPTH, BEST, SPENT, OPEN, DUAL, FOUND, STARTED, STATES = range(8)
@@ -54,7 +56,7 @@ class Cover(NamedTuple):
     banned: Ints
     covered: Ints
     choices: Ints
-    child: Ints
+    child: Ints2
     place: Ints
     many: Ints
     rest: Ints
@@ -195,8 +197,3 @@ def search(v: Cover, nodes: int, floor: int) -> int:
         if v.state[BEST] <= floor:
             return 0
     return 1
-
-
-NAMES: Final = (
-    *("toggle", "ban", "reach", "enter", "line_up", "climb_back", "search"),
-)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from math import log
 from typing import Final, NamedTuple
 
-from policies.model.problem_arrays import Floats
-from policies.model.sets import Bools, Ints
+from policies.solvers.kernels.array_types import Bools2, Floats, Floats2, Ints, Ints2
 
 DRAWS: Final = 5
 """Numbers for a step: entry, adversary, move or more, which copy goes, whether taken."""
@@ -20,8 +19,7 @@ EVEN: Final = 0.5  # chance that a copy moves where one more could be given, too
 # places of numbers
 PRICE, HEAT, WORTH, BEST, SIZE = range(5)
 
-NAMES: Final = ("walk", "change", "turn", "crossed", "keep")
-DOORS: Final = ("walk",)
+ENTRY_POINTS: Final = ("walk",)
 
 
 class State(NamedTuple):
@@ -37,10 +35,10 @@ class State(NamedTuple):
         By how much loads are past limits, in all.
     """
 
-    chosen: Bools
-    best: Bools
+    chosen: Bools2
+    best: Bools2
     degree: Ints
-    load: Ints
+    load: Ints2
     over: Ints
 
 
@@ -60,11 +58,11 @@ class Fixed(NamedTuple):
     start: Ints
     unit: Ints
     part: Ints
-    cap: Ints
-    may: Bools
+    cap: Ints2
+    may: Bools2
     lo: Ints
     hi: Ints
-    worth: Floats
+    worth: Floats2
 
 
 def change(
@@ -113,7 +111,7 @@ def keep(s: State, numbers: Floats) -> None:
             s.best[d, a] = s.chosen[d, a]
 
 
-def walk(s: State, it: Fixed, numbers: Floats, draws: Floats) -> None:
+def walk(s: State, it: Fixed, numbers: Floats, draws: Floats2) -> None:
     """Make one step for each row of ``draws``, shape (steps, ``DRAWS``)."""
     n, k = it.worth.shape
     for i in range(len(draws)):

@@ -9,22 +9,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from policies.model.problem_arrays import Floats
-from policies.model.sets import Ints
+from policies.solvers.kernels.array_types import Floats, Floats2, Ints, Ints2
 
-NAMES: Final = (
-    "shift",
-    "peak",
-    "pick",
-    "two",
-    "three",
-    "third",
-    "four",
-    "narrowest",
-    "bisect",
-    "fits",
-)
-DOORS: Final = ("pick", "four")
+ENTRY_POINTS: Final = ("pick", "four")
 
 
 class Columns(NamedTuple):
@@ -76,8 +63,8 @@ class Couples(NamedTuple):
     second: Ints
     gain: Floats
     paid: Floats
-    shift: Floats
-    seats: Ints
+    shift: Floats2
+    seats: Ints2
 
 
 class Work(NamedTuple):
@@ -98,8 +85,8 @@ class Work(NamedTuple):
     """
 
     price: Floats
-    height: Floats
-    who: Ints
+    height: Floats2
+    who: Ints2
     base: Floats
     at: Ints
 
@@ -293,7 +280,7 @@ def narrowest(
             work.at[0], work.at[1], work.at[2] = a, begin, end
 
 
-def bisect(height: Floats, a: int, least: float) -> int:
+def bisect(height: Floats2, a: int, least: float) -> int:
     """Count the numbers of row ``a``, which is sorted, that are below ``least``."""
     low, high = 0, height.shape[1]
     while low < high:

@@ -11,15 +11,9 @@ from __future__ import annotations
 from math import exp, log
 from typing import Final, NamedTuple
 
-from policies.model.problem_arrays import Floats
-from policies.model.sets import Bools, Ints
+from policies.solvers.kernels.array_types import Bools2, Floats, Floats2, Ints, Ints2
 
-NAMES: Final = (
-    *("share", "excess", "heated", "reheated", "fresh", "shift", "turn", "settle"),
-    *("warmed", "top", "look"),
-    *("holder", "partner", "mate", "change", "swap", "lost", "walk"),
-)
-DOORS: Final = ("walk",)
+ENTRY_POINTS: Final = ("walk",)
 
 LAMBDA, BETA, HEAT, PRICE, LOW, HIGH, RATE, LIMIT, REF, BEST, LOOK = range(11)
 """Places in the numbers of a walk; the price of limits stays from low to high."""
@@ -58,17 +52,17 @@ class State(NamedTuple):
         too many.
     """
 
-    chosen: Bools
-    best: Bools
+    chosen: Bools2
+    best: Bools2
     degree: Ints
     seats: Ints
-    copies: Ints
-    touched: Ints
-    load: Ints
+    copies: Ints2
+    touched: Ints2
+    load: Ints2
     mean: Floats
-    heat: Floats
+    heat: Floats2
     total: Floats
-    known: Floats
+    known: Floats2
 
 
 class Fixed(NamedTuple):
@@ -105,17 +99,17 @@ class Fixed(NamedTuple):
     slot: Ints
     kind: Ints
     full: Ints
-    cap: Ints
-    judged: Bools
+    cap: Ints2
+    judged: Bools2
     seen_start: Ints
     seen: Ints
     average: float
     levelled: bool
-    may: Bools
+    may: Bools2
     lo: Ints
     hi: Ints
     room: Ints
-    worth: Floats
+    worth: Floats2
 
 
 def share(it: Fixed, q: int, load: int) -> float:
@@ -223,12 +217,8 @@ def settle(s: State, it: Fixed, numbers: Floats) -> None:
             if it.average > 0 and it.judged[q, h]:
                 s.mean[h] += share(it, q, s.load[q, h]) / it.average
     numbers[REF] = top(s, it)
-    if it.levelled:
-        warmed(s, it, numbers)
-
-
-def warmed(s: State, it: Fixed, numbers: Floats) -> None:
-    """Set all terms of the sum of exponentials."""
+    if not it.levelled:
+        return
     if it.average > 0:
         for h in range(s.load.shape[1]):
             reheated(s, numbers, h)
@@ -285,7 +275,7 @@ def partner(s: State, it: Fixed, a: int, b: int, first: int) -> int:
     return -1
 
 
-def mate(s: State, it: Fixed, d: int, a: int, b: int, draws: Floats, i: int) -> int:
+def mate(s: State, it: Fixed, d: int, a: int, b: int, draws: Floats2, i: int) -> int:
     """Draw an entry that shares a set with d and can go from b to a; -1 if it can not."""
     rows = it.start[d + 1] - it.start[d]
     if rows == 0:
@@ -298,7 +288,7 @@ def mate(s: State, it: Fixed, d: int, a: int, b: int, draws: Floats, i: int) -> 
 
 
 def change(
-    s: State, it: Fixed, d: int, b: int, draws: Floats, i: int
+    s: State, it: Fixed, d: int, b: int, draws: Floats2, i: int
 ) -> tuple[int, int, int]:
     """Draw a change of entry d: who loses it, who gets it, and what goes back for it.
 
@@ -341,7 +331,7 @@ def lost(s: State, it: Fixed, numbers: Floats, before: float, over: float) -> fl
     return cost
 
 
-def walk(s: State, it: Fixed, numbers: Floats, draws: Floats) -> None:
+def walk(s: State, it: Fixed, numbers: Floats, draws: Floats2) -> None:
     """Make one step for each row of ``draws``, shape (steps, ``DRAWS``)."""
     n, k = it.worth.shape
     settle(s, it, numbers)

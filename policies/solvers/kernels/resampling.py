@@ -1,105 +1,104 @@
-"""Moser-Tardos resampling, as a kernel on the tapes of a plan."""
+"""Moser-Tardos resampling, as a kernel on the arrays of a plan."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from policies.model.sets import Ints
-from policies.solvers.kernels.changes import give
-from policies.solvers.kernels.tape import (
+from policies.solvers.kernels.array_types import Floats, Floats2, Ints
+from policies.solvers.kernels.moves import give
+from policies.solvers.kernels.search_state import (
     CAP,
-    CHOSEN,
     COSINE,
-    JUDGED,
+    ENTRY,
     KIND,
+    LEVEL,
     LO,
-    LOAD,
-    ROW_START,
-    ROW_UNIT,
-    UNIT_ENTRY,
-    UNIT_START,
-    Floats,
-    H,
-    K,
-    Q,
+    MEMBERS,
+    ROWS,
+    UNIT,
+    State,
 )
 
-# places of state
-HEAD, TAIL, DONE, DRAWN, STATES = range(5)
+ENTRY_POINTS: Final = ("resample",)
+
+# places of progress
+HEAD, TAIL, DONE, DRAWN, PROGRESS = range(5)
 
 
-def passed(z: Ints, unit: int) -> bool:
-    """Whether a hand is past the limit of a set."""
-    if z[z[KIND] + unit] >= COSINE:
+def is_set_past_limit(s: State, unit: int) -> bool:
+    """Whether an observer is past the limit of a set."""
+    if s.unit[unit, KIND] >= COSINE:
         return False
-    for h in range(z[H]):
-        at = unit * z[H] + h
-        if z[z[JUDGED] + at] == 1 and z[z[LOAD] + at] > z[z[CAP] + unit]:
+    for o in range(s.load.shape[1]):
+        if s.judged[unit, o] and s.load[unit, o] > s.unit[unit, CAP]:
             return True
     return False
 
 
-def redraw(
-    z: Ints, r: Floats, d: int, odds: Floats, draws: Floats, state: Ints
-) -> None:
-    """Take an entry's copies and draw lo anew, in proportion to its odds."""
-    for a in range(z[K]):
-        if z[z[CHOSEN] + d * z[K] + a] == 1:
-            give(z, r, d, a, -1)
-    for _ in range(z[z[LO] + d]):
-        total = 0.0
-        for a in range(z[K]):
-            if z[z[CHOSEN] + d * z[K] + a] == 0:
-                total += odds[d, a]
-        point = draws[state[DRAWN]] * total
-        state[DRAWN] += 1
-        last = -1
-        for a in range(z[K]):
-            if z[z[CHOSEN] + d * z[K] + a] == 0 and odds[d, a] > 0.0:
-                last = a
-                point -= odds[d, a]
-                if point < 0.0:
-                    break
-        if last >= 0:
-            give(z, r, d, last, 1)
-
-
 def resample(
-    z: Ints,
-    r: Floats,
-    odds: Floats,
+    s: State,
+    odds: Floats2,
     draws: Floats,
     queue: Ints,
     queued: Ints,
-    state: Ints,
+    progress: Ints,
 ) -> int:
     """Redraw the entries of sets past their limit, until none is or draws run out.
 
-    Returns 0 once no set of the queue is past its limit.
+    Parameters
+    ----------
+    s
+    odds : float64 array, shape (n, k)
+    draws : float64 array, shape (draws,)
+    queue, queued : int64 array, shape (q,)
+        A ring of units to look at, each at most once, and whether it is there.
+    progress : int64 array, shape (PROGRESS,)
+        Head and tail of the queue, sets that were redrawn, draws that were used.
+
+    Returns
+    -------
+    int
+        0 once no set of the queue is past its limit, else 1.
     """
-    while state[HEAD] < state[TAIL]:
-        unit = queue[state[HEAD] % z[Q]]
-        if not passed(z, unit):
-            state[HEAD] += 1
+    size, k = len(queue), s.worth.shape[1]
+    while progress[HEAD] < progress[TAIL]:
+        unit = queue[progress[HEAD] % size]
+        if not is_set_past_limit(s, unit):
+            progress[HEAD] += 1
             queued[unit] = 0
             continue
-        first, last = z[z[UNIT_START] + unit], z[z[UNIT_START] + unit + 1]
+        first, last = s.unit[unit, MEMBERS], s.unit[unit + 1, MEMBERS]
         need = 0
         for i in range(first, last):
-            need += z[z[LO] + z[z[UNIT_ENTRY] + i]]
-        if need == 0 or state[DRAWN] + need > len(draws):
+            need += s.entry[s.member[i, ENTRY], LO]
+        if need == 0 or progress[DRAWN] + need > len(draws):
             return 1  # need is 0 where history alone crosses a limit: no draw helps
         for i in range(first, last):
-            d = z[z[UNIT_ENTRY] + i]
-            redraw(z, r, d, odds, draws, state)
-            for row in range(z[z[ROW_START] + d], z[z[ROW_START] + d + 1]):
-                other = z[z[ROW_UNIT] + row]
+            d = s.member[i, ENTRY]
+            for a in range(k):
+                if s.chosen[d, a]:
+                    give(s, d, a, -1, LEVEL)
+            for _ in range(s.entry[d, LO]):  # lo copies, in proportion to the odds
+                total = 0.0
+                for a in range(k):
+                    if not s.chosen[d, a]:
+                        total += odds[d, a]
+                point = draws[progress[DRAWN]] * total
+                progress[DRAWN] += 1
+                drawn = -1
+                for a in range(k):
+                    if not s.chosen[d, a] and odds[d, a] > 0.0:
+                        drawn = a
+                        point -= odds[d, a]
+                        if point < 0.0:
+                            break
+                if drawn >= 0:
+                    give(s, d, drawn, 1, LEVEL)
+            for row in range(s.entry[d, ROWS], s.entry[d + 1, ROWS]):
+                other = s.row[row, UNIT]
                 if queued[other] == 0:
                     queued[other] = 1
-                    queue[state[TAIL] % z[Q]] = other
-                    state[TAIL] += 1
-        state[DONE] += 1
+                    queue[progress[TAIL] % size] = other
+                    progress[TAIL] += 1
+        progress[DONE] += 1
     return 0
-
-
-NAMES: Final = ("passed", "redraw", "resample")

@@ -21,14 +21,13 @@ import numpy as np
 
 from policies.judging.judge import judge
 from policies.model.problem import Plan, Problem
-from policies.model.problem_arrays import able, plan_of, tables
+from policies.model.problem_arrays import Floats, able, plan_of, tables
 from policies.model.sets import Bools
 from policies.solvers.exact.cpsat import refuted
 from policies.solvers.exact.highs import EMPTY, run
 from policies.solvers.exact.linear_model import build
 from policies.solvers.exact.milp import Milp, bound_of
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
-from policies.solvers.kernels.tape import Floats
 from policies.solvers.search.delta_evaluation import Gains
 from policies.solvers.search.local_search import Meter, climb, fits, with_end
 

@@ -9,10 +9,7 @@ Local search below the limits then adds copies and utility.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -21,16 +18,10 @@ from policies.model.problem import Plan, Problem
 from policies.model.problem_arrays import able
 from policies.solvers.exact.cpsat import refuted
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer
-from policies.solvers.kernels import changes as kernels
-from policies.solvers.kernels import folds as kernels_folds
-from policies.solvers.kernels import resampling as kernels_resample
-from policies.solvers.kernels import search as kernels_search
-from policies.solvers.kernels.compiling import compiled
-from policies.solvers.kernels.resampling import DONE, DRAWN, HEAD, STATES, TAIL
-from policies.solvers.kernels.tape import Floats, Q
+from policies.solvers.kernels.resampling import DONE, DRAWN, HEAD, PROGRESS, TAIL
 from policies.solvers.rounding.dependent_rounding import mixed, relaxed
 from policies.solvers.rounding.rand_plus import drawn
-from policies.solvers.search.delta_evaluation import Gains
+from policies.solvers.search.delta_evaluation import Floats, Gains
 from policies.solvers.search.local_search import Meter, climb, fits, with_end
 
 THETAS: Final = (0.02, 0.1, 0.3, 1.0)
@@ -40,17 +31,6 @@ _RUNS = 4  # successes of which the best is kept
 _BATCH = 20  # draws for each wanted copy between two looks at the clock
 _COST = 16  # member rows looked at for each row of a redrawn entry
 _BATCHES = 20  # batches for each share, at most
-
-PLAIN: Final[Mapping[str, Any]] = MappingProxyType(vars(kernels_resample))
-
-
-@cache
-def fast() -> Mapping[str, Any]:
-    """Compile the kernel, once."""
-    parts = (kernels, kernels_folds, kernels_search)
-    spaces = (*map(vars, parts), vars(kernels_resample))
-    names = (*kernels.NAMES, *kernels_folds.NAMES, *kernels_resample.NAMES)
-    return compiled(spaces, names, ("resample",))
 
 
 class MoserTardos:
@@ -103,22 +83,19 @@ def _run(
     """Draw until no limit is crossed; the plan, or None, and how many sets were redrawn."""
     problem = gains.problem
     gains.reset()
-    tape = gains.tape
-    gains.run("deal", np.arange(gains.n), drawn(odds, rng), problem.lo)
-    m = int(tape.z[Q])
-    state = np.zeros(STATES, np.int64)
-    state[TAIL] = m
+    gains.deal(np.arange(gains.n), drawn(odds, rng), problem.lo)
+    m = len(gains.state.load)
+    progress = np.zeros(PROGRESS, np.int64)
+    progress[TAIL] = m
     queue, queued = np.arange(m), np.ones(m, np.int64)
-    resample = (fast() if gains.quick else PLAIN)["resample"]
-
     most = _BATCH * max(10, int(problem.lo.sum()))
     for _ in range(_BATCHES):
         draws = rng.random(most)
-        state[DRAWN] = 0
-        left = resample(tape.z, tape.r, odds, draws, queue, queued, state)
-        more = meter.spend(_COST * gains.rows * float(state[DRAWN]))
+        progress[DRAWN] = 0
+        left = gains.run("resample", odds, draws, queue, queued, progress)
+        more = meter.spend(_COST * gains.rows * float(progress[DRAWN]))
         if not left:
-            return gains.plan(), int(state[DONE])
-        if not more or state[HEAD] == state[TAIL]:
+            return gains.plan(), int(progress[DONE])
+        if not more or progress[HEAD] == progress[TAIL]:
             break
-    return None, int(state[DONE])
+    return None, int(progress[DONE])

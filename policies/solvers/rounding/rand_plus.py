@@ -18,8 +18,7 @@ import numpy as np
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
 from policies.solvers.interfaces import Limits, Solution, answer
-from policies.solvers.kernels.tape import WORTH, Floats
-from policies.solvers.search.delta_evaluation import Gains
+from policies.solvers.search.delta_evaluation import Floats, Gains
 from policies.solvers.search.local_search import Meter, fits, with_end
 
 DRAWS: Final = 100
@@ -56,15 +55,15 @@ class RandPlus:
     ) -> Solution:
         """Draw, compare, keep the best."""
         gains, meter = Gains(problem, paper=limits.paper), Meter(limits)
-        odds = gains.tape.read(WORTH)
+        odds = gains.state.worth
         best: tuple[tuple[float, ...], Plan] | None = None
         for _ in range(DRAWS):
             gains.reset()
             order = rng.permutation(problem.n_entries)
             ranked = drawn(odds, rng)
             if not limits.paper:  # first what is owed, so that extras take no room
-                gains.run("deal", order, ranked, problem.lo)
-            gains.run("deal", order, ranked, problem.hi)
+                gains.deal(order, ranked, problem.lo)
+            gains.deal(order, ranked, problem.hi)
             if best is None or gains.key < best[0]:
                 best = gains.key, gains.plan()
             if not meter.spend(gains.rows * gains.n * gains.k):

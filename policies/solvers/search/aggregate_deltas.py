@@ -1,69 +1,57 @@
-"""An aggregate of f on the tapes of a plan: see :mod:`policies.model.aggregates`."""
+"""An aggregate of f in the state of a search: see :mod:`policies.model.aggregates`."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from policies.model.aggregates import Aggregate, Shape
 from policies.model.problem import Problem
-from policies.solvers.kernels import tape
+from policies.solvers.kernels import search_state as columns
+from policies.solvers.kernels.search_state import State
 
 _CLOSE: Final = 1e-12  # what floats can not tell, relative to a limit and to 1
 
 
-def with_aggregate(
-    problem: Problem,
-    n_links: int,
-    words: dict[int, int],
-    reals: dict[int, float],
-    fields: dict[int, Any],
-) -> None:
-    """Write the aggregate of a problem, if it has one, over the numbers of a tape.
+def with_aggregate(problem: Problem, n_links: int, state: State) -> State:
+    """Return a state with the aggregate of the problem, if it has one.
 
-    Gains are seen by trying: a pair may change what all hands together are.
+    Gains are seen by trying: a pair may change what all observers together are.
 
     Parameters
     ----------
     problem : Problem
     n_links : int
         Links among the units, after the sets.
-    words, reals, fields
-        As :class:`policies.solvers.kernels.tape.Tape` takes them; changed.
+    state : State
     """
     how = problem.aggregate
-    reals[tape.CEILING] = np.inf
     if how is None:
-        return
-    words |= {
-        tape.FOLD: _fold(how),
-        tape.SUMMED: int(how.summed or how.shared),
-        tape.ROOT: how.q,
-        tape.AVERAGE: int(how.shape is not Shape.WORST),
-        tape.MODE: tape.BY_TRIAL,
-    }
-    reals[tape.BAR] = float(how.level)
+        return state
     owner = problem.sets.owner * int(problem.links is None)  # else they are only limits
     owner = np.concatenate([owner, np.arange(n_links)])
     weights = np.array([float(w) for w in how.weights])
-    fields |= {
-        tape.FACTOR: weights[owner] if how.weights else np.ones(len(owner)),
-        tape.OVER: np.full(words[tape.H], float(how.divisor)),
-        tape.ABOVE: np.zeros(len(owner), np.int64),
-    }
-    if words[tape.PAPER]:
-        return
-    limits = _limits(problem)
+    state.weight[-1] = weights[owner] if how.weights else 1.0
+    state.observer[:, columns.DIVISOR] = float(how.divisor)
+    state = state._replace(
+        aggregate=_fold(how),
+        summed=bool(how.summed or how.shared),
+        root=how.q,
+        average=how.shape is not Shape.WORST,
+        mode=columns.BY_TRIAL,
+        bar=float(how.level),
+    )
+    limits = [] if state.paper else _limits(problem)
     if limits:
-        reals[tape.CEILING] = min(limits)
-        words |= {tape.CAREFUL: 1, tape.CAPPED: 1}
+        state = state._replace(ceiling=min(limits), careful=True, capped=True)
+    return state
 
 
 def _fold(how: Aggregate) -> int:
     if how.shape is Shape.COUNT:
-        return tape.SHARED if how.shared else tape.COUNTING
-    return tape.POWERED if how.shape is Shape.SOFT_MAX else tape.SCALED
+        return columns.COUNTING_ONCE if how.shared else columns.COUNTING
+    return columns.POWERED if how.shape is Shape.SOFT_MAX else columns.SCALED
 
 
 def _limits(problem: Problem) -> list[float]:

@@ -8,11 +8,10 @@ a mean has a price, which follows the side that the plan is on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 from math import inf
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from policies.solvers.interfaces import (
     never,
 )
 from policies.solvers.kernels import hand_annealing as kernel
-from policies.solvers.kernels.compiling import compiled
+from policies.solvers.kernels.compiling import kernels
 from policies.solvers.load_tables import mean_cap, seated
 from policies.solvers.search.annealing_state import Board
 from policies.solvers.search.restarts import Runs
@@ -68,12 +67,6 @@ _OFF: Final = (0.0, -0.3, 0.3, -1.0, 0.0, 1.0)
 _TRIAL: Final = 4  # a run at a level below it is so many times shorter
 _FREE: Final = 4  # one of so many pairs of runs lets wholes be disclosed
 _AFRESH: Final = 3  # one of so many runs starts from the first plan, not the best
-
-
-@cache
-def fast() -> Mapping[str, Any]:
-    """Compile the kernels, once."""
-    return compiled((vars(kernel),), kernel.NAMES, kernel.DOORS)
 
 
 def annealable(problem: Problem) -> bool:
@@ -178,7 +171,7 @@ class HandAnnealer(Runs):
         follows = cap is None and (self._tradeoff or bool(self.problem.averages))
         state = self.board.state(start)
         fixed = self.board.fixed(cap, levelled=follows)
-        numbers, walk = self._numbers(fixed), fast()["walk"]
+        numbers, walk = self._numbers(fixed), kernels("annealing", quick=True)["walk"]
         walk(
             state, fixed, numbers, np.empty((0, kernel.DRAWS))
         )  # compiled before time runs

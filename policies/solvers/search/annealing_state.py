@@ -10,6 +10,7 @@ from policies.model.coalitions import membership
 from policies.model.problem import Problem
 from policies.model.problem_arrays import tables
 from policies.model.sets import NO_CAP, Bools, Ints, SetSystem
+from policies.solvers.kernels.compiling import ready
 from policies.solvers.kernels.hand_annealing import Fixed, State
 
 _LISTED: Final = 20_000
@@ -121,18 +122,20 @@ class Board:
         """Lay a plan out, shape (n, k)."""
         copies = self._held + chosen.astype(np.int64) @ self._members
         load, touched = self._loads(copies > 0)
-        return State(
-            chosen=chosen.copy(),
-            best=chosen.copy(),
-            degree=chosen.sum(axis=1),
-            seats=chosen.sum(axis=0),
-            copies=copies,
-            touched=touched,
-            load=load,
-            mean=np.zeros(load.shape[1]),
-            heat=np.zeros(load.shape),
-            total=np.zeros(3),
-            known=np.zeros((len(load), self._width())),
+        return ready(
+            State(
+                chosen=chosen.copy(),
+                best=chosen.copy(),
+                degree=chosen.sum(axis=1),
+                seats=chosen.sum(axis=0),
+                copies=copies,
+                touched=touched,
+                load=load,
+                mean=np.zeros(load.shape[1]),
+                heat=np.zeros(load.shape),
+                total=np.zeros(3),
+                known=np.zeros((len(load), self._width())),
+            )
         )
 
     def _width(self) -> int:
@@ -145,26 +148,28 @@ class Board:
         t = self.tables
         start, unit, amount, slot = self._rows
         seen_start, seen = self._seen
-        return Fixed(
-            member_start=t.start,
-            member=t.entry,
-            start=start,
-            unit=unit,
-            amount=amount,
-            slot=slot,
-            kind=t.measure,
-            full=t.full,
-            cap=self._highest if sets is None else self._caps(sets.cap),
-            judged=self._judged,
-            seen_start=seen_start,
-            seen=seen,
-            average=self._average,
-            levelled=levelled,
-            may=self._may,
-            lo=t.lo,
-            hi=t.hi,
-            room=t.room,
-            worth=t.worth,
+        return ready(
+            Fixed(
+                member_start=t.start,
+                member=t.entry,
+                start=start,
+                unit=unit,
+                amount=amount,
+                slot=slot,
+                kind=t.measure,
+                full=t.full,
+                cap=self._highest if sets is None else self._caps(sets.cap),
+                judged=self._judged,
+                seen_start=seen_start,
+                seen=seen,
+                average=self._average,
+                levelled=levelled,
+                may=self._may,
+                lo=t.lo,
+                hi=t.hi,
+                room=t.room,
+                worth=t.worth,
+            )
         )
 
     def judged(self, chosen: Bools) -> tuple[float, float, bool]:

@@ -21,6 +21,7 @@ from policies.model.problem_arrays import plan_of
 from policies.model.sets import Bools, Measure
 from policies.solvers.bounds.cone_relaxation import relaxed, tangent_bound
 from policies.solvers.interfaces import Limits, Solution, answer, free_bound
+from policies.solvers.kernels.compiling import kernels
 from policies.solvers.load_tables import (
     Loads,
     loads,
@@ -30,7 +31,7 @@ from policies.solvers.load_tables import (
     unseated,
 )
 from policies.solvers.search.exchange import closed, ending
-from policies.solvers.search.load_annealing import PLAIN, Annealer, fast
+from policies.solvers.search.load_annealing import Annealer
 
 RUNS: Final = 12
 """Annealing runs for each unit of work."""
@@ -105,7 +106,7 @@ class Border(Annealer):
         super().__init__(it, rng, over, average=True)
         self.limit = limit
         quick = it.parts.nnz * it.shape[1] >= FROM
-        self._walk = (fast() if quick else PLAIN)["walk"]
+        self._walk = kernels("load_annealing", quick=quick)["walk"]
         self.stride = _STRIDE if quick else _STRIDE // _SLOW
 
     def top(self, chosen: Bools) -> float:

@@ -8,12 +8,10 @@ compiled; below it the very same functions run as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cache
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from policies.model.coalitions import membership
 from policies.model.disclosure import reachable
@@ -21,29 +19,12 @@ from policies.model.links import LinkMeasure, Links
 from policies.model.problem import Average, Pairs, Plan, Problem
 from policies.model.problem_arrays import Tables, grid_of, plan_of, tables
 from policies.model.sets import Bools, Ints
-from policies.solvers.kernels import changes as kernels
-from policies.solvers.kernels import folds as kernels_folds
-from policies.solvers.kernels import pick_next_best as kernels_global
-from policies.solvers.kernels import search as kernels_search
-from policies.solvers.kernels import tape
-from policies.solvers.kernels.compiling import FROM, compiled
-from policies.solvers.kernels.tape import Floats, Tape
+from policies.solvers.kernels import search_state as columns
+from policies.solvers.kernels.compiling import FROM, kernels, ready, views
+from policies.solvers.kernels.search_state import Candidates, State
 from policies.solvers.search.aggregate_deltas import with_aggregate
 
-_PARTS: Final = (kernels, kernels_folds, kernels_search, kernels_global)
-
-
-@cache
-def fast() -> Mapping[str, Any]:
-    """Compile the kernels, once."""
-    spaces = tuple(vars(part) for part in _PARTS)
-    names = tuple(name for part in _PARTS for name in part.NAMES)
-    return compiled(spaces, names, (*kernels_search.DOORS, *kernels_global.DOORS))
-
-
-PLAIN: Final[Mapping[str, Any]] = MappingProxyType(
-    {name: vars(part)[name] for part in _PARTS for name in part.NAMES}
-)
+Floats = npt.NDArray[np.float64]
 
 
 class Gains:
@@ -83,65 +64,134 @@ class Gains:
         self.n, self.k = problem.n_entries, problem.n_adversaries
         layout = tables(problem)
         size = (len(layout.entry) + self.n) * len(layout.seen)
-        sights = len(layout.seen) / max(1, self.k) or 1.0  # hands that see one's gain
+        sights = (
+            len(layout.seen) / max(1, self.k) or 1.0
+        )  # observers who see one's gain
         self.quick = size >= FROM if quick is None else quick
-        self._kernels = fast() if self.quick else PLAIN
-        self.tape, incidence = _tape(problem, layout, paper, every, not self.quick)
+        self._kernels = kernels("search", quick=self.quick)
+        near = _near(problem) if every else np.empty((2, 0), np.int64)
+        self.state, incidence = _state(problem, layout, paper, near)
         self.rows, self.around = (cost * sights for cost in incidence.cost(self.n))
-        hands = layout.seen
-        for d, a in _listed(problem.history):
-            for hand in hands[layout.seen_start[a] : layout.seen_start[a + 1]].tolist():
-                self.run("hold", d, hand, 1)
-        self.run("settle")
-        self.tape.keep()
+        self._given = self.state if self.quick else views(self.state)
+        self._hold(problem.history)
+        self._kept = [one.copy() for one in self._changing()]
+        self._near = near[1]
+        self.candidates = self._none_known(0)
+
+    def _changing(self) -> tuple[npt.NDArray[Any], ...]:
+        """Return the arrays that change with the plan."""
+        s = self.state
+        counts = (s.chosen, s.copies, s.load, s.f, s.part, s.other, s.total)
+        return (*counts, s.entry, s.unit, s.adversary, s.observer, s.mean)
 
     def run(self, name: str, *rest: Any) -> Any:  # noqa: ANN401 - as the kernel's
-        """Run a kernel on the tapes."""
-        return self._kernels[name](self.tape.z, self.tape.r, *rest)
+        """Run a kernel on the plan."""
+        return self._kernels[name](self._given, *rest)
 
-    def memo(self, width: int) -> tuple[Floats, Floats, Floats]:
-        """Return scratch for ``pick``, in its order; nothing is known yet."""
-        k = self.k
-        return np.zeros((k, width, 4)), np.full((k, 3), -1.0), np.zeros((width, 4))
+    def _hold(self, history: Pairs) -> None:
+        """Count history for disclosure, and not as a part of the plan."""
+        s, missing = self.state, self.missing
+        self.give(history, 1)
+        s.chosen[...] = False
+        s.entry[:, columns.DEGREE] = 0
+        s.adversary[:, columns.GIVEN] = 0
+        s.total[columns.U], s.total[columns.MISSING] = 0.0, missing
 
-    def prepare(self) -> None:
-        """Look at every pair of the plan as it is, before picks are made."""
-        worth = self.tape.read(tape.WORTH)
-        for a in range(self.k):
-            order = np.argsort(-worth[:, a], kind="stable")
-            for sweep in (0, self.k):
-                self.tape.write(tape.ORDER, order, (sweep + a) * self.n)
-        self.run("prepare")
+    def give(self, pairs: Pairs, sign: int) -> None:
+        """Plan pairs (sign 1), or take them back (-1); nothing is checked."""
+        both = (pairs.entry, pairs.adversary)
+        one, other = (np.require(x, np.int64, ["C", "W"]) for x in both)
+        self.run("give_pairs", one, other, sign)
+
+    def assign(self, order: Ints, draws: Floats, best: Floats) -> int:
+        """Give each entry its next best adversary, drawn from the best; how many got one."""
+        nobody, free = np.empty((0, 0), np.int64), np.empty(0, np.int64)
+        return int(self.run("assign", order, draws, best, nobody, free))
+
+    def deal(self, order: Ints, ranked: Ints, most: Ints) -> None:
+        """Give each entry to the first adversaries of its row that may have it.
+
+        Parameters
+        ----------
+        order : int64 array, shape (entries,)
+        ranked : int64 array, shape (n, k)
+        most : int64 array, shape (n,)
+            Copies that each gets at most.
+        """
+        if self.k:
+            most = np.require(most, requirements=["C", "W"])
+            self.run("assign", order, np.empty(0), np.empty((0, 4)), ranked, most)
+
+    def search(self, name: str, *rest: Any) -> Any:  # noqa: ANN401 - as the kernel's
+        """Run a kernel on the plan and what is remembered of all pairs."""
+        return self._kernels[name](self._given, self._remembered, *rest)
+
+    def prepare(self, width: int) -> Floats:
+        """Look at every pair of the plan as it is, before picks are made.
+
+        Returns
+        -------
+        float64 array, shape (width, 4)
+            Room for the best pairs (p, q, g, id).
+        """
+        self.state.entry[:, columns.STAMP] = -1
+        self.candidates = c = self._none_known(width)
+        c.order[:] = np.argsort(-self.state.worth.T, axis=1, kind="stable")
+        self._remembered = c if self.quick else views(c)
+        best = np.zeros((width, 4))
+        self.search("construct", np.empty(0), best, -1, 0)
+        return best
+
+    def _none_known(self, width: int) -> Candidates:
+        """Return room to remember pairs in, of which so many are best."""
+        n, k = (self.n, self.k) if width else (0, 0)
+        return Candidates(
+            open=np.zeros((n, k), np.bool_),
+            value=np.zeros((n, k)),
+            whole=np.zeros((n, k)),
+            order=np.zeros((2, k, n), np.int64),
+            head=np.zeros((2, k), np.int64),
+            near=self._near,
+            queue=np.zeros(n, np.int64),
+            memo=np.zeros((k, width, 4)),
+            known=np.full((k, 3), -1.0),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays of the search."""
+        every = (*self.state, *self.candidates, *self._kept)
+        return sum(one.nbytes for one in every if isinstance(one, np.ndarray))
 
     def reset(self) -> None:
         """Go back to the empty plan."""
-        self.tape.reset()
+        for one, kept in zip(self._changing(), self._kept, strict=True):
+            one[...] = kept
 
     def load(self, plan: Pairs) -> None:
         """Start from a plan; nothing is checked."""
         self.reset()
-        for d, a in _listed(plan):
-            self.run("give", d, a, 1)
+        self.give(plan, 1)
 
     def plan(self) -> Plan:
         """Return the plan as it is."""
-        return plan_of(self.tape.read(tape.CHOSEN).astype(np.bool_))
+        return plan_of(self.state.chosen)
 
     @property
     def objective(self) -> float:
         """U - lambda f, without the constant lambda tau."""
-        r = self.tape.r
-        return float(r[tape.U] - r[tape.LAMBDA] * r[tape.F])
+        total = self.state.total
+        return float(total[columns.U] - self.state.lambda_ * total[columns.F])
 
     @property
     def missing(self) -> int:
         """Copies owed and not planned."""
-        return int(self.tape.r[tape.MISSING])
+        return int(self.state.total[columns.MISSING])
 
     @property
     def whole(self) -> int:
         """(unit, hand) with f = 1; cosines do not count."""
-        return int(self.tape.r[tape.WHOLE])
+        return int(self.state.total[columns.WHOLE])
 
     @property
     def key(self) -> tuple[float, ...]:
@@ -154,21 +204,13 @@ class Gains:
         return (self.missing, self.whole, -self.objective)
 
 
-def _listed(pairs: Pairs) -> Iterator[tuple[int, int]]:
-    return zip(pairs.entry.tolist(), pairs.adversary.tolist(), strict=True)
-
-
-def _tape(
-    problem: Problem, t: Tables, paper: bool, every: bool, listed: bool
-) -> tuple[Tape, _Rows]:
-    """Lay out the counters of an empty plan."""
+def _state(problem: Problem, t: Tables, paper: bool, near: Ints) -> tuple[State, _Rows]:
+    """Lay out an empty plan; ``near`` lists pairs of adversaries who share an observer."""
     n, k, h, m = problem.n_entries, problem.n_adversaries, t.n_observers, len(t.cap)
     lambda_ = t.lambda_ if t.tradeoff or paper else 0.0
     links = _links(problem, lambda_, paper)
     rows = _Rows(t, links, n)
     units = m + rows.n_links
-    counted = np.ones(units, np.bool_)
-    counted[:m] = problem.links is None
     judged = np.pad(t.judged, ((0, rows.n_links), (0, 0)), constant_values=True)
     weight, limit = _no_means(units, h) if paper else _means(problem, t, units)
     tau = np.inf
@@ -178,98 +220,66 @@ def _tape(
     capped = not paper and (careful or bool((t.cap < _top(t)).any()))
     falling = links is not None and links.relation is LinkMeasure.COSINE and lambda_ > 0
     trial = h > k if t.average else falling
-    mode = tape.BY_TRIAL if trial else tape.BY_MEAN if t.average else tape.BY_WORST
-    words = {
-        tape.N: n,
-        tape.K: k,
-        tape.H: h,
-        tape.Q: units,
-        tape.CAPS: len(weight),
-        tape.MODE: mode,
-        tape.AVERAGE: int(t.average),
-        tape.PAPER: int(paper),
-        tape.CAPPED: int(capped),
-        tape.CAREFUL: int(careful),
-        tape.FALLING: int(falling),
-    }
-    reals = {
-        tape.MISSING: float(t.lo.sum()),
-        tape.LAMBDA: lambda_,
-        tape.TAU: tau,
-    }
-    able = _permitted(problem) if paper else t.able
-    fields = _counters(n, k, h, units, rows.n_slots, len(weight)) | {
-        tape.WEIGHT: weight,
-        tape.LIMIT: limit,
-        tape.OVER: _over(problem, t, links),
-        tape.WORTH: t.worth,
-        tape.ROW_START: rows.start,
-        tape.ROW_UNIT: rows.unit,
-        tape.ROW_AMOUNT: rows.amount,
-        tape.ROW_SLOT: rows.slot,
-        tape.ROW_MATE: rows.mate,
-        tape.MASS: _blank((n,)) if links is None else links.rough,
-        tape.UNIT_START: rows.unit_start,
-        tape.UNIT_ENTRY: rows.unit_entry,
-        tape.UNIT_AMOUNT: rows.unit_amount,
-        tape.KIND: rows.kind(t, links),
-        tape.FULL: np.concatenate([t.full, 2 * np.arange(rows.n_links)]),
-        tape.CAP: np.concatenate([t.cap, np.zeros(rows.n_links, np.int64)]),
-        tape.COUNTED: counted,
-        tape.JUDGED: judged,
-        tape.SEEN_START: t.seen_start,
-        tape.SEEN: t.seen,
-        tape.ABLE: able,
-        tape.LO: t.lo,
-        tape.HI: t.hi,
-        tape.ROOM: t.room,
-    }
-    if every:
-        fields |= _every(problem, t.worth)
-    with_aggregate(problem, rows.n_links, words, reals, fields)
-    return Tape(words, reals, fields, listed=listed), rows
+    by_trial, by_mean, by_worst = columns.BY_TRIAL, columns.BY_MEAN, columns.BY_WORST
+    total = np.zeros(columns.TOTALS)
+    total[columns.MISSING] = float(t.lo.sum())
+    adversary = np.zeros((k + 1, columns.ADVERSARY_COLUMNS), np.int64)
+    adversary[:k, columns.ROOM] = t.room
+    adversary[:, columns.SEEN] = t.seen_start
+    adversary[:, columns.NEAR] = np.searchsorted(near[0], np.arange(k + 1))
+    observer = np.zeros((h, columns.OBSERVER_COLUMNS))
+    observer[:, columns.DIVISOR] = _over(problem, t, links)
+    entry = np.zeros((n + 1, columns.ENTRY_COLUMNS), np.int64)
+    entry[:n, columns.LO], entry[:n, columns.HI] = t.lo, t.hi
+    entry[:, columns.ROWS] = rows.start
+    if links is not None:
+        entry[:n, columns.MASS] = links.rough
+    unit = rows.units(t, links)
+    unit[:m, columns.COUNTED] = problem.links is None
+    at_once = (unit[:-1, columns.FULL] <= 0) & (
+        unit[:-1, columns.KIND] < columns.COSINE
+    )
+    state = State(
+        chosen=np.zeros((n, k), np.bool_),
+        copies=np.zeros((n, h), np.int64),
+        load=np.zeros((units, h), np.int64),
+        f=np.repeat(at_once[:, None].astype(np.float64), h, axis=1),
+        part=np.zeros((rows.n_slots, h), np.int64),
+        other=np.zeros(k),
+        total=total,
+        entry=entry,
+        row=rows.row,
+        unit=unit,
+        member=rows.member,
+        adversary=adversary,
+        observer=observer,
+        mean=np.stack([np.zeros_like(limit), limit]),
+        weight=np.concatenate([weight, np.zeros((1, units))]),
+        worth=t.worth,
+        able=_permitted(problem) if paper else t.able,
+        judged=judged,
+        seen=t.seen,
+        mode=by_trial if trial else by_mean if t.average else by_worst,
+        aggregate=columns.NO_AGGREGATE,
+        root=0,
+        average=t.average,
+        paper=paper,
+        capped=capped,
+        careful=careful,
+        falling=falling,
+        summed=False,
+        lambda_=lambda_,
+        tau=tau,
+        bar=0.0,
+        ceiling=np.inf,
+    )
+    return ready(with_aggregate(problem, rows.n_links, state)), rows
 
 
-def _counters(
-    n: int, k: int, h: int, units: int, slots: int, caps: int
-) -> dict[int, Any]:
-    """Fields that change with the plan, all zero."""
-    shape: dict[int, tuple[int, ...]] = {
-        tape.CHOSEN: (n, k),
-        tape.DEGREE: (n,),
-        tape.GIVEN: (k,),
-        tape.COPIES: (n, h),
-        tape.LOAD: (units, h),
-        tape.PART: (slots, h),
-        tape.ATTAIN: (h,),
-        tape.OTHER: (k,),
-        tape.LEVEL: (h,),
-        tape.MEAN: (caps, h),
-        tape.SAVED: (2, h),
-    }
-    return {field: _blank(size) for field, size in shape.items()}
-
-
-def _blank(shape: tuple[int, ...]) -> Ints:
-    """Return zeros of a shape that take no memory."""
-    return np.broadcast_to(np.int64(0), shape)
-
-
-def _every(problem: Problem, worth: Floats) -> dict[int, Any]:
-    """Fields of global constructions."""
-    n, k = worth.shape
-    members = membership(problem.groups, k).astype(np.int64)
-    one, other = np.nonzero(members.T @ members)
-    return {
-        tape.OPEN: _blank((n, k)),
-        tape.ORDER: _blank((2, k, n)),
-        tape.HEAD: _blank((2, k)),
-        tape.STAMP: _blank((n,)),
-        tape.NEAR_START: np.searchsorted(one, np.arange(k + 1)),
-        tape.NEAR: other,
-        tape.VALUE: _blank((n, k)),
-        tape.WHOLES: _blank((n, k)),
-    }
+def _near(problem: Problem) -> Ints:
+    """Pairs of adversaries who share an observer, by the first, shape (2, pairs)."""
+    members = membership(problem.groups, problem.n_adversaries).astype(np.int64)
+    return np.array(np.nonzero(members.T @ members), np.int64)
 
 
 def _top(t: Tables) -> Ints:
@@ -322,28 +332,33 @@ class _Rows:
             slot = np.concatenate([slot, 2 * links.link + links.side])
             mate = np.concatenate([mate, _mates(links)])
         order = np.lexsort((unit, entry))
-        start = np.searchsorted(entry[order], np.arange(n + 1)).astype(np.int64)
-        self.start = start
-        self.unit, self.amount = unit[order], amount[order]
-        self.slot, self.mate = slot[order], mate[order]
+        self.start = np.searchsorted(entry[order], np.arange(n + 1))
+        self.row = np.stack([unit, amount, slot, mate], axis=1)[order]
         by_unit = np.argsort(unit, kind="stable")
-        self.unit_entry, self.unit_amount = entry[by_unit], amount[by_unit]
+        self.member = np.stack([entry, amount], axis=1)[by_unit]
         bounds = np.arange(m + self.n_links + 1)
-        self.unit_start = np.searchsorted(unit[by_unit], bounds).astype(np.int64)
+        self.members = np.searchsorted(unit[by_unit], bounds)
 
     def cost(self, n: int) -> tuple[float, float]:
         """Rows of an entry; rows of all who share a unit with it."""
-        rows = 1.0 + len(self.unit) / max(1, n)
-        size = np.diff(self.unit_start).astype(np.float64)
+        rows = 1.0 + len(self.row) / max(1, n)
+        size = np.diff(self.members).astype(np.float64)
         near = min(float((size * size).sum()) / max(1, n), float(n))
         return rows, 1.0 + near * rows
 
-    def kind(self, t: Tables, links: Links | None) -> Ints:
-        """Kind of each unit."""
-        sets = np.where(t.classes, tape.CLASSES, t.measure)
+    def units(self, t: Tables, links: Links | None) -> Ints:
+        """Table of the units, and one row more for where the last one's members end."""
+        m = len(t.cap)
+        table = np.zeros((m + self.n_links + 1, columns.UNIT_COLUMNS), np.int64)
+        table[:, columns.MEMBERS] = self.members
+        table[:, columns.COUNTED] = 1
         cosine = links is not None and links.relation is LinkMeasure.COSINE
-        last = np.full(self.n_links, tape.COSINE if cosine else tape.COMMON, np.int64)
-        return np.concatenate([sets, last])
+        table[m:, columns.KIND] = columns.COSINE if cosine else columns.COMMON
+        table[m:, columns.FULL] = 2 * np.arange(self.n_links + 1)
+        table[:m, columns.KIND] = np.where(t.classes, columns.CLASSES, t.measure)
+        table[:m, columns.FULL] = t.full
+        table[:m, columns.CAP] = t.cap
+        return table
 
 
 def _class_slots(set_of: Ints, number: Ints, classed: Bools) -> tuple[Ints, int]:

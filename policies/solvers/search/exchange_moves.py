@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from policies.model.sets import Bools, Ints
 from policies.solvers.kernels import exchange as kernel_exchange
-from policies.solvers.kernels.compiling import FROM, compiled
+from policies.solvers.kernels.compiling import FROM, kernels, ready
 from policies.solvers.load_balance import Balance, scaled
 from policies.solvers.load_tables import Floats
 
@@ -24,14 +23,6 @@ SLOW: Final = (150, 24, 24)
 
 _ROUNDS: Final = 200  # exchanges of one start; tens are usual
 _TINY: Final = 1e-13
-
-
-@cache
-def fast() -> Mapping[str, Any]:
-    """Compile the kernel, once."""
-    return compiled(
-        (vars(kernel_exchange),), kernel_exchange.NAMES, kernel_exchange.DOORS
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +59,7 @@ class Moves:
     def columns(self) -> kernel_exchange.Columns:
         """What :mod:`policies.solvers.kernels.exchange` calls moves."""
         known = self.entry, self.gone, self.come, self.off, self.on
-        return kernel_exchange.Columns(*known, self.gain, self.paid)
+        return ready(kernel_exchange.Columns(*known, self.gain, self.paid))
 
     def make(self, chosen: Bools, rows: list[int]) -> None:
         """Make these moves."""
@@ -164,13 +155,12 @@ def _exchange(b: Balance, chosen: Bools, price: Floats, *, fours: bool) -> bool:
     if not len(some.entry):
         return False
     numbers = np.array([it.lambda_, top, slack, _TINY])
-    state = kernel_exchange.State(means, free, np.array([int(it.capped)]))
+    state = ready(kernel_exchange.State(means, free, np.array([int(it.capped)])))
     out, sizes = np.zeros(3, np.int64), np.array([pairs, triples])
-    run = fast()["pick"] if quick else kernel_exchange.pick
-    rows = out[: int(run(some.columns, state, numbers, sizes, out))].tolist()
+    run = kernels("exchange", quick=quick)
+    rows = out[: int(run["pick"](some.columns, state, numbers, sizes, out))].tolist()
     if not rows and fours:
-        run = fast()["four"] if quick else kernel_exchange.four
-        rows = _four(some, state, price, numbers, (run, couples))
+        rows = _four(some, state, price, numbers, (run["four"], couples))
     some.make(chosen, rows)
     return bool(rows)
 
@@ -189,7 +179,7 @@ def _four(
         return []
     gain, shift, seats = _joined(some, i, j)
     paid = some.paid[i] + some.paid[j]
-    couples = kernel_exchange.Couples(i, j, gain, paid, shift, seats)
+    couples = ready(kernel_exchange.Couples(i, j, gain, paid, shift, seats))
     numbers = np.array([*numbers, gain.max(), gain.min(), paid.max()])
     who = np.ascontiguousarray(np.argsort(shift, axis=0, kind="stable").T)
     height = np.take_along_axis(np.ascontiguousarray(shift.T), who, axis=1)
@@ -197,7 +187,14 @@ def _four(
         price, height, who, np.empty(len(price)), np.zeros(3, np.int64)
     )
     out = np.zeros(2, np.int64)
-    if not run(some.entry, couples, state, numbers, work, out):
+    if not run(
+        np.require(some.entry, requirements=["C", "W"]),
+        couples,
+        state,
+        numbers,
+        ready(work),
+        out,
+    ):
         return []
     return [int(r) for at in out.tolist() for r in (i[at], j[at])]
 

@@ -36,8 +36,7 @@ import numpy as np
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
 from policies.solvers.interfaces import Limits, Solution
-from policies.solvers.kernels.tape import ABLE, Floats
-from policies.solvers.search.delta_evaluation import Gains
+from policies.solvers.search.delta_evaluation import Floats, Gains
 from policies.solvers.search.local_search import (
     Meter,
     blocks,
@@ -149,7 +148,7 @@ class Greedy:
             made = 0
             for part in blocks(order, looks):
                 draws = rng.random(len(part))
-                made += int(gains.run("myopic", part, draws, top))
+                made += gains.assign(part, draws, top)
                 meter.spend(looks * len(part))
             if not made or meter.ended in ("time", "interrupt"):
                 return
@@ -192,18 +191,17 @@ def _onward(
     draws = rng.random(most)
     if not k or not meter.spend(gains.rows * gains.n * k):
         return False
-    mine.prepare()
-    memo, known, top = mine.memo(min(width, k))
+    top = mine.prepare(min(width, k))
     at = 0
     for i in range(most):
-        count = int(mine.run("pick", 0, k, memo, known, top))
+        count = int(mine.search("pick", 0, k, top))
         if not count or not meter.spend(mine.around):
             break
         pair = int(top[int(draws[i] * count), 3])
-        mine.run("settle_pick", pair, i + 1, memo, known)
+        mine.search("construct", draws, top, i, i + 1)  # the same pick
         if pair // k > at:  # those passed over are closed for good
-            mine.tape.write(ABLE, np.zeros((pair // k - at) * k, np.int64), at * k)
-            known[:, 0] = -1.0
+            mine.state.able[at : pair // k] = False
+            mine.candidates.known[:, 0] = -1.0
             at = pair // k
     made = mine.plan()
     gains.load(Plan(order[made.entry], made.adversary))
@@ -217,8 +215,7 @@ def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -
     draws = rng.random(most)
     if not k or not meter.spend(gains.rows * n * k):
         return False
-    gains.prepare()
-    scratch = gains.memo(width)
+    top = gains.prepare(width)
     step = max(1, int(_PACE / looks))
     threads, clock = min(meter.limits.threads, k), meter.limits.clock
     slow, at = False, 0
@@ -226,10 +223,10 @@ def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -
         while 0 <= at < most:
             stop = min(at + step, most)
             if slow:
-                at = _side_by_side(gains, draws, scratch, pool, threads, at, stop)
+                at = _side_by_side(gains, draws, top, pool, threads, at, stop)
             else:
                 began, each = clock(), _SLOW * (stop - at)
-                at = int(gains.run("construct", draws, *scratch, at, stop))
+                at = int(gains.search("construct", draws, top, at, stop))
                 slow = threads > 1 and clock() - began > each
             if at >= 0 and not meter.spend(looks * step):
                 return False
@@ -239,30 +236,24 @@ def _by_pair(gains: Gains, width: int, rng: np.random.Generator, meter: Meter) -
 def _side_by_side(
     gains: Gains,
     draws: Floats,
-    scratch: tuple[Floats, Floats, Floats],
+    top: Floats,
     pool: ThreadPoolExecutor,
     threads: int,
     at: int,
     stop: int,
 ) -> int:
-    """Run ``construct`` with PickNextBest in threads; the same pairs (a total order)."""
-    memo, known, top = scratch
-    k, width = gains.k, len(top)
-    cuts = np.linspace(0, k, threads + 1).astype(int).tolist()
-    tops = [np.zeros((width, 4)) for _ in range(threads)]
+    """Run ``construct`` with PickNextBest in threads; the same pairs (a total order).
+
+    Each thread finds the best pairs of its adversaries, which are remembered; so
+    ``construct`` has only to take the best of those.
+    """
+    cuts = np.linspace(0, gains.k, threads + 1).astype(int).tolist()
+    tops = [np.zeros_like(top) for _ in range(threads)]
     for i in range(at, stop):
-        counts = list(
-            pool.map(
-                lambda j: gains.run("pick", cuts[j], cuts[j + 1], memo, known, tops[j]),
-                range(threads),
-            )
+        found = pool.map(
+            lambda j: gains.search("pick", cuts[j], cuts[j + 1], tops[j]),
+            range(threads),
         )
-        found = np.concatenate(
-            [top[:count] for top, count in zip(tops, counts, strict=True)]
-        )
-        if not len(found):
+        if not any(list(found)) or gains.search("construct", draws, top, i, i + 1) < 0:
             return -1
-        best = np.lexsort((found[:, 3], -found[:, 2], found[:, 1], found[:, 0]))[:width]
-        one = int(found[best[int(draws[i] * len(best))], 3])
-        gains.run("settle_pick", one, i + 1, memo, known)
     return stop

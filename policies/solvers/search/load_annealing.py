@@ -11,12 +11,10 @@ All else that sets ask is annealed by what hands see, without such a bound
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +25,7 @@ from policies.model.sets import Bools, Measure
 from policies.solvers.bounds.level_relaxation import Ladder
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer, free_bound
 from policies.solvers.kernels import annealing as kernel_anneal
-from policies.solvers.kernels.compiling import FROM, compiled
+from policies.solvers.kernels.compiling import FROM, kernels, ready
 from policies.solvers.load_tables import Loads, loads, plain
 from policies.solvers.search.annealing import (
     STEPS,
@@ -50,14 +48,6 @@ _SLOW: Final = 20  # steps of plain kernels cost so many compiled ones
 _SHARE: Final = 0.5  # of the time, at most, for the first run
 _RELAXATIONS: Final = 40
 _RUNS: Final = 64
-
-PLAIN: Final[Mapping[str, Any]] = MappingProxyType(vars(kernel_anneal))
-
-
-@cache
-def fast() -> Mapping[str, Any]:
-    """Compile the kernels, once."""
-    return compiled((vars(kernel_anneal),), kernel_anneal.NAMES, kernel_anneal.DOORS)
 
 
 class Annealer:
@@ -99,7 +89,7 @@ class Annealer:
             it.held,
         )
         size = by_entry.nnz * it.shape[1]
-        self._walk = (fast() if size >= FROM else PLAIN)["walk"]
+        self._walk = kernels("load_annealing", quick=size >= FROM)["walk"]
         self.price = 1 if size >= FROM else _SLOW
 
     def levels(self, load: Floats) -> Floats:
@@ -177,7 +167,7 @@ class Annealer:
         fixed = kernel_anneal.Fixed(*self._rows, over, ref, *rules)
         numbers = np.array([it.lambda_, beta, cool])
         draws = self.rng.random((steps, 5))
-        self._walk(state, fixed, numbers, draws)
+        self._walk(ready(state), ready(fixed), numbers, draws)
 
 
 class Annealing:

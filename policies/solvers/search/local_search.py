@@ -18,7 +18,7 @@ import numpy as np
 from policies.model.problem import Plan, Problem
 from policies.model.sets import Ints
 from policies.solvers.interfaces import Limits, Solution, Verdict, answer
-from policies.solvers.kernels.tape import DEGREE, WORTH
+from policies.solvers.kernels.search_state import DEGREE
 from policies.solvers.search.delta_evaluation import Gains
 from policies.solvers.search.greedyl import Ranking, eject, looked_at
 from policies.solvers.search.plan_state import Hands
@@ -86,14 +86,13 @@ def climb(
     gains: Gains, rng: np.random.Generator, meter: Meter, *, passes: int | None = None
 ) -> None:
     """Improve the plan to a local optimum, or for so many passes."""
-    degree = gains.tape.read(DEGREE)
+    degree = gains.state.entry[:, DEGREE]
     looks = gains.rows * gains.k * (1.0 + float(degree.sum()) / max(1, gains.n))
-    base, best = np.zeros(4), np.zeros(5)
     done = 0
     while passes is None or done < passes:
         moves = 0
         for part in blocks(rng.permutation(gains.n), looks):
-            moves += int(gains.run("local", part, base, best))
+            moves += int(gains.run("local", part))
             if not meter.spend(looks * len(part)):
                 return
         done += 1
@@ -106,7 +105,7 @@ def swaps(gains: Gains, rng: np.random.Generator, meter: Meter) -> bool:
 
     Partners are entries of a common set, and all entries of adversaries who are full.
     """
-    share = float(gains.tape.read(DEGREE).sum()) / max(1, gains.n)
+    share = float(gains.state.entry[:, DEGREE].sum()) / max(1, gains.n)
     full = gains.problem.capacity is not None
     looks = 4.0 * share * (gains.n * gains.rows if full else gains.around)
     moves = 0
@@ -191,9 +190,9 @@ class LocalSearch:
         """Start from the best weights that no limit bars, and climb."""
         gains, meter = Gains(problem, paper=limits.paper), Meter(limits)
         order = np.arange(problem.n_entries)
-        ranked = np.argsort(-gains.tape.read(WORTH), axis=1, kind="stable")
+        ranked = np.argsort(-gains.state.worth, axis=1, kind="stable")
         start = problem.hi if limits.paper else problem.lo
-        gains.run("deal", order, ranked, start)
+        gains.deal(order, ranked, start)
         climb(gains, rng, meter, passes=1 if limits.paper else None)
         made = finish(gains, gains.plan(), rng, meter, ("local search",))
         if limits.paper or made.verdict is not Verdict.SOLVED:

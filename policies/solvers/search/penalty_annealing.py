@@ -9,11 +9,10 @@ each run mends the price for the next one, which is longer. It proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from math import inf
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from policies.solvers.interfaces import (
     never,
 )
 from policies.solvers.kernels import crossing as kernel
-from policies.solvers.kernels.compiling import compiled
+from policies.solvers.kernels.compiling import kernels, ready
 from policies.solvers.search.restarts import Runs
 
 STEPS: Final = 2_000_000
@@ -50,12 +49,6 @@ _RISE, _STEEP = 3.0, 4  # what is added to the price by the end, and how late
 _LOWER, _HIGHER = 0.92, 1.25  # prices after a run that kept all limits, or did not
 _LEAST, _MOST = 1.2, 6.0
 _WORK: Final = 25.0  # units where there is no limit and no clock
-
-
-@cache
-def fast() -> Mapping[str, Any]:
-    """Compile the kernel, once."""
-    return compiled((vars(kernel),), kernel.NAMES, kernel.DOORS)
 
 
 def crossable(problem: Problem) -> bool:
@@ -100,8 +93,10 @@ class Crossing(Runs):
         if problem.trusted is not None:
             free = problem.trusted[problem.sets.owner]
             cap = np.where(free, np.iinfo(np.int64).max // 2, cap)
-        self._fixed = kernel.Fixed(
-            t.entry_start, unit, t.amount[rows], cap, t.able, t.lo, t.hi, t.worth
+        self._fixed = ready(
+            kernel.Fixed(
+                t.entry_start, unit, t.amount[rows], cap, t.able, t.lo, t.hi, t.worth
+            )
         )
         self.size = float(t.worth.max(initial=0.0)) or 1.0
         self.price, self.runs = _PRICE, 0
@@ -121,7 +116,7 @@ class Crossing(Runs):
     def run(self, most: int = LONG) -> None:
         """Anneal once from a drawn plan, so many steps at most."""
         state, numbers = self._state(), np.zeros(kernel.SIZE)
-        walk, fixed = fast()["walk"], self._fixed
+        walk, fixed = kernels("penalty_annealing", quick=True)["walk"], self._fixed
         walk(state, fixed, numbers, np.empty((0, kernel.DRAWS)))  # compiled
         numbers[kernel.WORTH] = fixed.worth[state.chosen].sum()
         numbers[kernel.BEST] = -inf
@@ -156,7 +151,9 @@ class Crossing(Runs):
         np.add.at(load, it.unit, chosen[entry] * it.part[:, None])
         over = np.maximum(load - it.cap, 0).sum()
         degree = chosen.sum(axis=1)
-        return kernel.State(chosen, chosen.copy(), degree, load, np.array([over]))
+        return ready(
+            kernel.State(chosen, chosen.copy(), degree, load, np.array([over]))
+        )
 
 
 def anneal_across(

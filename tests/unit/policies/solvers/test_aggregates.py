@@ -15,7 +15,7 @@ from policies.model.problem import Average, Goal, Plan
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.exact.lexicographic import fewest
 from policies.solvers.exact.pareto_front import front
-from policies.solvers.kernels import tape
+from policies.solvers.kernels.search_state import F
 from policies.solvers.search.delta_evaluation import Gains
 from tests.unit.policies.aggregate_referee import (
     LINKS,
@@ -80,13 +80,14 @@ def test_a_gain_is_what_the_judge_recomputes(document, flips):
     n, k = problem.n_entries, problem.n_adversaries
     for flip in flips:
         d, a = (flip // k) % n, flip % k
-        chosen = bool(gains.tape.read(tape.CHOSEN)[d, a])
+        chosen = bool(gains.state.chosen[d, a])
         foreseen = None
         if not chosen:
-            foreseen = gains.run("risen", a, gains.run("look", d, a)[0])
-        gains.run("give", d, a, -1 if chosen else 1)
+            blocked, value, _ = gains.run("assess", d, a, True)
+            foreseen = None if blocked else gains.run("risen", a, value)
+        gains.give(Plan(np.array([d]), np.array([a])), -1 if chosen else 1)
         f = float(judge(problem, gains.plan()).f_goal)
-        assert gains.tape.r[tape.F] == pytest.approx(f, abs=1e-6)
+        assert gains.state.total[F] == pytest.approx(f, abs=1e-6)
         assert foreseen is None or foreseen == pytest.approx(f, abs=1e-6)
 
 
@@ -102,10 +103,10 @@ def test_compiled_kernels_say_the_same(document, flips):
     for flip in flips:
         k = problem.n_adversaries
         d, a = (flip // k) % problem.n_entries, flip % k
-        chosen = bool(boards[0].tape.read(tape.CHOSEN)[d, a])
+        chosen = bool(boards[0].state.chosen[d, a])
         for gains in boards:
-            gains.run("give", d, a, -1 if chosen else 1)
-        one, two = (gains.tape.r[tape.F] for gains in boards)
+            gains.give(Plan(np.array([d]), np.array([a])), -1 if chosen else 1)
+        one, two = (gains.state.total[F] for gains in boards)
         assert one == pytest.approx(two, abs=1e-12)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from policies.solvers.kernels import exchange as kernel_exchange
-from policies.solvers.search.exchange_moves import fast
+from policies.solvers.kernels.compiling import kernels
 
 PRICE = np.array([0.5, 0.3, 0.2])
 
@@ -118,12 +118,16 @@ def test_compiled_is_the_same():
         sizes = np.array([9, 9])
         moves, state, numbers, _ = drawn(seed, capped=False)
         one = kernel_exchange.pick(moves, state, numbers, sizes, plain)
-        two = fast()["pick"](moves, state, numbers, sizes, quick)
+        two = kernels("exchange", quick=True)["pick"](
+            moves, state, numbers, sizes, quick
+        )
         assert (one, plain.tolist()) == (two, quick.tolist())
         couples = couples_of(moves, numbers, np.full(3, 1 / 3))
         found = np.zeros((2, 2), np.int64)
         for run, into in zip(
-            (kernel_exchange.four, fast()["four"]), found, strict=True
+            (kernel_exchange.four, kernels("exchange", quick=True)["four"]),
+            found,
+            strict=True,
         ):
             run(moves.entry, couples[0], state, *couples[1:], into)
         assert found[0].tolist() == found[1].tolist()

@@ -12,11 +12,11 @@ from policies.model.coalitions import Coalitions
 from policies.model.problem_arrays import plan_of
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.kernels import hand_annealing as kernel_hands
+from policies.solvers.kernels.compiling import kernels
 from policies.solvers.search.annealing import (
     HandAnnealer,
     anneal_hands,
     annealable,
-    fast,
 )
 from policies.solvers.search.annealing_state import Board
 from tests.unit.policies.referee import best, evaluate
@@ -228,7 +228,7 @@ def test_compiled_and_plain_kernels_walk_alike(name):
     chosen[np.arange(4), [0, 1, 2, 0]] = True
     draws = np.random.default_rng(1).random((300, kernel_hands.DRAWS))
     ends = []
-    for walk in (kernel_hands.walk, fast()["walk"]):
+    for walk in (kernel_hands.walk, kernels("annealing", quick=True)["walk"]):
         state = board.state(chosen)
         numbers = np.array([1, 3, 0.05, 0.5, 0.1, 9, 0.02, 0.6, 0, -np.inf, 100.0])
         walk(state, board.fixed(None, levelled=name != "sealed"), numbers, draws)
@@ -252,7 +252,9 @@ def test_loads_too_many_to_list_are_annealed_by_the_same_terms():
         if not listed:
             state = state._replace(known=np.zeros((len(state.load), 0)))
         numbers = np.array([1, 3, 0.05, 0.5, 0.1, 9, 0.02, 1, 0, -np.inf, 100.0])
-        fast()["walk"](state, board.fixed(None, levelled=True), numbers, draws)
+        kernels("annealing", quick=True)["walk"](
+            state, board.fixed(None, levelled=True), numbers, draws
+        )
         ends.append(state)
     assert board.state(chosen).known.size
     assert (ends[0].chosen == ends[1].chosen).all()

@@ -16,8 +16,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal, Pairs, Plan, Problem
 from policies.model.sets import Measure, SetSystem
 from policies.model.weights import Weights
-from policies.solvers.kernels import tape
-from policies.solvers.kernels.compiling import stamp
+from policies.solvers.kernels.search_state import F, U
 from policies.solvers.search.delta_evaluation import Gains
 from tests.unit.policies.tiny import Made, Tiny, step, tinies
 
@@ -27,12 +26,16 @@ def agrees(gains: Gains) -> None:
     problem, plan = gains.problem, gains.plan()
     seen = judge(problem, plan)
     f = seen.f_average if problem.goal.average else seen.f
-    assert gains.tape.r[tape.F] == pytest.approx(float(f), abs=1e-9)
-    assert gains.tape.r[tape.U] == pytest.approx(float(seen.u), abs=1e-9)
+    assert gains.state.total[F] == pytest.approx(float(f), abs=1e-9)
+    assert gains.state.total[U] == pytest.approx(float(seen.u), abs=1e-9)
     if problem.links is None:
         assert gains.whole == seen.complete
     degree = np.bincount(plan.entry, minlength=problem.n_entries)
     assert gains.missing == int(np.maximum(problem.lo - degree, 0).sum())
+
+
+def pair(d: int, a: int) -> Plan:
+    return Plan(np.array([d]), np.array([a]))
 
 
 def walk(problem: Problem, flips: list[int], **how: bool) -> None:
@@ -41,13 +44,13 @@ def walk(problem: Problem, flips: list[int], **how: bool) -> None:
     n, k = problem.n_entries, problem.n_adversaries
     for flip in flips if n and k else []:
         d, a = (flip // k) % n, flip % k
-        chosen = bool(gains.tape.read(tape.CHOSEN)[d, a])
+        chosen = bool(gains.state.chosen[d, a])
         if not chosen:
-            value, whole = gains.run("look", d, a)
+            blocked, value, whole = gains.run("assess", d, a, True)
             foreseen = gains.run("risen", a, value), gains.whole + whole
-        gains.run("give", d, a, -1 if chosen else 1)
-        if not chosen:
-            assert gains.tape.r[tape.F] == pytest.approx(foreseen[0], abs=1e-9)
+        gains.give(pair(d, a), -1 if chosen else 1)
+        if not chosen and not blocked:
+            assert gains.state.total[F] == pytest.approx(foreseen[0], abs=1e-9)
             assert gains.whole == foreseen[1]
         agrees(gains)
 
@@ -114,36 +117,43 @@ def test_the_arithmetic_of_one_small_board():
     goal = Goal(Objective.TRADEOFF, Fraction(1), Fraction(0))
     tiny = Tiny(3, 2, sets, measures=(Measure.LINEAR,), goal=goal)
     gains = Gains(tiny.problem())
-    gains.run("give", 1, 0, 1)
-    assert gains.tape.r[tape.F] == 0.5
-    assert gains.run("risen", 0, gains.run("look", 0, 0)[0]) == 0.75
-    assert gains.run("risen", 1, gains.run("look", 0, 1)[0]) == 0.5
+    gains.give(pair(1, 0), 1)
+    assert gains.state.total[F] == 0.5
+    assert gains.run("risen", 0, gains.run("assess", 0, 0, True)[1]) == 0.75
+    assert gains.run("risen", 1, gains.run("assess", 0, 1, True)[1]) == 0.5
     mean = Gains(replace(tiny.problem(), goal=replace(goal, average=True)))
-    mean.run("give", 1, 0, 1)
-    assert mean.run("risen", 0, mean.run("look", 0, 0)[0]) == pytest.approx(0.375)
+    mean.give(pair(1, 0), 1)
+    assert mean.run("risen", 0, mean.run("assess", 0, 0, True)[1]) == pytest.approx(
+        0.375
+    )
+
+
+def numbers(gains: Gains) -> list[object]:
+    """All arrays of a search, as lists."""
+    return [x.tolist() for x in gains.state if isinstance(x, np.ndarray)]
 
 
 def test_reset_and_load_leave_no_trace():
     """History stays; the plan goes."""
     tiny = Tiny(3, 2, [step(0, 1, 2)], history=[(0, 0)])
     gains = Gains(tiny.problem())
-    before = list(gains.tape.z), list(gains.tape.r)
+    before = numbers(gains)
     gains.load(Plan(np.array([1, 2]), np.array([0, 0])))
     assert (gains.whole, gains.missing) == (1, 1)
     gains.reset()
-    assert (list(gains.tape.z), list(gains.tape.r)) == before
+    assert numbers(gains) == before
 
 
 def test_walls_bar_what_history_makes_unsafe():
     """0 saw entry 0: entry 1 of the pair must go to 1; a pair past its limit alone too."""
     tiny = Tiny(2, 2, [step(0, 1)], history=[(0, 0)], lo=[0, 1], hi=[0, 1])
     gains = Gains(tiny.problem())
-    assert gains.run("wall", 1, 0)
-    assert not gains.run("wall", 1, 1)
+    assert gains.run("assess", 1, 0, False)[0]
+    assert not gains.run("assess", 1, 1, False)[0]
 
 
 def test_numba_and_python_run_the_same_function():
-    """Tapes are lists below the size, arrays above it; the numbers are the same."""
+    """On memory views below the size, compiled above it; the numbers are the same."""
     rng = np.random.default_rng(5)
     sets = [step(*sorted(set(rng.integers(0, 40, 6).tolist()))) for _ in range(30)]
     goal = Goal(Objective.TRADEOFF, Fraction(1, 2), Fraction(0))
@@ -152,16 +162,17 @@ def test_numba_and_python_run_the_same_function():
     boards = []
     for quick in (False, True):
         gains = Gains(tiny.problem(), quick=quick, every=True)
-        gains.prepare()
-        gains.run("construct", np.zeros(80), *gains.memo(1), 0, 80)
-        gains.run("local", np.arange(40), np.zeros(4), np.zeros(5))
-        boards.append((list(gains.tape.z), list(gains.tape.r)))
-    assert boards[0][0] == boards[1][0]
-    assert boards[0][1] == pytest.approx(boards[1][1])
+        best = gains.prepare(1)
+        gains.search("construct", np.zeros(80), best, 0, 80)
+        gains.run("local", np.arange(40))
+        boards.append(gains)
+    one, two = (numbers(gains) for gains in boards)
+    assert one == two
+    assert boards[0].state.chosen.any()
 
 
 def test_memory_stays_below_200_bytes_a_pair():
-    """Tapes and what reset remembers, for a global construction."""
+    """The state, what reset remembers and what a global construction does."""
     n, k = 2_000, 5
     problem = Problem(
         sets=SetSystem(n),
@@ -171,7 +182,8 @@ def test_memory_stays_below_200_bytes_a_pair():
         history=Pairs(),
     )
     gains = Gains(problem, every=True, quick=False)
-    assert 0 < gains.tape.nbytes / (n * k) < 200
+    gains.prepare(1)
+    assert 0 < gains.nbytes / (n * k) < 200
 
 
 def test_making_a_board_stays_below_200_bytes_a_pair_too():
@@ -191,30 +203,12 @@ def test_making_a_board_stays_below_200_bytes_a_pair_too():
         np.zeros(n, np.bool_),
     )
     problem = Problem(sets, np.ones(n, np.int64), np.full(n, 2), Weights.flat(n, k))
-    Gains(problem, every=True).prepare()  # compiled before anything is counted
+    Gains(problem, every=True).prepare(1)  # compiled before anything is counted
     tracemalloc.start()
-    Gains(problem, every=True).prepare()
+    Gains(problem, every=True).prepare(1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert 0 < peak / (n * k) < 200
-
-
-def test_a_cached_kernel_goes_stale_with_any_of_its_parts():
-    """Another constant, or another function, makes another stamp."""
-
-    def one(x):
-        return x + PLACE
-
-    def two(x):
-        return x - PLACE
-
-    before = stamp({"PLACE": 3}, {"f": one})
-    assert stamp({"PLACE": 3}, {"f": one}) == before
-    assert stamp({"PLACE": 4}, {"f": one}) != before
-    assert stamp({"PLACE": 3}, {"f": two}) != before
-
-
-PLACE = 3
 
 
 def test_all_hands_that_see_a_gain_count_as_its_cost():

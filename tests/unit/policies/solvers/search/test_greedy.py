@@ -14,16 +14,7 @@ from policies.model.objective import Objective
 from policies.model.problem import Goal, Plan
 from policies.model.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict
-from policies.solvers.kernels.tape import (
-    CHOSEN,
-    DEGREE,
-    GIVEN,
-    OPEN,
-    ROOM,
-    VALUE,
-    WHOLES,
-    WORTH,
-)
+from policies.solvers.kernels.search_state import DEGREE, GIVEN, ROOM
 from policies.solvers.search import greedy, local_search
 from policies.solvers.search.delta_evaluation import Gains
 from policies.solvers.search.grasp import Graspl
@@ -104,7 +95,7 @@ def test_paper_mode_keeps_the_last_repetition_that_beats_the_empty_plan(monkeypa
 
     def constructed(self, gains, rng, meter):
         for d in next(repetitions):
-            gains.run("give", d, 0, 1)
+            gains.give(Plan(np.array([d]), np.array([0])), 1)
 
     monkeypatch.setattr(Greedy, "_construct", constructed)
     monkeypatch.setattr(greedy, "climb", lambda *args, **kw: None)
@@ -219,23 +210,25 @@ def test_the_lazy_sweep_picks_what_a_full_scan_picks(average, paper_like):
     """Every pick of GREEDY is the best of all pairs, by recomputation."""
     problem = replace(paper_like, goal=replace(paper_like.goal, average=average))
     gains = Gains(problem, paper=True, every=True)
-    gains.prepare()
-    memo, known, top = gains.memo(3)
+    top = gains.prepare(3)
+    state = gains.state
     for step_ in range(30):
         scored = []
         for d in range(40):
             for a in range(3):
-                if gains.tape.read(CHOSEN)[d, a] or gains.tape.read(DEGREE)[d] >= 2:
+                if state.chosen[d, a] or state.entry[d, DEGREE] >= 2:
                     continue
-                value, _ = gains.run("look", d, a)
-                u = gains.tape.read(WORTH)[d, a]
-                f = gains.run("risen", a, value) - gains.tape.r[0]
-                short = gains.tape.read(DEGREE)[d] == 0
+                _, value, _ = gains.run("assess", d, a, True)
+                u = state.worth[d, a]
+                f = gains.run("risen", a, value) - state.total[0]
+                short = state.entry[d, DEGREE] == 0
                 scored.append((-(u - f + short), d * 3 + a))
         best = [int(i) for _, i in sorted(scored)[:3]]
-        assert gains.run("pick", 0, 3, memo, known, top) == 3
+        assert gains.search("pick", 0, 3, top) == 3
         assert top[:, 3].astype(int).tolist() == best
-        gains.run("settle_pick", best[step_ % 3], step_ + 1, memo, known)
+        draws = np.full(30, (step_ % 3 + 0.5) / 3)
+        gains.search("construct", draws, top, step_, step_ + 1)
+        assert state.chosen[divmod(best[step_ % 3], 3)]
 
 
 @ALL
@@ -374,26 +367,23 @@ def test_what_is_remembered_of_a_pair_is_what_is_seen_anew(tiny, average, pool):
         Gains(replace(problem, goal=goal, coalitions=groups), every=True)
         for _ in range(2)
     )
-    gains.prepare()
-    scratch = gains.memo(1)
+    top = gains.prepare(1)
     for mark in range(int(problem.hi.sum())):
-        if gains.run("construct", np.zeros(99), *scratch, mark, mark + 1) < 0:
+        if gains.search("construct", np.zeros(99), top, mark, mark + 1) < 0:
             break
         fresh.load(gains.plan())
-        fresh.prepare()
-        anew = fresh.memo(1)
-        assert gains.run("pick", 0, tiny.k, *scratch) == fresh.run(
-            "pick", 0, tiny.k, *anew
+        anew = fresh.prepare(1)
+        assert gains.search("pick", 0, tiny.k, top) == fresh.search(
+            "pick", 0, tiny.k, anew
         )
-        open_ = fresh.tape.read(OPEN) == 1
-        spare = fresh.tape.read(DEGREE) < problem.hi
-        open_ &= spare[:, None] & (fresh.tape.read(CHOSEN) == 0)
-        kept = gains.tape.read(OPEN) == 1
-        kept &= spare[:, None] & (fresh.tape.read(CHOSEN) == 0)
-        room = fresh.tape.read(GIVEN) < fresh.tape.read(ROOM)
+        state, n = fresh.state, tiny.n
+        spare = (state.entry[:n, DEGREE] < problem.hi)[:, None] & ~state.chosen
+        open_ = fresh.candidates.open & spare
+        kept = gains.candidates.open & spare
+        room = state.adversary[:-1, GIVEN] < state.adversary[:-1, ROOM]
         assert (kept[:, room] == open_[:, room]).all()
-        for field in (VALUE, WHOLES):
-            mine, theirs = gains.tape.read(field), fresh.tape.read(field)
+        for field in ("value", "whole"):
+            mine, theirs = (getattr(x.candidates, field) for x in (gains, fresh))
             assert mine[open_] == pytest.approx(theirs[open_], abs=1e-12)
 
 
@@ -443,9 +433,8 @@ def test_no_exchange_is_better_than_what_swaps_end_with(quick, tiny, average):
     )
     gains, meter = Gains(problem, quick=quick), Meter(Limits())
     rng, other = np.random.default_rng(0), Gains(problem)
-    gains.run(
-        "deal", np.arange(tiny.n), np.tile(np.arange(tiny.k), (tiny.n, 1)), problem.lo
-    )
+    ranked = np.tile(np.arange(tiny.k), (tiny.n, 1))
+    gains.deal(np.arange(tiny.n), ranked, problem.lo)
     while swaps(gains, rng, meter):
         pass
     other.load(gains.plan())

@@ -12,8 +12,9 @@ from policies.model.problem import Goal
 from policies.model.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.bounds.level_relaxation import Ladder
+from policies.solvers.kernels.compiling import kernels
 from policies.solvers.load_tables import loads, seated
-from policies.solvers.search.load_annealing import PLAIN, Annealer, Annealing, fast
+from policies.solvers.search.load_annealing import Annealer, Annealing
 from tests.unit.policies.tiny import Made, Tiny, pairs_of, priced, uncapped
 
 
@@ -84,9 +85,9 @@ def test_compiled_and_plain_kernels_walk_alike():
     """The same draws lead to the same plan."""
     it = loads(thirds().problem())
     plans = []
-    for kernels in (PLAIN, fast()):
+    for quick in (False, True):
         annealer = Annealer(it, np.random.default_rng(5), lambda: False)
-        annealer._walk = kernels["walk"]
+        annealer._walk = kernels("load_annealing", quick=quick)["walk"]
         annealer.run(seated(it, it.worth), 2_000)
         plans.append(annealer.best)
     assert (plans[0] == plans[1]).all()

@@ -11,11 +11,11 @@ from policies.model.coalitions import Coalitions
 from policies.model.problem import Average, Plan
 from policies.solvers import Limits, Verdict
 from policies.solvers.kernels import crossing as kernel
+from policies.solvers.kernels.compiling import kernels
 from policies.solvers.search.penalty_annealing import (
     Crossing,
     anneal_across,
     crossable,
-    fast,
 )
 from tests.unit.policies.tiny import Made, Tiny, step, tinies
 
@@ -129,7 +129,7 @@ def test_what_a_walk_counts_is_what_there_is():
     numbers[kernel.PRICE], numbers[kernel.HEAT] = 2.0, 3.0
     numbers[kernel.WORTH] = fixed.worth[state.chosen].sum()
     draws = np.random.default_rng(2).random((20_000, kernel.DRAWS))
-    fast()["walk"](state, fixed, numbers, draws)
+    kernels("penalty_annealing", quick=True)["walk"](state, fixed, numbers, draws)
     rows = np.zeros((7, 7), np.int64)
     for one in range(7):
         rows[one, problem.sets.members(one)] = 1
@@ -143,7 +143,7 @@ def test_what_a_walk_counts_is_what_there_is():
 def test_the_compiled_walk_takes_the_same_steps():
     problem = ring(6, 3, hi=[2] * 6).problem()
     ends = []
-    for walk in (kernel.walk, fast()["walk"]):
+    for walk in (kernel.walk, kernels("penalty_annealing", quick=True)["walk"]):
         crossing = Crossing(problem, np.random.default_rng(1), SHORT)
         state, numbers = crossing._state(), np.array([2.0, 1.0, 0.0, -np.inf])
         walk(

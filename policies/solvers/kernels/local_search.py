@@ -1,0 +1,253 @@
+"""Searching over pairs: the paper's algorithms 2, 3 and 4 as kernels.
+
+A candidate has a rank (p, q, g): copies that become missing, units that come to f = 1,
+and what the objective gains. Lower p, then lower q, then higher g, then the lower id
+``d * k + a`` is better. That order is total, so the order of looking changes no choice.
+In mode paper p = q = 0 and missing copies are a penalty in g (section 5, G - C).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from policies.solvers.kernels.array_types import Floats, Floats2, Ints, Ints2
+from policies.solvers.kernels.moves import (
+    assess,
+    copy_levels,
+    give,
+    is_past_limit,
+    risen,
+    settle,
+)
+from policies.solvers.kernels.search_state import (
+    DEGREE,
+    ENTRY,
+    GIVEN,
+    HI,
+    KEPT,
+    LEVEL,
+    LO,
+    MEMBERS,
+    MISSING,
+    ROOM,
+    ROWS,
+    UNIT,
+    WHOLE,
+    F,
+    State,
+    U,
+)
+
+ENTRY_POINTS: Final = ("assign", "local", "swap")
+
+EPS: Final = 1e-12  # a gain below it is no gain: floats cannot tell
+
+
+def rank(
+    paper: bool, lambda_: float, missing: float, whole: float, u: float, f: float
+) -> tuple[float, float, float]:
+    """Return (p, q, g) of these changes."""
+    g = u - lambda_ * f
+    if paper:
+        return 0.0, 0.0, g - missing
+    return missing, whole, g
+
+
+def improves(p: float, q: float, g: float) -> bool:
+    """Whether a rank is better than leaving things as they are."""
+    if p != 0.0:
+        return p < 0.0
+    if q != 0.0:
+        return q < 0.0
+    return g > EPS
+
+
+def ahead(p: float, q: float, g: float, pair: float, best: Floats2, i: int) -> bool:
+    """Whether a candidate comes before row i of ``best``: (p, q, g, id)."""
+    if p != best[i, 0]:
+        return bool(p < best[i, 0])
+    if q != best[i, 1]:
+        return bool(q < best[i, 1])
+    if g != best[i, 2]:
+        return bool(g > best[i, 2])
+    return bool(pair < best[i, 3])
+
+
+def insert(p: float, q: float, g: float, pair: float, best: Floats2, count: int) -> int:
+    """Put a candidate into the list of the best; return how many there are."""
+    if count == len(best) and not ahead(p, q, g, pair, best, count - 1):
+        return count
+    count = min(count + 1, len(best))
+    at = count - 1
+    while at > 0 and ahead(p, q, g, pair, best, at - 1):
+        for j in range(4):
+            best[at, j] = best[at - 1, j]
+        at -= 1
+    best[at, 0], best[at, 1], best[at, 2], best[at, 3] = p, q, g, pair
+    return count
+
+
+def assign(
+    s: State,
+    order: Ints,
+    draws: Floats,
+    best: Floats2,
+    ranked: Ints2,
+    most: Ints,
+) -> int:
+    """Give each entry of an order to adversaries; return how many pairs were planned.
+
+    Parameters
+    ----------
+    s
+    order : int64 array, shape (entries,)
+    draws : float64 array, shape (entries,)
+        Without ``ranked``: an entry gets its next best adversary (section 5,
+        extensions), drawn from the best few.
+    best : float64 array, shape (width, 4)
+        Room for those.
+    ranked : int64 array, shape (n, k) or (0, 0)
+        An entry gets the first adversaries of its row that may have it.
+    most : int64 array, shape (n,)
+        How many copies it gets then.
+    """
+    made, k = 0, s.worth.shape[1]
+    for i in range(len(order)):
+        d = order[i]
+        short = -1.0 if s.entry[d, DEGREE] < s.entry[d, LO] else 0.0
+        count, limit = 0, s.entry[d, HI]
+        if len(ranked) > 0:
+            limit = most[d]
+        for j in range(k):
+            if s.entry[d, DEGREE] >= limit:
+                break
+            a = ranked[d, j] if len(ranked) > 0 else j
+            blocked, value, whole = assess(s, d, a, len(ranked) == 0)
+            if blocked:
+                continue
+            if len(ranked) > 0:
+                give(s, d, a, 1, LEVEL)
+                made += 1
+                continue
+            f = risen(s, a, value) - s.total[F]
+            p, q, g = rank(s.paper, s.lambda_, short, whole, s.worth[d, a], f)
+            if improves(p, q, g):
+                count = insert(p, q, g, float(a), best, count)
+        if count > 0:
+            give(s, d, int(best[int(draws[i] * count), 3]), 1, LEVEL)
+            made += 1
+    return made
+
+
+def local(s: State, order: Ints) -> int:
+    """Move to the best neighbour, entry by entry (algorithm 4); return the moves.
+
+    Neighbours: the entry added to one more adversary, taken from one, or moved. The
+    plan as it is comes first, and ties keep what came first, so a tie changes nothing.
+    """
+    moves, k = 0, s.worth.shape[1]
+    for i in range(len(order)):
+        d, before = order[i], s.total[F]
+        lost, full, gain, source, target = 0.0, 0.0, 0.0, -1, -1
+        for a in range(-1, k):  # -1: taken from nobody
+            if a >= 0 and not s.chosen[d, a]:
+                continue
+            missing, whole, u, past = 0.0, 0.0, 0.0, False
+            if a >= 0:
+                missing, whole = s.total[MISSING], s.total[WHOLE]
+                copy_levels(s, LEVEL, KEPT, a)
+                give(s, d, a, -1, LEVEL)
+                missing, whole = s.total[MISSING] - missing, s.total[WHOLE] - whole
+                u = -s.worth[d, a]
+                past = s.careful and is_past_limit(s, d, a)
+                if not past:
+                    f = s.total[F] - before
+                    p, q, g = rank(s.paper, s.lambda_, missing, whole, u, f)
+                    if improves(p - lost, q - full, g - gain):
+                        lost, full, gain, source, target = p, q, g, a, -1
+            if not past and s.entry[d, DEGREE] < s.entry[d, HI]:
+                missing += -1.0 if s.entry[d, DEGREE] < s.entry[d, LO] else 0.0
+                for b in range(k):
+                    if b == a:
+                        continue
+                    blocked, value, new = assess(s, d, b, True)
+                    if blocked:
+                        continue
+                    f = risen(s, b, value) - before
+                    new, worth = whole + new, u + s.worth[d, b]
+                    p, q, g = rank(s.paper, s.lambda_, missing, new, worth, f)
+                    if improves(p - lost, q - full, g - gain):
+                        lost, full, gain, source, target = p, q, g, a, b
+            if a >= 0:
+                give(s, d, a, 1, KEPT)
+        for sign in range(-1, 2, 2):
+            a = source if sign < 0 else target
+            if a >= 0:
+                give(s, d, a, sign, LEVEL)
+        moves += 1 if source >= 0 or target >= 0 else 0
+    return moves
+
+
+def swap(s: State, order: Ints) -> int:
+    """Exchange what two adversaries hold, entry by entry; return the exchanges.
+
+    Partners: entries of a common unit, and all entries of an adversary who is full.
+    """
+    moves, n, k = 0, s.worth.shape[0], s.worth.shape[1]
+    for i in range(len(order)):
+        d = order[i]
+        first, rows = s.entry[d, ROWS], s.entry[d + 1, ROWS] - s.entry[d, ROWS]
+        for part in range(rows + k):  # its units, then the adversaries who are full
+            begin, end, low, high = 0, n, part - rows, part - rows + 1
+            if part < rows:
+                unit = s.row[first + part, UNIT]
+                begin, end = s.unit[unit, MEMBERS], s.unit[unit + 1, MEMBERS]
+                low, high = 0, k
+            else:
+                full = s.adversary[low, GIVEN] >= s.adversary[low, ROOM]
+                if not full or s.entry[d, DEGREE] == 0 or s.chosen[d, low]:
+                    continue
+            for j in range(begin, end):
+                e = s.member[j, ENTRY] if part < rows else j
+                for b in range(low, high):
+                    if d == e or s.chosen[d, b] or not s.chosen[e, b]:
+                        continue
+                    for a in range(k):
+                        if not s.chosen[d, a] or s.chosen[e, a]:
+                            continue
+                        copy_levels(s, LEVEL, KEPT, a)
+                        copy_levels(s, LEVEL, KEPT, b)
+                        u, whole, f = s.total[U], s.total[WHOLE], s.total[F]
+                        done = 0  # of four changes: both go, both come
+                        while done < 4:
+                            x = d if done % 2 == 0 else e
+                            y = a if (done == 0) or (done == 3) else b
+                            if done >= 2:
+                                blocked, _, _ = assess(s, x, y, False)
+                                if blocked:
+                                    break
+                            give(s, x, y, -1 if done < 2 else 1, LEVEL)
+                            done += 1
+                        better = False
+                        if done == 4:
+                            q, u = s.total[WHOLE] - whole, s.total[U] - u
+                            f = s.total[F] - f
+                            p, q, g = rank(s.paper, s.lambda_, 0.0, q, u, f)
+                            better = improves(p, q, g)
+                            if better and s.careful:
+                                better = not (
+                                    is_past_limit(s, d, a) or is_past_limit(s, e, b)
+                                )
+                        if better:
+                            moves += 1
+                            break
+                        while done > 0:  # the other way round
+                            done -= 1
+                            x = d if done % 2 == 0 else e
+                            y = a if (done == 0) or (done == 3) else b
+                            give(s, x, y, 1 if done < 2 else -1, LEVEL)
+                        if s.average:  # sums drift by rounding
+                            copy_levels(s, KEPT, LEVEL, a)
+                            copy_levels(s, KEPT, LEVEL, b)
+                            settle(s)
+    return moves
