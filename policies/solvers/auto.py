@@ -58,6 +58,7 @@ from policies.solvers.interfaces import (
     free_bound,
     never,
 )
+from policies.solvers.kernels.compiling import kernels
 from policies.solvers.parallel_portfolio import Task, few, late, merged, race, sure
 from policies.solvers.planned import planned
 from policies.solvers.rounding.continuous_greedy import ContinuousGreedy
@@ -66,7 +67,6 @@ from policies.solvers.rounding.rand_plus import RandPlus
 from policies.solvers.rounding.socp_rounding import SocpRounding
 from policies.solvers.scaling import near_one, restored
 from policies.solvers.search.annealing import anneal_hands
-from policies.solvers.search.annealing import fast as load_kernels
 from policies.solvers.search.exchange import Exchange
 from policies.solvers.search.grasp import Grasp, Graspl
 from policies.solvers.search.greedy import Greedy
@@ -662,7 +662,7 @@ def _across(search: Search, limits: Limits, done: Callable[[], bool]) -> Solutio
 
 
 def _annealing(search: Search, limits: Limits, done: Callable[[], bool]) -> Solution:
-    load_kernels()
+    kernels("annealing", quick=True)
     best = search.best
     start = None if best is None else best.plan
     return anneal_hands(search.problem, search.rng, limits, start, done)
@@ -674,7 +674,7 @@ def _annealed(
     """Anneal for a plan to start from, where greedy found none."""
     if search.best is not None:
         return None
-    load_kernels()
+    kernels("annealing", quick=True)
     part = limits.left(limits.clock(), _BESIDE).part(_BESIDE)
     return anneal_hands(search.problem, search.rng, part, None, done)
 
@@ -685,7 +685,7 @@ def _neighbourhood(
     best = search.best
     if best is None:
         return None
-    load_kernels()
+    kernels("annealing", quick=True)
     return improve(search.problem, best.plan, search.rng, limits, done)
 
 
