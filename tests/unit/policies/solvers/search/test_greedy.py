@@ -187,14 +187,14 @@ def test_picks_are_shared_out_only_where_one_takes_long(
 ):
     """Handing a quick pick to threads costs more than the pick: it is measured first."""
     now, asked = [0.0], []
-    kernel, share = Gains.run, greedy._side_by_side
+    kernel, share = Gains.search, greedy._side_by_side
 
     def run(gains, name, *rest):
         if name == "construct":
             now[0] += each * (rest[-1] - rest[-2])
         return kernel(gains, name, *rest)
 
-    monkeypatch.setattr(Gains, "run", run)
+    monkeypatch.setattr(Gains, "search", run)
     monkeypatch.setattr(greedy, "_PACE", 1)  # so that there are many pieces
     monkeypatch.setattr(
         greedy, "_side_by_side", lambda *a: asked.append(1) or share(*a)
