@@ -34,8 +34,8 @@ from dispatcher.store import (
     comparison,
     entry_registrations,
     ledger,
+    policies,
     relations,
-    rule_tables,
 )
 from dispatcher.store.audit import LineRow
 from dispatcher.store.ledger import FactsRow
@@ -186,7 +186,7 @@ class _Writer:
             row = ledger.policy_row(self.tx, number)
             assert row is not None
             (self.folder / f"policy-{number}.toml").write_bytes(row.source)
-            tables = tables_text(rule_tables.of_version(self.tx, number))
+            tables = tables_text(policies.functions_of(self.tx, number))
             if tables:
                 (self.folder / f"tables-{number}.jsonl").write_bytes(tables.encode())
         counts = self._counts()

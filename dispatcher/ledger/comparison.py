@@ -41,7 +41,7 @@ from dispatcher.ledger.links import functions_sha256
 from dispatcher.ledger.loads import read_facts
 from dispatcher.ledger.standing import current_policy
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import Store, accounts, entry_registrations, ledger, rule_tables
+from dispatcher.store import Store, accounts, entry_registrations, ledger, policies
 from dispatcher.store import comparison as rows
 from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.transaction import Row, Tx
@@ -350,7 +350,7 @@ class _Comparison:
             own = hashlib.sha256(source).hexdigest()
             if not told["sha256"] == sha256 == own or told["version"] != number:
                 self.found["policy"].append(number)
-            functions = rule_tables.of_version(self.tx, number)
+            functions = policies.functions_of(self.tx, number)
             if functions_sha256(functions) != told["functions_sha256"]:
                 self.found["rule_table"].append(number)
         self._note("policy", sorted(files))

@@ -11,9 +11,9 @@ from fractions import Fraction
 
 from dispatcher.core.errors import Invalid
 from dispatcher.ledger.lines import canonical
+from dispatcher.store import policies
 from dispatcher.store import relations as rows
-from dispatcher.store import rule_tables
-from dispatcher.store.rule_tables import TableRow
+from dispatcher.store.policies import TableRow
 from dispatcher.store.transaction import Tx
 from policies.policy import Policy
 from policies.rules.belief import World
@@ -92,7 +92,7 @@ class Beside:
         """Whether something of it is not in a version of the store."""
         known = {
             row.property: (row.levels, row.worlds)
-            for row in rule_tables.of_version(tx, version)
+            for row in policies.functions_of(tx, version)
         }
         rows_ = [told.row(name) for name, told in self.told.items()]
         mine = {row.property: (row.levels, row.worlds) for row in rows_}

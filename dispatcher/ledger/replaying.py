@@ -27,14 +27,14 @@ from dispatcher.store import (
     accounts,
     entry_registrations,
     ledger,
+    policies,
     proving,
     relations,
-    rule_tables,
 )
 from dispatcher.store import replaying as rows
 from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.ledger import ChainRow, PolicyRow
-from dispatcher.store.rule_tables import TableRow
+from dispatcher.store.policies import TableRow
 from dispatcher.store.transaction import Tx
 from policies.document import parse
 from policies.rules.asks import unsupported
@@ -239,7 +239,7 @@ class _Replay:
         levels = read_levels((row.property, row.levels) for row in functions)
         if unsupported(policy, levels):
             raise _broken(line, "the functions of its rules are not with it")
-        rule_tables.add(self.tx, version, functions)
+        policies.add_functions(self.tx, version, functions)
 
     def _functions(self, line: Members) -> list[TableRow]:
         told = self._text(line, "functions") or b""

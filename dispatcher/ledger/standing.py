@@ -10,7 +10,7 @@ from functools import lru_cache
 from dispatcher.core.errors import Conflict
 from dispatcher.ledger.links import read_levels
 from dispatcher.store import ledger as rows
-from dispatcher.store import rule_tables
+from dispatcher.store import policies
 from dispatcher.store.transaction import Tx
 from policies.document import parse
 from policies.policy import Policy, Scope
@@ -207,7 +207,7 @@ def version_of(tx: Tx, version: int) -> InForce:
     if found is None:
         raise no_policy()
     fields = tuple(sorted(rows.field_ids(tx).items()))
-    told = tuple((t.property, t.levels) for t in rule_tables.of_version(tx, version))
+    told = tuple((t.property, t.levels) for t in policies.functions_of(tx, version))
     return _compiled(version, found.sha256, found.source, fields, told)
 
 

@@ -28,9 +28,9 @@ from dispatcher.ledger.recall import (
 from dispatcher.ledger.seals import seal
 from dispatcher.ledger.standing import InForce, compile_version, version_of
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import entry_registrations, events, holdings, ledger, rule_tables
+from dispatcher.store import entry_registrations, events, holdings, ledger, policies
 from dispatcher.store.ledger import ChainRow, PolicyRow
-from dispatcher.store.rule_tables import TableRow
+from dispatcher.store.policies import TableRow
 from dispatcher.store.transaction import Tx
 from policies.document import parse, run_tests
 from policies.policy import Policy
@@ -252,7 +252,7 @@ def _write_version(
     body["functions_sha256"] = functions_sha256(functions)
     chains.append(tx, chains.lock_system(tx), "policy", body, at=at)
     ledger.put_policy(tx, PolicyRow(number, force.policy.name, source, sha256, at))
-    rule_tables.add(tx, number, functions)
+    policies.add_functions(tx, number, functions)
 
 
 def _note(

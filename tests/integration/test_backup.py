@@ -42,7 +42,7 @@ from dispatcher.ledger.shipping import attach, store_id
 from dispatcher.ledger.shipping.anchors import anchor
 from dispatcher.store import lease, open_store, pause, schema
 from dispatcher.store.dumping import Extent
-from dispatcher.store.rule_tables import TableRow
+from dispatcher.store.policies import TableRow
 from dispatcher.store.vault import KeyFile
 from policies.policy import Kind
 from policies.rules.belief import Beliefs, World

@@ -10,7 +10,7 @@ from dispatcher.ledger.chains import SYSTEM, whole_line
 from dispatcher.ledger.lines import ExposureForm, canonical
 from dispatcher.ledger.links import told_text
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import audit, entry_registrations, ledger, rule_tables
+from dispatcher.store import audit, entry_registrations, ledger, policies
 from dispatcher.store.audit import LineRow
 from dispatcher.store.transaction import Tx
 
@@ -84,7 +84,7 @@ def _attached(tx: Tx, row: LineRow, line: Mapping[str, object]) -> dict[str, byt
         if policy is None:
             return {}
         found = {"policy": policy.source}
-        functions = rule_tables.of_version(tx, policy.version)
+        functions = policies.functions_of(tx, policy.version)
         if functions:
             found["functions"] = told_text(functions).encode()
         return found
