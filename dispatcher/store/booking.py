@@ -10,11 +10,25 @@ from sqlalchemy.sql.elements import ColumnElement
 from sqlmodel import col, select
 
 from dispatcher.core.keys import SEAL_BYTES
-from dispatcher.model import LIVE_TASK_STATES, Entry
+from dispatcher.model import (
+    LIVE_TASK_STATES,
+    Account,
+    Assignment,
+    Entry,
+    Outbox,
+    Payment,
+    Plan,
+    Task,
+)
 from dispatcher.store.handing import add_outbox
 from dispatcher.store.ledger import parts
 from dispatcher.store.packed import Ints
-from dispatcher.store.statements import DriverStatement, in_list
+from dispatcher.store.statements import (
+    DriverStatement,
+    in_list,
+    in_words,
+    select_columns,
+)
 from dispatcher.store.transaction import Tx
 
 HOUR: Final = 3_600_000_000
@@ -31,6 +45,66 @@ _TO_SEND: Final = DriverStatement(
         or_(bindparam("longer") < SHOWN_BYTES, in_list(Entry.field_id, "fields")),
     )
     .order_by(col(Entry.id))
+)
+
+_is_planned: Final = (
+    Plan.state == "applied",
+    Account.state == "active",
+    in_list(Account.connector, "connectors"),
+    func.length(Assignment.entries) > 0,
+)
+_PLANNED: Final = (
+    select_columns(
+        Assignment.plan_id,
+        Assignment.account_id,
+        Account.connector,
+        Account.name,
+        Assignment.entries,
+    )
+    .select_from(Assignment)
+    .join(Plan, col(Plan.id) == col(Assignment.plan_id))
+    .join(Account, col(Account.id) == col(Assignment.account_id))
+    .where(*_is_planned, Plan.policy_version == bindparam("version"))
+    .order_by(col(Assignment.plan_id), col(Assignment.account_id))
+)
+
+
+def _tasks_that(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.sum(case((condition, 1), else_=0))
+
+
+_TASKS: Final = (
+    select_columns(
+        Task.account_id,
+        func.count(),
+        _tasks_that(in_words(Task.state, *LIVE_TASK_STATES)),
+        _tasks_that(col(Task.created_at) > bindparam("day")),
+        _tasks_that(col(Task.created_at) > bindparam("hour")),
+    )
+    .where(in_list(Task.account_id, "accounts"))
+    .group_by(col(Task.account_id))
+)
+_offered: Final = select(Outbox.id).where(
+    Outbox.account_id == Account.id,
+    Outbox.kind == "offer",
+    or_(
+        col(Outbox.created_at) > bindparam("since"),
+        col(Outbox.state).in_(("ready", "leased"))
+        & (col(Outbox.due) > col(Outbox.created_at)),
+    ),
+)
+_paid_for: Final = select(Payment.account_id).where(
+    Payment.account_id == Account.id,
+    Payment.kind == "reward",
+    Payment.state == "reserved",
+)
+_WITHOUT_OFFER: Final = (
+    select(Account.id, Account.connector)
+    .distinct()
+    .join(Assignment, col(Assignment.account_id) == col(Account.id))
+    .join(Plan, col(Plan.id) == col(Assignment.plan_id))
+    .where(*_is_planned, ~_offered.exists(), ~_paid_for.exists())
+    .order_by(col(Account.id))
 )
 
 
@@ -62,33 +136,17 @@ class LoadRow(NamedTuple):
 def planned(tx: Tx, connectors: Sequence[str], version: int) -> list[PlannedRow]:
     """Pairs not booked yet of the plans under the policy in force, oldest first."""
     return [
-        PlannedRow(version, plan_id, account_id, connector, name, bytes(entries))
-        for plan_id, account_id, connector, name, entries in tx.rows(
-            "SELECT s.plan_id, s.account_id, a.connector, a.name, s.entries"
-            " FROM assignment s JOIN plan p ON p.id = s.plan_id"
-            " JOIN account a ON a.id = s.account_id"
-            " WHERE p.state = 'applied' AND p.policy_version = ?"
-            " AND a.state = 'active' AND a.connector = ANY(?) AND length(s.entries) > 0"
-            " ORDER BY s.plan_id, s.account_id",
-            [version, connectors],
+        PlannedRow(version, plan_id, account_id, connector, name, entries)
+        for plan_id, account_id, connector, name, entries in tx.execute(
+            _PLANNED, {"version": version, "connectors": list(connectors)}
         )
     ]
 
 
 def loads(tx: Tx, account_ids: Sequence[int], now: int) -> dict[int, LoadRow]:
     """Tasks of accounts; an account without any is left out."""
-    live = ", ".join(f"'{state}'" for state in LIVE_TASK_STATES)
-    return {
-        row[0]: LoadRow(*row[1:])
-        for row in tx.rows(
-            "SELECT account_id, count(*),"
-            f" sum(CASE WHEN state IN ({live}) THEN 1 ELSE 0 END),"
-            " sum(CASE WHEN created_at > ? THEN 1 ELSE 0 END),"
-            " sum(CASE WHEN created_at > ? THEN 1 ELSE 0 END)"
-            " FROM task WHERE account_id = ANY(?) GROUP BY account_id",
-            [now - 24 * HOUR, now - HOUR, account_ids],
-        )
-    }
+    given = {"day": now - 24 * HOUR, "hour": now - HOUR, "accounts": list(account_ids)}
+    return {row[0]: LoadRow(*row[1:]) for row in tx.execute(_TASKS, given)}
 
 
 def to_send(
@@ -111,22 +169,8 @@ def without_offer(
     Nor is one told again while an offer was put off and waits, or while a piece of work
     that a market pays for is open.
     """
-    return [
-        (row[0], row[1])
-        for row in tx.rows(
-            "SELECT DISTINCT a.id, a.connector FROM account a"
-            " JOIN assignment s ON s.account_id = a.id"
-            " JOIN plan p ON p.id = s.plan_id"
-            " WHERE p.state = 'applied' AND length(s.entries) > 0"
-            " AND a.state = 'active' AND a.connector = ANY(?) AND NOT EXISTS ("
-            " SELECT 1 FROM outbox o WHERE o.account_id = a.id AND o.kind = 'offer'"
-            " AND (o.created_at > ? OR o.state IN ('ready', 'leased')"
-            " AND o.due > o.created_at))"
-            " AND NOT EXISTS (SELECT 1 FROM payment m WHERE m.account_id = a.id"
-            " AND m.kind = 'reward' AND m.state = 'reserved') ORDER BY a.id",
-            [connectors, since],
-        )
-    ]
+    given = {"connectors": list(connectors), "since": since}
+    return [(row.id, row.connector) for row in tx.execute(_WITHOUT_OFFER, given)]
 
 
 def add_offers(tx: Tx, accounts: Sequence[tuple[int, str]], now: int) -> None:
