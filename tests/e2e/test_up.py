@@ -9,9 +9,11 @@ import httpx2
 import pytest
 
 from dispatcher.app.servers import serve
+from dispatcher.ledger.book import Pull
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli.context import wall_clock
 from tests.e2e.programs import PATIENCE, Program, is_free, terminate, until
+from tests.integration.ledger_cases import PAIR, Case, policy
 
 
 @pytest.fixture
@@ -108,13 +110,12 @@ def test_the_service_manager_is_told_when_it_is_ready_reloads_and_stops(program)
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
 def test_draining_waits_for_a_task_in_hand_and_is_not_ready_meanwhile(program, asked):
     with open_store(program.directory / "dispatcher.db") as store:
-        with store.write() as tx:
-            tx.execute(
-                "INSERT INTO task (id, entry_id, account_id, adversary_id, connector,"
-                " state, created_at, leased_until)"
-                " VALUES (1, 1, 1, 1, 'inhouse', 'shown', ?, ?)",
-                [wall_clock(), wall_clock() + 3_600_000_000],
-            )
+        case = Case(store, now=wall_clock())
+        case.apply(policy(PAIR))
+        case.add("inhouse/ann")
+        case.load(("r1", "pat", 0, "ab"))
+        lease = Pull(leased_until=wall_clock() + 3_600_000_000)
+        case.book(("inhouse/ann", "r1.a"), delivery=lease)
         with program.up("--drain", "300") as process:
             program.ready()
             process.send_signal(asked)
@@ -122,10 +123,12 @@ def test_draining_waits_for_a_task_in_hand_and_is_not_ready_meanwhile(program, a
             assert program.answers("/livez") == 200
             assert process.poll() is None
             with store.write() as tx:
-                tx.execute("UPDATE task SET state = 'answered' WHERE id = 1", [])
+                tx.execute(
+                    "UPDATE task SET state = 'answered' WHERE state = 'shown'", []
+                )
             assert process.wait(PATIENCE) == 0
         with store.read() as tx:
-            assert tx.value("SELECT state FROM task WHERE id = 1") == "answered"
+            assert tx.value("SELECT state FROM task") == "answered"
 
 
 def test_a_second_signal_ends_the_drain_at_once():
