@@ -140,7 +140,7 @@ class Market(Protocol):
         """Take the offer back; one that is gone already is no error."""
 
     def arrive(self, visit: Visit, now: datetime) -> Arrival:
-        """Resolve a visitor. Raises Rejected for one that can not prove who it is."""
+        """Resolve a visitor. Raises Rejected for one that cannot prove who it is."""
 
     def collect(self, cursor: str) -> Collected:
         """Give what lies behind the cursor (``""`` = the beginning)."""
@@ -195,7 +195,7 @@ class Fetching(Protocol):
 class Forgetting(Protocol):
     """A connector that can delete what it holds outside of single tasks.
 
-    Optional: of what leaves by another connector an erasure says that it can not be
+    Optional: of what leaves by another connector an erasure says that it cannot be
     called back.
     """
 
@@ -211,7 +211,7 @@ class Forgetting(Protocol):
 class Listing(Protocol):
     """A market that can tell all that it has of us.
 
-    Optional: where it can not, nobody notices an offer that was deleted there, nor one
+    Optional: where it cannot, nobody notices an offer that was deleted there, nor one
     that this store has forgotten.
     """
 
@@ -246,7 +246,7 @@ class Probing(Protocol):
         """Offer synthetic work to an account, try to open it as another, take it back.
 
         What is offered costs nothing, also where somebody takes it. Raises TryLater,
-        Rejected, Misconfigured where it can not be tried.
+        Rejected, Misconfigured where it cannot be tried.
         """
 
 
@@ -320,7 +320,7 @@ class Paying(Protocol):
     def paid(self, pay: Pay) -> bool | None:
         """Tell, after an unknown outcome, whether the market has paid this.
 
-        None: it can not tell. Then it is never repeated, and a person looks.
+        None: it cannot tell. Then it is never repeated, and a person looks.
         """
 
 

@@ -53,7 +53,7 @@ class TryLater(ConnectorError):
 
 
 class Rejected(ConnectorError):
-    """Never repeat: the very same call can not succeed; others may."""
+    """Never repeat: the very same call cannot succeed; others may."""
 
 
 class Misconfigured(ConnectorError):

@@ -27,7 +27,7 @@ def quotes(words: str, content: bytes) -> bool:
     """Tell whether words hold a short text, or ``QUOTED`` characters of a long one.
 
     Letter case and how words are set apart make no difference. In doubt the answer is
-    yes: words that are kept back can be looked up outside, a value can not be unsaid.
+    yes: words that are kept back can be looked up outside, a value cannot be unsaid.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Names at a market that can not be asked for one: listed once, and then kept up.
+"""Names at a market that cannot be asked for one: listed once, and then kept up.
 
 Some markets have no search by name, so that to find one offer all of them have to be
 listed. Done for each message anew that costs as many calls as there lie offers, times as

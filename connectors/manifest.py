@@ -40,7 +40,7 @@ class Idempotency(StrEnum):
 
     KEY = "key"  # publishing again gives the first handle back
     SEARCH = "search"  # only ``find`` prevents a second copy
-    NONE = "none"  # a second copy can not be prevented: never repeat
+    NONE = "none"  # a second copy cannot be prevented: never repeat
 
 
 class Role(StrEnum):

@@ -77,7 +77,7 @@ def account_of(text: str) -> tuple[str, str]:
     Raises
     ------
     Usage
-        It has no connector, no name, or a character that can not be shown.
+        It has no connector, no name, or a character that cannot be shown.
     """
     fault = _fault(text)
     if fault is not None:
@@ -103,7 +103,7 @@ def _fault(text: str) -> str | None:
         "it has no name after the slash": not name,
         f"its name has more than {LONGEST_NAME} characters": len(name) > LONGEST_NAME,
         "its name begins or ends with a space": name != name.strip(),
-        "its name has a character that can not be shown": hidden,
+        "its name has a character that cannot be shown": hidden,
     }
     return next((words for words, true in faults.items() if true), None)
 
@@ -282,7 +282,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _unreadable(why: str, fix: str) -> Invalid:
-    return Invalid("the file of accounts can not be read", why=why, fix=fix)
+    return Invalid("the file of accounts cannot be read", why=why, fix=fix)
 
 
 def _collect(found: Iterable[tuple[int, str | None]]) -> Imported:

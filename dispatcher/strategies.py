@@ -160,7 +160,7 @@ def _made(kind: type, name: str) -> object:
     except (Exception, SystemExit) as error:
         # somebody else's code: whatever it raises, there is no solver
         raise Invalid(
-            f"the solver {name!r} can not be made",
+            f"the solver {name!r} cannot be made",
             why=f"{kind.__name__}() raised {type(error).__name__}",
             fix="tell the author: the class is called without arguments",
         ) from error

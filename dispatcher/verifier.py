@@ -272,7 +272,7 @@ def key(found: tuple[str, ...]) -> Json:
 def parse(text: str, number: int, name: str = LEDGER) -> Json:
     """Read a line of JSON: canonical, and of its form (in the ledger: by its kind)."""
     try:
-        text.encode()  # what is no UTF-8 can not be
+        text.encode()  # what is no UTF-8 cannot be
         line = json.loads(text)
         right = type(line) is dict and ENCODE(line) == text
         need(right, "the line is not an object in canonical form", number, name)

@@ -35,7 +35,7 @@ How to answer
    write what is asked into "answer": for "transcribe" exactly what you see, for
    "date" like 2024-01-31, for "number" digits, for "yes_no" yes or no, for "choose"
    one of "choices".
-3. If you can not read it, leave "answer" empty and write illegible into "state". If
+3. If you cannot read it, leave "answer" empty and write illegible into "state". If
    nothing is there to read, write not_present. To hand a task back, write returned.
 4. Save. Your file is taken away, and a report appears: send rows that it calls
    errors once more, in a new file (answers2.csv).

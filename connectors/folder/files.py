@@ -36,7 +36,7 @@ def disk_errors(doing: str) -> Iterator[None]:
         if error.errno in _TOO_LONG:
             raise Rejected(f"a name is too long while {doing}", why=why) from error
         raise Misconfigured(
-            f"the spool directory can not be used while {doing}",
+            f"the spool directory cannot be used while {doing}",
             why=why,
             fix="give the dispatcher's user read and write access to it",
         ) from error

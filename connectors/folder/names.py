@@ -16,7 +16,7 @@ def directory_of(account: str) -> str:
     """Name the directory of an account: reversible, ASCII, never hidden or nested.
 
     Every byte of the UTF-8 text outside ``A-Za-z0-9_-`` becomes ``%XX``, so a slash,
-    an emoji, ``..`` or a trailing space can not leave the spool or meet another
+    an emoji, ``..`` or a trailing space cannot leave the spool or meet another
     account's directory.
     """
     return "".join(

@@ -49,7 +49,7 @@ class Row:
 
 
 def read_rows(content: bytes, name: str) -> list[Row]:
-    """Read an answers file; whatever can not be read is a row with its error.
+    """Read an answers file; whatever cannot be read is a row with its error.
 
     Parameters
     ----------

@@ -298,7 +298,7 @@ def expect_done(answered: Answered, host: str, now: float) -> Answered:
     Misconfigured
         3xx, 401, 403, 404, 405 and 410: no call will succeed.
     Rejected
-        Any other: this call can not succeed.
+        Any other: this call cannot succeed.
     """
     status = answered.status
     if 200 <= status < 300:
@@ -339,7 +339,7 @@ def _unreached(parts: SplitResult, error: Exception) -> ConnectorError:
             )
         cause = cause.__cause__ or cause.__context__
     return TryLater(
-        f"{parts.hostname} can not be reached",
+        f"{parts.hostname} cannot be reached",
         why=type(error).__name__,
         fix="it is tried again later",
     )

@@ -75,7 +75,7 @@ class Events:
         Raises
         ------
         Misconfigured, Rejected
-            The queue can not be read with this key.
+            The queue cannot be read with this key.
         """
         if self._client is None or self._clock() < self._rests_until:
             return

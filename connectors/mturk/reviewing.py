@@ -139,9 +139,9 @@ class Reviewing:
                     submissions.append(Submission(
                         piece, number, account, _PROGRESS[one["AssignmentStatus"]], key
                     ))  # fmt: skip
-        # one HIT that can not be read holds up no other
+        # one HIT that cannot be read holds up no other
         except (Rejected, LookupError, TypeError, AttributeError):
-            fault = "what was handed in can not be read"
+            fault = "what was handed in cannot be read"
             return _Standing(judged, (), (Quarantined(number, f"HIT {number}", fault),))
         if not submissions and not strange:
             if not hit.get("NumberOfAssignmentsAvailable"):

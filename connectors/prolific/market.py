@@ -1,7 +1,7 @@
 """Prolific as a market: a content-free study for one participant, made in safe order.
 
 The group of one comes first and is read back, then the draft, which is read back too,
-and only then is it published: after that its filter can not be changed any more.
+and only then is it published: after that its filter cannot be changed any more.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Purse:
         if progress is Progress.APPROVED:
             return
         if progress is not Progress.SUBMITTED:
-            raise Rejected(f"the submission is {progress}, and can not be approved")
+            raise Rejected(f"the submission is {progress}, and cannot be approved")
         state = self._api.approve(pay.submission)
         if progress_of(state) is not Progress.APPROVED and not self.paid(pay):
             raise TryLater(

@@ -19,7 +19,7 @@ from connectors.errors import ConnectorError, Rejected
 FRESH: Final = timedelta(days=1)
 """How long the published keys are taken for true."""
 STALE: Final = timedelta(days=2)
-"""How long they are used while newer ones can not be fetched."""
+"""How long they are used while newer ones cannot be fetched."""
 AGAIN: Final = timedelta(minutes=1)
 """Time between two fetches, whatever comes in."""
 _LONGEST: Final = 4096
@@ -47,7 +47,7 @@ class Keys:
         Raises
         ------
         TryLater, Misconfigured
-            The set can not be fetched, and there is none to go on with.
+            The set cannot be fetched, and there is none to go on with.
         """
         with self._lock:
             old = self._fetched is None or not _within(self._fetched, now, FRESH)
@@ -108,7 +108,7 @@ def read(token: str, keys: Keys, page: str, now: datetime) -> Mapping[str, Any]:
         Forged, damaged, of another kind, of another place, too old or not valid yet.
         One wording for all but the time.
     TryLater, Misconfigured
-        The keys can not be fetched.
+        The keys cannot be fetched.
     """
     if not token or len(token) > _LONGEST or not token.isascii():
         raise _unproven()

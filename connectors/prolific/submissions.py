@@ -1,7 +1,7 @@
 """How studies stand at Prolific: who has them, who handed in, who handed back.
 
 What is told is told again until the cursor has passed it, and the cursor waits for the
-oldest study that is open. What can not change any more is asked of Prolific once.
+oldest study that is open. What cannot change any more is asked of Prolific once.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Hooks:
         Rejected
             Not signed, signed by another, or too old; one wording for all.
         TryLater, Misconfigured
-            The secrets can not be fetched.
+            The secrets cannot be fetched.
         """
         signature = headers.get("x-prolific-request-signature", "")
         moment = headers.get("x-prolific-request-timestamp", "")

@@ -86,7 +86,7 @@ class SegmentFeed:
 
     @property
     def manifest(self) -> Manifest:
-        """A feed that is deduplicated by its receiver and can not be asked."""
+        """A feed that is deduplicated by its receiver and cannot be asked."""
         return MANIFEST
 
     def send(self, offer: Offer) -> Handle:

@@ -112,7 +112,7 @@ class PayingContract(MarketContract):
 
     def test_a_lost_answer_pays_nothing_twice(self, bench: Bench) -> None:
         if bench.lose_the_answer is None:
-            pytest.skip("the bench can not lose an answer of this connector")
+            pytest.skip("the bench cannot lose an answer of this connector")
         _, piece = self.submitted(bench)
         reward = self.pay_for(piece)
         bonus = self.pay_for(piece, PayKind.BONUS, key="p2")

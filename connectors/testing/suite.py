@@ -176,7 +176,7 @@ class _Contract:
             except Exception:  # noqa: BLE001 (any other error is an unknown outcome)
                 found = bench.open().find(offer.key)
                 if found is not None:
-                    assert finds, "the manifest says that it can not be asked"
+                    assert finds, "the manifest says that it cannot be asked"
                     return found
         pytest.fail("twenty tries and no outcome")
 
@@ -210,7 +210,7 @@ class _Contract:
     def test_an_unknown_outcome_is_found_and_not_repeated(self, bench: Bench) -> None:
         manifest = bench.open().manifest
         if bench.crash_after_accept is None or bench.copies is None:
-            pytest.skip("the bench can not crash this connector")
+            pytest.skip("the bench cannot crash this connector")
         with bench.crash_after_accept(), pytest.raises(Exception):  # noqa: B017, PT011
             self._put_once(bench, offer_for(manifest, "k1"))
         assert (bench.open().find("k1") is not None) == manifest.finds
@@ -349,7 +349,7 @@ class MarketContract(_Contract):
     def test_what_is_withdrawn_is_gone_and_stays_known(self, bench: Bench) -> None:
         manifest = bench.open().manifest
         if not manifest.withdraws:
-            pytest.skip("the manifest says it can not withdraw")
+            pytest.skip("the manifest says it cannot withdraw")
         handle = self.put(bench, offer_for(manifest, "k1"))
         self.market(bench).withdraw(handle)
         self.market(bench).withdraw(handle)
@@ -362,7 +362,7 @@ class MarketContract(_Contract):
         self, bench: Bench
     ) -> None:
         if bench.remove is None:
-            pytest.skip("the bench can not delete an offer outside")
+            pytest.skip("the bench cannot delete an offer outside")
         manifest = bench.open().manifest
         gone, left = (self.put(bench, offer_for(manifest, key)) for key in ("k1", "k2"))
         bench.remove(gone)

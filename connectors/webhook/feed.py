@@ -85,7 +85,7 @@ class WebhookFeed:
 
     @property
     def manifest(self) -> Manifest:
-        """A feed that is deduplicated by its receiver and can not be asked."""
+        """A feed that is deduplicated by its receiver and cannot be asked."""
         return MANIFEST
 
     def send(self, offer: Offer) -> Handle:

@@ -166,7 +166,7 @@ class Daemon:
         StoreEdited
             If the store is not as its ledger says.
         NotShipped, LedgerAhead, LedgerForeign, LedgerBroken
-            If the ledger can not be shipped from where it stands.
+            If the ledger cannot be shipped from where it stands.
         """
         self._epoch = take_lease(self._store, self._clock)
         self._catch_up()

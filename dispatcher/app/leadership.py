@@ -107,7 +107,7 @@ class Standby:
     def wait(self) -> int | None:
         """Return the epoch of the lease taken; None if the waiting was ended.
 
-        A store that can not be reached for a while is waited for too.
+        A store that cannot be reached for a while is waited for too.
 
         Raises
         ------

@@ -53,7 +53,7 @@ def bind(name: str, host: str, port: int) -> socket.socket:
     Raises
     ------
     Conflict
-        If the address can not be bound.
+        If the address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named because asyncio turns Nagle's algorithm off only where it is:
@@ -67,7 +67,7 @@ def bind(name: str, host: str, port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise Conflict(
-            f"surfaces.{name} can not listen on {host}:{port}: {error.strerror}",
+            f"surfaces.{name} cannot listen on {host}:{port}: {error.strerror}",
             why="another program has the port, or the address is not this machine's",
             fix=f'set another address in dispatcher.toml: [surfaces] {name} = "HOST:PORT"',
         ) from None

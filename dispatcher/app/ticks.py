@@ -44,7 +44,7 @@ def make_ticks(
     Raises
     ------
     Invalid
-        The inbox of the settings can not be one.
+        The inbox of the settings cannot be one.
     """
     preflight = workspace.preflight(store, connectors)
     return [
@@ -60,7 +60,7 @@ def _before(store: Store, preflight: Preflight, workspace: Workspace) -> list[Ti
     ticks = []
     if config.inbox is not None:
         inbox = Inbox(store, workspace.directory / config.inbox, workspace.clock)
-        inbox.open()  # what can not be an inbox is told at the start
+        inbox.open()  # what cannot be an inbox is told at the start
         ticks.append(Tick("intake", every.intake, inbox.tick, shows=True))
     if config.plans == "auto":
         planning = Planning(store, workspace.clock, preflight=preflight)

@@ -248,7 +248,7 @@ def _read(path: Path) -> dict[str, object]:
     except OSError as error:
         raise Invalid(
             f"{path}: {error.strerror}",
-            why="the settings file can not be read",
+            why="the settings file cannot be read",
             fix="check the path and its permissions",
         ) from None
 
@@ -285,7 +285,7 @@ def read_private(file: Path) -> str:
     Raises
     ------
     Invalid
-        If it can not be read, is empty, or others than its owner may read it.
+        If it cannot be read, is empty, or others than its owner may read it.
     """
     try:
         loose = file.stat().st_mode & 0o077
@@ -294,7 +294,7 @@ def read_private(file: Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise Invalid(
             f"{file}: {reason}",
-            why="the file that holds the store's URL can not be read",
+            why="the file that holds the store's URL cannot be read",
             fix="name another file in DISPATCHER_STORE_FILE, or unset it",
         ) from None
     if loose or not text:

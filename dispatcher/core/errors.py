@@ -112,7 +112,7 @@ class NeedsMigration(DispatcherError):
 
 
 class StoreUnusable(DispatcherError):
-    """The store can not be used: read-only, full, damaged, or on a network disk."""
+    """The store cannot be used: read-only, full, damaged, or on a network disk."""
 
     code = "E104"
     exit_status = EXIT_FAILED
@@ -149,7 +149,7 @@ class StaleLease(DispatcherError):
 
 
 class NotShipped(DispatcherError):
-    """The ledger can not be kept outside of the store now; nothing is shown."""
+    """The ledger cannot be kept outside of the store now; nothing is shown."""
 
     code = "E131"
     exit_status = EXIT_TRY_LATER
@@ -202,7 +202,7 @@ class Refused(DispatcherError):
 
 
 class PastLimit(DispatcherError):
-    """Exposures already booked are past a limit; they can not be undone."""
+    """Exposures already booked are past a limit; they cannot be undone."""
 
     code = "E204"
     exit_status = EXIT_REFUSED

@@ -105,7 +105,7 @@ def read_keyring(path: Path, *, credential: bool = False) -> Keyring:
             f" chown DISPATCHER-USER {path}",
         ) from None
     except (OSError, UnicodeDecodeError):
-        raise _no_key_file(path, "it can not be read as text") from None
+        raise _no_key_file(path, "it cannot be read as text") from None
     if mode & (stat.S_IRWXG | stat.S_IRWXO) and not credential:
         raise WrongKey(
             f"others may read the key file {path}",
@@ -179,7 +179,7 @@ def changing(path: Path) -> Iterator[None]:
     Conflict
         Another process is at it.
     WrongKey
-        The file's folder can not be opened.
+        The file's folder cannot be opened.
     """
     try:  # the folder's own lock: no further file lies beside the key
         lock = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -219,7 +219,7 @@ def drop_key(ring: Keyring, key_id: str) -> Keyring:
 
 def _unchangeable(path: Path, error: OSError) -> WrongKey:
     return WrongKey(
-        f"the key file {path} can not be changed",
+        f"the key file {path} cannot be changed",
         why=error.strerror or type(error).__name__,
         fix="change it where it is made (a systemd credential is read-only): put a"
         " line of a new key before the others",

@@ -4,7 +4,7 @@
   HMAC of its key, so that equal keys give equal names and nobody without the store's
   key can go back.
 * A **task token** is what the world calls a task: one AES block over (id, zeros). It
-  needs no index, two tokens can not be told to belong together, and a forged one does
+  needs no index, two tokens cannot be told to belong together, and a forged one does
   not decrypt to zeros (chance 2^-64).
 * An **offer key** is what the world calls a message of the outbox, made in the same way
   under a key of its own: two stores that share a bucket, a folder or a market never use
@@ -83,7 +83,7 @@ def pseudonyms(key: bytes, kind: str, values: Iterable[str | bytes]) -> list[str
 def folded(key: str) -> str:
     """Return what a key has in common with its other spellings.
 
-    Without case, spaces, marks that can not be seen, and leading zeros of numbers; and
+    Without case, spaces, marks that cannot be seen, and leading zeros of numbers; and
     in one form of Unicode.
 
     >>> folded(" RX-007") == folded("rx-7")

@@ -123,14 +123,14 @@ def load_point(point: EntryPoint) -> object:
     Raises
     ------
     Invalid
-        It can not be loaded.
+        It cannot be loaded.
     """
     try:
         return point.load()
     except (Exception, SystemExit) as error:
         # somebody else's import: whatever it raises, the plug-in is unusable
         raise Invalid(
-            f"the plug-in {point.name!r} can not be loaded",
+            f"the plug-in {point.name!r} cannot be loaded",
             why=f"{_origin(point)} raised {type(error).__name__}",
             fix="reinstall its package, or name another one",
         ) from error
@@ -203,7 +203,7 @@ def open_connector(
     except (Exception, SystemExit) as error:
         # somebody else's code: whatever it raises, there is no connector
         raise Invalid(
-            f"the connector {name!r} can not be opened",
+            f"the connector {name!r} cannot be opened",
             why=f"the plug-in {plugin.name!r} raised {type(error).__name__}",
             fix="tell its author, or name another one",
         ) from error
@@ -237,7 +237,7 @@ def _read_secret(name: str, path: Path) -> bytes:
             secret = file.read(_MAX_SECRET + 1).strip()
     except OSError as error:
         raise Invalid(
-            f"connector {name!r}: its secret file can not be read",
+            f"connector {name!r}: its secret file cannot be read",
             why=error.strerror or type(error).__name__,
             fix="name a file that the dispatcher's user may read",
         ) from error
@@ -269,7 +269,7 @@ def open_connectors(
     Raises
     ------
     Invalid
-        The first that can not be opened.
+        The first that cannot be opened.
     """
     kept = secrets or {}
     return {

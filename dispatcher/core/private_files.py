@@ -28,7 +28,7 @@ def private(path: str | Path, flags: int) -> int:
     Raises
     ------
     OSError
-        It can not be opened, or it is a link.
+        It cannot be opened, or it is a link.
     """
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 

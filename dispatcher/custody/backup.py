@@ -87,7 +87,7 @@ def create(
     Conflict
         There is one of this very second.
     NotShipped
-        The disk there is full or can not be written.
+        The disk there is full or cannot be written.
     """
     at = clock()
     moment = datetime.fromtimestamp(at / 1_000_000, UTC)
@@ -121,7 +121,7 @@ def create(
         sync_folder(folder)
     except OSError as error:
         raise NotShipped(
-            f"the backup can not be written to {folder}",
+            f"the backup cannot be written to {folder}",
             why=f"{error.strerror or error}.",
             fix="Make room, or name another folder: --to DIR",
         ) from None
@@ -152,7 +152,7 @@ def look(path: Path) -> Backup:
             size=path.stat().st_size,
         )
     except (KeyError, TypeError, ValueError):
-        raise broken("its header can not be read") from None
+        raise broken("its header cannot be read") from None
 
 
 def found_in(folder: Path) -> tuple[list[Backup], list[Path]]:
@@ -179,7 +179,7 @@ def opened(path: Path, secret: Secret) -> Iterator[dict[str, Any] | list[Any]]:
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError):
-                raise broken("a line of it can not be read") from None
+                raise broken("a line of it cannot be read") from None
             if not isinstance(value, (dict, list)):
                 raise broken("a line of it is neither a table nor a row")
             yield value
@@ -264,6 +264,6 @@ def _open(path: Path) -> BinaryIO:
     except OSError as error:
         raise NotFound(
             f"{path}: {error.strerror}",
-            why="The backup can not be read.",
+            why="The backup cannot be read.",
             fix="See which there are: dispatcher backup list",
         ) from None

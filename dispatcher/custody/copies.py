@@ -18,7 +18,7 @@ class Away:
     ----------
     folder : Path
     why : str
-        Why none is found: it can not be read, or is empty (a disk not mounted?).
+        Why none is found: it cannot be read, or is empty (a disk not mounted?).
     last : str
         Name of the last backup made there, if it is known.
     """
@@ -79,10 +79,10 @@ def _looked(folder: Path) -> tuple[list[Backup], list[Path]]:
     Raises
     ------
     OSError
-        It, or a file of it, can not be read.
+        It, or a file of it, cannot be read.
     """
     with os.scandir(folder):
-        pass  # to a glob a folder that can not be read is an empty one
+        pass  # to a glob a folder that cannot be read is an empty one
     return found_in(folder)
 
 

@@ -141,7 +141,7 @@ def erase(context: ErasureContext, name: str) -> Erased:
     Conflict
         A message with the values is being sent and does not end.
     StoreUnreachable
-        The store broke off, and can not be asked what it kept.
+        The store broke off, and cannot be asked what it kept.
     """
     found = scope(context.store, name)
     traces = sought(context.store, found.id, found.record_ids, found.entry_ids)

@@ -55,7 +55,7 @@ def note(path: Path, name: str, at: int, spelled: Collection[str] = ()) -> None:
     Raises
     ------
     Invalid
-        The file can not be written.
+        The file cannot be written.
     """
     known = read(path)
     if name in known.names and known.spelled.issuperset(spelled):
@@ -70,7 +70,7 @@ def note_purge(path: Path, before: int, at: int) -> None:
     Raises
     ------
     Invalid
-        The file can not be written.
+        The file cannot be written.
     """
     if read(path).before < before:
         _append(path, {"at": at, "before": before})
@@ -82,7 +82,7 @@ def share(paths: Sequence[Path]) -> Listed:
     Raises
     ------
     Invalid
-        A line is none of ours, or a file can not be written.
+        A line is none of ours, or a file cannot be written.
     """
     found = {path: _lines(path) for path in paths}
     listed = _parsed(found)
@@ -104,7 +104,7 @@ def _write(path: Path, text: bytes) -> None:
         append_lines(path, text)
     except OSError as error:
         raise Invalid(
-            f"{path} can not be written",
+            f"{path} cannot be written",
             why=f"{error.strerror}; without this list a restored backup would bring "
             "back what was erased",
             fix="mend its folder's permissions or room, then repeat: nothing was erased",
@@ -119,7 +119,7 @@ def read(*paths: Path) -> Listed:
     Raises
     ------
     Invalid
-        A line is none of ours, or a list can not be read.
+        A line is none of ours, or a list cannot be read.
     """
     return _parsed({path: _lines(path) for path in paths})
 
@@ -149,7 +149,7 @@ def _lines(path: Path) -> list[bytes] | None:
     Raises
     ------
     Invalid
-        It is there, or may be, and can not be read.
+        It is there, or may be, and cannot be read.
     """
     try:
         return path.read_bytes().split(b"\n")[:-1]
@@ -157,7 +157,7 @@ def _lines(path: Path) -> list[bytes] | None:
         return None
     except OSError as error:
         raise Invalid(
-            f"{path} can not be read",
+            f"{path} cannot be read",
             why=f"{error.strerror or error}; it says what must stay erased when a backup "
             "is restored",
             fix="let the user that runs this read it (it is 0600), or mend its disk, "

@@ -53,7 +53,7 @@ def _left(tx: Tx) -> tuple[list[int], list[rows.TaskRow], Sequence[outside.Expor
 
 
 def _renew(context: ErasureContext, export: outside.ExportRow, done: Erased) -> None:
-    """Write an export anew without what is gone; one that can not be is deleted."""
+    """Write an export anew without what is gone; one that cannot be is deleted."""
     path = Path(export.path)
     if path.is_file():
         try:

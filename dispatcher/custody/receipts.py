@@ -94,7 +94,7 @@ def write(folder: Path, receipt: Receipt) -> Path:
     Raises
     ------
     Invalid
-        It can not be written; the erasure is done all the same.
+        It cannot be written; the erasure is done all the same.
     """
     path = folder / f"{receipt['receipt']}.json"
     try:
@@ -105,7 +105,7 @@ def write(folder: Path, receipt: Receipt) -> Path:
             os.fsync(file.fileno())
     except OSError as error:
         raise Invalid(
-            f"the receipt can not be written to {folder}",
+            f"the receipt cannot be written to {folder}",
             why=f"{error.strerror}; the erasure is done all the same",
             fix="mend the folder, then repeat the erasure: it makes another receipt",
         ) from None

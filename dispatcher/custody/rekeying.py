@@ -66,14 +66,14 @@ def rekey_store(
         Put a new wrapping key before those of the file first.
     forget_old : bool
         At the end take wrapping keys out of the file that this store needs no more.
-        Backups made under them can not be read then.
+        Backups made under them cannot be read then.
     progress : Callable, optional
         Called after each piece.
 
     Raises
     ------
     WrongKey
-        The key file can not be used, is another store's, or can not be changed.
+        The key file cannot be used, is another store's, or cannot be changed.
     Conflict
         Values in clear keep coming: a daemon of an older program runs.
     """

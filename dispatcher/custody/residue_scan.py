@@ -74,7 +74,7 @@ def search(
     but : collection of Path
         Files that are not looked into.
     sources : collection of str
-        Names of files that held them once. One of that name that can not be looked
+        Names of files that held them once. One of that name that cannot be looked
         into is named.
     """
     if not needles:

@@ -133,7 +133,7 @@ def restore(
         The backup would forget what was shown since, and ``gap`` does not fill it; or
         the shipped ledger is a stale copy, as far as anybody can tell.
     WrongKey, BackupBroken, NotFound
-        The backup can not be read.
+        The backup cannot be read.
     NeedsMigration
         A newer version of the program made it.
     AnotherLeads

@@ -2,7 +2,7 @@
 
 Layout: a line of magic, the header (JSON, its length before it), then chunks. Each chunk
 is a piece of the compressed text under a nonce of its own: a random prefix, its number,
-and whether it is the last. Header, order and end can not be changed without the key.
+and whether it is the last. Header, order and end cannot be changed without the key.
 This is the STREAM construction of Hoang, Reyhanitabar, Rogaway and Vizar (CRYPTO 2015).
 """
 
@@ -145,7 +145,7 @@ def read_header(file: BinaryIO) -> tuple[dict[str, Any], bytes]:
         header = json.loads(text)
         header["key"]["kind"], header["id"], header["schema"], header["check"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise broken("its header can not be read") from None
+        raise broken("its header cannot be read") from None
     return header, text
 
 
@@ -163,7 +163,7 @@ def read_sealed(file: BinaryIO, secret: Secret) -> tuple[dict[str, Any], Iterato
     try:
         key = secret.key(header["key"])
     except (KeyError, TypeError, ValueError):
-        raise broken("its header can not be read") from None
+        raise broken("its header cannot be read") from None
     if not hmac.compare_digest(str(header["check"]), _check(key)):
         raise _wrong("The passphrase or the key is another one.", "the right one")
     prefix = _exactly(file, _PREFIX)
@@ -203,7 +203,7 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
             try:
                 rest += press.decompress(left, 4 * CHUNK)
             except zlib.error:
-                raise broken("its text can not be read") from None
+                raise broken("its text cannot be read") from None
             left = press.unconsumed_tail
             *whole, rest = rest.split(b"\n")
             yield from (line.decode() for line in whole)

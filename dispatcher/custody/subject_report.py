@@ -51,7 +51,7 @@ def write_report(
     ------
     NotFound
     Invalid
-        The file is there, or can not be written.
+        The file is there, or cannot be written.
     """
     found = scope(store, name)
     with store.read() as tx:
@@ -111,7 +111,7 @@ def _write(target: Path, parts: dict[str, str], at: int) -> None:
             file.write(content.getvalue())
     except OSError as error:
         raise Invalid(
-            f"{target} can not be written",
+            f"{target} cannot be written",
             why=error.strerror or type(error).__name__,
             fix="name a new file in a folder that you may write to",
         ) from None

@@ -1,6 +1,6 @@
 """Who can tell what a restored store would forget, and whether the teller is stale.
 
-The shipped ledger says what was shown. That a copy of it ends too early it can not say
+The shipped ledger says what was shown. That a copy of it ends too early it cannot say
 itself; others can: the backup, where it knows more; roots that were anchored; and the
 store that is to be replaced.
 """

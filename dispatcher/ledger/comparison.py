@@ -262,7 +262,7 @@ class _Comparison:
         return form.before, form.middle
 
     def _other(self, chain: _Chain, prev: str, row: _Other) -> bytes:
-        """Hash a line that is no exposure, and read what it says; nothing if it can not."""
+        """Hash a line that is no exposure, and read what it says; nothing if it cannot."""
         body = row.body or "{}"
         try:
             told = json.loads(body)

@@ -36,7 +36,7 @@ class Recall:
     outside : tuple of OpenTask
         With a connector that can withdraw what it was given.
     lost : tuple of OpenTask
-        With a connector that can not.
+        With a connector that cannot.
     """
 
     unsent: tuple[OpenTask, ...] = ()
@@ -51,7 +51,7 @@ class Recall:
 
     @property
     def lost_at(self) -> tuple[str, ...]:
-        """Connectors that can not give back what they were handed."""
+        """Connectors that cannot give back what they were handed."""
         return tuple(sorted({task.connector for task in self.lost}))
 
 

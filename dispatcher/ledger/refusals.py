@@ -130,9 +130,9 @@ def past_limit(what: str, found: Sequence[tuple[str, str]]) -> PastLimit:
     return PastLimit(
         f"{what} is refused: what was already shown is past its limits",
         why=f"Past their limit, by property: {counts}; "
-        f"adversaries concerned: {len(adversaries)}. What was seen can not be undone.",
+        f"adversaries concerned: {len(adversaries)}. What was seen cannot be undone.",
         fix="Loosen the limits named, trust the group concerned with the property, or "
-        f"accept what can not be undone: --accept-past {len(found)}; nothing was "
+        f"accept what cannot be undone: --accept-past {len(found)}; nothing was "
         "changed.",
         facts={
             "property": ", ".join(properties),

@@ -229,7 +229,7 @@ class _Replay:
             raise _broken(line, "the policy file of the version is not with it")
         policy = parse(source).policy
         if policy is None:
-            raise _broken(line, "the policy can not be read by this program")
+            raise _broken(line, "the policy cannot be read by this program")
         ledger.number_fields(self.tx, policy.entity.fields)
         version, digest = int(line["version"]), str(line["sha256"])
         ledger.put_policy(
@@ -248,7 +248,7 @@ class _Replay:
         try:
             return read_told(told.decode())
         except (ValueError, TypeError):
-            raise _broken(line, "the functions of its rules can not be read") from None
+            raise _broken(line, "the functions of its rules cannot be read") from None
 
     def _keys(self, line: Members) -> None:
         again = self._text(line, "keys-again")
@@ -290,7 +290,7 @@ class _Replay:
 
 def _broken(line: Mapping[str, Any], why: str) -> LedgerBroken:
     return LedgerBroken(
-        f"line {line['seq']} of chain {line['chain']} can not be replayed",
+        f"line {line['seq']} of chain {line['chain']} cannot be replayed",
         why=f"{why[0].upper()}{why[1:]}.",
         fix="Is it the ledger of this store, and whole? Check: dispatcher ledger verify",
     )

@@ -188,7 +188,7 @@ def _compiled(
     policy = parse(source).policy
     if policy is None:
         raise Conflict(
-            f"version {version} of the policy can not be read",
+            f"version {version} of the policy cannot be read",
             why="It was applied by a program with another policy language.",
             fix="Run the version of the program that applied it, or a newer one.",
         )

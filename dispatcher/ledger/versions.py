@@ -110,7 +110,7 @@ def check_policy(
     ------
     Invalid
         The file has errors, one of its tests fails, or a rule is of a kind that the
-        gate can not judge yet.
+        gate cannot judge yet.
     """
     result = parse(source)
     if result.policy is None:
@@ -130,7 +130,7 @@ def check_policy(
     refused = unsupported(result.policy, levels)
     if refused:
         raise Invalid(
-            f"the gate can not judge {len(refused)} rules of the policy",
+            f"the gate cannot judge {len(refused)} rules of the policy",
             why="; ".join(refused),
             fix="Take these rules out, or write them as step, linear or quadratic.",
         )

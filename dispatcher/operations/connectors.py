@@ -154,7 +154,7 @@ def ask(opened: Market | Feed) -> Answer:
     if not opened.manifest.finds:
         return Answer(
             State.WORKS,
-            "it can not be asked without sending; the first message will tell",
+            "it cannot be asked without sending; the first message will tell",
         )
     try:
         opened.find(ABSENT)
@@ -211,7 +211,7 @@ def try_walls(
             tried = list(_tried(workspace, opened, account, Stranger(other, password)))
         except ConnectorError as error:
             raise Conflict(
-                f"connector {name!r} can not be tried: {error.what}",
+                f"connector {name!r} cannot be tried: {error.what}",
                 why=error.why,
                 fix=error.fix,
             ) from error
@@ -379,7 +379,7 @@ def reconcile(workspace: Workspace, store: Store, name: str, how: Mending) -> Dr
     market = workspace.open_connectors(store, [name])[name]
     if not (isinstance(market, Market) and isinstance(market, Listing)):
         raise Conflict(
-            f"connector {name!r} can not tell what it has of us",
+            f"connector {name!r} cannot tell what it has of us",
             why="its kind does not list; a feed never does",
             fix="nothing is to be done: what is asked of it is asked one by one",
         )
@@ -479,7 +479,7 @@ def _with_section(workspace: Workspace, name: str, values: Mapping[str, str]) ->
     read = tomllib.loads(text)["connectors"]
     if read.get(name) != values:
         raise Invalid(
-            f"{path} can not be added to",
+            f"{path} cannot be added to",
             why="its connectors are written in a way that no section fits behind",
             fix=f"write [connectors.{name}] into it by hand",
         )

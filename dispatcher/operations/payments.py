@@ -158,7 +158,7 @@ def approve(tx: Tx, found: Sequence[PaymentRow], *, at: int, because: str) -> No
     for row in found:
         if not _can_be_asked_for(tx, row, names):
             raise Conflict(
-                f"{row.name} can not be paid through {row.connector}",
+                f"{row.name} cannot be paid through {row.connector}",
                 why="its piece of work is settled, or is not handed in there",
                 fix="pay it at the market or elsewhere; then dispatcher payments settle",
             )
@@ -214,7 +214,7 @@ def _can_be_asked_for(tx: Tx, row: PaymentRow, names: set[str]) -> bool:
     """Whether a market can be asked for what is named here.
 
     What the fields of a piece of work earn is one bonus, once, after its reward: one
-    that was left out of it can not be paid so any more.
+    that was left out of it cannot be paid so any more.
     """
     if row.kind == "reward":
         return bool(row.submission and row.reference) and row.progress != "gone"

@@ -124,7 +124,7 @@ def reassemble_to_stream(
     form = format or "csv"
     if form == "parquet":
         raise Usage(
-            "Parquet can not be written to stdout",
+            "Parquet cannot be written to stdout",
             why="its beginning is known only at its end",
             fix="name a file: -o records.parquet",
         )

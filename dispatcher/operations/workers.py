@@ -256,7 +256,7 @@ def invite(
                 )
             if account.connector not in markets:
                 raise Conflict(
-                    f"{text} can not be invited to the task page",
+                    f"{text} cannot be invited to the task page",
                     why=f"connector {account.connector} has no personal links",
                     fix="its tasks reach it through its own connector",
                 )
@@ -311,7 +311,7 @@ def check_accepted(preview: Merge, accepted: int) -> None:
     sets = f"{found:,} set is" if found == 1 else f"{found:,} sets are"
     raise PastLimit(
         f"the merge is refused: {sets} past a limit by it, and {accepted} accepted",
-        why="what these accounts saw together can not be undone, so the number must be "
+        why="what these accounts saw together cannot be undone, so the number must be "
         "the one shown",
         fix=f"if it is true that they are one worker: --accept-past {found}",
         facts={"found": found, "accepted": accepted},

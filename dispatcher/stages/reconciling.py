@@ -210,7 +210,7 @@ class Reconciling:
         Raises
         ------
         ConnectorError
-            The market can not be asked now. What was mended before stays mended.
+            The market cannot be asked now. What was mended before stays mended.
         StaleLease
         """
         began = self._clock()

@@ -265,9 +265,9 @@ class _Reader:
 
 
 def broken(why: str) -> BackupBroken:
-    """Error for a backup that can not be used."""
+    """Error for a backup that cannot be used."""
     return BackupBroken(
-        "the backup can not be used",
+        "the backup cannot be used",
         why=f"{why[0].upper()}{why[1:]}.",
         fix="Take an older one: dispatcher backup list",
     )

@@ -296,7 +296,7 @@ def ensure_keyring(key_file: KeyFile, entropy: Entropy) -> None:
     Raises
     ------
     WrongKey
-        It can not be used.
+        It cannot be used.
     """
     if not key_file.path.exists():
         with suppress(Conflict):  # somebody else has just made it

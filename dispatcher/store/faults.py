@@ -25,7 +25,7 @@ APPEND_ONLY: Final = "append-only"
 _BROKEN: Final = re.compile(r"constraint failed:? ?([\w., ]{0,200})")
 
 
-_UNREACHABLE: Final = "the PostgreSQL server of the store can not be reached"
+_UNREACHABLE: Final = "the PostgreSQL server of the store cannot be reached"
 _LOOK: Final = "Check that it runs, its address, and ~/.pgpass; then run it again."
 
 
@@ -115,7 +115,7 @@ def _append_only() -> DispatcherError:
 
 def _damaged() -> StoreUnusable:
     return StoreUnusable(
-        "the store file can not be read",
+        "the store file cannot be read",
         why="It is no SQLite database, or it is damaged.",
         fix="Restore it from a backup; keep the file as it is.",
     )
@@ -139,7 +139,7 @@ def _disk_full() -> StoreUnusable:
 
 def _closed_to_us() -> StoreUnusable:
     return StoreUnusable(
-        "the store can not be opened",
+        "the store cannot be opened",
         why="The file or its directory is missing or closed to this user.",
         fix="Check the path and its permissions.",
     )

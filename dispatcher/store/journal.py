@@ -36,7 +36,7 @@ class Journal(Protocol):
         Raises
         ------
         NotShipped, LedgerAhead, LedgerBroken, LedgerForeign
-            They can not: the transaction must not commit.
+            They cannot: the transaction must not commit.
         """
 
     def begin(self) -> int:

@@ -22,7 +22,7 @@ def committed(store: Store, work: Callable[[Tx], Result]) -> Result:
 
     That is when the database ended it in favour of another one (serialisation failure,
     deadlock), or when the connection broke and the store, asked, says that it was not
-    committed. Where the store can not be asked the error goes on: nothing is repeated
+    committed. Where the store cannot be asked the error goes on: nothing is repeated
     blindly.
 
     Parameters

@@ -44,7 +44,7 @@ NETWORK_FILE_SYSTEMS: Final = frozenset(
         "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "fuse.vmhgfs-fuse",
     }
 )  # fmt: skip
-"""File systems whose locks or shared memory SQLite's WAL can not rely on."""
+"""File systems whose locks or shared memory SQLite's WAL cannot rely on."""
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _OPEN_TO_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
@@ -114,7 +114,7 @@ def file_system(path: Path, mounts: str) -> str:
 
 
 def check_place(path: Path, mounts: str | None = None) -> None:
-    """Refuse a directory that can not keep a store safe.
+    """Refuse a directory that cannot keep a store safe.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def make_private(path: Path, *, create: bool) -> None:
     NoStore
         There is no file, and ``create`` is off.
     StoreUnusable
-        The file can not be made, or is no plain file.
+        The file cannot be made, or is no plain file.
     """
     if not path.exists():
         if not create:
@@ -186,7 +186,7 @@ def _create(path: Path) -> None:
         pass  # another process was quicker: the same store
     except OSError as error:
         raise StoreUnusable(
-            f"the store {path} can not be made",
+            f"the store {path} cannot be made",
             why=f"{error.strerror}.",
             fix="Check the permissions of the directory, and the disk's free space.",
         ) from None

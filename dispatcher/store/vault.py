@@ -105,7 +105,7 @@ class Vault:
         Raises
         ------
         WrongKey
-            No file is named, or it can not be used.
+            No file is named, or it cannot be used.
         """
         if self.file is None:
             raise WrongKey(

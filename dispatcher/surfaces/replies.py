@@ -66,7 +66,7 @@ def told(pages: Speaking, words: Mapping[int, tuple[str, str]]) -> Handler:
 
 
 def unable(pages: Speaking, surface: str, heading: str, text: str) -> Handler:
-    """Say that the store can not be reached now; ``{code}`` in the text is the error's."""
+    """Say that the store cannot be reached now; ``{code}`` in the text is the error's."""
     log, event = get_logger(surface), f"{surface}.unable"
 
     def tell(request: Request, error: Exception) -> Response:

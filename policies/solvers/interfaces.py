@@ -124,7 +124,7 @@ class Cause(StrEnum):
     COALITION = (
         "coalition"  # adversaries who pool hold a whole set however it is spread
     )
-    MEAN = "mean"  # a mean over sets can not stay below its limit
+    MEAN = "mean"  # a mean over sets cannot stay below its limit
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class Solution:
     bound : Fraction
         Proven: no plan has a higher objective.
     cores : tuple of Core
-        INFEASIBLE: one for each shape of component that can not be planned.
+        INFEASIBLE: one for each shape of component that cannot be planned.
     tried : tuple of str
         What was done, in plain words.
     judged : Judgement or None

@@ -1,7 +1,7 @@
 """Solvers that other packages bring: what they answer is judged before it counts.
 
 A plan is taken only as far as the judge agrees, with the judge's value, and the problem
-that it is judged by is not the one that was handed out. A bound can not be
+that it is judged by is not the one that was handed out. A bound cannot be
 checked, so it is never told above what needs no proof; and that there is no plan at all is
 told as UNKNOWN: a verdict rests on proofs made here.
 """

@@ -151,7 +151,7 @@ class Mturk:
         """Take one assignment; the id of one that was handed back is used again."""
         with self.lock:
             if hit not in self.visible(worker) or not self.qualifies(hit, worker):
-                raise Refusal("WorkerIneligible", "The worker can not accept this.")
+                raise Refusal("WorkerIneligible", "The worker cannot accept this.")
             used = {one.id for one in hit.takings if one.status != "Returned"}
             free = [one.id for one in hit.takings if one.id not in used]
             number = free[-1] if free else self.new_id()

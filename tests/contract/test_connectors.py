@@ -178,7 +178,7 @@ class Leaky(Memory):
 
 
 class TestTheSuiteItself:
-    """A suite that can not fail proves nothing: here are connectors that must."""
+    """A suite that cannot fail proves nothing: here are connectors that must."""
 
     def test_a_market_that_shows_all_to_all_fails(self):
         memory = Leaky()

@@ -224,8 +224,8 @@ def test_a_solver_comes_by_entry_point_and_is_judged(monkeypatch):
     [
         ([], Usage, "no algorithm"),
         ([("first", "install")], Invalid, "is none"),
-        ([("first", "nothing")], Invalid, "can not be loaded"),
-        ([("first", "Unmade")], Invalid, "can not be made"),
+        ([("first", "nothing")], Invalid, "cannot be loaded"),
+        ([("first", "Unmade")], Invalid, "cannot be made"),
         ([("first", "First"), ("first", "Liar")], Invalid, "two packages"),
     ],
 )

@@ -107,7 +107,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     except FileNotFoundError:
         pytest.skip("there is no mount command")
     if done.returncode:
-        pytest.skip(f"a small disk can not be mounted: {done.stderr.strip()}")
+        pytest.skip(f"a small disk cannot be mounted: {done.stderr.strip()}")
     yield place
     subprocess.run(["umount", "-l", str(place)], check=True)
 

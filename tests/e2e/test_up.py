@@ -170,7 +170,7 @@ def test_a_taken_port_is_told_and_the_lease_is_given_back(program):
         taken.listen()
         done = program.run("up", code=1)
         assert done.stdout == ""
-        assert "error[E005]: surfaces.workers can not listen on" in done.stderr
+        assert "error[E005]: surfaces.workers cannot listen on" in done.stderr
         assert "Address already in use" in done.stderr
     assert "leader   none" in program.run("status").stdout
 

@@ -286,7 +286,7 @@ def test_what_can_not_be_written_says_why_and_leaves_nothing(answered, tmp_path)
         reassemble(answered.store, "default", tmp_path / "o.xlsx")
     with pytest.raises(Invalid, match="streamed as csv or jsonl"):
         write_records(answered.store, "default", io.BytesIO(), "parquet")
-    with pytest.raises(Invalid, match="can not be written"):
+    with pytest.raises(Invalid, match="cannot be written"):
         reassemble(answered.store, "default", Path("/nowhere/o.csv"))
     assert [path for path in tmp_path.iterdir() if ".o" in path.name] == []
 

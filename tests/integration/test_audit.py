@@ -182,7 +182,7 @@ def test_an_edit_behind_the_engine_is_found(case, tmp_path, clock, statement):
     try:
         bad = export(case.store, tmp_path / "bad", clock=clock)
     except Conflict:
-        return  # what can not be read is not exported as if it could
+        return  # what cannot be read is not exported as if it could
     assert verify(bad.folder, [good.root]).status == 2
 
 

@@ -353,7 +353,7 @@ FILES = [
         "JSON nested without end",
         lambda d: d.load("[" * 90_000, name="f.json"),
         5,
-        "can not be read",
+        "cannot be read",
     ),
     Row("a line that is no JSON", lambda d: d.object("{no"), 3, "not valid JSON"),
     Row("a line that is no object", lambda d: d.object("[1, 2]"), 3, "not an object"),
@@ -408,10 +408,10 @@ FILES = [
     Row("a folder", lambda d: d.run("records", "load", d.dir), 5, "is a folder"),
     Row("nothing on stdin", lambda d: d.run("records", "load", "-"), 5, "is empty"),
     Row(
-        "a file whose bytes can not be read",
+        "a file whose bytes cannot be read",
         lambda d: d.run("records", "load", "/proc/self/mem"),
         5,
-        "can not be read",
+        "cannot be read",
     ),
     Row(
         "a file name that is not UTF-8",
@@ -453,13 +453,13 @@ FILES = [
         "rejects into a folder that is not there",
         lambda d: d.load(FORMS + "x\n", "--rejects", "nope/r.csv"),
         5,
-        "can not be written",
+        "cannot be written",
     ),
     Row(
         "rejects onto a full disk",
         lambda d: d.load(FORMS + "x\n", "--rejects", "/dev/full"),
         5,
-        "can not be written",
+        "cannot be written",
     ),
     Row(
         "rejects over the input",
@@ -647,19 +647,19 @@ WORKERS = [
         "a worker with a NUL",
         lambda d: d.run("workers", "add", "inhouse/a\0"),
         2,
-        "can not be shown",
+        "cannot be shown",
     ),
     Row(
         "a worker whose name turns the text around",
         lambda d: d.run("workers", "add", "inhouse/a\u202eb"),
         2,
-        "can not be shown",
+        "cannot be shown",
     ),
     Row(
         "a worker with half a character",
         lambda d: d.run("workers", "add", os.fsdecode(b"inhouse/\xff")),
         2,
-        "can not be shown",
+        "cannot be shown",
     ),
     Row(
         "a worker of 5,000 characters",
@@ -707,7 +707,7 @@ WORKERS = [
         "an invite to no task page",
         lambda d: d.with_workers("folder/f").run("workers", "invite", "folder/f"),
         1,
-        "can not be invited",
+        "cannot be invited",
     ),
     Row(
         "a list of workers that is empty",
@@ -825,7 +825,7 @@ OUTPUTS = [
         "records into a folder that is not there",
         lambda d: d.loaded().run("records", "reassemble", "-o", "no/x.csv"),
         5,
-        "can not be written",
+        "cannot be written",
     ),
     Row(
         "records onto a full disk",
@@ -833,7 +833,7 @@ OUTPUTS = [
             "records", "reassemble", "-o", "/dev/full", "--format", "csv"
         ),
         5,
-        "/dev/full can not be written",
+        "/dev/full cannot be written",
     ),
     Row(
         "records over a folder",
@@ -950,7 +950,7 @@ STORES = [
         "a server that is dead",
         lambda d: d.at("postgresql://u@127.0.0.1:1/x", "status"),
         75,
-        "can not be reached",
+        "cannot be reached",
     ),
     Row(
         "a store that is a CSV file",

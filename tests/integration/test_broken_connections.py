@@ -92,7 +92,7 @@ def test_a_commit_that_nobody_can_be_asked_about_is_never_repeated(
         tries.append(1)
         note(tx)
 
-    with pytest.raises(StoreUnreachable, match="can not be reached") as told:
+    with pytest.raises(StoreUnreachable, match="cannot be reached") as told:
         committed(far, work)
     assert type(told.value) is StoreUnreachable
     assert "may or may not" in told.value.why

@@ -103,7 +103,7 @@ def test_what_can_not_be_reached_is_enabled_only_untested(house, run):
     assert house("add", "turkle", "--set", url, *here).code == 0
     done = house("enable", "turkle")
     assert done.code == 1
-    assert "127.0.0.1 can not be reached" in done.err
+    assert "127.0.0.1 cannot be reached" in done.err
     assert list(paused(run)) == ["connector:turkle"]
     assert house("enable", "turkle", "--untested").code == 0
     assert paused(run) == {}

@@ -37,7 +37,7 @@ def test_a_demo_to_which_no_answer_comes_ends_and_says_so(
     monkeypatch.setattr("dispatcher.surfaces.demo.show.time", clock)
     stage = Stage(sqlite_path.parent, told.append)
     assert not watch(stage, RUNNING, Scenario(stage.directory, **sizes), 0.0)
-    assert "no answer has come for a while: the rest can not be done" in told
+    assert "no answer has come for a while: the rest cannot be done" in told
     assert seconds < clock.now <= seconds + 1
 
 

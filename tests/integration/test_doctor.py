@@ -77,7 +77,7 @@ def test_a_list_of_erasures_with_a_broken_line_fails(place, doctor):
     (place / "erasures.jsonl").write_text("canary-person\n{}\n")
     (place / "erasures.jsonl").chmod(0o600)
     seen = doctor(code=1)
-    assert "the list of erasures can not be read (E003)" in seen.out
+    assert "the list of erasures cannot be read (E003)" in seen.out
     assert "canary" not in seen.out
 
 
@@ -174,7 +174,7 @@ def test_a_shipped_ledger_that_is_not_this_stores_own_fails(place, doctor, hurt,
     before = b"".join(lines)
     file.write_bytes(before)
     done = doctor("--only", "ledger", "--fix", "--yes", code=1)
-    assert f"FAIL  the shipped ledger can not be gone on with ({code})" in done.out
+    assert f"FAIL  the shipped ledger cannot be gone on with ({code})" in done.out
     assert "fix: " in done.out
     assert file.read_bytes() == before
 
@@ -183,7 +183,7 @@ def test_a_folder_that_can_not_be_written_fails(place, doctor):
     (place / "ledger").rename(place / "elsewhere")
     (place / "ledger").write_text("a file is in the way")
     done = doctor("--only", "ledger", code=1)
-    assert "FAIL  the shipped ledger can not be gone on with" in done.out
+    assert "FAIL  the shipped ledger cannot be gone on with" in done.out
     assert "may not be written" in done.out
 
 
@@ -204,13 +204,13 @@ def test_a_connector_that_can_not_be_opened_fails(place, doctor):
     with (place / "dispatcher.toml").open("a") as file:
         file.write('[connectors.nowhere]\nmore = "x"\n')
     done = doctor("--only", "connectors", code=1)
-    assert "can not be opened (E" in done.out
+    assert "cannot be opened (E" in done.out
     assert "nowhere" in done.out
 
 
 def test_a_directory_without_a_store_says_so(doctor):
     done = doctor(code=1)
-    assert "FAIL  the store can not be opened (E" in done.out
+    assert "FAIL  the store cannot be opened (E" in done.out
     assert "dispatcher init" in done.out
 
 

@@ -171,7 +171,7 @@ def test_a_store_without_an_anchored_root_anchors_nothing_more(case, tmp_path, c
     assert file.read_bytes() == before
 
 
-# -- exposures can not be changed, by triggers and by privileges ---------------------
+# -- exposures cannot be changed, by triggers and by privileges ---------------------
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def case(store):
         ),
         (
             policy('[property.p]\nof = ["a"]\ntau = 0.5\ndisclosure = "plugin:mine"'),
-            "can not judge",
+            "cannot judge",
         ),
     ],
 )

@@ -106,13 +106,13 @@ def test_a_field_left_out_of_a_bonus_is_not_paid_by_it_later(house):
     house.paying = stages.paying(house.store, {}, house.clock)
     house.settle()
     decide(house, payments.refuse, "field-1")
-    with pytest.raises(Conflict, match="can not be paid through"):
+    with pytest.raises(Conflict, match="cannot be paid through"):
         decide(house, payments.approve, "field-1")  # the other's bonus is due
     house.paying = stages.paying(house.store, house.connectors, house.clock)
     house.settle()
     house.settle()
     assert market.paid_to("ann", PayKind.BONUS) == [Decimal("0.12")]
-    with pytest.raises(Conflict, match="can not be paid through"):
+    with pytest.raises(Conflict, match="cannot be paid through"):
         decide(house, payments.approve, "field-1")
     decide(house, payments.settle, "field-1")  # a person pays it by hand
     assert set(house.payments().values()) == {"paid"}
@@ -143,7 +143,7 @@ def test_a_field_of_a_piece_that_is_not_paid_is_not_approved_alone(house):
     house.hand_in("ann", progress=Progress.REJECTED)
     house.settle()
     decide(house, payments.refuse, "field-1")
-    with pytest.raises(Conflict, match="can not be paid through"):
+    with pytest.raises(Conflict, match="cannot be paid through"):
         decide(house, payments.approve, "field-1")
     assert house.payments() == {"reward-1": "refused", "field-1": "refused"}
 

@@ -226,6 +226,6 @@ def test_a_plan_is_the_latest_draft_where_none_is_named(house):
 def test_an_algorithm_that_can_not_is_refused_with_those_that_can(house):
     done = house("plan", "--algorithm", "makespan")
     assert (done.code, done.out) == (2, "")
-    assert "makespan can not plan this backlog" in done.err
+    assert "makespan cannot plan this backlog" in done.err
     assert "cp-sat" in done.err
     assert "makespan" not in done.err.partition("take one of")[2]

@@ -337,7 +337,7 @@ def test_a_connector_that_is_not_set_up_or_cannot_be_opened_is_given_nothing(hou
     case = house.case
     case.add("gone/ann", "shut/bob", "x/cat", "new/dan")
     case.load(("r1", "p", None, "a"))
-    error = Invalid("its secret file can not be read", fix="name another file")
+    error = Invalid("its secret file cannot be read", fix="name another file")
     preflight, planning, _ = stages(
         house,
         {"x": Memory()},
@@ -545,9 +545,9 @@ def test_the_bundle_of_the_doctor_names_no_connector(desk, tmp_path):
 
 def test_a_secret_that_is_missing_is_said_without_opening_anything(desk, tmp_path):
     (tmp_path / "ads.secret").unlink()
-    assert "its secret file can not be read" in desk("status").out
+    assert "its secret file cannot be read" in desk("status").out
     done = desk("plan", "--dry-run", "--partial")
-    assert "its secret file can not be read" in done.out
+    assert "its secret file cannot be read" in done.out
 
 
 def test_a_kind_that_no_package_brings_any_more_stops_no_other_command(desk, tmp_path):

@@ -59,7 +59,7 @@ def test_all_answers_are_read_again_when_asked(house, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["inhouse"], "can not tell"),
+        (["inhouse"], "cannot tell"),
         (["nowhere"], "nowhere"),
         (["folder", "--trust"], "--mend"),
     ],

@@ -1,4 +1,4 @@
-"""PostgreSQL: all commands and the daemon under a role that can not change the ledger."""
+"""PostgreSQL: all commands and the daemon under a role that cannot change the ledger."""
 
 import io
 import json

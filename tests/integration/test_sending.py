@@ -511,7 +511,7 @@ LONG = "Jane Roe, 12 Harbour Street, penicillin 500 mg three times a day. " * 12
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("Jane Roe\n12 Harbour Street", "can not take 'Jane Roe\n12 Harbour Street'"),
+        ("Jane Roe\n12 Harbour Street", "cannot take 'Jane Roe\n12 Harbour Street'"),
         (LONG, f"this text is too long: {LONG}"),
         ("Jane Roe, 12 Harbour Street", "bad item: Jane Roe, 12 Ha..."),
         ("JANE ROE, HARBOUR STREET", "no such customer: jane roe"),

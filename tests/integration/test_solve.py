@@ -74,10 +74,10 @@ def test_with_o_the_document_goes_to_the_file(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("missing/plan.json", "can not be written"),
+        ("missing/plan.json", "cannot be written"),
         ("folder", "is a folder"),
-        ("file/plan.json", "can not be written"),
-        ("ring", "can not be written"),
+        ("file/plan.json", "cannot be written"),
+        ("ring", "cannot be written"),
         ("instance.json", "in use by this very command"),
     ],
 )
@@ -154,7 +154,7 @@ def test_no_plan_is_seven_with_a_smallest_core(capsys):
     ],
 )
 def test_other_reasons_are_in_words(capsys, name, told):
-    """History, a limit of 0, and a mean that can not be kept."""
+    """History, a limit of 0, and a mean that cannot be kept."""
     status, _, err = run(capsys, SAMPLES / f"{name}.json")
     assert status == 7
     assert told in err
@@ -531,7 +531,7 @@ def test_disclosure_is_told_as_the_file_aggregates_it(capsys, tmp_path):
     """Three sets for two adversaries; entry 0 is a set by itself, so one is always seen.
 
     Counted above 1/4, all three cost 3: u is 0.6 with one. As a limit, fewer than one
-    can not be; levels of a front are such counts too.
+    cannot be; levels of a front are such counts too.
     """
     how = {"kind": "step", "aggregation": "count", "level": 0.25}
     path = tmp_path / "counted.json"

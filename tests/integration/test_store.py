@@ -669,7 +669,7 @@ def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     path = tmp_path / "dispatcher.db"
     path.write_bytes(b"not a database at all, just some text " * 50)
     before = path.read_bytes()
-    with pytest.raises(StoreUnusable, match="can not be read"):
+    with pytest.raises(StoreUnusable, match="cannot be read"):
         open_store(path, create=True)
     assert path.read_bytes() == before
 

@@ -364,7 +364,7 @@ def test_a_changed_table_is_a_new_version_and_judges_the_past(case, tmp_path):
     assert not again.changed
     (tmp_path / "worlds.csv").write_text(f"{TABLE}\nyoung,south,well,0\n")
     again = case.apply(source, functions=beside(case, source, tmp_path).told)
-    assert not again.changed  # what can not be says nothing
+    assert not again.changed  # what cannot be says nothing
     table = "a,b,secret,weight\nyoung,x,ill,1\nold,x,well,1\n"
     (tmp_path / "worlds.csv").write_text(table)
     with pytest.raises(PastLimit):

@@ -98,7 +98,7 @@ class TurkleWorker(BusyWorker):
             if found:
                 return found[0]
             time.sleep(WAIT)
-        raise AssertionError("the notice can not be accepted")
+        raise AssertionError("the notice cannot be accepted")
 
     def _finish(self, task: str) -> None:
         """Say at Turkle that it is done, twice."""

@@ -131,7 +131,7 @@ class Browser:
             if status == 302:
                 return
             time.sleep(0.5)
-        raise AssertionError(f"{name} can not log in")
+        raise AssertionError(f"{name} cannot log in")
 
     def _open(self, request: urllib.request.Request) -> tuple[int, str]:
         try:

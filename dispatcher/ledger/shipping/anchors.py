@@ -32,7 +32,7 @@ def anchor(store: Store, file: Path, *, owner: str) -> int:
     Raises
     ------
     NotShipped
-        The file can not be written.
+        The file cannot be written.
     Invalid
         It is of another store, or no file of roots.
     LedgerAhead
@@ -68,7 +68,7 @@ def check_anchor(store: Store, file: Path, *, owner: str) -> int:
     Raises
     ------
     NotShipped, Invalid
-        The file can not be read, is of another store, or no file of roots.
+        The file cannot be read, is of another store, or no file of roots.
     LedgerAhead
         The store does not have one of the roots.
     """
@@ -122,7 +122,7 @@ def anchored(file: Path, *, owner: str) -> dict[str, int]:
     Raises
     ------
     NotShipped
-        It can not be read.
+        It cannot be read.
     Invalid
         It is of another store, or no file of roots.
     """
@@ -148,7 +148,7 @@ def anchored(file: Path, *, owner: str) -> dict[str, int]:
 
 def _closed(file: Path, error: OSError) -> NotShipped:
     return NotShipped(
-        f"the roots can not be anchored in {file}",
+        f"the roots cannot be anchored in {file}",
         why=f"{error.strerror or error}.",
         fix="Mend it, or name another file: anchor in [ledger].",
     )
@@ -156,7 +156,7 @@ def _closed(file: Path, error: OSError) -> NotShipped:
 
 def _foreign(file: Path, why: str) -> Invalid:
     return Invalid(
-        f"{file} can not be taken as the anchor",
+        f"{file} cannot be taken as the anchor",
         why=f"{why[0].upper()}{why[1:]}.",
         fix="Name a file of this store alone: anchor in [ledger].",
     )

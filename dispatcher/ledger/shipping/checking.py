@@ -191,7 +191,7 @@ def _told(tx: Tx, chain_id: int, name: str, last: int) -> Iterator[dict[str, Any
         for _, text, _ in told(rows, name, NO_HASH):
             yield json.loads(text)
     except (AssertionError, ValueError):
-        raise _wrong(f"the store, chain {name}", "a line can not be read") from None
+        raise _wrong(f"the store, chain {name}", "a line cannot be read") from None
 
 
 def _wrong(where: str, why: str) -> LedgerBroken:

@@ -34,7 +34,7 @@ def look(store: Store, folder: Path) -> Seen:
     Raises
     ------
     NotShipped
-        The folder can not be read or written by this user.
+        The folder cannot be read or written by this user.
     LedgerForeign, LedgerBroken, LedgerAhead
         It is another store's, it has a gap, or the store lacks lines that it has.
     """

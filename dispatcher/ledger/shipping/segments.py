@@ -74,7 +74,7 @@ class Segments:
         Raises
         ------
         NotShipped
-            The folder can not be written or read.
+            The folder cannot be written or read.
         LedgerForeign, LedgerBroken
         """
         try:
@@ -253,7 +253,7 @@ def read_end(folder: Path, store: str) -> tuple[int, dict[str, tuple[int, str]]]
     ------
     LedgerBroken, LedgerForeign
     OSError
-        A file can not be read.
+        A file cannot be read.
     """
     files = last = _last_number(folder)
     for number in range(1, last + 1):
@@ -359,9 +359,9 @@ def check_writable(folder: Path) -> None:
 
 
 def unwritable(folder: Path, error: OSError) -> NotShipped:
-    """Error for a folder that lines can not be written to or read from."""
+    """Error for a folder that lines cannot be written to or read from."""
     return NotShipped(
-        f"the ledger can not be shipped to {folder}",
+        f"the ledger cannot be shipped to {folder}",
         why=f"{error.strerror or error}. Every showing must be written there before it "
         "happens; what is in the store is safe, nothing new is shown.",
         fix="Make room or mend the disk; it goes on by itself. To ship elsewhere: "

@@ -92,7 +92,7 @@ def reassemble(
     NotFound
         There is no such run.
     Invalid
-        The form is none of the three, the directory can not be written to, or Parquet
+        The form is none of the three, the directory cannot be written to, or Parquet
         was asked for and its package is missing.
     """
     form = form or target.suffix.lstrip(".").lower()
@@ -254,7 +254,7 @@ def _as_parquet(store: Store, run: str, path: Path) -> Reassembled:
         import polars as pl  # noqa: PLC0415 - 175 MB that only Parquet needs
     except ImportError:
         raise Invalid(
-            "Parquet can not be written: the package polars is missing",
+            "Parquet cannot be written: the package polars is missing",
             why="it is installed with the extra `parquet` only",
             fix="run: pip install 'sparsi-dispatcher[parquet]'; or write CSV or JSONL",
         ) from None
@@ -287,7 +287,7 @@ def _replace(target: Path, write: Callable[[Path], Reassembled]) -> Reassembled:
         )
     except OSError as error:
         raise Invalid(
-            f"{target} can not be written",
+            f"{target} cannot be written",
             why=error.strerror or type(error).__name__,
             fix="choose a directory that exists and that you may write to",
         ) from error
@@ -310,7 +310,7 @@ def _write(
         return write(path)
     except OSError as error:
         raise Invalid(
-            f"{target} can not be written",
+            f"{target} cannot be written",
             why=error.strerror or type(error).__name__,
             fix="free some space, or choose another place",
         ) from error

@@ -142,7 +142,7 @@ class DelimitedReader:
                 self._lines.held.clear()
         except csv.Error:
             raise Invalid(
-                "the header can not be read",
+                "the header cannot be read",
                 why="a quote in the first row is not closed, or a name is too long",
                 fix="mend the first row of the file",
             ) from None

@@ -26,7 +26,7 @@ CACHED_PIXELS: Final = MAX_PIXELS
 
 
 class BadPage(Exception):
-    """A page or box that can not be cut; the message holds no value."""
+    """A page or box that cannot be cut; the message holds no value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 A file counts as whole when neither its size nor its time changed between two ticks
 (no notice is waited for: network disks give none). What is loaded goes to ``loaded/``,
-what can not be loaded to ``refused/`` with a note of why; pages of images stay.
+what cannot be loaded to ``refused/`` with a note of why; pages of images stay.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Inbox:
         StaleLease
             This daemon does not lead any more.
         Invalid
-            The folder can not be used: it is a file, or closed to this user.
+            The folder cannot be used: it is a file, or closed to this user.
         """
         self.open()
         before, self._seen = self._seen, self._files()
@@ -80,7 +80,7 @@ class Inbox:
         Raises
         ------
         Invalid
-            It can not be made, or is no folder.
+            It cannot be made, or is no folder.
         """
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ class Inbox:
 
 def _unusable(folder: Path, error: OSError) -> Invalid:
     return Invalid(
-        f"the inbox {folder} can not be used",
+        f"the inbox {folder} cannot be used",
         why=error.strerror or type(error).__name__,
         fix="make it a folder that the dispatcher's user may read and write, or name "
         "another one: inbox in dispatcher.toml",

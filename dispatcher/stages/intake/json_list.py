@@ -42,7 +42,7 @@ class JsonElements:
         Raises
         ------
         Invalid
-            Brackets do not match: where the next object begins can not be told.
+            Brackets do not match: where the next object begins cannot be told.
         """
         text = ""
         for piece in self._texts:
@@ -111,7 +111,7 @@ class JsonElements:
 
     def _unreadable(self, why: str) -> Invalid:
         return Invalid(
-            f"the JSON can not be read from line {self._line} on",
+            f"the JSON cannot be read from line {self._line} on",
             why=why,
             fix="write a list of objects, or one object a line (JSONL)",
         )

@@ -40,7 +40,7 @@ def read_links(policy: Policy, folder: Path, secret: bytes) -> Beside:
     Raises
     ------
     Invalid
-        A file can not be read, lacks a column, or has a row with an empty end; a table
+        A file cannot be read, lacks a column, or has a row with an empty end; a table
         or a user's function is not what it must be.
     """
     wanted = {p.relation for p in policy.properties.values() if p.relation is not None}

@@ -20,7 +20,7 @@ def check_run_name(name: str) -> None:
     if not name or name.strip() != name or len(name) > LONGEST:
         fault = f"it takes 1 to {LONGEST} characters, with no space around them"
     elif not name.isprintable():
-        fault = "it has a character that can not be shown"
+        fault = "it has a character that cannot be shown"
     else:
         return
     raise Usage(

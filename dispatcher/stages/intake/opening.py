@@ -62,7 +62,7 @@ def open_table(
     Raises
     ------
     Invalid
-        The file can not be read, is no table, or its header names no columns.
+        The file cannot be read, is no table, or its header names no columns.
     """
     options = options or Options()
     source = open_source(where, name=name, max_bytes=options.max_bytes)

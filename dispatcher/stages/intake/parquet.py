@@ -155,7 +155,7 @@ def _text(value: object) -> str:
 
 def _damaged(name: str, error: Exception) -> Invalid:
     return Invalid(
-        f"{name} can not be read as Parquet",
+        f"{name} cannot be read as Parquet",
         why=f"it is damaged or of a kind not known ({type(error).__name__})",
         fix="write it again, or convert it to CSV",
     )

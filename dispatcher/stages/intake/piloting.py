@@ -46,7 +46,7 @@ def begin_in(tx: Tx, run: str, records: int, at: int) -> PilotRow:
     if records < pilot.opened:
         raise Conflict(
             f"the pilot of run {run} has {pilot.opened} records already",
-            why="what was let go can not be taken back",
+            why="what was let go cannot be taken back",
             fix=f"name at least {pilot.opened}, or dispatcher runs pilot accept {run}",
         )
     if pilot.wanted is None:

@@ -53,7 +53,7 @@ class RejectsFile:
         Raises
         ------
         Invalid
-            The file can not be made, or its disk is full.
+            The file cannot be made, or its disk is full.
         """
         rows: list[tuple[object, ...]]
         rows = [(r.line, _guarded(r.column), r.reason) for r in rejected]
@@ -97,7 +97,7 @@ def _made(path: Path) -> IO[str]:
 
 def _unwritable(path: Path, error: OSError) -> Invalid:
     return Invalid(
-        f"the file of rejected rows {path.name} can not be written",
+        f"the file of rejected rows {path.name} cannot be written",
         why=error.strerror or type(error).__name__,
         fix="make its folder writable, or name another file with --rejects",
     )

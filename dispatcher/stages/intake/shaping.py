@@ -199,7 +199,7 @@ class Shaper:
         return None
 
     def shaped(self, row: Row) -> Shaped | Rejected:
-        """Make the shown forms of a row's entries; refuse the row if one can not be."""
+        """Make the shown forms of a row's entries; refuse the row if one cannot be."""
         shown: list[tuple[int, str, bytes]] = []
         crops: list[tuple[str, Crop]] = []
         cells = row.cells

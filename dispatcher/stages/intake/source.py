@@ -81,7 +81,7 @@ class Source:
             if total > IN_MEMORY:
                 raise Invalid(
                     f"{self.name} is too large to be held in memory",
-                    why="this format can not be read from a compressed file or a "
+                    why="this format cannot be read from a compressed file or a "
                     f"stream beyond {IN_MEMORY >> 20} MiB",
                     fix="unpack it to a file first, or convert it to CSV",
                 )
@@ -104,7 +104,7 @@ def open_source(where: Path | BinaryIO, *, name: str | None, max_bytes: int) -> 
     Raises
     ------
     Invalid
-        The file can not be read, is empty, or is gzip inside gzip.
+        The file cannot be read, is empty, or is gzip inside gzip.
     """
     path = where if isinstance(where, Path) else None
     stream = _opened(path) if path is not None else where
@@ -180,7 +180,7 @@ def _opened(path: Path) -> BinaryIO:
         ) from None
     except OSError as error:
         raise Invalid(
-            f"{path.name} can not be read",
+            f"{path.name} cannot be read",
             why=error.strerror or type(error).__name__,
             fix="check its owner and mode",
         ) from None
@@ -193,7 +193,7 @@ def _raw_blocks(stream: BinaryIO, counter: _Counter, name: str) -> Iterator[byte
             yield block
     except OSError as error:  # a bad disk, a lost share, a stream that is closed
         raise Invalid(
-            f"{name} can not be read to its end",
+            f"{name} cannot be read to its end",
             why=error.strerror or type(error).__name__,
             fix="copy it to a disk that can be read, then load the copy: rows that are "
             "in already are skipped",

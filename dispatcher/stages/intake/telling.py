@@ -47,7 +47,7 @@ def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
     Raises
     ------
     Invalid
-        A table can not be read or is no table of worlds; a function is not installed,
+        A table cannot be read or is no table of worlds; a function is not installed,
         or not what a disclosure function must be.
     """
     found = {}
@@ -58,7 +58,7 @@ def read_functions(policy: Policy, folder: Path) -> dict[str, Told]:
             found[name] = _told(prop, folder)
         except (InvalidFunction, InvalidBeliefs) as error:
             raise Invalid(
-                f"rule {name} can not be judged by what it names",
+                f"rule {name} cannot be judged by what it names",
                 why=str(error),
                 fix="mend the table, or tell the author of the function",
             ) from None
@@ -75,7 +75,7 @@ def _worth(policy: Policy, name: str) -> Told:
         levels = _guarded(lambda: tabulate_utility(utility, sent))
     except InvalidFunction as error:
         raise Invalid(
-            f"utility plugin:{name} can not be planned by",
+            f"utility plugin:{name} cannot be planned by",
             why=str(error),
             fix="tell the author of the function, or leave budget.utility out",
         ) from None
@@ -115,7 +115,7 @@ def _guarded(ask: Callable[[], FieldTable]) -> FieldTable:
     except InvalidFunction:
         raise
     except (Exception, SystemExit) as error:
-        # somebody else's code: whatever it raises, it can not be judged or planned by
+        # somebody else's code: whatever it raises, it cannot be judged or planned by
         raise InvalidFunction(f"the function raised {type(error).__name__}") from error
 
 

@@ -108,7 +108,7 @@ def _first_sheet(
                 return title, others, sheet.iter_rows()
     except (python_calamine.CalamineError, OSError, ValueError) as error:
         raise Invalid(
-            f"{name} can not be read as a workbook",
+            f"{name} cannot be read as a workbook",
             why=f"it is damaged, encrypted or of a kind not known "
             f"({type(error).__name__})",
             fix="open it in a spreadsheet program and save it as CSV",
@@ -136,7 +136,7 @@ def _no_bomb(data: bytes, name: str, max_bytes: int) -> None:
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise Invalid(
             f"{name} is broken",
-            why=f"its parts can not be unpacked ({type(error).__name__})",
+            why=f"its parts cannot be unpacked ({type(error).__name__})",
             fix="save it anew, without a password",
         ) from None
 

@@ -10,7 +10,7 @@ rejected here.
 
 Then the markets that pay: each payment is counted as tried before the call is made, and
 a market is asked whether it has paid before it is asked to pay a bonus, or to pay again.
-Where it can not tell, the payment is ``unknown``, and a person looks.
+Where it cannot tell, the payment is ``unknown``, and a person looks.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ MENDING: Final = 60 * MICRO
 LONGEST: Final = 3600 * MICRO
 
 AFTERWARDS: Final = "it was answered after its piece of work had been settled"
-CAN_NOT_TELL: Final = "the market can not tell whether it has paid"
+CAN_NOT_TELL: Final = "the market cannot tell whether it has paid"
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ def _asked(market: Paying, pay: Pay) -> bool | None:
 
 
 def _unsure(due: DueRow, now: int) -> _Outcome:
-    """Ask a market later that can not tell yet; at last a person has to look."""
+    """Ask a market later that cannot tell yet; at last a person has to look."""
     if due.attempts < ASKED:
         return _Outcome(due, "", now + ASKING, CAN_NOT_TELL)
     return _Outcome(due, "unknown", why=CAN_NOT_TELL)

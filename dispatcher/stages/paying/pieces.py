@@ -114,7 +114,7 @@ def _settle_both(tx: Tx, piece: PaymentRow, state: str, now: int) -> int:
 
 
 def _end_begun(tx: Tx, piece: PaymentRow, now: int) -> int:
-    """Settle a piece of work that was not handed in, and can not be any more.
+    """Settle a piece of work that was not handed in, and cannot be any more.
 
     The market pays nothing for it. Where we have got answers out of it, a person says
     whether the worker is paid elsewhere.

@@ -24,7 +24,7 @@ def check_algorithm(algorithm: str, problem: Problem) -> None:
     if solver is None or solver.supports(problem):
         return
     raise Usage(
-        f"{algorithm} can not plan this backlog",
+        f"{algorithm} cannot plan this backlog",
         why="it does not take problems with these rules, limits or objectives",
         fix=f"leave --algorithm out, or take one of: {', '.join(solvers_for(problem))}",
     )

@@ -270,7 +270,7 @@ def _where(made: Translation, core: Core, clash: Clash) -> str:
 def refusal(
     made: Translation, solution: Solution, rng: np.random.Generator, limits: Limits
 ) -> DispatcherError:
-    """Make the error for a backlog that can not be planned whole."""
+    """Make the error for a backlog that cannot be planned whole."""
     held, k = len(solution.held), len(made.workforce)
     core = solution.core
     if solution.verdict in (Verdict.UNKNOWN, Verdict.CERTIFIED) or core is None:
@@ -291,7 +291,7 @@ def refusal(
     facts = {"held": held, "adversaries": k, "needed": words["needed"] or 0}
     if words["needs"] is None:
         return Infeasible(
-            f"no plan meets the policy: {_count(held, 'field')} can not be shown",
+            f"no plan meets the policy: {_count(held, 'field')} cannot be shown",
             why=why,
             fix=_mend(core, _withholding(made, core, rng, limits), _rest(solution)),
             facts=facts,

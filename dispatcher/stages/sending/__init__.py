@@ -302,7 +302,7 @@ class Sending:
         again = parcel.message.attempts > 1
         if again and connector.manifest.idempotency is Idempotency.NONE:
             raise Rejected(
-                "it may have been sent, and this connector can not tell",
+                "it may have been sent, and this connector cannot tell",
                 why="its manifest promises no idempotency",
                 fix="look there; then send it again: dispatcher queue retry",
             )

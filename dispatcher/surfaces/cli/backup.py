@@ -190,7 +190,7 @@ def secret_of(
     except OSError as error:
         raise Invalid(
             f"{source}: {error.strerror}",
-            why="the passphrase can not be read",
+            why="the passphrase cannot be read",
             fix="check the path and its permissions",
         ) from None
     return backups.passphrase_secret(data.rstrip(b"\r\n"), new=fresh)

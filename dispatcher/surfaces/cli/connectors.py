@@ -103,7 +103,7 @@ def try_connector(
 ) -> None:
     """Open a connector and ask the outside for a message that there is not.
 
-    Nothing is sent and nothing is shown. A feed that can not be asked (`finds` is no in
+    Nothing is sent and nothing is shown. A feed that cannot be asked (`finds` is no in
     its capabilities) is only opened. With --as, synthetic work is offered to one worker,
     another one and nobody at all try to open it, and it is taken back: each try that is
     let in is told as FAIL. What was found is kept for `connectors capabilities`.
@@ -167,7 +167,7 @@ def _password(path: Path) -> str:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         raise Usage(
-            "the other worker's password can not be read",
+            "the other worker's password cannot be read",
             why=type(error).__name__,
             fix="name a text file that holds it, and nothing else",
         ) from error

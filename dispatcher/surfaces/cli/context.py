@@ -51,7 +51,7 @@ class CliContext(Workspace):
             print(text, end=end, flush=True)
 
     def confirm(self, question: str, flag: str = "--yes") -> None:
-        """Ask before something that can not be undone easily.
+        """Ask before something that cannot be undone easily.
 
         Raises
         ------
@@ -90,14 +90,14 @@ def read_file(
     Raises
     ------
     Invalid
-        It can not be read.
+        It cannot be read.
     """
     try:
         return path.read_bytes()
     except OSError as error:
         raise Invalid(
             f"{path}: {error.strerror}",
-            why=f"the {what} can not be read",
+            why=f"the {what} cannot be read",
             fix=fix,
         ) from None
 

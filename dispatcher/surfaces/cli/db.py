@@ -103,7 +103,7 @@ def rekey(
         bool,
         typer.Option(
             help="At the end take old keys out of the file; backups made under them "
-            "can not be read then."
+            "cannot be read then."
         ),
     ] = False,
 ) -> None:

@@ -24,7 +24,7 @@ def demo(
         typer.Option(
             min=5,
             max=200,
-            help="A fifth work by folder; fewer than 11 can not finish every form.",
+            help="A fifth work by folder; fewer than 11 cannot finish every form.",
         ),
     ] = 20,
     seed: Annotated[

@@ -103,7 +103,7 @@ def _all(context: CliContext) -> Findings:
         yield Finding(
             Part.STORE,
             Word.FAIL,
-            f"the store can not be opened ({error.code})",
+            f"the store cannot be opened ({error.code})",
             error.why,
             error.fix,
             private=error.what,
@@ -230,7 +230,7 @@ def _connectors(context: CliContext, store: Store) -> Findings:
             yield Finding(
                 Part.CONNECTORS,
                 Word.FAIL,
-                f"connector {number} can not be opened ({error.code})",
+                f"connector {number} cannot be opened ({error.code})",
                 private=f"{name}: {error.what}; {error.fix}",
             )
         else:

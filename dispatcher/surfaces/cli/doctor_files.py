@@ -62,7 +62,7 @@ def shipped(context: CliContext, store: Store) -> Findings:
             time.sleep(SETTLING)
             seen = look(store, folder)
     except DispatcherError as error:
-        yield _failed(Part.LEDGER, "the shipped ledger can not be gone on with", error)
+        yield _failed(Part.LEDGER, "the shipped ledger cannot be gone on with", error)
         return
     if not seen.behind:
         files = f"{seen.files:,} {'file' if seen.files == 1 else 'files'}"
@@ -101,7 +101,7 @@ def erased(context: CliContext) -> Findings:
     try:
         erasures.read(*erasures.places(context.directory, context.shipped))
     except DispatcherError as error:
-        yield _failed(Part.STORE, "the list of erasures can not be read", error)
+        yield _failed(Part.STORE, "the list of erasures cannot be read", error)
 
 
 def _failed(part: Part, what: str, error: DispatcherError) -> Finding:

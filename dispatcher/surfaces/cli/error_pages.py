@@ -34,7 +34,7 @@ hang in another terminal.""",
 
 Older: stop the daemon, back the store up, then `dispatcher db upgrade`. Newer: run the
 program that made it; this one would not know what it destroys.""",
-    "E104": """E104: the store can not be used
+    "E104": """E104: the store cannot be used
 
 Read-only, full, damaged, or on a network disk. Mend the disk or its permissions; a
 SQLite store must lie on a local disk. Nothing was lost: what was not committed did not
@@ -58,7 +58,7 @@ lies in the store or its backups. Put the right file back, or say where it is: k
 in dispatcher.toml, DISPATCHER_KEY_FILE, or a systemd credential named dispatcher.key.
 When every copy is lost the values are lost too; ledger and evidence stay. The exit
 status is 12.""",
-    "E131": """E131: the ledger can not be shipped
+    "E131": """E131: the ledger cannot be shipped
 
 Every line of the ledger is also written to files outside of the store, and synced,
 before anything is shown (docs/howto/operators/ledger.md). The disk there is full, gone
@@ -93,7 +93,7 @@ Keep the store as it is. `dispatcher doctor` names what differs, `dispatcher aud
 with `audit verify` whether anything was shown past a limit meanwhile. Then restore a
 backup from before the change, with what was shown since: dispatcher restore BACKUP
 --replay-ledger. See docs/howto/operators/ledger.md.""",
-    "E141": """E141: the backup can not be used
+    "E141": """E141: the backup cannot be used
 
 It is cut off, was changed, or is no backup of this program. Nothing was restored. Take
 an older one: dispatcher backup list; check them: dispatcher backup verify.""",
@@ -106,7 +106,7 @@ shown.""",
     "E204": """E204: what was already shown is past the limits
 
 The change (a policy, a group, a merge) would make exposures of the past cross a limit.
-They can not be undone, so the change is refused. Loosen the limit, trust the group, or
+They cannot be undone, so the change is refused. Loosen the limit, trust the group, or
 accept just as many findings as were shown: --accept-past N. They are then named in the
 ledger and in evidence. See first what they are: policy plan --breaches, or the command's
 own --dry-run.""",

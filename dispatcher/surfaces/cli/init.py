@@ -47,7 +47,7 @@ def init(
             why="init never overwrites a directory in use",
             fix="choose another directory with --dir, or delete the file yourself",
         )
-    # The store first: if it can not be, nothing is left that a second try would trip on.
+    # The store first: if it cannot be, nothing is left that a second try would trip on.
     with open_store(
         context.store_url,
         create=True,
@@ -75,7 +75,7 @@ def init(
     context.say(
         f"wrote {', '.join(str(path) for path in written)} and the store {place}\n"
         f"values are encrypted under {context.key_file.path}: keep a copy in another "
-        "safe place, apart from backups; without it they can not be read\n"
+        "safe place, apart from backups; without it they cannot be read\n"
         f"next: dispatcher records preview FILE, edit {context.policy_path}, then: "
         "dispatcher policy apply"
     )

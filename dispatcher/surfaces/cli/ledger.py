@@ -190,7 +190,7 @@ def export(
         except OSError as error:
             raise Invalid(
                 f"{output}: {error.strerror}",
-                why="the file can not be written",
+                why="the file cannot be written",
                 fix="name another file",
             ) from None
     context.say(f"wrote {output}")
@@ -344,6 +344,6 @@ def _key_from(source: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise Invalid(
-            f"{source}: {reason}", why="the key can not be read", fix="check the path"
+            f"{source}: {reason}", why="the key cannot be read", fix="check the path"
         ) from None
     return text.strip("\r\n")

@@ -44,7 +44,7 @@ def merge(
 ) -> None:
     """Take accounts as one worker, for good: what each saw counts for all of them.
 
-    What becomes complete by it can not be undone: the merge is refused (exit 6) unless
+    What becomes complete by it cannot be undone: the merge is refused (exit 6) unless
     --accept-past says just as many sets as --dry-run shows. Open tasks that the joint
     worker may not finish are recalled.
     """
@@ -119,7 +119,7 @@ def _merge(
         if len(done.merged.accepted) != accept_past or not context.yes:
             context.say(_lay_out(done, ahead=True))
         workers.check_accepted(done, accept_past)
-        context.confirm("a merge can not be undone; merge them?")
+        context.confirm("a merge cannot be undone; merge them?")
         done = workers.merge(context, store, parts, because, accept_past=accept_past)
     context.show(_document(done, dry_run=False), _lay_out(done, ahead=False))
 

@@ -34,7 +34,7 @@ def check_place(path: Path) -> None:
             draft.unlink()
     except OSError as error:
         raise Invalid(
-            f"{path} can not be written: {error.strerror}",
+            f"{path} cannot be written: {error.strerror}",
             why="this was tried before the search, so that no answer is lost",
             fix="name a file in a folder that exists and that you may write to",
         ) from error

@@ -132,7 +132,7 @@ def apply(
 ) -> None:
     """Put a policy file in force, after its checks and its tests.
 
-    What was shown already and is past a limit of the version can not be undone: then
+    What was shown already and is past a limit of the version cannot be undone: then
     nothing changes and the exit status is 6, unless --accept-past says just how many
     sets that are (see: policy plan) and --reason why.
     """
@@ -258,7 +258,7 @@ def _lay_out(
         rules = ", ".join(f"{k} {n}" for k, n in totals(applied.accepted).items())
         sets = rehearsal.count(len(past), "set of an adversary", "sets of adversaries")
         lines.append(
-            f"ALREADY PAST its limits: {sets} ({rules}); what was seen can not be undone"
+            f"ALREADY PAST its limits: {sets} ({rules}); what was seen cannot be undone"
         )
         lines += (
             rehearsal.spoken(past) if breaches else ["  list: policy plan --breaches"]

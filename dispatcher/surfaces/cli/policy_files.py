@@ -25,7 +25,7 @@ def read_policy(path: Path) -> bytes:
     Raises
     ------
     Invalid
-        It can not be read.
+        It cannot be read.
     """
     fix = "name another file, or write one: dispatcher init"
     return read_file(path, what="policy file", fix=fix)

@@ -44,7 +44,7 @@ def purge(
             return
         if confirm != word:
             raise Usage(
-                f"erasing the values of {count:,} records can not be undone",
+                f"erasing the values of {count:,} records cannot be undone",
                 why="it was not confirmed",
                 fix=f"repeat the command with --confirm={word}",
             )

@@ -127,7 +127,7 @@ def load(
 ) -> None:
     """Load a file under the policy in force; loading it twice changes nothing.
 
-    Rows that can not be loaded are listed by line, column and reason in a file, and
+    Rows that cannot be loaded are listed by line, column and reason in a file, and
     the exit status is 3.
     """
     from dispatcher.operations import records

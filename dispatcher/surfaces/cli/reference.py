@@ -45,7 +45,7 @@ STATUSES: Final = """\
 | 11 | the store is locked, or another daemon leads |
 | 12 | wrong key or passphrase |
 | 13 | the store needs a migration |
-| 14 | the daemon can not be reached |
+| 14 | the daemon cannot be reached |
 | 75 | a temporary failure outside: try again |
 | 130 | interrupted |
 

@@ -69,7 +69,7 @@ def open_words(found: Recall, done: Recalled, *, ahead: bool) -> str:
         stay = f"; {done.left:,} {'go' if done.left > 1 else 'goes'} on"
         text += stay
         if found.lost:
-            text += f" ({', '.join(found.lost_at)} can not take tasks back)"
+            text += f" ({', '.join(found.lost_at)} cannot take tasks back)"
     return text
 
 

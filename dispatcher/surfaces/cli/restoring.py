@@ -133,7 +133,7 @@ def _known_to(done: Restored, folder: Path | None) -> str:
     )
     return (
         f"taken for whole: {folder} knows what was shown up to {told_moment(done.known_to)}."
-        f" Whether anything was shown later its files can not tell{roots}. If they are a"
+        f" Whether anything was shown later its files cannot tell{roots}. If they are a"
         " copy from before the last showing, throw this store away and restore with the"
         " folder that the ledger was last shipped to"
     )

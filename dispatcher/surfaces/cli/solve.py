@@ -172,7 +172,7 @@ def _tell(context: CliContext, told: dict[str, Any], output: Path | None) -> Non
     Raises
     ------
     Invalid
-        The file can not be written, and the document was printed.
+        The file cannot be written, and the document was printed.
     """
     text = json.dumps(told, ensure_ascii=False)
     try:
@@ -185,7 +185,7 @@ def _tell(context: CliContext, told: dict[str, Any], output: Path | None) -> Non
             raise
         print(text, flush=True)
         raise Invalid(
-            f"{output} can not be written: {error.strerror}",
+            f"{output} cannot be written: {error.strerror}",
             why="so the answer was printed to stdout; the file is as it was",
             fix="keep what was printed, or make room and repeat the command",
         ) from error

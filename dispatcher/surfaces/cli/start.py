@@ -75,7 +75,7 @@ def _known(error: Exception) -> DispatcherError:
         return Invalid(
             f"{error.filename if named else 'reading or writing failed'}: "
             f"{os.strerror(error.errno)}",
-            why="a file or directory can not be used as the command needs it",
+            why="a file or directory cannot be used as the command needs it",
             fix="check its path, its permissions and the room on the disk",
         )
     return _unexpected(error)
@@ -157,7 +157,7 @@ def _fill_streams() -> None:
 
     Else the next file that is opened, such as the store, would take its number and be
     written to by whoever prints. What is printed to a closed stdout must fail, not
-    vanish: so its stand-in can not be written to.
+    vanish: so its stand-in cannot be written to.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115
@@ -174,7 +174,7 @@ def _reader_went() -> int:
 
 
 def _let_go() -> None:
-    """Drop what stdout can not take (a full disk): at exit it would fail once more."""
+    """Drop what stdout cannot take (a full disk): at exit it would fail once more."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError):

@@ -98,7 +98,7 @@ def erase(
             return
         if confirm != id:
             raise Usage(
-                f"erasing {id} can not be undone, and was not confirmed",
+                f"erasing {id} cannot be undone, and was not confirmed",
                 why=_plan(found),
                 fix=f"repeat the command with --confirm={id}",
             )
@@ -140,7 +140,7 @@ def show_erasure(context: CliContext, erasure: Erasure, what: str) -> None:
     for name, count in done.recalled.items():
         words.append(f"recalled   {count} open tasks from {name}")
     for name, count in done.beyond.items():
-        words.append(f"NOT recalled  {count} tasks at {name}: it can not take back")
+        words.append(f"NOT recalled  {count} tasks at {name}: it cannot take back")
     if done.exports:
         words.append(f"exports written anew: {', '.join(done.exports)}")
     words += [f"STILL THERE  {place}" for place in done.left]

@@ -85,7 +85,7 @@ def console_app(
                 pages,
                 "console",
                 "The store does not answer",
-                "The store can not be read right now. The commands say why: "
+                "The store cannot be read right now. The commands say why: "
                 "dispatcher status (error {code}).",
             ),
         },

@@ -343,7 +343,7 @@ def watch(
             if settled(found):
                 return True
             if time.monotonic() - moved > scenario.patience:
-                stage.say("no answer has come for a while: the rest can not be done")
+                stage.say("no answer has come for a while: the rest cannot be done")
                 for sentence in found["needs_you"]:
                     stage.say(f"  {sentence}")
                 return False

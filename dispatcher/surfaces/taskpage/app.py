@@ -102,7 +102,7 @@ def task_app(
                 pages,
                 "taskpage",
                 "One moment",
-                "The work can not be reached right now. Nothing was lost: try again in "
+                "The work cannot be reached right now. Nothing was lost: try again in "
                 "a moment.",
             ),
         },

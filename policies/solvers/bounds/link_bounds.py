@@ -93,7 +93,7 @@ class LinkBounds:
         -------
         Solution
             Without a plan: INFEASIBLE with its core where pairs that a limit keeps
-            apart can not be, else UNKNOWN with the bound.
+            apart cannot be, else UNKNOWN with the bound.
         """
         found = free_bound(self.problem)
         links = self.problem.links

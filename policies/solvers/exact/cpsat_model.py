@@ -42,7 +42,7 @@ def build(
     sums: bool = False,
     over: Callable[[], bool] = never,
 ) -> CpModel | None:
-    """Make the model; None where an entry can not even be given its copies.
+    """Make the model; None where an entry cannot even be given its copies.
 
     With ``prices``, entries that have one may be withheld: given to nobody. ``may``,
     shape (entries, adversaries), tells which pairs there are; None: those that cross no

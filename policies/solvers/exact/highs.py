@@ -45,7 +45,7 @@ class Outcome:
     ----------
     status : str
         ``optimal``, ``infeasible``, ``late`` (the time is over), or ``cut``: by another
-        limit, a stop, or numbers that HiGHS can not work with.
+        limit, a stop, or numbers that HiGHS cannot work with.
     values : float64 array, shape (columns,), or None
     bound : float
         Proven lower bound on the cost; -inf where there is none.

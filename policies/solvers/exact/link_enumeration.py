@@ -32,7 +32,7 @@ CELLS: Final = 5_000_000
 """Plans times hands, at most: a table of them takes 40 MB, and there are five."""
 
 _CALL: Final = 500  # numbers that could be looked at while arrays of a link are made
-_CLOSE: Final = 1e-9  # what floats can not tell
+_CLOSE: Final = 1e-9  # what floats cannot tell
 _BATCH: Final = 256  # subsets that are counted between two looks at the clock
 
 
@@ -94,7 +94,7 @@ def _past(
 ) -> Bools | None:
     """Whether who holds a subset is past a limit, shape (2^n,); None if time ended.
 
-    What floats can not tell is counted exactly: all hands see alike.
+    What floats cannot tell is counted exactly: all hands see alike.
     """
     links, past = problem.links, np.zeros(len(seen[0]), np.bool_)
     assert links is not None

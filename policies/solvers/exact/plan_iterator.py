@@ -1,6 +1,6 @@
 """All plans of few entries for few adversaries: rows of subsets, one an adversary.
 
-A subset of entries is the bits of an integer. What can not be by itself is left out
+A subset of entries is the bits of an integer. What cannot be by itself is left out
 while entries are added one by one: barred pairs, and capacities that are used up.
 """
 

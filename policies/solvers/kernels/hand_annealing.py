@@ -276,7 +276,7 @@ def partner(s: State, it: Fixed, a: int, b: int, first: int) -> int:
 
 
 def mate(s: State, it: Fixed, d: int, a: int, b: int, draws: Floats2, i: int) -> int:
-    """Draw an entry that shares a set with d and can go from b to a; -1 if it can not."""
+    """Draw an entry that shares a set with d and can go from b to a; -1 if it cannot."""
     rows = it.start[d + 1] - it.start[d]
     if rows == 0:
         return -1

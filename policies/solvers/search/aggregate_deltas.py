@@ -11,7 +11,7 @@ from policies.model.problem import Problem
 from policies.solvers.kernels import search_state as columns
 from policies.solvers.kernels.search_state import State
 
-_CLOSE: Final = 1e-12  # what floats can not tell, relative to a limit and to 1
+_CLOSE: Final = 1e-12  # what floats cannot tell, relative to a limit and to 1
 
 
 def with_aggregate(problem: Problem, n_links: int, state: State) -> State:

@@ -1,6 +1,6 @@
 """SUBMODULAR: lazy greedy and exchanges for monotone submodular utilities, sealed.
 
-What Theorem 2 of the paper promises can not be had (finding a plan at all is colouring a
+What Theorem 2 of the paper promises cannot be had (finding a plan at all is colouring a
 hypergraph). What can: greedy over pairs, with every limit as a wall. Where no limit but
 the number of copies bites, that is greedy over a partition matroid and reaches half of
 the best u (Fisher, Nemhauser and Wolsey 1978), usually far more; the bound that comes

@@ -138,7 +138,7 @@ class PageWorker(threading.Thread):
         """Fetch the picture; the moment that counts is that of its first byte."""
         with self._flags.up("get-crop"), self._client.stream("GET", crop) as reply:
             at, body = now(), b""
-            if reply.status_code == 503:  # the store can not be reached right now
+            if reply.status_code == 503:  # the store cannot be reached right now
                 message = "unable"
                 raise httpx2.TransportError(message)
             if not reply.headers.get("content-type", "").startswith("image/"):

@@ -1,4 +1,4 @@
-"""Exact amounts, and payments that can not be built wrong."""
+"""Exact amounts, and payments that cannot be built wrong."""
 
 from __future__ import annotations
 

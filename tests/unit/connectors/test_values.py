@@ -1,4 +1,4 @@
-"""Illegal values can not be built; a message names the value and what was expected."""
+"""Illegal values cannot be built; a message names the value and what was expected."""
 
 from __future__ import annotations
 

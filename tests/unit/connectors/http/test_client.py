@@ -126,7 +126,7 @@ def test_a_name_that_nobody_knows_is_for_later():
     def unknown(host, port):
         raise socket.gaierror(-2, "unknown")
 
-    with pytest.raises(TryLater, match="can not be reached"):
+    with pytest.raises(TryLater, match="cannot be reached"):
         Http(resolve=unknown).call("GET", "https://nowhere.example/")
 
 

@@ -39,6 +39,6 @@ def test_a_port_that_is_taken_is_told():
         port = first.getsockname()[1]
         first.listen()
         with pytest.raises(
-            Conflict, match=f"surfaces.admin can not listen on .*:{port}"
+            Conflict, match=f"surfaces.admin cannot listen on .*:{port}"
         ):
             bind("admin", "127.0.0.1", port)

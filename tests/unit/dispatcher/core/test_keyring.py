@@ -115,7 +115,7 @@ def test_a_file_that_can_not_be_changed_stays_as_it_is(path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(WrongKey, match="can not be changed"):
+    with pytest.raises(WrongKey, match="cannot be changed"):
         add_key(ring, os.urandom)
     assert read_keyring(path) == ring
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]

@@ -86,8 +86,8 @@ def test_two_packages_of_one_name_are_refused_with_both_names(monkeypatch, tmp_p
     [
         ("connectors.testing.hostile:Memory", "is no connector"),
         ("connectors.testing.hostile:MEMORY", "is no connector"),
-        ("connectors.testing.hostile:NOTHING", "can not be loaded"),
-        ("no.such.module:X", "can not be loaded"),
+        ("connectors.testing.hostile:NOTHING", "cannot be loaded"),
+        ("no.such.module:X", "cannot be loaded"),
     ],
 )
 def test_what_is_no_plugin_is_refused(monkeypatch, tmp_path, target, match):
@@ -100,7 +100,7 @@ def test_a_package_that_ends_the_program_is_refused(monkeypatch, tmp_path):
     (tmp_path / "a_script.py").write_text("raise SystemExit(0)")
     monkeypatch.syspath_prepend(tmp_path)
     installed(monkeypatch, "memory", "a_script:PLUGIN")
-    with pytest.raises(Invalid, match="can not be loaded") as refused:
+    with pytest.raises(Invalid, match="cannot be loaded") as refused:
         open_one("memory", {}, tmp_path)
     assert "raised SystemExit" in refused.value.why
 
@@ -161,7 +161,7 @@ def test_one_that_fails_while_it_is_opened_is_told_by_its_fault_alone(
     monkeypatch, tmp_path, plugin, told
 ):
     monkeypatch.setattr(plugins, "load_plugin", lambda kind: plugin)
-    with pytest.raises(Invalid, match="'north' can not be opened") as caught:
+    with pytest.raises(Invalid, match="'north' cannot be opened") as caught:
         open_one("north", {"kind": "memory"}, tmp_path)
     assert caught.value.why == f"the plug-in 'memory' raised {told}"
 
@@ -184,7 +184,7 @@ def test_a_secret_comes_by_file_and_never_by_value(monkeypatch, tmp_path):
 
 def test_a_secret_file_that_is_missing_or_empty_is_refused(tmp_path):
     (tmp_path / "empty").write_bytes(b" \n")
-    for name, match in (("none", "can not be read"), ("empty", "is empty")):
+    for name, match in (("none", "cannot be read"), ("empty", "is empty")):
         with pytest.raises(Invalid, match=match):
             open_one("inhouse", {"secret_file": name}, tmp_path)
 

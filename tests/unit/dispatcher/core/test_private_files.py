@@ -88,7 +88,7 @@ def test_lines_go_to_a_file_that_may_only_be_appended_to(tmp_path, monkeypatch):
     assert path.read_bytes() == b"one\ntwo\n"
     with path.open("ab") as file:
         file.write(b"thr")
-    with pytest.raises(PermissionError):  # the cut line can not go: told, not doubled
+    with pytest.raises(PermissionError):  # the cut line cannot go: told, not doubled
         append_lines(path, b"three\n")
     monkeypatch.undo()
     append_lines(path, b"three\n")

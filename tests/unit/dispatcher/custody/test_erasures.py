@@ -36,7 +36,7 @@ def test_a_broken_line_is_told(path, line):
 
 def test_where_the_list_can_not_be_written_nothing_is_erased(tmp_path):
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(Invalid, match="can not be written"):
+    with pytest.raises(Invalid, match="cannot be written"):
         erasures.note(tmp_path / "file" / "erasures.jsonl", "s1", 5)
 
 
@@ -89,7 +89,7 @@ def test_a_broken_list_is_not_shared(tmp_path):
 
 def test_a_list_that_can_not_be_read_is_told_and_is_not_taken_for_none(path):
     path.mkdir()
-    with pytest.raises(Invalid, match="can not be read") as caught:
+    with pytest.raises(Invalid, match="cannot be read") as caught:
         erasures.read(path)
     assert str(path) in caught.value.what
     assert "Is a directory" in caught.value.why

@@ -1,4 +1,4 @@
-"""What the parser can not take is told with its place."""
+"""What the parser cannot take is told with its place."""
 
 import pytest
 

@@ -2,7 +2,7 @@
 
 Raw sets: what one entry tells of another (an equal value, say) belongs to the sets. The
 raw sets of a family are the smallest hands of entries from which one of it is known.
-Counting on the declared sets instead would certify what can not be.
+Counting on the declared sets instead would certify what cannot be.
 """
 
 from dataclasses import replace

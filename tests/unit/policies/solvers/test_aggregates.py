@@ -186,7 +186,7 @@ WEIGHTS = st.lists(
 def test_classes_trust_and_several_sets_of_a_property_count(
     name, tiny, how, weights, data
 ):
-    """What files can not say; the judge looks at all plans."""
+    """What files cannot say; the judge looks at all plans."""
     if len(weights) == len(tiny.measures):
         how = replace(how, weights=tuple(weights))
     goal = replace(tiny.goal, aggregate=how)

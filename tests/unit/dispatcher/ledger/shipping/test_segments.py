@@ -180,7 +180,7 @@ def test_a_disk_that_takes_nothing_leaves_whole_lines_and_can_be_tried_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", half)
-        with pytest.raises(NotShipped, match="can not be shipped"), segments.locked():
+        with pytest.raises(NotShipped, match="cannot be shipped"), segments.locked():
             segments.append(text, heads)
     assert places(folder) == [("a1", 1)]
     with segments.locked():

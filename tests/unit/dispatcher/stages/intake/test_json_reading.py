@@ -124,7 +124,7 @@ def test_objects_one_after_another_are_read_too():
     ['[{"a": 1}', '[{"a": 1}]]', '[{"a": 1}] {"a": 2}', '{"a": 1}}', '[{"a": "x}]'],
 )
 def test_brackets_that_do_not_match_are_refused(text):
-    with pytest.raises(Invalid, match="can not be read from line 1"):
+    with pytest.raises(Invalid, match="cannot be read from line 1"):
         read(text, name="a.json")
 
 

@@ -280,7 +280,7 @@ def test_workbooks_that_can_not_be_checked_are_refused(kind):
 
 def test_a_damaged_workbook_is_refused():
     data = (DATA / "sheet.xlsx").read_bytes()
-    with pytest.raises(Invalid, match=r"broken|can not be read"):
+    with pytest.raises(Invalid, match=r"broken|cannot be read"):
         rows(io.BytesIO(data[: len(data) // 2]), "a.xlsx")
 
 

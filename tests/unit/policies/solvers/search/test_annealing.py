@@ -115,7 +115,7 @@ def test_what_the_board_says_of_a_plan_is_what_the_judge_says(name):
 
 
 def test_crowded_adversaries_swap_entries():
-    """Each has room for two and both hold the other's: one at a time can not move."""
+    """Each has room for two and both hold the other's: one at a time cannot move."""
     document = drawn("smooth", n=4, k=2, sizes=(2,), capacities=[2, 2], t=1)
     document["weights"] = [[1, 9], [1, 9], [9, 1], [9, 1]]
     document["utility_norm"] = 36

@@ -388,7 +388,7 @@ def test_what_is_remembered_of_a_pair_is_what_is_seen_anew(tiny, average, pool):
 
 
 def test_a_repair_that_the_clock_cut_is_told_as_time(monkeypatch):
-    """The pair of one adversary can not be split; the repair takes longer than there is."""
+    """The pair of one adversary cannot be split; the repair takes longer than there is."""
     now = [0.0]
 
     def slow(problem, plan, rng, limits):
