@@ -761,6 +761,7 @@ TABLE: Final[tuple[Row, ...]] = (
         lambda f: f.annealable and not f.tight and _near(f),
         _annealed,
     ),
+    Row("prices", "first", lambda f: f.alone and _near(f), _prices),
     Row("hitting-set", "exact", lambda f: f.kind == "sealed", _hitting_set),
     Row("by-number", "exact", lambda f: f.stepped, _by_number),
     Row("leakless", "exact", lambda f: f.wholes, _leakless),

@@ -42,10 +42,21 @@ def test_an_offer_leaves_with_its_reward_and_takes_it_from_the_budget(house):
     house.check_books()
 
 
-@pytest.mark.parametrize("set_", [None, {"reward": 0}, {"cap": 119}, {"per_day": 119}])
-def test_without_money_nothing_leaves_and_it_goes_on_when_there_is(house, clock, set_):
+@pytest.mark.parametrize("set_", [None, {"reward": 0}])
+def test_without_a_reward_nothing_is_booked_and_it_goes_on_when_there_is(house, set_):
     if set_ is not None:
         house.budget(**set_)
+    planned(house)
+    assert house.offer() == 0
+    assert (house.outside.offers, house.payments()) == ({}, {})
+    assert house.count("outbox") == 0
+    house.budget(cap=120, per_day=120)
+    assert house.offer() == 1
+
+
+@pytest.mark.parametrize("set_", [{"cap": 119}, {"per_day": 119}])
+def test_without_money_nothing_leaves_and_it_goes_on_when_there_is(house, clock, set_):
+    house.budget(**set_)
     planned(house)
     assert house.offer() == 0
     assert (house.outside.offers, house.payments()) == ({}, {})
@@ -130,6 +141,7 @@ def test_nobody_has_two_pieces_of_work_open(house, clock):
 
 
 def test_a_wait_for_money_makes_no_second_offer(house, clock):
+    house.budget(cap=119)
     planned(house)
     house.offer()
     clock.advance(seconds=7200)

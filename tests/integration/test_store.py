@@ -450,8 +450,8 @@ def test_lines_once_written_stay(store: Store, table: str, verb: str) -> None:
     fill = {
         "ledger_line": "INSERT INTO ledger_line (chain_id, seq, kind, at,"
         " policy_version, hash) VALUES (1, 1, 'seal', 1, 1, ?)",
-        "key_lines": "INSERT INTO key_lines (seq, keys, relations, repeats)"
-        " VALUES (1, ?, '', 0)",
+        "key_lines": "INSERT INTO key_lines (seq, keys, facts, relations,"
+        " repeats) VALUES (1, ?, '', '', 0)",
         "policy": "INSERT INTO policy (version, name, source, sha256, applied_at)"
         " VALUES (1, 'p', ?, 'x', 1)",
     }[table]
