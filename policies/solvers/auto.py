@@ -715,6 +715,11 @@ def _near(f: Features) -> bool:
     return f.pairs > _TINY and _warm(f)
 
 
+def _priceable(f: Features) -> bool:
+    """Whether prices of loads are worth a tenth of the time: plain sets are proven."""
+    return f.alone and _near(f) and (f.kind != "sealed" or not f.backlog)
+
+
 def _mean(f: Features) -> bool:
     """Whether f is a mean, for which there are searches with bounds of their own."""
     return f.kind == "mean" and f.pairs > _TINY
@@ -761,7 +766,7 @@ TABLE: Final[tuple[Row, ...]] = (
         lambda f: f.annealable and not f.tight and _near(f),
         _annealed,
     ),
-    Row("prices", "first", lambda f: f.alone and _near(f), _prices),
+    Row("prices", "first", _priceable, _prices),
     Row("hitting-set", "exact", lambda f: f.kind == "sealed", _hitting_set),
     Row("by-number", "exact", lambda f: f.stepped, _by_number),
     Row("leakless", "exact", lambda f: f.wholes, _leakless),
