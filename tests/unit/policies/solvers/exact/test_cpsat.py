@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.policies.solvers.test_colouring import mycielski
 
 from policies.model.problem import Average, Coalitions
 from policies.model.sets import NO_CAP, Measure
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.exact import cpsat
 from policies.solvers.exact.cpsat_model import build
+from tests.unit.policies.solvers.test_graphs import mycielski
 from tests.unit.policies.tiny import Made, Tiny, step
 
 

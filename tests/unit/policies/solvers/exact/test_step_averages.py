@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.policies.solvers.test_colouring import mycielski
 
 from policies.instances.instance_file import read_instance
 from policies.solvers import SOLVERS, Limits, Verdict
 from policies.solvers.exact.step_averages import by_number, stepped
 from tests.unit.policies.referee import best
+from tests.unit.policies.solvers.test_graphs import mycielski
 
 
 def document(properties, weights, **changed):
