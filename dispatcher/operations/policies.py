@@ -14,7 +14,7 @@ from dispatcher.ledger.standing import version_of
 from dispatcher.ledger.versions import Applied, Terms, apply_policy
 from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
 from dispatcher.operations.workspace import Workspace
-from dispatcher.stages.intake.linking import read_links
+from dispatcher.stages.intake.external_rules import read_links
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.planning.foreseeing import Foreseen, foresee, read_work
 from dispatcher.store import Store

@@ -13,8 +13,8 @@ from dispatcher.operations.workspace import Workspace
 from dispatcher.stages import assembly
 from dispatcher.stages.assembly import Reassembled
 from dispatcher.stages.intake import loading
+from dispatcher.stages.intake.loading import Loaded, Progress
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.outcome import Loaded, Progress
 from dispatcher.stages.intake.preview import Preview
 from dispatcher.stages.intake.preview import preview as look
 from dispatcher.stages.intake.table import Options

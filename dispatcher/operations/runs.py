@@ -9,7 +9,7 @@ from connectors.money import Money
 from dispatcher import money
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.operations.workspace import Workspace
-from dispatcher.stages.intake import piloting
+from dispatcher.stages.intake import runs as stage
 from dispatcher.store import Store, Tx, events, pilots, proficiency, statistics
 from dispatcher.store import money as rows
 from dispatcher.store.money import BudgetRow
@@ -196,7 +196,7 @@ def _changed(
 
 def begin_pilot(workspace: Workspace, store: Store, run: str, records: int) -> Pilot:
     """Let only so many records of a run be shown, picked by chance."""
-    row = piloting.begin(store, run, records, workspace.clock())
+    row = stage.begin(store, run, records, workspace.clock())
     with store.read() as tx:
         return _pilot(tx, row)
 
@@ -212,13 +212,13 @@ def show_pilot(store: Store, run: str) -> Pilot:
     with store.read() as tx:
         row = pilots.find(tx, run)
         if row is None:
-            raise piloting.no_run(run)
+            raise stage.no_run(run)
         return _pilot(tx, row)
 
 
 def accept_pilot(workspace: Workspace, store: Store, run: str) -> int:
     """Let all records of a run be shown; how many waited."""
-    return piloting.accept(store, run, workspace.clock())
+    return stage.accept(store, run, workspace.clock())
 
 
 def _pilot(tx: Tx, row: PilotRow) -> Pilot:

@@ -7,7 +7,7 @@ import pytest
 
 from dispatcher.core.errors import Conflict, Invalid, NotFound, Refused, Usage
 from dispatcher.ledger.book import Asks, Pull, Push, book
-from dispatcher.stages.intake import load, piloting
+from dispatcher.stages.intake import load, runs
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.serving import Given
 from dispatcher.store import Store, lease, pilots
@@ -44,14 +44,14 @@ def waiting(case) -> int:
 
 
 def test_only_so_many_records_go_out_until_it_is_accepted(case, tmp_path):
-    piloting.begin(case.store, "nov", 2, 1)
+    runs.begin(case.store, "nov", 2, 1)
     load_rows(case, tmp_path, 0, 5)
     assert (len(shown(case)), waiting(case)) == (2, 3)
     first = shown(case)
     load_rows(case, tmp_path, 5, 4)
     assert (shown(case), waiting(case)) == (first, 7)
 
-    assert piloting.accept(case.store, "nov", 2) == 7
+    assert runs.accept(case.store, "nov", 2) == 7
     assert waiting(case) == 0
     load_rows(case, tmp_path, 9, 1)
     assert waiting(case) == 0
@@ -59,27 +59,27 @@ def test_only_so_many_records_go_out_until_it_is_accepted(case, tmp_path):
 
 def test_records_that_are_loaded_already_are_picked_from(case, tmp_path):
     load_rows(case, tmp_path, 0, 5)
-    piloting.begin(case.store, "nov", 3, 1)
+    runs.begin(case.store, "nov", 3, 1)
     assert (len(shown(case)), waiting(case)) == (3, 2)
 
 
 def test_a_pilot_may_grow_and_never_shrinks_below_what_went_out(case, tmp_path):
     load_rows(case, tmp_path, 0, 5)
-    piloting.begin(case.store, "nov", 2, 1)
+    runs.begin(case.store, "nov", 2, 1)
     first = shown(case)
-    piloting.begin(case.store, "nov", 4, 1)
+    runs.begin(case.store, "nov", 4, 1)
     assert first < shown(case)
     with pytest.raises(Conflict, match="4 records already"):
-        piloting.begin(case.store, "nov", 3, 1)
+        runs.begin(case.store, "nov", 3, 1)
 
 
 def test_a_load_that_was_killed_lets_nothing_slip_out(case, tmp_path, monkeypatch):
-    piloting.begin(case.store, "nov", 2, 1)
+    runs.begin(case.store, "nov", 2, 1)
 
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(piloting, "fill", killed)
+    monkeypatch.setattr(runs, "fill", killed)
     with pytest.raises(KeyboardInterrupt):
         load_rows(case, tmp_path, 0, 5)
     assert waiting(case) == 5
@@ -107,7 +107,7 @@ def test_a_pilot_comes_before_the_first_showing(case):
     case.load(("r", None, 0, "ab"))
     case.book(("x/ann", "r.a"))
     with pytest.raises(Conflict, match="past a pilot"):
-        piloting.begin(case.store, "default", 1, 1)
+        runs.begin(case.store, "default", 1, 1)
 
 
 def test_a_booking_under_way_is_a_showing_or_sees_the_pilot(case, tmp_path):
@@ -125,19 +125,19 @@ def test_a_booking_under_way_is_a_showing_or_sees_the_pilot(case, tmp_path):
     thread.start()
     booked.wait()
     with pytest.raises(Conflict, match="past a pilot"):
-        piloting.begin(case.store, "nov", 1, 1)
+        runs.begin(case.store, "nov", 1, 1)
     thread.join()
     assert waiting(case) == 0
 
 
 def test_what_is_no_pilot_is_told(case, tmp_path):
     with pytest.raises(NotFound):
-        piloting.accept(case.store, "nov", 1)
+        runs.accept(case.store, "nov", 1)
     load_rows(case, tmp_path, 0, 1)
     with pytest.raises(Conflict, match="has no pilot"):
-        piloting.accept(case.store, "nov", 1)
+        runs.accept(case.store, "nov", 1)
     with pytest.raises(Usage):
-        piloting.begin(case.store, " nov", 1, 1)
+        runs.begin(case.store, " nov", 1, 1)
 
 
 def entries_of(case, *, waiting: bool) -> list[int]:
@@ -152,7 +152,7 @@ def entries_of(case, *, waiting: bool) -> list[int]:
 
 @pytest.mark.parametrize("delivery", [Pull(10**18), Push()])
 def test_the_gate_refuses_what_waits_one_by_one_and_in_bulk(case, tmp_path, delivery):
-    piloting.begin(case.store, "nov", 1, 1)
+    runs.begin(case.store, "nov", 1, 1)
     load_rows(case, tmp_path, 0, 3)
     held, free = entries_of(case, waiting=True), entries_of(case, waiting=False)
     ann = case.accounts["x/ann"]
@@ -168,7 +168,7 @@ def test_the_gate_refuses_what_waits_one_by_one_and_in_bulk(case, tmp_path, deli
 
 
 def test_only_the_pilot_is_planned_and_then_the_rest(case, tmp_path):
-    piloting.begin(case.store, "nov", 1, 1)
+    runs.begin(case.store, "nov", 1, 1)
     load_rows(case, tmp_path, 0, 3)
     planning = Planning(case.store, case.tick, rest=0)
     with case.store.write() as tx:
@@ -176,7 +176,7 @@ def test_only_the_pilot_is_planned_and_then_the_rest(case, tmp_path):
     planning.tick(epoch)
     assert planned(case) == set(entries_of(case, waiting=False))
     planning.tick(epoch)
-    piloting.accept(case.store, "nov", 1)
+    runs.accept(case.store, "nov", 1)
     planning.tick(epoch)
     assert planned(case) == set(entries_of(case, waiting=False))
     assert len(planned(case)) == 12
@@ -193,7 +193,7 @@ def planned(case) -> set[int]:
 
 def test_loads_and_an_acceptance_at_once_leave_nothing_waiting(case, tmp_path):
     """What a load writes either sees the pilot and is let go with it, or no pilot."""
-    piloting.begin(case.store, "nov", 1, 1)
+    runs.begin(case.store, "nov", 1, 1)
     load_rows(case, tmp_path, 0, 2)
     threads = [
         threading.Thread(target=load_rows, args=(case, tmp_path, 100 * n, 20))
@@ -201,7 +201,7 @@ def test_loads_and_an_acceptance_at_once_leave_nothing_waiting(case, tmp_path):
     ]
     for thread in threads:
         thread.start()
-    piloting.accept(case.store, "nov", 1)
+    runs.accept(case.store, "nov", 1)
     for thread in threads:
         thread.join()
     assert waiting(case) == 0

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from dispatcher.core.errors import EXIT_PARTLY, Conflict, Invalid, Usage
 from dispatcher.ledger.versions import apply_policy
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.suggest import suggest_policy
+from dispatcher.stages.intake.preview import suggest_policy
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli import records
 from dispatcher.surfaces.cli.context import CliContext

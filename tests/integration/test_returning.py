@@ -12,7 +12,7 @@ from dispatcher.custody.sealed_file import Secret
 from dispatcher.custody.targets import Target
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.shipping import attach
-from dispatcher.stages.intake import piloting
+from dispatcher.stages.intake import runs
 from dispatcher.stages.intake.loading import ERASED, OTHER, RESPELLED, load
 from dispatcher.store import open_store, pause, serving
 from dispatcher.store.vault import KeyFile
@@ -161,7 +161,7 @@ def test_lost_records_wait_for_the_pilot_of_the_run_they_come_back_into(house):
     source = house.file(FIRST, SECOND)
     house.load(source)
     house.lose()
-    piloting.begin(house.store, "nov", 1, 1)
+    runs.begin(house.store, "nov", 1, 1)
     done = load(house.store, source, clock=house.case.tick, run="nov")
     assert done.counts.returned == 2
     assert house.ask("SELECT count(*) FROM record WHERE waits_since IS NOT NULL") == 1

@@ -20,7 +20,7 @@ from dispatcher.ledger.members import merge
 from dispatcher.ledger.relations import Granted, around
 from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.versions import Terms, apply_policy
-from dispatcher.stages.intake.linking import read_links
+from dispatcher.stages.intake.external_rules import read_links
 from dispatcher.stages.planning import Planning
 from policies.document import parse
 from policies.rules.functions import FieldFunction

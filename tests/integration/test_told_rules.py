@@ -20,7 +20,7 @@ from dispatcher.core.errors import Invalid, PastLimit, Refused
 from dispatcher.custody.audit import export, verify
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.members import merge
-from dispatcher.stages.intake.linking import read_links
+from dispatcher.stages.intake.external_rules import read_links
 from dispatcher.stages.planning import Planning, choosing
 from policies.document import parse
 from policies.model.problem import Plan

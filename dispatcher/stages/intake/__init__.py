@@ -6,9 +6,8 @@ what comes into a folder (:class:`Inbox`).
 """
 
 from dispatcher.stages.intake.inbox import Inbox
-from dispatcher.stages.intake.loading import load
+from dispatcher.stages.intake.loading import Loaded, Progress, load
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.outcome import Loaded, Progress
 from dispatcher.stages.intake.table import Options
 
 __all__ = ["Inbox", "Loaded", "Options", "Progress", "load", "open_table"]

@@ -15,6 +15,7 @@ from itertools import chain, islice
 from typing import Final
 
 from dispatcher.core.errors import Invalid
+from dispatcher.stages.intake.encoding import Lines
 from dispatcher.stages.intake.table import (
     BATCH_CHARACTERS,
     MAX_CELL,
@@ -23,7 +24,6 @@ from dispatcher.stages.intake.table import (
     cell_fault,
     checked_header,
 )
-from dispatcher.stages.intake.text import Lines
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 SPOKEN: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}

@@ -14,9 +14,8 @@ from typing import Final
 from dispatcher.core.errors import DispatcherError, Invalid, StaleLease
 from dispatcher.core.log import get_logger
 from dispatcher.core.private_files import private
-from dispatcher.stages.intake.loading import load
+from dispatcher.stages.intake.loading import Loaded, Progress, load
 from dispatcher.stages.intake.opening import SUFFIXES
-from dispatcher.stages.intake.outcome import Loaded, Progress
 from dispatcher.stages.intake.rejects import rejects_path
 from dispatcher.store import Clock, Store, lease
 

@@ -8,29 +8,31 @@ is in already with the same cells is skipped, with other cells it is refused.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
 
 from dispatcher.core.errors import Conflict, Invalid, StoreLocked
+from dispatcher.core.keys import spelled
 from dispatcher.ledger.loads import register_keys
 from dispatcher.ledger.standing import InForce, current_policy, no_policy
-from dispatcher.stages.intake import piloting, recognising, returning, writing
+from dispatcher.stages.intake import record_rows, reload, runs
 from dispatcher.stages.intake.images import Pages
-from dispatcher.stages.intake.naming import check_run_name
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.outcome import Loaded, Progress
+from dispatcher.stages.intake.record_builder import PreparedRecord, RecordBuilder, Row
 from dispatcher.stages.intake.rejects import RejectsFile
-from dispatcher.stages.intake.shaping import Row, Shaped, Shaper
+from dispatcher.stages.intake.runs import check_run_name
 from dispatcher.stages.intake.table import (
     Batch,
+    Facts,
     Options,
     Rejected,
     Table,
 )
-from dispatcher.store import Clash, Clock, Store, pilots
+from dispatcher.store import Clash, Clock, Store, Tx, pilots
 from dispatcher.store import intake as rows
 from dispatcher.store.ledger import hold_barrier
 
@@ -156,11 +158,13 @@ class _Loading:
         self._secret = store.key("pseudonym-key")
         self._mine: list[tuple[int, int]] = []  # ranges of ids that this load brought
         self._columns_of: dict[int, tuple[str, ...]] = {}
-        self._shaper = self._shaper_for(table.columns)
+        self._builder = self._builder_for(table.columns)
 
-    def _shaper_for(self, columns: Sequence[str]) -> Shaper:
+    def _builder_for(self, columns: Sequence[str]) -> RecordBuilder:
         force = self._force
-        return Shaper(force.policy, force.field_ids, columns, self._secret, self._pages)
+        return RecordBuilder(
+            force.policy, force.field_ids, columns, self._secret, self._pages
+        )
 
     def begin(self, run: str, pilot: int | None) -> None:
         """Find or make the run and the load; its pilot first, so that nothing slips out."""
@@ -177,7 +181,7 @@ class _Loading:
                 )
             self._run, self._run_id = run, found.id
             if pilot is not None:
-                piloting.begin_in(tx, run, pilot, now)
+                runs.begin_in(tx, run, pilot, now)
             for earlier in rows.loads_of(tx, found.id, source):
                 if _names(earlier.columns)[: len(columns)] == columns:
                     self.load_id = earlier.id
@@ -187,9 +191,9 @@ class _Loading:
 
     def take(self, batch: Batch) -> None:
         """Bring in the rows of a batch."""
-        if batch.columns != self._shaper.columns:
-            self._shaper = self._shaper_for(batch.columns)
-        found, refused = self._shaper.rows(batch)
+        if batch.columns != self._builder.columns:
+            self._builder = self._builder_for(batch.columns)
+        found, refused = self._builder.rows(batch)
         refused += batch.rejected
         for chunk in self._chunks(self._fresh(found, refused), refused):
             self._bring(chunk, refused)
@@ -208,7 +212,7 @@ class _Loading:
         counts = self.counts
         with self._store.write() as tx:
             rows.end_load(tx, self.load_id, counts.rejected, self._clock())
-            piloting.fill(tx, self._run)
+            runs.fill(tx, self._run)
         if not counts.records + counts.skipped + counts.rejected:
             raise Invalid(
                 f"{self._table.facts.name} has a header and no row",
@@ -268,18 +272,18 @@ class _Loading:
             loads = {record.load_id for record in known.values()}
             for number, columns in rows.columns_of_loads(tx, loads).items():
                 self._columns_of[number] = _names(columns)
-            respelled = recognising.respelled(tx, self._secret, found, known)
+            respelled = _respelled(tx, self._secret, found, known)
         return known, erased, respelled
 
     def _same(self, row: Row, record: rows.RecordRow) -> bool:
         """Whether the record has the cells of the row, empty ones left out."""
         cells = msgspec.json.decode(record.columns, type=list[str])
         columns = self._columns_of[record.load_id]
-        if columns == self._shaper.columns and cells == list(row.cells):
+        if columns == self._builder.columns and cells == list(row.cells):
             return True
-        return _filled(columns, cells) == _filled(self._shaper.columns, row.cells)
+        return _filled(columns, cells) == _filled(self._builder.columns, row.cells)
 
-    def _bring(self, chunk: list[Shaped], refused: list[Rejected]) -> None:
+    def _bring(self, chunk: list[PreparedRecord], refused: list[Rejected]) -> None:
         """Write a chunk, less what another load brings meanwhile."""
         for last in (*[False] * (TRIES - 1), True):
             try:
@@ -289,7 +293,7 @@ class _Loading:
                     raise
                 continue
             except Clash:
-                left = self._unknown([shaped.row for shaped in chunk], refused)
+                left = self._unknown([prepared.row for prepared in chunk], refused)
                 kept = {row.pseudonym for row in left}
                 chunk = [s for s in chunk if s.row.pseudonym in kept]
                 if chunk:
@@ -299,60 +303,60 @@ class _Loading:
 
     def _chunks(
         self, fresh: Iterable[Row], refused: list[Rejected]
-    ) -> Iterator[list[Shaped]]:
-        chunk: list[Shaped] = []
+    ) -> Iterator[list[PreparedRecord]]:
+        chunk: list[PreparedRecord] = []
         size = 0
         for row in fresh:
-            shaped = self._shaper.shaped(row)
-            if isinstance(shaped, Rejected):
-                refused.append(shaped)
+            prepared = self._builder.prepared(row)
+            if isinstance(prepared, Rejected):
+                refused.append(prepared)
                 continue
-            chunk.append(shaped)
-            size += shaped.size
+            chunk.append(prepared)
+            size += prepared.size
             if size >= CHUNK_BYTES:
                 yield chunk
                 chunk, size = [], 0
         if chunk:
             yield chunk
 
-    def _write(self, chunk: list[Shaped], refused: list[Rejected]) -> None:
+    def _write(self, chunk: list[PreparedRecord], refused: list[Rejected]) -> None:
         """One transaction: records, subjects, entries, and their keys in the ledger."""
         now = self._clock()
-        fresh = [shaped for shaped in chunk if not shaped.row.lost]
+        fresh = [prepared for prepared in chunk if not prepared.row.lost]
         with self._store.write() as tx:
             if hold_barrier(tx) != self._force.version:
                 raise _other_policy()
-            back, others = returning.sorted_out(
-                tx, self._force, [shaped for shaped in chunk if shaped.row.lost]
+            back, others = reload.sorted_out(
+                tx, self._force, [prepared for prepared in chunk if prepared.row.lost]
             )
-            brought = [*fresh, *(one.shaped for one in back)]
+            brought = [*fresh, *(one.prepared for one in back)]
             known = rows.subjects(tx, _people(brought))
             if any(person.erased for person in known.values()):
                 raise Clash(ERASED_MEANWHILE)
-            of = writing.Bound(self._run_id, self.load_id, now)
-            first = writing.add(tx, of, fresh, known)
+            of = record_rows.Bound(self._run_id, self.load_id, now)
+            first = record_rows.add(tx, of, fresh, known)
             told = [
-                *writing.ledger_keys(fresh),
-                *returning.bring_back(tx, of, back, known),
+                *record_rows.ledger_keys(fresh),
+                *reload.bring_back(tx, of, back, known),
             ]
             returned = [one.record.id for one in back]
             pilots.hold(tx, self._run_id, first, len(fresh), returned, now)
             register_keys(tx, told, at=now)
-            columns = _json(self._shaper.columns)
+            columns = _json(self._builder.columns)
             rows.note_chunk(tx, self.load_id, columns, len(brought))
         insort(self._mine, (first, first + len(fresh)))
         key = self._force.policy.entity.key
-        refused += [Rejected(shaped.row.line, key, OTHER) for shaped in others]
+        refused += [Rejected(prepared.row.line, key, OTHER) for prepared in others]
         self.counts.records += len(brought)
         self.counts.returned += len(back)
-        self.counts.entries += sum(len(shaped.shown) for shaped in brought)
+        self.counts.entries += sum(len(prepared.shown) for prepared in brought)
 
 
-def _people(chunk: Iterable[Shaped]) -> dict[str, bytes]:
+def _people(chunk: Iterable[PreparedRecord]) -> dict[str, bytes]:
     return {
-        shaped.row.person: shaped.row.subject.encode()
-        for shaped in chunk
-        if shaped.row.person is not None
+        prepared.row.person: prepared.row.subject.encode()
+        for prepared in chunk
+        if prepared.row.person is not None
     }
 
 
@@ -382,4 +386,85 @@ def _crowded() -> Conflict:
         "another load keeps bringing the same records",
         why="two loads of one file run side by side",
         fix="let one of them end, then load again: what is in is skipped",
+    )
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a load is.
+
+    Attributes
+    ----------
+    records, entries : int
+        New in the store, or back in it.
+    returned : int
+        Records that went down with a store, and are back.
+    skipped : int
+        In it already, with the same cells.
+    rejected : int
+    position : int
+        Bytes of the file read.
+    size : int or None
+        Bytes of the file; None for a stream.
+    """
+
+    records: int = 0
+    entries: int = 0
+    skipped: int = 0
+    rejected: int = 0
+    returned: int = 0
+    position: int = 0
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a load brought.
+
+    Attributes
+    ----------
+    facts : Facts
+        How the file was understood.
+    run : str
+    load_id : int
+    counts : Progress
+    rejects : Path or None
+        The file of rejected rows, if there are any and a path was given.
+    """
+
+    facts: Facts
+    run: str
+    load_id: int
+    counts: Progress
+    rejects: Path | None
+
+
+def _respelled(
+    tx: Tx, secret: bytes, found: Sequence[Row], known: Collection[str]
+) -> frozenset[str]:
+    """Return the rows that would bring in somebody erased under another spelling.
+
+    What the store knows by exactly its key (``known`` has the records) is somebody else,
+    who was loaded before the erasure.
+
+    Returns
+    -------
+    frozenset of str
+        Pseudonyms of the rows' records.
+    """
+    if not rows.suppresses(tx):
+        return frozenset()
+    new = [row for row in found if row.pseudonym not in known]
+    there = rows.known_people(tx, [row.person for row in new if row.person is not None])
+    names = {spelled(secret, "r", row.key): row.pseudonym for row in new}
+    people = {
+        row.person: spelled(secret, "s", row.subject)
+        for row in new
+        if row.person is not None and row.person not in there
+    }
+    hit = rows.suppressed(tx, [*names, *people.values()])
+    return frozenset(
+        row.pseudonym
+        for row in new
+        if spelled(secret, "r", row.key) in hit or people.get(row.person or "") in hit
     )

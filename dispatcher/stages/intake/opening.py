@@ -11,14 +11,12 @@ from typing import BinaryIO, Final
 
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.delimited import DelimitedReader, find_delimiter
-from dispatcher.stages.intake.encoding import Encoding, find_encoding
+from dispatcher.stages.intake.encoding import Encoding, Lines, decoded, find_encoding
 from dispatcher.stages.intake.guarding import NOTE, is_reassembled, unguarded
-from dispatcher.stages.intake.json_list import JsonElements
-from dispatcher.stages.intake.json_rows import JsonReader, json_lines
+from dispatcher.stages.intake.json_reader import JsonElements, JsonReader, json_lines
 from dispatcher.stages.intake.parquet import ParquetReader
 from dispatcher.stages.intake.source import Source, open_source
 from dispatcher.stages.intake.table import Batch, Facts, Format, Options, Table
-from dispatcher.stages.intake.text import Lines, decoded
 from dispatcher.stages.intake.workbook import WorkbookReader
 
 SUFFIXES: Final = {

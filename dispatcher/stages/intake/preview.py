@@ -1,29 +1,76 @@
-"""What a file holds, column by column, before anything is loaded.
+"""What a file holds, column by column, before anything is loaded; and a first policy.
 
 Memory is bounded whatever the file: distinct values are counted exactly while they are
 few, and then by adaptive sampling (Wegman; Flajolet 1990): keep only the hashes whose
-last `level` bits are zero, and count each for two to the `level`.
+last `level` bits are zero, and count each for two to the `level`. Values are looked at
+by their form alone; none is written to the policy.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
-from dispatcher.stages.intake.shapes import (
-    KEY_NAME,
-    QUASI_NAME,
-    SENSITIVE_NAME,
-    SHAPES,
-    SUBJECT_NAME,
-    TIME_NAME,
-    TYPES,
-)
-from dispatcher.stages.intake.table import Batch, Facts, Rejected, Table
+from stdnum import iban, luhn
 
+from dispatcher.core.errors import Invalid
+from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.table import Batch, Facts, Options, Rejected, Table
+from policies.document import Column, starter
+
+IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
+
+_PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
+    "DATE": re.compile(
+        r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./]\d{1,2}[./]\d{1,2}"
+    ),
+    "TIME": re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.{0,20}"),
+    "EMAIL": re.compile(r"[^\s@]+@[^\s@]+\.[^\s@.]+"),
+    "URL": re.compile(r"[a-z]{2,10}://\S+", re.IGNORECASE),
+    "PHONE": re.compile(r"[+(]\d[\d ().\-/]{5,20}\d|0\d{1,4}[ \-/]\d[\d \-/]{3,14}\d"),
+    "BOX": re.compile(r"\d{1,6},\s?\d{1,6},\s?\d{1,6},\s?\d{1,6}"),
+    "US_ZIP": re.compile(r"\d{5}(?:-\d{4})?"),
+    "BOOLEAN": re.compile(r"true|false|yes|no|y|n", re.IGNORECASE),
+    "INTEGER": re.compile(r"[-+]?(?:0|[1-9]\d*)"),
+    "DECIMAL": re.compile(r"[-+]?(?:0|[1-9]\d*)?[.,]\d+(?:[eE][-+]?\d+)?"),
+    "PERSON": re.compile(
+        r"(?:[A-ZÀ-ÞŠŽ][\w'’.\-]*\s?,?\s){1,4}[A-ZÀ-ÞŠŽ][\w'’.\-]*|[A-Z]+(?: [A-Z]\.?)* [A-Z]+"
+    ),
+}
+
+
+TYPES: Final = {
+    "DATE": "date",
+    "TIME": "time",
+    "BOOLEAN": "boolean",
+    "INTEGER": "integer",
+    "DECIMAL": "decimal",
+}
+"""Shape -> type that the preview names; all others are text."""
+KEY_NAME: Final = re.compile(
+    r"(?:^|[_\W])(?:id|key|no|nr|uuid|guid|number|code)$|^(?:id|uuid|guid)[_\W]|[a-z]Id$",
+    re.IGNORECASE,
+)
+SUBJECT_NAME: Final = re.compile(
+    r"patient|person|customer|client|subject|user|member|citizen|employee|owner|account",
+    re.IGNORECASE,
+)
+TIME_NAME: Final = re.compile(r"time|stamp|_at$|^at$|moment|visited", re.IGNORECASE)
+QUASI_NAME: Final = re.compile(
+    r"zip|post_?(?:al)?_?code|birth|\bdob\b|gender|\bsex\b|\bage\b|city|town|county|race|"
+    r"ethnic|marital|nation|religion|occupation|job|employer|doctor|provider|language",
+    re.IGNORECASE,
+)
+SENSITIVE_NAME: Final = re.compile(
+    r"name|\b(?:first|last|middle|maiden)\b|disease|diagnos|illness|condition|drug|medic|prescri|symptom|e-?mail|phone|"
+    r"mobile|iban|card|address|street|ssn|soc_sec|social|passport|salary|income|account|reason|"
+    r"allerg|result|company|merchant",
+    re.IGNORECASE,
+)
 SAMPLED: Final = 5_000  # values of a column whose form is looked at, at most
 SAMPLES: Final = 200_000  # over all columns
 HASHES: Final = 1_000_000  # over all columns
@@ -31,6 +78,51 @@ EXAMPLES: Final = 5
 SHOWN_REJECTS: Final = 100
 KEYS: Final = 2_000_000  # rows in which doubled keys are looked for
 ENOUGH: Final = 0.9  # share of values that make a shape the column's
+KINDS: Final = {
+    "date": "date",
+    "integer": "number",
+    "decimal": "number",
+    "boolean": "yes_no",
+}
+
+
+def _matches(name: str) -> Callable[[str], bool]:
+    pattern = _PATTERNS[name]
+    return lambda value: pattern.fullmatch(value) is not None
+
+
+def _is_image(value: str) -> bool:
+    return value.lower().endswith(IMAGE_ENDINGS)
+
+
+def _is_iban(value: str) -> bool:
+    return value[:2].isalpha() and value[2:4].isdecimal() and iban.is_valid(value)
+
+
+def _is_card(value: str) -> bool:
+    if len(value) < 13 or not value[0].isdecimal():
+        return False
+    digits = re.sub(r"[ -]", "", value)
+    return 13 <= len(digits) <= 19 and digits.isdecimal() and luhn.is_valid(digits)
+
+
+SHAPES: Final[Mapping[str, Callable[[str], bool]]] = {
+    "IMAGE": _is_image,
+    "EMAIL": _matches("EMAIL"),
+    "IBAN": _is_iban,
+    "CARD": _is_card,
+    "URL": _matches("URL"),
+    "TIME": _matches("TIME"),
+    "DATE": _matches("DATE"),
+    "PHONE": _matches("PHONE"),
+    "BOX": _matches("BOX"),
+    "US_ZIP": _matches("US_ZIP"),
+    "BOOLEAN": _matches("BOOLEAN"),
+    "INTEGER": _matches("INTEGER"),
+    "DECIMAL": _matches("DECIMAL"),
+    "PERSON": _matches("PERSON"),
+}
+"""Shape -> whether one value has it; the first that nearly all have is the column's."""
 
 
 @dataclass(slots=True)
@@ -314,3 +406,55 @@ def _names_subject(name: str) -> bool:
     return bool(SUBJECT_NAME.search(name)) and bool(
         KEY_NAME.search(name) or re.fullmatch(SUBJECT_NAME, name)
     )
+
+
+def suggest_policy(file: Path, options: Options | None = None) -> str:
+    """Return the text of a policy for the records of a file.
+
+    Parameters
+    ----------
+    file : Path
+    options : Options, optional
+
+    Raises
+    ------
+    Invalid
+        The file is no table, or no column of it identifies its rows.
+    """
+    with open_table(file, options) as table:
+        found = preview(table)
+    key = next((c.name for c in found.columns if c.suggestion == "key"), None)
+    if key is None:
+        raise Invalid(
+            f"no column of {found.file.name} can be the key",
+            why="a key is filled and different in every row",
+            fix="add a column that numbers the rows, or write policy.toml by hand",
+        )
+    subject = next((c.name for c in found.columns if c.suggestion == "subject"), None)
+    columns = [_column(c) for c in found.columns if c.name != key and _is_field(c)]
+    if not columns or all(column.name == subject for column in columns):
+        raise Invalid(
+            f"{found.file.name} has no column besides its key and its subject",
+            why="a policy needs a field that is asked for",
+            fix="check the file",
+        )
+    return starter(_entity(found.file.name), key, subject, columns)
+
+
+def _is_field(column: ColumnFacts) -> bool:
+    return not column.suggestion.startswith(("leave out", "box", "image"))
+
+
+def _column(column: ColumnFacts) -> Column:
+    return Column(
+        column.name,
+        KINDS.get(column.kind, "text"),
+        sensitive="sensitive" in column.suggestion,
+        quasi="quasi-identifier" in column.suggestion,
+    )
+
+
+def _entity(name: str) -> str:
+    """Name the kind of record after the file: ``scans-2026.csv`` holds a scans-2026."""
+    stem = re.sub(r"(?:\.\w{1,8}){1,2}$", "", name)
+    return re.sub(r"[^\w-]+", "-", stem).strip("-") or "record"

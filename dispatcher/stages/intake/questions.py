@@ -17,8 +17,8 @@ from dispatcher.core.errors import Conflict, Invalid, NotFound
 from dispatcher.ledger.standing import InForce, current_policy, no_policy
 from dispatcher.stages.intake.images import BadPage, Pages
 from dispatcher.stages.intake.opening import open_table
+from dispatcher.stages.intake.record_builder import IMAGE, TEXT
 from dispatcher.stages.intake.redaction import redacted
-from dispatcher.stages.intake.shaping import IMAGE, TEXT
 from dispatcher.stages.intake.table import Table
 from dispatcher.store import Store, Tx, events, probes
 from dispatcher.store.probes import ProbeRow

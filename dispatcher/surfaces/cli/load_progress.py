@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-    from dispatcher.stages.intake.outcome import Progress
+    from dispatcher.stages.intake.loading import Progress
 
 BAR_AFTER: Final = 1.0  # seconds; what is faster needs no bar
 LINE_EVERY: Final = 10.0  # seconds, where no terminal reads

@@ -181,7 +181,7 @@ def init_policy(
     ] = None,
 ) -> None:
     """Suggest a first policy from the columns of a file (values stay hidden)."""
-    from dispatcher.stages.intake.suggest import suggest_policy
+    from dispatcher.stages.intake.preview import suggest_policy
 
     context: CliContext = ctx.obj
     path = output or context.policy_path

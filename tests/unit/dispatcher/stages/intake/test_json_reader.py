@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.core.errors import Invalid
-from dispatcher.stages.intake.json_list import MAX_ELEMENT, JsonElements
+from dispatcher.stages.intake.json_reader import MAX_ELEMENT, JsonElements
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.table import MAX_CELL, Format, Options
 

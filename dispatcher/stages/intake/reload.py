@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 from dispatcher.ledger.loads import Needs, RecordKeys, needs
 from dispatcher.ledger.standing import InForce
-from dispatcher.stages.intake import writing
-from dispatcher.stages.intake.shaping import Shaped
-from dispatcher.stages.intake.writing import Bound
+from dispatcher.stages.intake import record_rows
+from dispatcher.stages.intake.record_builder import PreparedRecord
+from dispatcher.stages.intake.record_rows import Bound
 from dispatcher.store import Clash, Tx, reloads
 from dispatcher.store import intake as rows
 from dispatcher.store.reloads import Back, BackEntry, LostEntry, LostRecord
@@ -27,13 +27,13 @@ BACK_MEANWHILE: Final = "another load brought the record back meanwhile"
 class Returning(NamedTuple):
     """A row of a file, and the record whose values it brings back."""
 
-    shaped: Shaped
+    prepared: PreparedRecord
     record: LostRecord
 
 
 def sorted_out(
-    tx: Tx, force: InForce, chunk: Sequence[Shaped]
-) -> tuple[list[Returning], list[Shaped]]:
+    tx: Tx, force: InForce, chunk: Sequence[PreparedRecord]
+) -> tuple[list[Returning], list[PreparedRecord]]:
     """Return which rows are the lost records they look like, and which are not.
 
     Raises
@@ -43,23 +43,25 @@ def sorted_out(
     """
     if not chunk:
         return [], []
-    lost = reloads.lost(tx, [shaped.row.pseudonym for shaped in chunk])
+    lost = reloads.lost(tx, [prepared.row.pseudonym for prepared in chunk])
     if len(lost) < len(chunk):
         raise Clash(BACK_MEANWHILE)
     wanted = needs(force)
     back, others = [], []
-    for shaped in chunk:
-        record = lost[shaped.row.pseudonym]
-        if _fits(shaped, record, wanted):
-            back.append(Returning(shaped, record))
+    for prepared in chunk:
+        record = lost[prepared.row.pseudonym]
+        if _fits(prepared, record, wanted):
+            back.append(Returning(prepared, record))
         else:
-            others.append(shaped)
+            others.append(prepared)
     return back, others
 
 
-def _fits(shaped: Shaped, record: LostRecord, wanted: Mapping[int, Needs]) -> bool:
-    row = shaped.row
-    filled = {number for number, _, _ in shaped.shown}
+def _fits(
+    prepared: PreparedRecord, record: LostRecord, wanted: Mapping[int, Needs]
+) -> bool:
+    row = prepared.row
+    filled = {number for number, _, _ in prepared.shown}
     if any(n in wanted and n not in filled for n in record.entries):
         return False
     if record.subject not in (None, row.person):
@@ -97,7 +99,7 @@ def bring_back(
     """
     if not back:
         return iter(())
-    keys = writing.value_keys(tx, [one.shaped for one in back], known)
+    keys = record_rows.value_keys(tx, [one.prepared for one in back], known)
     ids = {name: person.id for name, person in known.items()}
     keyed = list(zip(back, keys, strict=True))
     records = [_record(one, of, ids, key_id) for one, key_id in keyed]
@@ -109,20 +111,20 @@ def bring_back(
     more = [part for part in more if part[1].shown]
     if more:
         numbers, chunk, its_keys = zip(*more, strict=True)
-        writing.add_entries(tx, chunk, numbers, ids, its_keys)
-    return writing.ledger_keys(shaped for _, shaped, _ in more)
+        record_rows.add_entries(tx, chunk, numbers, ids, its_keys)
+    return record_rows.ledger_keys(prepared for _, prepared, _ in more)
 
 
 def _record(
     one: Returning, of: Bound, ids: Mapping[str, int], key_id: int | None
 ) -> Back:
-    row = one.shaped.row
+    row = one.prepared.row
     return Back(
         one.record.id,
         of.run_id,
         of.load_id,
         row.key.encode(),
-        one.shaped.content,
+        one.prepared.content,
         ids.get(row.person or ""),
         key_id,
     )
@@ -131,9 +133,9 @@ def _record(
 def _entries(
     one: Returning, ids: Mapping[str, int], key_id: int | None
 ) -> Iterator[BackEntry]:
-    row = one.shaped.row
+    row = one.prepared.row
     subject = ids.get(row.person or "")
-    for number, media, form in one.shaped.shown:
+    for number, media, form in one.prepared.shown:
         entry = one.record.entries.get(number)
         if entry is not None:
             place, visits = next(iter(row.places.values()), (None, None))
@@ -146,11 +148,11 @@ def _entries(
 
 def _empty(one: Returning) -> list[int]:
     """Entries of fields that the policy has no more: they stay without a value."""
-    filled = {number for number, _, _ in one.shaped.shown}
+    filled = {number for number, _, _ in one.prepared.shown}
     return [e.id for number, e in one.record.entries.items() if number not in filled]
 
 
-def _new(one: Returning) -> Shaped:
+def _new(one: Returning) -> PreparedRecord:
     """Return the row with only what the ledger does not know of it."""
-    shown = [form for form in one.shaped.shown if form[0] not in one.record.entries]
-    return replace(one.shaped, shown=shown)
+    shown = [form for form in one.prepared.shown if form[0] not in one.record.entries]
+    return replace(one.prepared, shown=shown)

@@ -1,4 +1,4 @@
-"""A chunk of shaped rows as rows of the store: records, entries, and their data keys."""
+"""A chunk of prepared rows as rows of the store: records, entries, and their data keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from dispatcher.ledger.loads import RecordKeys
-from dispatcher.stages.intake.shaping import Row, Shaped
+from dispatcher.stages.intake.record_builder import PreparedRecord, Row
 from dispatcher.store import Tx
 from dispatcher.store import intake as rows
 
@@ -24,7 +24,7 @@ class Bound(NamedTuple):
 def add(
     tx: Tx,
     of: Bound,
-    chunk: Sequence[Shaped],
+    chunk: Sequence[PreparedRecord],
     known: Mapping[str, rows.SubjectRow],
 ) -> int:
     """Write the records of a chunk with their entries; return the first record's id."""
@@ -33,27 +33,27 @@ def add(
     subject_ids = {name: person.id for name, person in known.items()}
     keys = value_keys(tx, chunk, known)
     first = add_records(tx, of, chunk, subject_ids, keys)
-    if any(shaped.shown for shaped in chunk):
+    if any(prepared.shown for prepared in chunk):
         add_entries(tx, chunk, range(first, first + len(chunk)), subject_ids, keys)
     return first
 
 
 def value_keys(
-    tx: Tx, chunk: Sequence[Shaped], known: Mapping[str, rows.SubjectRow]
+    tx: Tx, chunk: Sequence[PreparedRecord], known: Mapping[str, rows.SubjectRow]
 ) -> list[int | None]:
     """Return each record's data key: its subject's, or a new one of its own."""
-    alone = sum(shaped.row.person is None for shaped in chunk)
+    alone = sum(prepared.row.person is None for prepared in chunk)
     own = iter(rows.new_keys(tx, alone))
     return [
-        next(own) if shaped.row.person is None else known[shaped.row.person].key_id
-        for shaped in chunk
+        next(own) if prepared.row.person is None else known[prepared.row.person].key_id
+        for prepared in chunk
     ]
 
 
 def add_records(
     tx: Tx,
     of: Bound,
-    chunk: Sequence[Shaped],
+    chunk: Sequence[PreparedRecord],
     subject_ids: Mapping[str, int],
     keys: Sequence[int | None],
 ) -> int:
@@ -64,10 +64,10 @@ def add_records(
     facts += ["key_id"] if any(keys) else []
 
     def made() -> Iterator[tuple[object, ...]]:
-        for number, (shaped, key_id) in enumerate(
+        for number, (prepared, key_id) in enumerate(
             zip(chunk, keys, strict=True), start=first
         ):
-            row = shaped.row
+            row = prepared.row
             more: dict[str, object] = {
                 "loaded_at": of.at,
                 "subject_id": subject_ids.get(row.person or ""),
@@ -79,7 +79,7 @@ def add_records(
                 of.load_id,
                 row.pseudonym,
                 bytearray(row.key, "utf-8"),  # see store/bulk.py
-                bytearray(shaped.content),
+                bytearray(prepared.content),
                 *(more[name] for name in facts),
             )
 
@@ -89,21 +89,21 @@ def add_records(
 
 def add_entries(
     tx: Tx,
-    chunk: Sequence[Shaped],
+    chunk: Sequence[PreparedRecord],
     record_ids: Iterable[int],
     subject_ids: Mapping[str, int],
     keys: Sequence[int | None],
 ) -> None:
     """Write the entries of a chunk, which has one at least, to its records."""
-    number = tx.reserve("entry", sum(len(shaped.shown) for shaped in chunk)) - 1
-    facts = [_facts(shaped.row, subject_ids) for shaped in chunk]
+    number = tx.reserve("entry", sum(len(prepared.shown) for prepared in chunk)) - 1
+    facts = [_facts(prepared.row, subject_ids) for prepared in chunk]
     for of, key_id in zip(facts, keys, strict=True):
         of["key_id"] = key_id
     names = [n for n in _FACTS if any(of.get(n) is not None for of in facts)]
     found: list[tuple[object, ...]] = []
-    for record, shaped, of in zip(record_ids, chunk, facts, strict=True):
+    for record, prepared, of in zip(record_ids, chunk, facts, strict=True):
         tail = [of.get(name) for name in names]
-        for field_id, media, form in shaped.shown:
+        for field_id, media, form in prepared.shown:
             number += 1
             found.append((number, record, field_id, media, bytearray(form), *tail))
     rows.add_entries(tx, found, names)
@@ -116,10 +116,10 @@ def _facts(row: Row, subject_ids: Mapping[str, int]) -> dict[str, int | str | No
     return {"subject_id": subject, "time": row.time, "vector": place, "visits": visits}
 
 
-def ledger_keys(chunk: Iterable[Shaped]) -> Iterator[RecordKeys]:
+def ledger_keys(chunk: Iterable[PreparedRecord]) -> Iterator[RecordKeys]:
     """Return what the ledger is told of each record."""
-    for shaped in chunk:
-        row = shaped.row
-        fields = [field for field, _, _ in shaped.shown]
+    for prepared in chunk:
+        row = prepared.row
+        fields = [field for field, _, _ in prepared.shown]
         place = next(iter(row.places.values()), (None, None))
         yield RecordKeys(row.pseudonym, fields, row.person, row.time, *place)

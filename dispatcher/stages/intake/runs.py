@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dispatcher.core.errors import Conflict, NotFound
-from dispatcher.stages.intake.naming import check_run_name
+from typing import Final
+
+from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.store import Store, Tx, events, pilots
 from dispatcher.store import intake as rows
 from dispatcher.store.ledger import close_barrier
@@ -105,3 +106,27 @@ def no_run(run: str) -> NotFound:
 def _note(tx: Tx, at: int, action: str, run_id: int, records: int) -> None:
     detail = {"run": run_id, "records": records}
     events.add_event(tx, at, "cli", action, detail)
+
+
+LONGEST: Final = 100
+
+
+def check_run_name(name: str) -> None:
+    """Refuse a name that nobody could tell from another, or type.
+
+    Raises
+    ------
+    Usage
+        It is empty, too long, has spaces around it, or does not print.
+    """
+    if not name or name.strip() != name or len(name) > LONGEST:
+        fault = f"it takes 1 to {LONGEST} characters, with no space around them"
+    elif not name.isprintable():
+        fault = "it has a character that cannot be shown"
+    else:
+        return
+    raise Usage(
+        "that is no name for a run",
+        why=fault,
+        fix="name it in a word or two: --run november",
+    )

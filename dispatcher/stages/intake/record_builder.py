@@ -6,8 +6,10 @@ and nothing else is ever handed out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Final
 
@@ -18,7 +20,6 @@ from dispatcher.core.keys import pseudonym, pseudonyms
 from dispatcher.stages.intake.images import BadPage, Box, Crop, Pages, pixel_box
 from dispatcher.stages.intake.redaction import TAGS, redacted
 from dispatcher.stages.intake.table import Batch, Rejected
-from dispatcher.stages.intake.times import microseconds
 from policies.policy import Field, Policy, Scope
 from policies.rules.crops import overlaps
 
@@ -29,6 +30,14 @@ MOST_VISITS: Final = 2**24  # so that sums over a person, and their squares, sta
 
 Show = Callable[[Sequence[str]], bytes | Crop]
 """Makes the shown form of one field of a row; raises BadPage."""
+
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FORM = re.compile(
+    r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?)\s?"
+    r"(Z|z|UTC|[+-]\d{2}(?::?\d{2})?)?)?",
+    re.ASCII,
+)
 
 
 @dataclass(slots=True)
@@ -64,7 +73,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class Shaped:
+class PreparedRecord:
     """A record about to be written, with what is shown of its entries.
 
     Attributes
@@ -84,7 +93,7 @@ class Shaped:
     size: int
 
 
-class Shaper:
+class RecordBuilder:
     """Turns rows with given columns into records of a policy.
 
     Parameters
@@ -198,7 +207,7 @@ class Shaper:
         row.places = places
         return None
 
-    def shaped(self, row: Row) -> Shaped | Rejected:
+    def prepared(self, row: Row) -> PreparedRecord | Rejected:
         """Make the shown forms of a row's entries; refuse the row if one cannot be."""
         shown: list[tuple[int, str, bytes]] = []
         crops: list[tuple[str, Crop]] = []
@@ -221,7 +230,7 @@ class Shaper:
             shown.append((number, media, form))
             size += len(form)
         content = msgspec.json.encode(list(cells))
-        return Shaped(row, content, shown, size)
+        return PreparedRecord(row, content, shown, size)
 
     def _keep_apart(self, crops: list[tuple[str, Crop]], name: str, made: Crop) -> None:
         """Add a crop of a record to the others; raise BadPage if it shows one of them."""
@@ -325,3 +334,46 @@ def _named_columns(policy: Policy) -> Iterator[str]:
         yield vector
         if count is not None:
             yield count
+
+
+def microseconds(text: str) -> int:
+    """Return the moment that the text names.
+
+    Parameters
+    ----------
+    text : str
+        ISO 8601: a date, or a date and a time of day, with at most microseconds. A
+        missing time of day is midnight, a missing zone UTC.
+
+    Returns
+    -------
+    int
+        Microseconds since 1970-01-01 UTC.
+
+    Raises
+    ------
+    ValueError
+        The text is nothing of the kind; the message does not repeat it.
+    """
+    found = _FORM.fullmatch(text.strip())
+    if found is None:
+        raise ValueError("not an ISO 8601 date or time")
+    day, clock, zone = found.groups()
+    clock = (clock or "00:00").replace(",", ".")
+    fraction = clock.partition(".")[2]
+    if len(fraction) > 6 and fraction[6:].strip("0"):
+        raise ValueError("a time finer than microseconds")
+    if fraction:
+        clock = f"{clock.partition('.')[0]}.{fraction[:6]:0<6}"
+    try:
+        moment = datetime.fromisoformat(f"{day}T{clock}{_offset(zone)}")
+        return (moment - EPOCH) // timedelta(microseconds=1)
+    except (ValueError, OverflowError):
+        raise ValueError("no such day or time of day") from None
+
+
+def _offset(zone: str | None) -> str:
+    if zone is None or zone in ("Z", "z", "UTC"):
+        return "+00:00"
+    digits = zone[1:].replace(":", "")
+    return f"{zone[0]}{digits[:2]}:{digits[2:] or '00'}"
