@@ -11,23 +11,23 @@ Everything here may be repeated: a run that was broken off is ended by another o
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from connectors.base import Forgetting
+from connectors.base import ConnectorError, Forgetting
 from dispatcher.core.errors import Conflict, DispatcherError, NotFound
-from dispatcher.core.keys import pseudonym, spelled
+from dispatcher.core.keys import pseudonym, spelled, task_tokens
 from dispatcher.core.log import get_logger
-from dispatcher.custody import erasures
-from dispatcher.custody.asides import put_aside
-from dispatcher.custody.erasure_context import Erased, ErasureContext, tokens
-from dispatcher.custody.outside import finish
+from dispatcher.custody import erasure_list
+from dispatcher.custody.replaced_stores import put_aside
 from dispatcher.custody.residue_scan import sought
 from dispatcher.model import LIVE_TASK_STATES
-from dispatcher.store import Store, Tx, outside, quarantine
+from dispatcher.store import Clock, Store, Tx, lease, outside, quarantine
 from dispatcher.store import erasure as rows
 from dispatcher.store.events import add_event
 from dispatcher.store.repeating import committed
@@ -147,7 +147,7 @@ def erase(context: ErasureContext, name: str) -> Erased:
     traces = sought(context.store, found.id, found.record_ids, found.entry_ids)
     at, spellings = context.clock(), _spelled(context.store, found)
     for path in context.lists:
-        erasures.note(path, name, at, spellings)
+        erasure_list.note(path, name, at, spellings)
     done = Erased()
     erase_rows(context, name, done, traces.needles)
     finish(context, done)
@@ -294,3 +294,240 @@ def _own_files(store: Store) -> frozenset[Path]:
         return frozenset()
     ends = ("", "-wal", "-shm", "-journal")
     return frozenset(store.path.with_name(store.path.name + end) for end in ends)
+
+
+Connectors = Mapping[str, object]
+Rewrite = Callable[[str, Path], None]
+"""Writes the whole records of a run to a file anew."""
+
+
+@dataclass
+class Erased:
+    """What an erasure did, and what it could not do.
+
+    Attributes
+    ----------
+    deleted : Counter of str
+        Rows by kind.
+    recalled, beyond : Counter of str
+        Tasks by connector: open ones taken back, and content out of reach.
+    strange : int
+        Things in quarantine that told of them.
+    exports : list of str
+        Files of whole records that were written anew, or deleted.
+    left : list of str
+        Files that still hold something.
+    aside : list of str
+        Stores that a restore has put aside: they hold all values still.
+    scrubbed : bool
+        Whether the store's files hold nothing of it any more (SQLite).
+    """
+
+    deleted: Counter[str] = field(default_factory=Counter)
+    recalled: Counter[str] = field(default_factory=Counter)
+    beyond: Counter[str] = field(default_factory=Counter)
+    strange: int = 0
+    exports: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)
+    scrubbed: bool = False
+
+    def add(self, other: Erased) -> None:
+        """Take in what one transaction did, once it is kept."""
+        self.deleted = other.deleted + self.deleted
+        self.recalled += other.recalled
+        self.beyond += other.beyond
+        self.strange += other.strange
+
+    def tidy(self) -> None:
+        """Name each file once."""
+        self.exports = sorted(set(self.exports))
+        self.left = sorted(set(self.left))
+
+
+@dataclass(frozen=True)
+class ErasureContext:
+    """What an erasure works with.
+
+    Attributes
+    ----------
+    store : Store
+    connectors : Mapping
+        By the operator's names.
+    clock : Clock
+    rewrite : Callable
+        Writes an export anew.
+    directory : Path or None
+        Where a list of erasures lies, and where to look for files that still hold
+        something.
+    wait : Callable
+        Waits for so many seconds.
+    shipped : Path or None
+        Folder of the shipped ledger: the list is kept there too.
+    """
+
+    store: Store
+    connectors: Connectors
+    clock: Clock
+    rewrite: Rewrite
+    directory: Path | None = None
+    wait: Callable[[float], None] = time.sleep
+    shipped: Path | None = None
+
+    @property
+    def lists(self) -> list[Path]:
+        """Files that erasures are noted in."""
+        return erasure_list.places(self.directory, self.shipped)
+
+
+def tokens(store: Store, task_ids: Sequence[int]) -> list[str]:
+    """Return what the world calls tasks."""
+    return task_tokens(store.key("task-key"), task_ids) if task_ids else []
+
+
+def finish(context: ErasureContext, done: Erased) -> bool:
+    """Delete what lies outside of the store (spools, exports) of all that was erased.
+
+    Which records those are stands in the store, so that a run that was broken off, or
+    met a connector that was away, is ended by the next one.
+
+    Returns
+    -------
+    bool
+        Whether there was anything to do.
+    """
+    records, tasks, exports = committed(context.store, _left)
+    if not records:
+        return False
+    away = False
+    by_connector: dict[str, list[int]] = {}
+    for task in tasks:
+        by_connector.setdefault(task.connector, []).append(task.id)
+    for name, ids in by_connector.items():
+        connector = context.connectors.get(name)
+        if isinstance(connector, Forgetting):
+            try:
+                done.left += connector.forget(tokens(context.store, ids))
+            except ConnectorError:
+                done.left.append(f"connector {name}: it could not be reached")
+                away = True
+    for export in exports:
+        _renew(context, export, done)
+    if not away:
+        committed(context.store, lambda tx: outside.drop_pending(tx, records))
+    return True
+
+
+def _left(tx: Tx) -> tuple[list[int], list[rows.TaskRow], Sequence[outside.ExportRow]]:
+    records = outside.pending(tx)
+    tasks = rows.tasks_of(tx, rows.entries_of(tx, records))
+    return records, tasks, outside.exports_of(tx, records)
+
+
+def _renew(context: ErasureContext, export: outside.ExportRow, done: Erased) -> None:
+    """Write an export anew without what is gone; one that cannot be is deleted."""
+    path = Path(export.path)
+    if path.is_file():
+        try:
+            context.rewrite(export.run, path)
+        except DispatcherError:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError:
+                done.left.append(str(path))
+                return
+        done.exports.append(str(path))
+    if not path.exists():
+        committed(context.store, lambda tx: outside.drop_export(tx, export.id))
+
+
+def note_export(store: Store, run: str, path: Path, at: int) -> None:
+    """Note that the whole records of a run are about to be written to a file."""
+    committed(store, lambda tx: outside.add_export(tx, run, str(path.absolute()), at))
+
+
+PIECE: Final = 200
+"""Records erased in one transaction."""
+
+BETWEEN: Final = 50
+"""Transactions after which spools and exports are cleaned: each time all are read."""
+
+
+def count_older(store: Store, moment: int) -> int:
+    """How many records with values were loaded before a moment."""
+    with store.read() as tx:
+        return rows.count_loaded_before(tx, moment)
+
+
+def purge(
+    context: ErasureContext,
+    moment: int,
+    *,
+    epoch: int | None = None,
+    pieces: int | None = None,
+) -> Erased:
+    """Erase the records that were loaded before a moment, piece by piece.
+
+    Parameters
+    ----------
+    context : ErasureContext
+    moment : int
+        Microseconds since 1970.
+    epoch : int, optional
+        Of the daemon's lease, which is then checked in each transaction.
+    pieces : int, optional
+        At most so many transactions.
+
+    Raises
+    ------
+    StaleLease
+        Another daemon leads.
+    """
+    done = Erased()
+    if purge_rows(context, moment, done, epoch=epoch, pieces=pieces) + finish(
+        context, done
+    ):
+        scrub(context.store, done)
+    else:
+        done.scrubbed = True  # nothing was there
+    done.aside = put_aside(context.store)
+    done.tidy()
+    return done
+
+
+def purge_rows(
+    context: ErasureContext,
+    moment: int,
+    done: Erased,
+    *,
+    epoch: int | None = None,
+    pieces: int | None = None,
+) -> int:
+    """Erase the same in the store; return how many transactions it took."""
+    total = 0
+    while pieces is None or total < pieces:
+        part = once_sent(context, partial(_purge_piece, context, moment, epoch))
+        if part is None:
+            break
+        done.add(part)
+        total += 1
+        if total % BETWEEN == 0:
+            finish(context, done)
+    return total
+
+
+def _purge_piece(
+    context: ErasureContext, moment: int, epoch: int | None, tx: Tx
+) -> Erased | None:
+    if epoch is not None:
+        lease.check_epoch(tx, lease.SHARD, epoch)
+    records = rows.loaded_before(tx, moment, PIECE)
+    if not records:
+        return None
+    entries = rows.entries_of(tx, records)
+    part = erase_in(tx, context, records, entries)
+    for person in rows.subjects_without_records(tx, records):
+        rows.blank_subject(tx, person, None)
+    detail: dict[str, int | str] = {"records": len(records)}
+    add_event(tx, context.clock(), "retention", "records.purged", detail)
+    return part

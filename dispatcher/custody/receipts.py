@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 
 from dispatcher.core.errors import Invalid
 from dispatcher.core.private_files import private
-from dispatcher.custody.copies import Kept
-from dispatcher.custody.erasure_context import Erased
+from dispatcher.custody.backup import Kept
+from dispatcher.custody.erasure import Erased
 from dispatcher.ledger.lines import canonical
 from dispatcher.ledger.shipping import store_id
 from dispatcher.store import Store, proving

@@ -11,11 +11,11 @@ from typing import Final
 
 from dispatcher.core.errors import DispatcherError, NotFound, Usage
 from dispatcher.core.keyring import read_keyring
-from dispatcher.custody import backup, restoring
+from dispatcher.custody import backup
+from dispatcher.custody import restore as restoring
 from dispatcher.custody.backup import Backup
-from dispatcher.custody.restoring import Gap, Restored
+from dispatcher.custody.restore import Gap, Restored, Target
 from dispatcher.custody.sealed_file import Secret
-from dispatcher.custody.targets import Target
 from dispatcher.ledger.shipping.checking import Checked
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, copies, moments

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dispatcher.custody import audit
-from dispatcher.custody.audit import Bundle, Verdict
+from dispatcher.custody import evidence
+from dispatcher.custody.evidence import Bundle, Verdict
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store
 
 
 def export(workspace: Workspace, store: Store, directory: Path) -> Bundle:
     """Write a seal and the evidence bundle: ids, facts and lines, no field value."""
-    bundle = audit.export(store, directory, clock=workspace.clock)
+    bundle = evidence.export(store, directory, clock=workspace.clock)
     workspace.anchor_roots(store)
     return bundle
 
 
 def verify(directory: Path, heads: Sequence[str] = ()) -> Verdict:
     """Check a bundle with the verifier, in a process of its own."""
-    return audit.verify(directory, heads=heads)
+    return evidence.verify(directory, heads=heads)

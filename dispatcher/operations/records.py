@@ -8,7 +8,7 @@ from typing import BinaryIO, Final
 
 from dispatcher.core import keys
 from dispatcher.core.errors import NotFound, Usage
-from dispatcher.custody.outside import note_export
+from dispatcher.custody.erasure import note_export
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages import assembly
 from dispatcher.stages.assembly import Reassembled

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dispatcher.custody import erasure, erasures, purging, receipts, subject_report
-from dispatcher.custody.copies import Kept, backups_of
-from dispatcher.custody.erasure import Scope
-from dispatcher.custody.erasure_context import Erased, ErasureContext
+from dispatcher.custody import erasure, erasure_list, receipts, subject_report
+from dispatcher.custody.backup import Kept, backups_of
+from dispatcher.custody.erasure import Erased, ErasureContext, Scope
 from dispatcher.operations.backups import folder_of
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.assembly import reassemble
@@ -130,13 +129,13 @@ def check_receipt(workspace: Workspace, path: Path, key: str = "") -> ReceiptChe
 
 def count_older(store: Store, moment: int) -> int:
     """How many records loaded before a moment hold values."""
-    return purging.count_older(store, moment)
+    return erasure.count_older(store, moment)
 
 
 def purge(workspace: Workspace, store: Store, moment: int) -> Erasure:
     """Erase the values of records loaded before a moment."""
     context = erasure_context(workspace, store)
     for path in context.lists:
-        erasures.note_purge(path, moment, workspace.clock())
-    done = purging.purge(context, moment)
+        erasure_list.note_purge(path, moment, workspace.clock())
+    done = erasure.purge(context, moment)
     return Erasure(done, backups_of(store, folder_of(workspace)), None)

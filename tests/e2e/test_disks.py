@@ -39,7 +39,7 @@ ask = "transcribe"
 EACH = """
 import json, os, sys
 import alembic.command, numpy
-import dispatcher.custody.audit, dispatcher.custody.backup, dispatcher.stages.intake
+import dispatcher.custody.evidence, dispatcher.custody.backup, dispatcher.stages.intake
 import dispatcher.ledger.shipping.checking, dispatcher.surfaces.cli.app
 from dispatcher.surfaces.cli.start import main
 for words in json.loads(sys.argv[1]):

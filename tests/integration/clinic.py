@@ -6,8 +6,7 @@ from pathlib import Path
 from connectors.folder.market import Folder
 from connectors.inhouse import Inhouse
 from dispatcher.core import keys
-from dispatcher.custody.erasure_context import ErasureContext
-from dispatcher.custody.outside import note_export
+from dispatcher.custody.erasure import ErasureContext, note_export
 from dispatcher.ledger.book import Pull, Push
 from dispatcher.stages.assembly import Assembly, reassemble
 from dispatcher.stages.intake.loading import load

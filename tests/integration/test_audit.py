@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from dispatcher.core.errors import Conflict
-from dispatcher.custody.audit import export, verify
+from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.seals import seal
 from tests.integration.ledger_cases import PAIR, Case, policy
 

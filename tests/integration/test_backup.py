@@ -28,11 +28,10 @@ from dispatcher.core.errors import (
 )
 from dispatcher.core.keyring import make_keyring
 from dispatcher.custody import backup
-from dispatcher.custody.audit import export, verify
-from dispatcher.custody.healing import keep_out
-from dispatcher.custody.restoring import Gap, restore
+from dispatcher.custody.evidence import export, verify
+from dispatcher.custody.in_place_recovery import keep_out
+from dispatcher.custody.restore import Gap, Target, restore
 from dispatcher.custody.sealed_file import CHUNK, Secret, read_sealed, write_sealed
-from dispatcher.custody.targets import Target
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.extras import unburn
 from dispatcher.ledger.lines import canonical
@@ -558,7 +557,7 @@ def test_what_became_of_the_target_while_a_backup_was_staged_counts(
                 resumed(there, case).book(("x/bob", "r2.b"))
         return keep_out(*about)
 
-    monkeypatch.setattr("dispatcher.custody.restoring.keep_out", work)
+    monkeypatch.setattr("dispatcher.custody.restore.keep_out", work)
     expected = {
         "led": (AnotherLeads, "leads"),
         "gone on": (LedgerAhead, "knows 1 lines"),

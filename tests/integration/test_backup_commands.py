@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from dispatcher.core.errors import StoreUnusable
-from dispatcher.custody.erased_again import erase_again
+from dispatcher.custody.reapplied_erasures import erase_again
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.operations.subjects import erasure_context
 from dispatcher.store import copies, pause
@@ -196,7 +196,7 @@ def test_a_replay_that_is_broken_off_has_paused_all_the_same(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("dispatcher.custody.healing.keep_out", broken_off)
+        patch.setattr("dispatcher.custody.in_place_recovery.keep_out", broken_off)
         assert run("ledger", "replay")[0] not in (0, 1)
     with CliContext().open_store() as store, store.read() as tx:
         assert list(pause.paused(tx)) == [pause.ALL]

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from dispatcher.core.errors import Refused
-from dispatcher.custody.audit import export, verify
+from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.burnt import burnt, shown
 from dispatcher.ledger.extras import unburn
 from dispatcher.stages.assembly import Assembly

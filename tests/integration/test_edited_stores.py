@@ -12,7 +12,7 @@ from sqlmodel import SQLModel
 
 from dispatcher.app.daemon import Daemon, Tick
 from dispatcher.core.errors import StaleLease, StoreEdited
-from dispatcher.custody.audit import export, verify
+from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.comparison import compare, refuse_edited
 from dispatcher.ledger.extras import unburn
 from dispatcher.ledger.links import Told

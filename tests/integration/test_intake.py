@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from dispatcher.core.errors import Conflict, Invalid, StaleLease
-from dispatcher.custody.audit import export, verify
+from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.versions import apply_policy
 from dispatcher.stages.intake import Inbox, load
 from dispatcher.stages.intake.loading import CHANGED, DOUBLED

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 )
 
 from dispatcher.core.errors import PastLimit, Refused
-from dispatcher.custody.audit import export, verify
+from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.standing import current_policy

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dispatcher.core.errors import Conflict, Invalid, NotFound, Refused, Usage
-from dispatcher.custody.audit import export, verify
+from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.extras import unburn
 from dispatcher.ledger.loads import RecordKeys, register_keys
 from tests.integration.ledger_cases import PAIR, Case, policy

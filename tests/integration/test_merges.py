@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.core.errors import Conflict, NotFound, PastLimit, Refused, Usage
-from dispatcher.custody.audit import export, verify
+from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.book import Pull
 from dispatcher.ledger.flight import InFlight
 from dispatcher.ledger.members import add_accounts, merge

@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 from dispatcher.core.errors import BackupBroken, DispatcherError, WrongKey
 from dispatcher.core.keyring import make_keyring
 from dispatcher.custody import backup
-from dispatcher.custody.restoring import Gap, restore
+from dispatcher.custody.restore import Gap, Target, restore
 from dispatcher.custody.sealed_file import Secret
-from dispatcher.custody.targets import Target
 from dispatcher.store import migrations, open_store, schema, upgrades
 from dispatcher.store.vault import KeyFile
 from dispatcher.surfaces.cli import db

@@ -17,7 +17,7 @@ from dispatcher.core.errors import (
     Usage,
 )
 from dispatcher.core.log import configure, guard_uncaught
-from dispatcher.custody.audit import export, verify
+from dispatcher.custody.evidence import export, verify
 from dispatcher.identity import account_of
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.seals import seal

@@ -34,7 +34,7 @@ def test_the_walk_sees_a_store_that_shows_more_though_nobody_knows_what_was_show
     ground, monkeypatch
 ):
     monkeypatch.setattr(
-        "dispatcher.custody.restoring.accounts.add_recusals", lambda *_: 0
+        "dispatcher.custody.restore.accounts.add_recusals", lambda *_: 0
     )
     monkeypatch.setattr(Walk, "lose", Walk.lose_all)
     with pytest.raises(AssertionError, match="was granted"):
@@ -61,6 +61,6 @@ def test_the_walk_sees_what_is_sent_again_without_asking(ground, monkeypatch):
 
 
 def test_the_walk_sees_numbers_that_a_restored_store_gives_again(ground, monkeypatch):
-    monkeypatch.setattr("dispatcher.custody.restoring.make_ready", lambda *_: None)
+    monkeypatch.setattr("dispatcher.custody.restore.make_ready", lambda *_: None)
     with pytest.raises(AssertionError, match=r"again|twice"):
         walk(ground, 400, dice(3))

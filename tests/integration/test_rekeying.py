@@ -9,8 +9,8 @@ import pytest
 from dispatcher.core import keyring
 from dispatcher.core.errors import Conflict, WrongKey
 from dispatcher.core.keyring import read_keyring
-from dispatcher.custody import rekeying
-from dispatcher.custody.rekeying import rekey_store
+from dispatcher.custody import key_rotation
+from dispatcher.custody.key_rotation import rekey_store
 from dispatcher.store import open_store, rekey
 from dispatcher.store.vault import KeyFile
 from tests.integration.clinic import Clinic, canary, whole
@@ -145,13 +145,13 @@ def test_a_new_key_that_was_broken_off_is_brought_to_its_end(
     def stop(*_args, **_more):
         raise Stop
 
-    monkeypatch.setattr(rekeying, "PIECE", 1)
+    monkeypatch.setattr(key_rotation, "PIECE", 1)
     progress = stop if point == "first keys" else None
     with monkeypatch.context() as broken:
         if point == "key made":
-            broken.setattr(rekeying, "start_sealing", stop)
+            broken.setattr(key_rotation, "start_sealing", stop)
         elif point == "sealing":
-            broken.setattr(rekeying, "_rewrap_all", stop)
+            broken.setattr(key_rotation, "_rewrap_all", stop)
         elif point == "forgetting":
             broken.setattr(keyring, "keep_keys", stop)
         more = {"new_key": True, "forget_old": True, "progress": progress}

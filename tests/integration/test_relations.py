@@ -7,7 +7,7 @@ from math import isqrt
 import pytest
 
 from dispatcher.core.errors import Conflict, Invalid, PastLimit, Refused
-from dispatcher.custody.audit import export, verify
+from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.explain import explain
 from dispatcher.ledger.members import merge

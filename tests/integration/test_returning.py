@@ -3,13 +3,12 @@
 import pytest
 
 from dispatcher.core.errors import Refused
-from dispatcher.custody import backup, erasure, erasures
-from dispatcher.custody.audit import export, verify
-from dispatcher.custody.erasure_context import ErasureContext
-from dispatcher.custody.rekeying import rekey_store
-from dispatcher.custody.restoring import Gap, restore
+from dispatcher.custody import backup, erasure, erasure_list
+from dispatcher.custody.erasure import ErasureContext
+from dispatcher.custody.evidence import export, verify
+from dispatcher.custody.key_rotation import rekey_store
+from dispatcher.custody.restore import Gap, Target, restore
 from dispatcher.custody.sealed_file import Secret
-from dispatcher.custody.targets import Target
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.shipping import attach
 from dispatcher.stages.intake import runs
@@ -196,7 +195,7 @@ def test_who_was_erased_after_the_backup_is_erased_in_what_is_restored(house, lo
     for key in ("p1", "r3"):  # one whom the backup has, a record that it has not
         [found] = erasure.find(house.store, key)
         erasure.erase(means, found.id)
-    (house.place / lost / erasures.NAME).unlink()
+    (house.place / lost / erasure_list.NAME).unlink()
     done = house.lose(listed=(house.place,))
     assert (done.erased, done.lost, done.listed) == (2, 1, True)
     assert house.ask("SELECT count(*) FROM entry WHERE length(shown) > 0") == 0
@@ -212,8 +211,8 @@ def test_what_was_purged_is_not_loaded_again_after_a_restore(house):
     house.keep()
     source = house.file(FIRST)
     house.load(source)
-    listed = house.place / erasures.NAME
-    erasures.note_purge(listed, house.case.now + 1, house.case.now + 1)
+    listed = house.place / erasure_list.NAME
+    erasure_list.note_purge(listed, house.case.now + 1, house.case.now + 1)
     house.lose(listed=(house.place,))
     counts, told = house.load(source)
     assert (counts.records, counts.rejected, ERASED in told) == (0, 1, True)

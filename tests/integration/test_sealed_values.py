@@ -6,7 +6,7 @@ import pytest
 
 from dispatcher.core.errors import EXIT_WRONG_KEY, StoreUnusable, WrongKey
 from dispatcher.core.keyring import read_keyring
-from dispatcher.custody.rekeying import rekey_store, seal_leftovers
+from dispatcher.custody.key_rotation import rekey_store, seal_leftovers
 from dispatcher.store import open_store, rekey
 from dispatcher.store.vault import CACHED, KeyFile, Vault
 from tests.integration.clinic import FIELDS, PEOPLE, Clinic, canary, whole

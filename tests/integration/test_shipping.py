@@ -18,7 +18,7 @@ from dispatcher.core.errors import (
     NotShipped,
     Refused,
 )
-from dispatcher.custody.audit import export
+from dispatcher.custody.evidence import export
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.extras import unburn
 from dispatcher.ledger.seals import seal

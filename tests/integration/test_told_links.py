@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from dispatcher import strategies
 from dispatcher.core import plugins
 from dispatcher.core.errors import Invalid, PastLimit, Refused
-from dispatcher.custody.audit import export, verify
+from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.explain import explain
 from dispatcher.ledger.flight import InFlight

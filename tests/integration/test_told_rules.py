@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dispatcher import strategies
 from dispatcher.core import plugins
 from dispatcher.core.errors import Invalid, PastLimit, Refused
-from dispatcher.custody.audit import export, verify
+from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.members import merge
 from dispatcher.stages.intake.external_rules import read_links

@@ -63,7 +63,7 @@ def up(
     """
     from dispatcher.app.systemd import Notifier
     from dispatcher.core import log
-    from dispatcher.custody.erased_again import erase_again
+    from dispatcher.custody.reapplied_erasures import erase_again
     from dispatcher.operations.subjects import erasure_context
     from dispatcher.surfaces.cli.leading import lead_in_turn, refuse_root
 

@@ -111,7 +111,7 @@ def rekey(
 
     The daemon may run meanwhile. Broken off, it goes on where it was.
     """
-    from dispatcher.custody.rekeying import Rekeyed, rekey_store
+    from dispatcher.custody.key_rotation import Rekeyed, rekey_store
 
     context: CliContext = ctx.obj
 

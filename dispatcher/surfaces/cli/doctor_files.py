@@ -96,10 +96,10 @@ def anchored(context: CliContext, store: Store) -> Findings:
 
 def erased(context: CliContext) -> Findings:
     """The list of what must stay erased can be read: ``up`` and ``restore`` need it."""
-    from dispatcher.custody import erasures
+    from dispatcher.custody import erasure_list
 
     try:
-        erasures.read(*erasures.places(context.directory, context.shipped))
+        erasure_list.read(*erasure_list.places(context.directory, context.shipped))
     except DispatcherError as error:
         yield _failed(Part.STORE, "the list of erasures cannot be read", error)
 

@@ -224,15 +224,15 @@ def root(
 @app.command()
 def replay(ctx: typer.Context) -> None:
     """Book what the store has forgotten from its shipped ledger, where it stands."""
-    from dispatcher.custody import erasures
-    from dispatcher.custody.healing import replay_in_place
+    from dispatcher.custody import erasure_list
+    from dispatcher.custody.in_place_recovery import replay_in_place
     from dispatcher.operations.ledger import shipped_folder
     from dispatcher.surfaces.cli.restoring import AFTERWARDS, UNLISTED
 
     context: CliContext = ctx.obj
     folder = shipped_folder(context)
     with context.open_to_book() as store:
-        lists = erasures.places(context.directory, folder)
+        lists = erasure_list.places(context.directory, folder)
         done = replay_in_place(
             store, folder, clock=wall_clock, lists=lists, anchor=context.anchor
         )

@@ -18,7 +18,7 @@ from dispatcher.surfaces.cli.backup import (
 from dispatcher.surfaces.cli.context import CliContext, told_moment
 
 if TYPE_CHECKING:
-    from dispatcher.custody.restoring import Restored
+    from dispatcher.custody.restore import Restored
 
 AFTERWARDS = (
     "all is paused, and workers need new links: blocks, pauses and revoked links since the"
@@ -67,7 +67,7 @@ def restore(
     ] = False,
 ) -> None:
     """Restore a backup; it refuses to forget what was shown since."""
-    from dispatcher.custody.restoring import Gap
+    from dispatcher.custody.restore import Gap
     from dispatcher.operations import backups
 
     context: CliContext = ctx.obj

@@ -15,7 +15,7 @@ from dispatcher.surfaces.cli.context import CliContext, leave
 from dispatcher.surfaces.cli.rehearsal import DRY_RUN
 
 if TYPE_CHECKING:
-    from dispatcher.custody.copies import Kept
+    from dispatcher.custody.backup import Kept
     from dispatcher.custody.erasure import Scope
     from dispatcher.operations.subjects import Erasure
 

@@ -26,7 +26,7 @@ READ = (
     "dispatcher.surfaces.cli.app", "dispatcher.surfaces.cli.front",
     "dispatcher.surfaces.cli.leading", "dispatcher.operations.subjects",
     "dispatcher.ledger.shipping", "dispatcher.ledger.versions",
-    "dispatcher.custody.retention", "dispatcher.stages.booking",
+    "dispatcher.custody.reapplied_erasures", "dispatcher.stages.booking",
     "dispatcher.stages.planning", "dispatcher.stages.sending",
     "dispatcher.stages.serving", "dispatcher.stages.collecting",
     "dispatcher.stages.assembly", "dispatcher.stages.intake",

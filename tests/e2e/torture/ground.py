@@ -10,9 +10,8 @@ from pathlib import Path
 
 from dispatcher.core import keys
 from dispatcher.custody import backup
-from dispatcher.custody.restoring import Gap, restore
+from dispatcher.custody.restore import Gap, Target, restore
 from dispatcher.custody.sealed_file import Secret
-from dispatcher.custody.targets import Target
 from dispatcher.ledger.shipping import attach
 from dispatcher.store import Clock, Store, open_store, pause
 from dispatcher.store.vault import KeyFile

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from dispatcher.core.errors import AnotherLeads
-from dispatcher.custody import erasures
-from dispatcher.custody.erased_again import any_back, keep_erased
-from dispatcher.custody.erasure_context import ErasureContext
-from dispatcher.custody.erasures import Listed
+from dispatcher.custody import erasure_list
+from dispatcher.custody.erasure import ErasureContext
+from dispatcher.custody.erasure_list import Listed
+from dispatcher.custody.reapplied_erasures import any_back, keep_erased
 from dispatcher.ledger.replaying import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import anchored, refuse_unsealed
@@ -88,7 +88,7 @@ def replay_in_place(
     refuse_led(store, clock)
     owner = store_id(store)
     known = {} if anchor is None else anchored(anchor, owner=owner)
-    listed = erasures.read(*lists)
+    listed = erasure_list.read(*lists)
     with store.write() as tx:
         make_ready(tx, clock())
         lines = shipped_lines(shipped, store=owner)

@@ -8,30 +8,37 @@ have been; it is checked; and only then it takes its place, whole.
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from dispatcher.core.errors import (
+    AnotherLeads,
+    Conflict,
+    DispatcherError,
     LedgerAhead,
     Usage,
+    WrongKey,
 )
-from dispatcher.custody import erasures
+from dispatcher.custody import erasure_list
 from dispatcher.custody.backup import Backup, checked_schema, look, staged
-from dispatcher.custody.healing import hold, keep_out
-from dispatcher.custody.sealed_file import Secret
-from dispatcher.custody.targets import Target, There, check_target, opened, put
-from dispatcher.custody.witnesses import (
+from dispatcher.custody.in_place_recovery import hold, keep_out, refuse_led
+from dispatcher.custody.replaced_stores import aside_of, parts_of
+from dispatcher.custody.rollback_check import (
+    Heads,
     Shipped,
     forgotten,
+    heads_of,
     read_shipped,
     refuse_outdone,
     refuse_stale,
 )
+from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.comparison import refuse_edited
 from dispatcher.ledger.replaying import replay
@@ -39,10 +46,11 @@ from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import check_anchor
 from dispatcher.ledger.shipping.checking import check_files, check_store, compare
 from dispatcher.model import record_unit, subject_unit
-from dispatcher.store import Clock, Store, accounts, copies, pause
+from dispatcher.store import Clock, Store, accounts, copies, open_store, pause
 from dispatcher.store import replaying as rows
 from dispatcher.store.dumping import dumped, make_ready, rebuilt
 from dispatcher.store.transaction import Tx
+from dispatcher.store.vault import KeyFile
 
 ASSUMED: Final = "assumed"
 """Cause of exposures that nobody knows of, and that may have been."""
@@ -192,7 +200,7 @@ def _filled(
         roots = check_anchor(store, target.anchor, owner=store_id(store))
     if gap.shown_since is not None:
         assumed, recused = assume_shown(store, gap.shown_since, clock())
-    listed = erasures.read(*erasures.places(*target.listed, target.shipped))
+    listed = erasure_list.read(*erasure_list.places(*target.listed, target.shipped))
     erased = keep_out(store, listed, clock)
     with store.write() as tx:
         hold(tx, clock())
@@ -356,3 +364,146 @@ def assume_shown(store: Store, since: int, now: int) -> tuple[int, int]:
         pairs = ((adversary, unit) for adversary in living for unit in units)
         recused = accounts.add_recusals(tx, pairs, now)
     return showings, recused
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a backup is restored to.
+
+    Attributes
+    ----------
+    location : str
+        A file, or the URL of an empty database.
+    key_file : KeyFile
+        Opens the values of the store.
+    other_key_file : KeyFile or None
+        May do so where the first one is missing or another's.
+    shipped : Path or None
+        Folder of the shipped ledger to compare with.
+    private : bool
+        Whether the URL comes from a private file.
+    force : bool
+        Whether a file that is there may be replaced.
+    listed : tuple of Path or None
+        Folders with lists of what was erased, and must not come back; that of
+        ``shipped`` is read too. None: there is no such folder.
+    anchor : Path or None
+        File of roots that the restored store must have.
+    """
+
+    location: str
+    key_file: KeyFile
+    shipped: Path | None
+    private: bool = False
+    force: bool = False
+    listed: tuple[Path | None, ...] = ()
+    anchor: Path | None = None
+    other_key_file: KeyFile | None = None
+
+    @property
+    def ships(self) -> bool:
+        """Whether there is a shipped ledger."""
+        return self.shipped is not None and any(self.shipped.glob("ledger-*.jsonl"))
+
+    @property
+    def file(self) -> Path | None:
+        """The file, unless it is a database server's."""
+        if "://" in self.location and not self.location.startswith("sqlite:///"):
+            return None
+        return Path(self.location.removeprefix("sqlite:///")).absolute()
+
+
+@dataclass(frozen=True)
+class There:
+    """What the store knows that is to be replaced, if it is the same one.
+
+    Attributes
+    ----------
+    heads : Heads
+        Where its chains stand.
+    folders : tuple of Noted
+        Where backups of it were written to.
+    """
+
+    heads: Heads = field(default_factory=dict)
+    folders: tuple[copies.Noted, ...] = ()
+
+
+def opened(place: str | Path, target: Target) -> Store:
+    """Open a store with whichever key file of a target is its own.
+
+    Raises
+    ------
+    WrongKey
+        None is.
+    """
+    try:
+        return open_store(place, key_file=target.key_file)
+    except WrongKey:
+        if target.other_key_file is None:
+            raise
+    return open_store(place, key_file=target.other_key_file)
+
+
+def check_target(target: Target, store: str, clock: Clock) -> There:
+    """Look what is at a target.
+
+    Parameters
+    ----------
+    target : Target
+    store : str
+        Id of the store that is to be restored there.
+    clock : Clock
+
+    Returns
+    -------
+    There
+        Nothing, unless it is the same store that is there.
+
+    Raises
+    ------
+    AnotherLeads
+        A daemon leads it.
+    Conflict
+        It is not to be replaced.
+    """
+    if target.file is None:
+        return There()  # that a database is empty is seen when it is filled
+    if not target.file.exists():
+        return There()
+    found = There()
+    try:
+        with opened(target.location, target) as there:
+            refuse_led(there, clock)
+            if store_id(there) == store:
+                with there.read() as tx:
+                    found = There(heads_of(tx), tuple(copies.folders(tx)))
+    except AnotherLeads:
+        raise
+    except DispatcherError as error:
+        if not target.force:
+            raise _is_there(target.file) from error
+    if not target.force:
+        raise _is_there(target.file)
+    return found
+
+
+def _is_there(file: Path) -> Conflict:
+    return Conflict(
+        f"{file} is there already",
+        why="A restore replaces nothing by itself.",
+        fix="Name another file, or say --force: it is put aside as "
+        f"{aside_of(file).name}, with its log.",
+    )
+
+
+def put(stage: Path, file: Path) -> Path | None:
+    """Put a restored file in its place; return where what was there is kept, whole."""
+    stage.chmod(0o600)
+    aside = aside_of(file) if any(part.exists() for part in parts_of(file)) else None
+    if aside is not None:
+        for part, kept in zip(parts_of(file), parts_of(aside), strict=True):
+            if part.exists():
+                part.replace(kept)
+    shutil.move(stage, file)
+    return aside

@@ -1,13 +1,21 @@
-"""What was erased stays erased, whatever a backup brings back."""
+"""What was erased stays erased, whatever a backup brings back; and erasure by age, as a tick."""
 
 from __future__ import annotations
 
 from dispatcher.core.log import get_logger
-from dispatcher.custody import erasures
-from dispatcher.custody.erasure import erase, erase_rows
-from dispatcher.custody.erasure_context import Erased, ErasureContext
-from dispatcher.custody.erasures import Listed
-from dispatcher.custody.purging import purge, purge_rows
+from dispatcher.custody import erasure_list
+from dispatcher.custody.erasure import (
+    Erased,
+    ErasureContext,
+    erase,
+    erase_rows,
+    finish,
+    purge,
+    purge_rows,
+)
+from dispatcher.custody.erasure_list import Listed
+from dispatcher.custody.key_rotation import seal_leftovers
+from dispatcher.ledger.standing import current_policy
 from dispatcher.store import erasure as rows
 from dispatcher.store import intake
 from dispatcher.store.transaction import Tx
@@ -21,7 +29,7 @@ def erase_again(context: ErasureContext) -> list[str]:
     list of str
         Pseudonyms.
     """
-    listed = erasures.share(context.lists)
+    listed = erasure_list.share(context.lists)
     back = _back(context, listed)
     for name in back:
         erase(context, name)
@@ -80,3 +88,36 @@ def _settle(context: ErasureContext, listed: Listed) -> int:
             rows.suppress(tx, listed.spelled)
             rows.give_up_lost(tx, listed.before)
     return aged
+
+
+class Retention:
+    """The daemon's tick: erases what the policy's ``retain`` no longer allows.
+
+    Parameters
+    ----------
+    context : ErasureContext
+    """
+
+    def __init__(self, context: ErasureContext) -> None:
+        self._context = context
+
+    def tick(self, epoch: int) -> int:
+        """Erase a bounded number of records that are too old; return how many.
+
+        Raises
+        ------
+        StaleLease
+            This daemon does not lead any more.
+        """
+        seal_leftovers(self._context.store)
+        erase_again(self._context)
+        with self._context.store.read() as tx:
+            force = current_policy(tx)
+        retain = None if force is None else force.policy.entity.retain
+        if retain is None:
+            finish(self._context, Erased())  # of an erasure that was broken off
+            return 0
+        done = purge(
+            self._context, self._context.clock() - retain, epoch=epoch, pieces=20
+        )
+        return done.deleted["records"]
