@@ -1,16 +1,14 @@
 """HiGHS on a :class:`Model`: with a start, a stop, and bounds that can be trusted.
 
-The engine is highspy's where it is installed, else the same one inside scipy: both are
-one binding. ``scipy.optimize.milp`` itself can neither be given a plan to start from nor
-be stopped, and hides that it ends at an absolute gap of 10^-6.
+The engine is highspy, HiGHS's own binding. ``scipy.optimize.milp`` can neither be given a
+plan to start from nor be stopped, and hides that it ends at an absolute gap of 10^-6;
+OR-Tools' MathOpt takes hints, but calls back for no HiGHS model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -59,15 +57,6 @@ class Outcome:
     duals: Floats | None = None
 
 
-@cache
-def engine() -> Any:  # noqa: ANN401 - a module of a compiled library
-    """Return the binding."""
-    try:
-        return import_module("highspy._core")
-    except ImportError:
-        return import_module("scipy.optimize._highspy._core")
-
-
 def run(
     model: Model,
     limits: Limits,
@@ -97,19 +86,31 @@ def run(
     if not len(model.cost):
         return _without_columns(model)
     began = limits.clock()
-    core = engine()
-    highs = core._Highs()  # noqa: SLF001 - its only name
+    import highspy
+
+    highs = highspy.Highs()  # type: ignore[no-untyped-call] - its own omission
     rest = limits.left(began)  # the first import takes its time
     _configure(highs, rest, seed, gap)
-    _load(core, highs, model, relax=relax)
+    highs.passModel(_program(model, relax=relax))
     if start is not None and not relax:
         columns = _start(model, start)
         highs.setSolution(len(columns[0]), *columns)
     late = rest.deadline()
-    _watch(core, highs, lambda: late() or (done is not None and done()))
-    highs.run()
+
+    def look(event: Any) -> None:  # noqa: ANN401
+        """End the search once it is over."""
+        if late() or (done is not None and done()):
+            event.interrupt()
+
+    for moment in (
+        highs.cbMipInterrupt,
+        highs.cbSimplexInterrupt,
+        highs.cbIpmInterrupt,
+    ):
+        moment.subscribe(look)
+    highs.solve()
     linear = relax or not model.whole.any()  # such a run has no bound of its own
-    found = _outcome(core, highs, relax=linear)
+    found = _outcome(highs, relax=linear)
     over = found.status == CUT and late() and not limits.stopped()
     return replace(found, status=LATE) if over else found
 
@@ -132,27 +133,23 @@ def _configure(highs: Any, limits: Limits, seed: int, gap: float) -> None:  # no
         highs.setOptionValue(name, value)
 
 
-def _load(core: Any, highs: Any, model: Model, *, relax: bool) -> None:  # noqa: ANN401
-    matrix = model.matrix
-    columns, rows = len(model.cost), matrix.shape[0]
-    whole = np.zeros(columns) if relax else model.whole
-    highs.passModel(
-        columns,
-        rows,
-        int(matrix.nnz),
-        int(core.MatrixFormat.kRowwise),
-        int(core.ObjSense.kMinimize),
-        0.0,
-        model.cost,
-        model.lower,
-        model.upper,
-        model.low,
-        model.high,
-        matrix.indptr.astype(np.int32),
-        matrix.indices.astype(np.int32),
-        matrix.data.astype(np.float64),
-        whole.astype(np.int32),
-    )
+def _program(model: Model, *, relax: bool) -> Any:  # noqa: ANN401
+    """Write the model in HiGHS's own form."""
+    import highspy
+
+    program, matrix = highspy.HighsLp(), model.matrix
+    program.num_row_, program.num_col_ = matrix.shape
+    program.col_cost_ = model.cost
+    program.col_lower_, program.col_upper_ = model.lower, model.upper
+    program.row_lower_, program.row_upper_ = model.low, model.high
+    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    program.a_matrix_.start_ = matrix.indptr.astype(np.int32)
+    program.a_matrix_.index_ = matrix.indices.astype(np.int32)
+    program.a_matrix_.value_ = matrix.data.astype(np.float64)
+    if not relax:
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        program.integrality_ = [kinds[whole] for whole in model.whole.tolist()]
+    return program
 
 
 def _start(model: Model, plan: Pairs) -> tuple[Any, Any]:
@@ -164,36 +161,22 @@ def _start(model: Model, plan: Pairs) -> tuple[Any, Any]:
     return np.arange(len(chosen), dtype=np.int32), chosen.astype(np.float64)
 
 
-def _watch(core: Any, highs: Any, over: Callable[[], bool]) -> None:  # noqa: ANN401
-    """Let the search end once it is over."""
+def _outcome(highs: Any, *, relax: bool) -> Outcome:  # noqa: ANN401
+    from highspy import HighsModelStatus, SolutionStatus
 
-    def look(kind: int, text: str, out: Any, into: Any, user: Any) -> None:  # noqa: ANN401
-        del kind, text, out, user
-        if over():
-            into.user_interrupt = True
-
-    highs.setCallback(look, None)
-    for kind in (
-        core.cb.kCallbackMipInterrupt,
-        core.cb.kCallbackSimplexInterrupt,
-        core.cb.kCallbackIpmInterrupt,
-    ):
-        highs.startCallback(kind)
-
-
-def _outcome(core: Any, highs: Any, *, relax: bool) -> Outcome:  # noqa: ANN401
     status = highs.getModelStatus()
-    known = core.HighsModelStatus
-    if status in (known.kInfeasible, known.kUnboundedOrInfeasible):
+    if status in (
+        HighsModelStatus.kInfeasible,
+        HighsModelStatus.kUnboundedOrInfeasible,
+    ):
         return Outcome(EMPTY, None, np.inf)
     info = highs.getInfo()
-    found = info.primal_solution_status == int(
-        core.SolutionStatus.kSolutionStatusFeasible
-    )
+    found = info.primal_solution_status == int(SolutionStatus.kSolutionStatusFeasible)
     solution = highs.getSolution()
     values = np.array(solution.col_value) if found else None
-    optimal = status == known.kOptimal
-    ended = LATE if status == known.kTimeLimit else OPTIMAL if optimal else CUT
+    optimal = status == HighsModelStatus.kOptimal
+    late = status == HighsModelStatus.kTimeLimit
+    ended = LATE if late else OPTIMAL if optimal else CUT
     if relax:
         bound = float(info.objective_function_value) if optimal else -np.inf
         duals = np.array(solution.row_dual) if optimal else None
