@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from policies.solvers.auto import Auto
-from policies.solvers.exact.clique import Clique
+from policies.solvers.exact.conflict_graph import Clique
 from policies.solvers.exact.cpsat import CpSat
 from policies.solvers.exact.hitting_set import HittingSet
 from policies.solvers.exact.milp import Milp
@@ -49,7 +49,7 @@ SOLVERS: Final[dict[str, Solver]] = {
     "cp-sat": CpSat(),
     "milp": Milp(),
     "lp-rounding": LpRounding(),
-    "clique": Clique(),
+    "clique": Clique(Auto()),
     "exchange": Exchange(),
     "annealing": Annealing(),
     "makespan": Makespan(),

@@ -37,13 +37,12 @@ from policies.solvers.coloring import small_sets
 from policies.solvers.component_answers import joined, lifted
 from policies.solvers.components import split
 from policies.solvers.diminishing import diminishing
+from policies.solvers.exact.conflict_graph import covered, searched, small
 from policies.solvers.exact.cpsat import exactly
 from policies.solvers.exact.cpsat import search as first_plan
-from policies.solvers.exact.edge_cliques import covered
 from policies.solvers.exact.enumeration import listed
 from policies.solvers.exact.hitting_set import HittingSet
 from policies.solvers.exact.milp import solve
-from policies.solvers.exact.pair_search import searched, small
 from policies.solvers.exact.step_averages import by_number
 from policies.solvers.exact.zero_disclosure import leakless
 from policies.solvers.explain.cores import counted, infeasible

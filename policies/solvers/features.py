@@ -13,8 +13,8 @@ from policies.model.problem import Plan, Problem
 from policies.model.problem_arrays import able
 from policies.model.sets import Measure
 from policies.solvers.coloring import small_sets, stuck, tight
+from policies.solvers.exact.conflict_graph import pairs_only
 from policies.solvers.exact.cpsat import CpSat
-from policies.solvers.exact.edge_cliques import pairs_only
 from policies.solvers.exact.enumeration import listable
 from policies.solvers.exact.milp import Milp, linear
 from policies.solvers.exact.step_averages import stepped

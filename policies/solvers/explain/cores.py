@@ -23,10 +23,9 @@ from policies.model.weights import Weights
 from policies.solvers.bounds.counting import capacity, clash, needs, singles
 from policies.solvers.bounds.link_limits import outgrown
 from policies.solvers.exact import enumeration
-from policies.solvers.exact.cpsat import CpSat, clashing, search
-from policies.solvers.exact.highs_then_cpsat import either
+from policies.solvers.exact.cpsat import CpSat, clashing, exactly, search
 from policies.solvers.exact.link_enumeration import listable, listed
-from policies.solvers.exact.milp import Milp
+from policies.solvers.exact.milp import Milp, solve
 from policies.solvers.explain.minimum import widened
 from policies.solvers.interfaces import (
     Cause,
@@ -36,11 +35,15 @@ from policies.solvers.interfaces import (
     Solution,
     Verdict,
 )
+from policies.solvers.parallel_portfolio import sure
 
 MORE: Final = 24
 """Further adversaries that are tried one by one."""
 
 _POOLS: Final = 2_000  # coalitions of any m up to which further adversaries are tried
+
+_FIRST: Final = 0.6
+"""Of the time and the work, for HiGHS where CP-SAT may come after it."""
 
 _FEW: Final = 24  # entries of a clash that are left out one by one
 
@@ -77,10 +80,29 @@ def possible(problem: Problem, rng: np.random.Generator, limits: Limits) -> bool
     if CpSat().supports(bare) and (steps or not bare.averages):
         found = [search(bare, rng, limits, utility=False, sums=True)]
     elif Milp().supports(bare):
-        found = either(bare, rng, limits, 0)
+        found = _exact(bare, rng, limits, 0)
     else:
         return None
     return next((known[one.verdict] for one in found if one.verdict in known), None)
+
+
+def _exact(
+    problem: Problem, rng: np.random.Generator, limits: Limits, seed: int
+) -> list[Solution]:
+    """Ask HiGHS, and CP-SAT where HiGHS leaves a small problem open.
+
+    HiGHS works with floats: a mean that ends on its limit is neither below it nor past it
+    for them. CP-SAT counts in whole numbers, and knows.
+    """
+    if not CpSat().supports(problem):
+        return [solve(problem, limits, seed=seed)]
+    began = limits.clock()
+    first = solve(problem, limits.part(_FIRST).left(began, _FIRST), seed=seed)
+    if sure(first) or limits.stopped():
+        return [first]
+    start = first.plan if first.verdict is Verdict.SOLVED else None
+    rest = limits.part(1 - _FIRST).left(began)
+    return [first, exactly(problem, rng, rest, start)]
 
 
 def counted(problem: Problem) -> list[Clash]:
