@@ -88,7 +88,7 @@ def run(
     began = limits.clock()
     import highspy
 
-    highs = highspy.Highs()  # type: ignore[no-untyped-call] - its own omission
+    highs = highspy.Highs()  # type: ignore[no-untyped-call]
     rest = limits.left(began)  # the first import takes its time
     _configure(highs, rest, seed, gap)
     highs.passModel(_program(model, relax=relax))
