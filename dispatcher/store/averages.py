@@ -2,18 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Final
 
-from sqlalchemy import bindparam, delete
-from sqlmodel import col
+from sqlalchemy import BigInteger, bindparam, delete, func
+from sqlmodel import col, select
 
-from dispatcher.model import DisclosureSum
+from dispatcher.model import DisclosureSum, Entry, Holding, KeyLine, SetCount
 from dispatcher.store.settings import set_setting, setting
+from dispatcher.store.statements import select_columns
 from dispatcher.store.transaction import Row, Tx
 
 _STAMP: Final = "averages-of"
+
+_LAST_LOAD: Final = select_columns(func.max(KeyLine.seq))
+_CLEAR: Final = (delete(SetCount), delete(DisclosureSum))
+_FORGET: Final = delete(DisclosureSum).where(
+    col(DisclosureSum.adversary_id) == bindparam("adversary")
+)
+_SETS: Final = select(SetCount.property, SetCount.sets)
+_SUMS: Final = select(
+    DisclosureSum.adversary_id, DisclosureSum.property, DisclosureSum.total
+)
+_SUM: Final = select(DisclosureSum.total).where(
+    DisclosureSum.adversary_id == bindparam("adversary"),
+    DisclosureSum.property == bindparam("name"),
+)
+_by_record: Final = select_columns(Entry.record_id, Entry.field_id, Entry.time)
+_by_subject: Final = select_columns(Entry.subject_id, Entry.field_id, Entry.time)
+_ENTRIES: Final = {
+    False: _by_record.order_by(col(Entry.record_id)),
+    True: _by_subject.where(col(Entry.subject_id).is_not(None)).order_by(
+        col(Entry.subject_id)
+    ),
+}
+_ENTRIES_OF: Final = {
+    False: select(Entry.field_id, Entry.time).where(
+        Entry.record_id == bindparam("unit")
+    ),
+    True: select(Entry.field_id, Entry.time).where(
+        Entry.subject_id == bindparam("unit")
+    ),
+}
+_HOLDINGS: Final = (
+    select_columns(
+        col(Holding.unit_id) // 2,
+        Holding.adversary_id,
+        Holding.field_id,
+        Holding.time,
+        Holding.entries,
+    )
+    .where(col(Holding.unit_id) % 2 == bindparam("kind", type_=BigInteger()))
+    .order_by(col(Holding.unit_id))
+)
+_ANY: Final = select(Holding.unit_id).limit(1)
+_HOLDINGS_OF: Final = select(Holding.field_id, Holding.time, Holding.entries).where(
+    Holding.adversary_id == bindparam("adversary"),
+    Holding.unit_id == bindparam("unit"),
+)
 
 
 def stamp(tx: Tx) -> bytes | None:
@@ -23,7 +70,7 @@ def stamp(tx: Tx) -> bytes | None:
 
 def last_load(tx: Tx) -> int:
     """Number of the last ``keys`` line."""
-    return int(tx.value("SELECT MAX(seq) FROM key_lines") or 0)
+    return tx.scalar(_LAST_LOAD) or 0
 
 
 def replace(
@@ -33,31 +80,27 @@ def replace(
     made_from: bytes,
 ) -> None:
     """Write all counts and sums anew."""
-    tx.execute("DELETE FROM set_count")
-    tx.execute("DELETE FROM disclosure_sum")
+    for clear in _CLEAR:
+        tx.execute(clear)
     tx.insert_many("set_count", ("property", "sets"), list(counts))
     columns = ("adversary_id", "property", "total")
     tx.insert_many("disclosure_sum", columns, list(totals))
     set_setting(tx, _STAMP, made_from)
 
 
-def sets(tx: Tx) -> list[Row]:
+def sets(tx: Tx) -> Sequence[Row]:
     """Sets of each rule: (property, sets)."""
-    return tx.rows("SELECT property, sets FROM set_count")
+    return tx.execute(_SETS).all()
 
 
-def sums(tx: Tx) -> list[Row]:
+def sums(tx: Tx) -> Sequence[Row]:
     """All sums: (adversary, property, total)."""
-    return tx.rows("SELECT adversary_id, property, total FROM disclosure_sum")
+    return tx.execute(_SUMS).all()
 
 
 def sum_of(tx: Tx, adversary_id: int, name: str) -> Fraction:
     """One sum."""
-    found = tx.value(
-        "SELECT total FROM disclosure_sum WHERE adversary_id = ? AND property = ?",
-        (adversary_id, name),
-    )
-    return Fraction(found or 0)
+    return Fraction(tx.scalar(_SUM, {"adversary": adversary_id, "name": name}) or 0)
 
 
 def put_sum(tx: Tx, adversary_id: int, name: str, total: str) -> None:
@@ -72,12 +115,7 @@ def put_sum(tx: Tx, adversary_id: int, name: str, total: str) -> None:
 
 def entries_by_unit(tx: Tx, *, subject: bool) -> Iterator[Row]:
     """All entries in order of record or subject: (unit's id, field, time)."""
-    if subject:
-        return tx.stream(
-            "SELECT subject_id, field_id, time FROM entry"
-            " WHERE subject_id IS NOT NULL ORDER BY subject_id"
-        )
-    return tx.stream("SELECT record_id, field_id, time FROM entry ORDER BY record_id")
+    return tx.stream(_ENTRIES[subject])
 
 
 def holdings_by_unit(tx: Tx, *, subject: bool) -> Iterator[Row]:
@@ -85,37 +123,23 @@ def holdings_by_unit(tx: Tx, *, subject: bool) -> Iterator[Row]:
 
     Columns: unit's id, adversary, field, time, entries.
     """
-    return tx.stream(
-        "SELECT unit_id / 2, adversary_id, field_id, time, entries FROM holding"
-        " WHERE unit_id % 2 = ? ORDER BY unit_id",
-        (int(subject),),
-    )
+    return tx.stream(_HOLDINGS, {"kind": int(subject)})
 
 
 def anything_held(tx: Tx) -> bool:
     """Whether any adversary holds anything that a rule looks at."""
-    return tx.one("SELECT 1 FROM holding LIMIT 1") is not None
+    return tx.scalar(_ANY) is not None
 
 
-def unit_entries(tx: Tx, unit: int, *, subject: bool) -> list[Row]:
+def unit_entries(tx: Tx, unit: int, *, subject: bool) -> Sequence[Row]:
     """All entries of one record or subject: (field, time)."""
-    if subject:
-        return tx.rows("SELECT field_id, time FROM entry WHERE subject_id = ?", (unit,))
-    return tx.rows("SELECT field_id, time FROM entry WHERE record_id = ?", (unit,))
+    return tx.execute(_ENTRIES_OF[subject], {"unit": unit}).all()
 
 
-def unit_holdings(tx: Tx, adversary_id: int, unit_id: int) -> list[Row]:
+def unit_holdings(tx: Tx, adversary_id: int, unit_id: int) -> Sequence[Row]:
     """What one adversary holds of one unit: (field, time, entries)."""
-    return tx.rows(
-        "SELECT field_id, time, entries FROM holding"
-        " WHERE adversary_id = ? AND unit_id = ?",
-        (adversary_id, unit_id),
-    )
-
-
-_FORGET: Final = delete(DisclosureSum).where(
-    col(DisclosureSum.adversary_id) == bindparam("adversary")
-)
+    given = {"adversary": adversary_id, "unit": unit_id}
+    return tx.execute(_HOLDINGS_OF, given).all()
 
 
 def forget_sums(tx: Tx, adversary_id: int) -> None:

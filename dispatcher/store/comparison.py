@@ -2,15 +2,158 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
+from sqlalchemy import Text, bindparam, cast, func, or_
+from sqlalchemy.sql.elements import ColumnElement
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    Account,
+    Entry,
+    FieldName,
+    Holding,
+    LedgerLine,
+    Link,
+    Outbox,
+    PolicyVersion,
+    Record,
+    RuleTable,
+    Subject,
+    Task,
+)
 from dispatcher.store import packed
 from dispatcher.store.packed import Ints
+from dispatcher.store.statements import DriverStatement, select_columns
 from dispatcher.store.transaction import Row, Tx
 
 AT_ONCE: Final = 2_000_000
 """Rows of numbers that are read in one piece."""
+
+_ledger_name: Final = col(Record.pseudonym) + "." + cast(Entry.field_id, Text)
+_LINES: Final = DriverStatement(
+    select_columns(
+        LedgerLine.chain_id,
+        LedgerLine.seq,
+        LedgerLine.kind,
+        LedgerLine.at,
+        LedgerLine.policy_version,
+        LedgerLine.account_id,
+        LedgerLine.entry_id,
+        LedgerLine.cause,
+        LedgerLine.showing,
+        LedgerLine.body,
+        LedgerLine.hash,
+        _ledger_name,
+    )
+    .select_from(LedgerLine)
+    .join(Entry, col(Entry.id) == col(LedgerLine.entry_id), isouter=True)
+    .join(Record, col(Record.id) == col(Entry.record_id), isouter=True)
+    .order_by(col(LedgerLine.chain_id), col(LedgerLine.seq))
+)
+
+
+def _json(text: ColumnElement[Any]) -> ColumnElement[str]:
+    return func.coalesce(text, "null", type_=Text())
+
+
+_quote: Final = '"'
+_FACTS: Final = DriverStatement(
+    select_columns(
+        Entry.id,
+        '["'
+        + _ledger_name
+        + '",'
+        + _json(_quote + col(Subject.pseudonym) + _quote)
+        + ","
+        + _json(cast(Entry.time, Text))
+        + ","
+        + _json(_quote + col(Entry.vector) + _quote)
+        + ","
+        + _json(cast(Entry.visits, Text))
+        + "]",
+    )
+    .select_from(Entry)
+    .join(Record, col(Record.id) == col(Entry.record_id), isouter=True)
+    .join(Subject, col(Subject.id) == col(Entry.subject_id), isouter=True)
+)
+_STRANGERS: Final = (
+    select(Record.id)
+    .distinct()
+    .join(Entry, col(Entry.record_id) == col(Record.id))
+    .where(func.coalesce(Entry.subject_id, -1) != func.coalesce(Record.subject_id, -1))
+    .order_by(col(Record.id))
+)
+
+
+def _page(*columns: Any) -> DriverStatement:  # noqa: ANN401
+    """Numbers of a table by id, the first column, from one on."""
+    return DriverStatement(
+        select_columns(*columns)
+        .where(columns[0] > bindparam("after"))
+        .order_by(columns[0])
+        .limit(bindparam("limit"))
+    )
+
+
+_ENTRIES: Final = _page(
+    Entry.id,
+    Entry.record_id,
+    Entry.field_id,
+    func.coalesce(Entry.subject_id, -1),
+    func.coalesce(Entry.time, 0),
+)
+_TASKS: Final = _page(Task.id, Task.account_id, Task.entry_id)
+_HOLDERS: Final = (
+    select(Holding.adversary_id).distinct().order_by(col(Holding.adversary_id))
+)
+_HOLDINGS: Final = DriverStatement(
+    select_columns(
+        Holding.adversary_id,
+        Holding.unit_id,
+        Holding.field_id,
+        Holding.time,
+        Holding.entries,
+    )
+    .where(Holding.adversary_id == bindparam("adversary"))
+    .order_by(col(Holding.unit_id), col(Holding.field_id), col(Holding.time))
+)
+_task_of_account: Final = (
+    select(Task.id)
+    .join(Account, col(Account.id) == col(Task.account_id))
+    .order_by(col(Task.id))
+)
+_AWRY: Final = {
+    "task.adversary_id": _task_of_account.where(
+        col(Task.adversary_id) != col(Account.adversary_id)
+    ),
+    "task.connector": _task_of_account.where(
+        col(Task.connector) != col(Account.connector)
+    ),
+    "task.outbox_id": select(Task.id)
+    .join(Outbox, col(Outbox.id) == col(Task.outbox_id), isouter=True)
+    .where(
+        col(Task.outbox_id).is_not(None),
+        or_(
+            col(Outbox.id).is_(None),
+            col(Outbox.account_id) != col(Task.account_id),
+            col(Outbox.connector) != col(Task.connector),
+        ),
+    )
+    .order_by(col(Task.id)),
+}
+_POLICIES: Final = select(
+    PolicyVersion.version, PolicyVersion.source, PolicyVersion.sha256
+).order_by(col(PolicyVersion.version))
+_LINKS: Final = select_columns(
+    Link.id, Link.relation, Link.one, Link.other, Link.version
+)
+_SUBJECTS: Final = select(Subject.pseudonym, Subject.id)
+_TOLD_VERSIONS: Final = (
+    select(RuleTable.version).distinct().order_by(col(RuleTable.version))
+)
+_FIELD_NAMES: Final = select(FieldName.id, FieldName.name)
 
 
 def lines(tx: Tx) -> Iterator[Row]:
@@ -19,114 +162,71 @@ def lines(tx: Tx) -> Iterator[Row]:
     Columns: chain, seq, kind, at, version, account, entry, cause, showing, body, hash,
     and the ledger name of the entry.
     """
-    return tx.stream(
-        "SELECT l.chain_id, l.seq, l.kind, l.at, l.policy_version, l.account_id,"
-        " l.entry_id, l.cause, l.showing, l.body, l.hash,"
-        " r.pseudonym || '.' || CAST(e.field_id AS TEXT)"
-        " FROM ledger_line l LEFT JOIN entry e ON e.id = l.entry_id"
-        " LEFT JOIN record r ON r.id = e.record_id"
-        " ORDER BY l.chain_id, l.seq"
-    )
-
-
-_FACTS: Final = (
-    "'[\"' || r.pseudonym || '.' || CAST(e.field_id AS TEXT) || '\",'"
-    " || COALESCE('\"' || s.pseudonym || '\"', 'null') || ','"
-    " || COALESCE(CAST(e.time AS TEXT), 'null') || ','"
-    " || COALESCE('\"' || e.vector || '\"', 'null') || ','"
-    " || COALESCE(CAST(e.visits AS TEXT), 'null') || ']'"
-)
+    return tx.driver_stream(_LINES)
 
 
 def facts(tx: Tx) -> Iterator[Row]:
     """Id of every entry, and its facts as a load told them to the ledger."""
-    return tx.stream(
-        f"SELECT e.id, {_FACTS} FROM entry e LEFT JOIN record r ON r.id = e.record_id"
-        " LEFT JOIN subject s ON s.id = e.subject_id"
-    )
+    return tx.driver_stream(_FACTS)
 
 
 def strangers(tx: Tx) -> list[int]:
     """Records whose person is not the one of an entry of theirs."""
-    found = tx.rows(
-        "SELECT DISTINCT r.id FROM entry e JOIN record r ON r.id = e.record_id"
-        " WHERE COALESCE(e.subject_id, -1) <> COALESCE(r.subject_id, -1) ORDER BY r.id"
-    )
-    return [row[0] for row in found]
+    return tx.scalars(_STRANGERS)
 
 
 def entries(tx: Tx) -> Ints:
     """All entries by id: (id, record, field, subject or -1, time or 0)."""
-    person, moment = "COALESCE(subject_id, -1)", "COALESCE(time, 0)"
-    return _whole(tx, "entry", ("id", "record_id", "field_id", person, moment))
+    return _whole(tx, _ENTRIES, 5)
 
 
-def _whole(tx: Tx, table: str, columns: tuple[str, ...]) -> Ints:
+def _whole(tx: Tx, page: DriverStatement, width: int) -> Ints:
     """Numbers of a whole table by id, the first column, piece by piece."""
-    source = f"FROM {table} WHERE id > ? ORDER BY id LIMIT {AT_ONCE}"
     pieces, last = [], -1
     while True:
-        piece = tx.numbers(columns, [(source, (last,))])
+        piece = tx.driver_numbers(width, [(page, {"after": last, "limit": AT_ONCE})])
         pieces.append(piece)
         if len(piece) < AT_ONCE:
-            return packed.joined(pieces, len(columns))
+            return packed.joined(pieces, width)
         last = int(piece[-1, 0])
 
 
 def holdings(tx: Tx) -> Ints:
     """The whole summary by key: (adversary, unit, field, time, entries)."""
-    columns = ("adversary_id", "unit_id", "field_id", "time", "entries")
-    holders = tx.rows("SELECT DISTINCT adversary_id FROM holding ORDER BY adversary_id")
-    source = "FROM holding WHERE adversary_id = ? ORDER BY unit_id, field_id, time"
-    return tx.numbers(columns, [(source, (row[0],)) for row in holders])
+    holders = tx.scalars(_HOLDERS)
+    return tx.driver_numbers(5, [(_HOLDINGS, {"adversary": one}) for one in holders])
 
 
 def tasks(tx: Tx) -> Ints:
     """All tasks by id: (id, account, entry)."""
-    return _whole(tx, "task", ("id", "account_id", "entry_id"))
-
-
-_AWRY: Final = {
-    "task.adversary_id": "SELECT t.id FROM task t JOIN account a ON a.id = t.account_id"
-    " WHERE t.adversary_id <> a.adversary_id",
-    "task.connector": "SELECT t.id FROM task t JOIN account a ON a.id = t.account_id"
-    " WHERE t.connector <> a.connector",
-    "task.outbox_id": "SELECT t.id FROM task t LEFT JOIN outbox o ON o.id = t.outbox_id"
-    " WHERE t.outbox_id IS NOT NULL AND (o.id IS NULL OR o.account_id <> t.account_id"
-    " OR o.connector <> t.connector)",
-}
+    return _whole(tx, _TASKS, 3)
 
 
 def awry(tx: Tx) -> dict[str, list[int]]:
     """Tasks that are with another account than they were booked for, by column."""
-    return {
-        column: [row[0] for row in tx.rows(f"{text} ORDER BY t.id")]
-        for column, text in _AWRY.items()
-    }
+    return {column: tx.scalars(query) for column, query in _AWRY.items()}
 
 
-def policies(tx: Tx) -> list[tuple[int, bytes, str]]:
+def policies(tx: Tx) -> Sequence[Row]:
     """Version, file and digest of every applied policy, in order."""
-    found = tx.rows("SELECT version, source, sha256 FROM policy ORDER BY version")
-    return [(row[0], bytes(row[1]), row[2]) for row in found]
+    return tx.execute(_POLICIES).all()
 
 
 def links(tx: Tx) -> Iterator[Row]:
     """All links: (id, relation, one, other, version)."""
-    return tx.stream("SELECT id, relation, one, other, version FROM link")
+    return tx.stream(_LINKS)
 
 
-def subject_ids(tx: Tx) -> dict[str, int]:
+def subject_ids(tx: Tx) -> Mapping[str, int]:
     """Ids of all people by pseudonym."""
-    return dict(tx.rows("SELECT pseudonym, id FROM subject"))
+    return dict(tx.execute(_SUBJECTS).all())
 
 
 def versions_with_functions(tx: Tx) -> list[int]:
     """Versions that functions of rules are kept for."""
-    found = tx.rows("SELECT DISTINCT version FROM rule_table ORDER BY version")
-    return [row[0] for row in found]
+    return tx.scalars(_TOLD_VERSIONS)
 
 
 def field_names(tx: Tx) -> dict[int, str]:
     """Names of all numbered fields."""
-    return dict(tx.rows("SELECT id, name FROM field"))
+    return dict(tx.execute(_FIELD_NAMES).all())

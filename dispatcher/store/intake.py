@@ -9,6 +9,8 @@ from sqlalchemy import bindparam, func, update
 from sqlmodel import col, select
 
 from dispatcher.model import Load, Record, Run, Subject, Suppression
+from dispatcher.store import reloads
+from dispatcher.store.entry_registrations import Facts
 from dispatcher.store.statements import DriverStatement, in_list, select_columns
 from dispatcher.store.transaction import Tx
 
@@ -72,8 +74,8 @@ _END: Final = _of_load.values(
 _COLUMNS: Final = select(Load.id, Load.columns).where(in_list(Load.id, "ids"))
 
 
-def run(tx: Tx, name: str, now: int) -> RunRow:
-    """Return the run of that name, made if there is none."""
+def run(tx: Tx, name: str, now: int, state: str = "active") -> RunRow:
+    """Return the run of that name, made with a state if there is none."""
     found = tx.execute(_RUN, {"name": name}).first()
     if found is None:
         number = tx.reserve("run")
@@ -81,7 +83,7 @@ def run(tx: Tx, name: str, now: int) -> RunRow:
             "run",
             ["name"],
             ["id", "name", "state", "created_at"],
-            [(number, name, "active", now)],
+            [(number, name, state, now)],
         )
         found = tx.execute(_RUN, {"name": name}).one()
     return RunRow(*found)
@@ -311,4 +313,52 @@ def _sealed(
                 sealed = tx.vault.seal(tx, column, number, key_id, bytes(value))
                 kept[place] = bytearray(sealed)  # see store/bulk.py
         found.append(kept)
+    return found
+
+
+# -- what went down with a store -------------------------------------------------------
+
+LOST_RUN: Final = "lost-with-the-store"
+"""Run of records that only the shipped ledger knows: nothing of it is ever shown."""
+
+_SUBJECT: Final = select(Subject.id).where(Subject.pseudonym == bindparam("name"))
+_RECORD: Final = select_columns(Record.id, Record.lost_at).where(
+    Record.pseudonym == bindparam("name")
+)
+
+
+def add_lost_entry(tx: Tx, facts: Facts, loaded_at: int, at: int) -> None:
+    """Write an entry whose value was lost with the store, from the facts of its load.
+
+    Its record counts as erased: it has a history, and no value, until it is loaded
+    again.
+    """
+    subject = _lost_subject(tx, facts.subject)
+    row = tx.execute(_RECORD, {"name": facts.record}).first()
+    if row is None:
+        lost_at: int | None = at
+        number = tx.reserve("record")
+        run_id = run(tx, LOST_RUN, at, "cancelled").id
+        values = (number, run_id, 0, facts.record, b"", b"[]", subject)
+        columns = ("subject_id", "loaded_at", "erased_at", "lost_at")
+        add_records(tx, [(*values, loaded_at, at, at)], columns)
+    else:
+        number, lost_at = row.id, row.lost_at
+    entry = tx.reserve("entry")
+    values_ = (entry, number, facts.field_id, "text/plain", b"")
+    told = (subject, facts.time, facts.place, facts.visits)
+    add_entries(tx, [(*values_, *told)], ("subject_id", "time", "vector", "visits"))
+    if lost_at is None:  # the record has its values: this one alone stays without
+        reloads.leave_empty(tx, [entry], at)
+
+
+def _lost_subject(tx: Tx, pseudonym: str | None) -> int | None:
+    if pseudonym is None:
+        return None
+    found = tx.scalar(_SUBJECT, {"name": pseudonym})
+    if found is None:
+        found = tx.reserve("subject")  # gets value and data key when loaded again
+        tx.insert_many(
+            "subject", ["id", "pseudonym", "value"], [(found, pseudonym, b"")]
+        )
     return found

@@ -3,14 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
-from sqlalchemy import bindparam, delete
-from sqlmodel import col
+from sqlalchemy import (
+    BigInteger,
+    Subquery,
+    bindparam,
+    cast,
+    delete,
+    func,
+    or_,
+    union_all,
+)
+from sqlalchemy.orm import aliased
+from sqlmodel import col, select
 
-from dispatcher.model import Visit
+from dispatcher.model import (
+    Chain,
+    Entry,
+    Holding,
+    LedgerLine,
+    Link,
+    Record,
+    Subject,
+    Visit,
+)
 from dispatcher.store.ledger import parts
-from dispatcher.store.sql import Value
+from dispatcher.store.statements import (
+    Columns,
+    DriverStatement,
+    fixed,
+    in_list,
+    insert,
+    select_columns,
+)
 from dispatcher.store.transaction import Row, Tx
+
+VisitRow: TypeAlias = tuple[int, int, int, str, int]
+"""Adversary, subject, field, place and visits."""
+
+_One: Final = aliased(Subject, name="one_end")
+_Other: Final = aliased(Subject, name="other_end")
+_both_ends: Final = (
+    col(_One.pseudonym) == col(Link.one),
+    col(_Other.pseudonym) == col(Link.other),
+)
+
+# -- links -----------------------------------------------------------------------------
+
+_PAIRS: Final = (
+    select(Link.one, Link.other)
+    .where(Link.relation == bindparam("relation"))
+    .order_by(col(Link.id))
+)
+_LINKS: Final = DriverStatement(
+    select(Link.id, _One.id, _Other.id)
+    .join(_One, _both_ends[0])
+    .join(_Other, _both_ends[1])
+    .where(Link.relation == bindparam("relation"))
+    .order_by(col(Link.id))
+)
+_BY_VERSION: Final = (
+    select_columns(Link.version, Link.relation, _One.id, _Other.id)
+    .join(_One, _both_ends[0], isouter=True)
+    .join(_Other, _both_ends[1], isouter=True)
+    .order_by(col(Link.version), col(Link.id))
+)
+_ENDS: Final = select(Link.id, Link.one, Link.other).where(in_list(Link.id, "ids"))
+_UP_TO: Final = (
+    select(func.count()).select_from(Link).where(Link.version <= bindparam("version"))
+)
+
+
+def _mates_at(mine: Any, far: Any) -> Columns:  # noqa: ANN401
+    return (
+        select_columns(_Other.id)
+        .select_from(_One)
+        .join(Link, mine == col(_One.pseudonym))
+        .join(_Other, col(_Other.pseudonym) == far, isouter=True)
+        .where(_One.id == bindparam("subject"), Link.relation == bindparam("relation"))
+    )
+
+
+_MATES: Final = DriverStatement(
+    union_all(_mates_at(Link.one, Link.other), _mates_at(Link.other, Link.one))
+)
+_HALF: Final = (
+    select_columns(Link.id, func.coalesce(_One.id, -1), func.coalesce(_Other.id, -1))
+    .join(_One, _both_ends[0], isouter=True)
+    .join(_Other, _both_ends[1], isouter=True)
+    .where(
+        Link.relation == bindparam("relation"),
+        or_(col(_One.id).is_not(None), col(_Other.id).is_not(None)),
+    )
+    .order_by(col(Link.id))
+)
 
 
 def add_links(tx: Tx, relation: str, pairs: Sequence[tuple[str, str]], at: int) -> None:
@@ -25,48 +112,31 @@ def add_links(tx: Tx, relation: str, pairs: Sequence[tuple[str, str]], at: int) 
 
 def pairs(tx: Tx, relation: str) -> Iterator[Row]:
     """Go through all links of a relation as they came: (one, other), pseudonyms."""
-    return tx.stream(
-        "SELECT one, other FROM link WHERE relation = ? ORDER BY id", (relation,)
-    )
-
-
-_ENDS = (
-    " FROM link l JOIN subject s ON s.pseudonym = l.one"
-    " JOIN subject o ON o.pseudonym = l.other"
-)
+    return tx.stream(_PAIRS, {"relation": relation})
 
 
 def links(tx: Tx, relation: str) -> Iterator[Row]:
     """Go through links of a relation: (id, one, other), subjects that are loaded."""
-    return tx.stream(
-        f"SELECT l.id, s.id, o.id{_ENDS} WHERE l.relation = ? ORDER BY l.id",
-        (relation,),
-    )
+    return tx.driver_stream(_LINKS, {"relation": relation})
 
 
 def links_by_version(tx: Tx) -> Iterator[Row]:
     """All links: (version, relation, one, other); None for an end not loaded."""
-    return tx.stream(
-        "SELECT l.version, l.relation, s.id, o.id FROM link l"
-        " LEFT JOIN subject s ON s.pseudonym = l.one"
-        " LEFT JOIN subject o ON o.pseudonym = l.other ORDER BY l.version, l.id"
-    )
+    return tx.stream(_BY_VERSION)
 
 
 def ends(tx: Tx, link_ids: Sequence[int]) -> dict[int, tuple[str, str]]:
     """Pseudonyms of the two ends of links, sorted."""
     found: dict[int, tuple[str, str]] = {}
     for part in parts(link_ids):
-        for number, one, other in tx.rows(
-            "SELECT id, one, other FROM link WHERE id = ANY(?)", (part,)
-        ):
+        for number, one, other in tx.execute(_ENDS, {"ids": part}):
             found[number] = one, other
     return found
 
 
 def count_up_to(tx: Tx, version: int) -> int:
     """How many links versions up to one have brought."""
-    return int(tx.value("SELECT COUNT(*) FROM link WHERE version <= ?", (version,)))
+    return tx.scalar(_UP_TO, {"version": version}) or 0
 
 
 def friends(tx: Tx, relation: str, subject_id: int) -> list[int]:
@@ -76,126 +146,199 @@ def friends(tx: Tx, relation: str, subject_id: int) -> list[int]:
 
 def mates(tx: Tx, relation: str, subject_id: int) -> list[int | None]:
     """Whom a subject is linked with; None stands for each who is not loaded."""
-    found = tx.rows(
-        "SELECT o.id FROM subject s JOIN link l ON l.one = s.pseudonym"
-        " LEFT JOIN subject o ON o.pseudonym = l.other"
-        " WHERE s.id = ? AND l.relation = ?"
-        " UNION ALL"
-        " SELECT o.id FROM subject s JOIN link l ON l.other = s.pseudonym"
-        " LEFT JOIN subject o ON o.pseudonym = l.one"
-        " WHERE s.id = ? AND l.relation = ?",
-        (subject_id, relation, subject_id, relation),
-    )
-    return [row[0] for row in found]
+    given = {"subject": subject_id, "relation": relation}
+    return [row[0] for row in tx.driver_rows(_MATES, given)]
 
 
 def half_links(tx: Tx, relation: str) -> Iterator[Row]:
     """Go through links with an end that is loaded: (id, one, other), -1 if it is not."""
-    return tx.stream(
-        "SELECT l.id, COALESCE(s.id, -1), COALESCE(o.id, -1) FROM link l"
-        " LEFT JOIN subject s ON s.pseudonym = l.one"
-        " LEFT JOIN subject o ON o.pseudonym = l.other"
-        " WHERE l.relation = ? AND (s.id IS NOT NULL OR o.id IS NOT NULL)"
-        " ORDER BY l.id",
-        (relation,),
+    return tx.stream(_HALF, {"relation": relation})
+
+
+# -- what an adversary holds, and where it has seen whom -------------------------------
+
+_record_of_unit: Final = (
+    select(Record.subject_id)
+    .where(col(Record.id) == col(Holding.unit_id) // 2)
+    .scalar_subquery()
+)
+_HELD_OF: Final = DriverStatement(
+    # By unit: else SQLite would go through all that the adversary holds.
+    select_columns(_record_of_unit, col(Holding.unit_id) // 2, Holding.field_id).where(
+        Holding.adversary_id == bindparam("adversary"),
+        col(Holding.unit_id).in_(
+            select(2 * col(Record.id)).where(in_list(Record.subject_id, "subjects"))
+        ),
     )
+)
+_ALL_HELD: Final = (
+    select_columns(Record.subject_id, Record.id, Holding.field_id)
+    .select_from(Holding)
+    .join(
+        Record,
+        (col(Record.id) == col(Holding.unit_id) // 2)
+        & (2 * col(Record.id) == col(Holding.unit_id)),
+    )
+    .where(
+        Holding.adversary_id == bindparam("adversary"),
+        col(Record.subject_id).is_not(None),
+    )
+)
+_HOLDERS: Final = (
+    select(Holding.adversary_id).distinct().order_by(col(Holding.adversary_id))
+)
+_KNOWN_OF: Final = select(Entry.subject_id, Entry.record_id, Entry.field_id).where(
+    in_list(Entry.field_id, "fields"), col(Entry.subject_id).is_not(None)
+)
+_PLACE_OF: Final = DriverStatement(
+    select_columns(Entry.vector, Entry.visits).where(Entry.id == bindparam("entry"))
+)
+_visits: Final = select(
+    Visit.subject_id, Visit.field_id, Visit.place, Visit.visits
+).where(Visit.adversary_id == bindparam("adversary"))
+_VISITS: Final = DriverStatement(_visits.where(in_list(Visit.subject_id, "subjects")))
+_VISITORS: Final = (
+    select(Visit.adversary_id).distinct().order_by(col(Visit.adversary_id))
+)
+_added_visits: Final = cast(func.sum(Entry.visits), BigInteger)
+_KNOWN_VISITS: Final = (
+    select_columns(Entry.subject_id, Entry.field_id, Entry.vector, _added_visits)
+    .where(
+        in_list(Entry.field_id, "fields"),
+        col(Entry.vector).is_not(None),
+        col(Entry.subject_id).is_not(None),
+    )
+    .group_by(col(Entry.subject_id), col(Entry.field_id), col(Entry.vector))
+)
+_PLACES: Final = (
+    select_columns(Entry.id, Entry.vector, Entry.visits)
+    .where(col(Entry.vector).is_not(None))
+    .order_by(col(Entry.id))
+)
+
+
+def exposed(*, of_one: bool) -> Subquery:
+    """Query of what adversaries were shown: (adversary_id, entry_id), each once.
+
+    Of all, or of the parameter ``adversary`` with the chains that ended in it.
+    """
+    found = (
+        select(
+            func.coalesce(Chain.survivor_id, Chain.id).label("adversary_id"),
+            LedgerLine.entry_id,
+        )
+        .distinct()
+        .join(Chain, col(Chain.id) == col(LedgerLine.chain_id))
+        .where(LedgerLine.kind == fixed("exposure"), LedgerLine.showing == 1)
+    )
+    if of_one:
+        asked = bindparam("adversary", type_=BigInteger())
+        found = found.where(
+            or_(col(Chain.id) == asked, col(Chain.survivor_id) == asked)
+        )
+    return found.subquery()
+
+
+def _visits_exposed(*, of_one: bool) -> Columns:
+    """Query that adds visits up from exposures."""
+    shown = exposed(of_one=of_one).c
+    return (
+        select_columns(
+            shown.adversary_id,
+            Entry.subject_id,
+            Entry.field_id,
+            Entry.vector,
+            _added_visits.label("visits"),
+        )
+        .join(Entry, col(Entry.id) == shown.entry_id)
+        .where(
+            in_list(Entry.field_id, "fields"),
+            col(Entry.vector).is_not(None),
+            col(Entry.subject_id).is_not(None),
+        )
+        .group_by(
+            shown.adversary_id,
+            col(Entry.subject_id),
+            col(Entry.field_id),
+            col(Entry.vector),
+        )
+    )
+
+
+_COLUMNS: Final = ("adversary_id", "subject_id", "field_id", "place", "visits")
+_CLEAR: Final = delete(Visit)
+_FORGET: Final = delete(Visit).where(col(Visit.adversary_id) == bindparam("adversary"))
+_DERIVE: Final = insert(Visit).from_select(_COLUMNS, _visits_exposed(of_one=False))
+_DERIVE_ONE: Final = insert(Visit).from_select(_COLUMNS, _visits_exposed(of_one=True))
+
+
+def _count_lacking(one: Columns, other: Columns) -> Columns:
+    return select_columns(func.count()).select_from(one.except_(other).subquery())
+
+
+_kept: Final = select_columns(*(getattr(Visit, name) for name in _COLUMNS))
+_made: Final = _visits_exposed(of_one=False)
+_DIFFERING: Final = (_count_lacking(_kept, _made), _count_lacking(_made, _kept))
 
 
 def held_of(tx: Tx, adversary_id: int, subject_ids: Sequence[int]) -> Iterator[Row]:
-    """What an adversary holds of subjects: (subject, record, field).
-
-    Records first: SQLite would go through all that the adversary holds, and CROSS JOIN
-    is how it is told not to.
-    """
+    """What an adversary holds of subjects: (subject, record, field)."""
     for part in parts(subject_ids):
-        yield from tx.rows(
-            "SELECT r.subject_id, r.id, h.field_id FROM record r"
-            " CROSS JOIN holding h WHERE h.unit_id = 2 * r.id"
-            " AND h.adversary_id = ? AND r.subject_id = ANY(?)",
-            (adversary_id, part),
-        )
+        given = {"adversary": adversary_id, "subjects": part}
+        yield from tx.driver_rows(_HELD_OF, given)
 
 
-def all_held(tx: Tx, adversary_id: int) -> list[Row]:
-    """Return all that an adversary holds of subjects: (subject, record, field)."""
-    return tx.rows(
-        "SELECT r.subject_id, r.id, h.field_id FROM holding h"
-        " JOIN record r ON r.id = h.unit_id / 2 AND 2 * r.id = h.unit_id"
-        " WHERE h.adversary_id = ? AND r.subject_id IS NOT NULL",
-        (adversary_id,),
-    )
+def all_held(tx: Tx, adversary_id: int) -> Iterator[Row]:
+    """Go through all that an adversary holds of subjects: (subject, record, field)."""
+    return tx.stream(_ALL_HELD, {"adversary": adversary_id})
 
 
 def holders(tx: Tx) -> list[int]:
     """Return adversaries that hold anything."""
-    found = tx.rows("SELECT DISTINCT adversary_id FROM holding ORDER BY adversary_id")
-    return [row[0] for row in found]
+    return tx.scalars(_HOLDERS)
 
 
 def known_of(tx: Tx, field_ids: Sequence[int]) -> Iterator[Row]:
     """All that is loaded of some fields: (subject, record, field)."""
-    return tx.stream(
-        "SELECT subject_id, record_id, field_id FROM entry"
-        " WHERE field_id = ANY(?) AND subject_id IS NOT NULL",
-        (list(field_ids),),
-    )
+    return tx.stream(_KNOWN_OF, {"fields": list(field_ids)})
 
 
 def place_of(tx: Tx, entry_id: int) -> tuple[str | None, int]:
     """Place of an entry, None if it is at none, and its visits."""
-    row = tx.one("SELECT vector, visits FROM entry WHERE id = ?", (entry_id,))
+    row = tx.driver_one(_PLACE_OF, {"entry": entry_id})
     return (None, 0) if row is None or row[0] is None else (row[0], int(row[1]))
 
 
 def visits(tx: Tx, adversary_id: int, subject_ids: Sequence[int]) -> Iterator[Row]:
     """Where an adversary has seen subjects: (subject, field, place, visits)."""
     for part in parts(subject_ids):
-        yield from tx.rows(
-            "SELECT subject_id, field_id, place, visits FROM visit"
-            " WHERE adversary_id = ? AND subject_id = ANY(?)",
-            (adversary_id, part),
-        )
+        given = {"adversary": adversary_id, "subjects": part}
+        yield from tx.driver_rows(_VISITS, given)
 
 
-def all_visits(tx: Tx, adversary_id: int) -> list[Row]:
-    """Return all that an adversary has seen: (subject, field, place, visits)."""
-    return tx.rows(
-        "SELECT subject_id, field_id, place, visits FROM visit WHERE adversary_id = ?",
-        (adversary_id,),
-    )
+def all_visits(tx: Tx, adversary_id: int) -> Iterator[Row]:
+    """Go through all that an adversary has seen: (subject, field, place, visits)."""
+    return tx.stream(_visits, {"adversary": adversary_id})
 
 
 def adversaries(tx: Tx) -> list[int]:
     """Return adversaries that have seen anybody anywhere."""
-    return [
-        row[0]
-        for row in tx.rows(
-            "SELECT DISTINCT adversary_id FROM visit ORDER BY adversary_id"
-        )
-    ]
+    return tx.scalars(_VISITORS)
 
 
 def known_visits(tx: Tx, field_ids: Sequence[int]) -> Iterator[Row]:
     """All that is loaded of some fields: (subject, field, place, visits)."""
-    return tx.stream(
-        "SELECT subject_id, field_id, vector, SUM(visits) FROM entry"
-        " WHERE field_id = ANY(?) AND vector IS NOT NULL AND subject_id IS NOT NULL"
-        " GROUP BY subject_id, field_id, vector",
-        (list(field_ids),),
-    )
+    return tx.stream(_KNOWN_VISITS, {"fields": list(field_ids)})
 
 
 def places(tx: Tx) -> Iterator[Row]:
     """Entries that are at a place: (entry, place, visits)."""
-    return tx.stream(
-        "SELECT id, vector, visits FROM entry WHERE vector IS NOT NULL ORDER BY id"
-    )
+    return tx.stream(_PLACES)
 
 
-def add_visits(tx: Tx, added: Iterable[Sequence[Value]]) -> None:
+def add_visits(tx: Tx, added: Iterable[VisitRow]) -> None:
     """Add to the summary: rows (adversary, subject, field, place, visits)."""
-    keys = ("adversary_id", "subject_id", "field_id", "place")
-    tx.upsert_add("visit", keys, "visits", added)
+    tx.upsert_add("visit", _COLUMNS[:-1], "visits", added)
 
 
 def rebuild_visits(
@@ -206,47 +349,21 @@ def rebuild_visits(
     Of all adversaries, or of one (with the chains that ended in it).
     """
     if adversary_id is None:
-        tx.execute("DELETE FROM visit")
+        tx.execute(_CLEAR)
     else:
-        tx.execute("DELETE FROM visit WHERE adversary_id = ?", (adversary_id,))
-    if field_ids:
-        text, parameters = _derived(field_ids, adversary_id)
-        columns = "adversary_id, subject_id, field_id, place, visits"
-        tx.execute(f"INSERT INTO visit ({columns}) {text}", parameters)
+        forget_visits(tx, adversary_id)
+    if not field_ids:
+        return
+    if adversary_id is None:
+        tx.execute(_DERIVE, {"fields": field_ids})
+    else:
+        tx.execute(_DERIVE_ONE, {"fields": field_ids, "adversary": adversary_id})
 
 
 def differing_visits(tx: Tx, field_ids: list[int]) -> int:
     """Count rows of the summary that the ledger's exposures do not give, or lack."""
-    text, parameters = _derived(field_ids)
-    own = "SELECT adversary_id, subject_id, field_id, place, visits FROM visit"
-    made = f"SELECT * FROM ({text}) d"
-    return sum(
-        int(tx.value(f"SELECT COUNT(*) FROM ({one} EXCEPT {two}) x", parameters))
-        for one, two in ((own, made), (made, own))
-    )
-
-
-def _derived(
-    field_ids: list[int], adversary_id: int | None = None
-) -> tuple[str, list[Value]]:
-    """Return the query that adds visits up from exposures, and its parameters."""
-    mine: list[Value] = [] if adversary_id is None else [adversary_id, adversary_id]
-    only = " AND (c.id = ? OR c.survivor_id = ?)" if mine else ""
-    text = (
-        "SELECT s.adversary_id, e.subject_id, e.field_id, e.vector,"
-        " CAST(SUM(e.visits) AS BIGINT) AS visits"
-        " FROM (SELECT DISTINCT COALESCE(c.survivor_id, c.id) AS adversary_id,"
-        " l.entry_id FROM ledger_line l JOIN chain c ON c.id = l.chain_id"
-        f" WHERE l.kind = 'exposure' AND l.showing = 1{only}) s"
-        " JOIN entry e ON e.id = s.entry_id"
-        " WHERE e.field_id = ANY(?) AND e.vector IS NOT NULL"
-        " AND e.subject_id IS NOT NULL"
-        " GROUP BY s.adversary_id, e.subject_id, e.field_id, e.vector"
-    )
-    return text, [*mine, field_ids]
-
-
-_FORGET = delete(Visit).where(col(Visit.adversary_id) == bindparam("adversary"))
+    given = {"fields": field_ids}
+    return sum(int(tx.execute(lacking, given).scalar_one()) for lacking in _DIFFERING)
 
 
 def forget_visits(tx: Tx, adversary_id: int) -> None:

@@ -255,8 +255,13 @@ class Plans:
         self._explain(statement, parameters)
         return self._tx.scalars(statement, parameters)
 
+    def driver_rows(self, statement, parameters):
+        self._explain(statement, parameters)
+        return self._tx.driver_rows(statement, parameters)
+
     def _explain(self, statement, parameters):
-        bare = DriverStatement(statement)
-        text, values = bare.for_driver(SQLiteDialect_pysqlite(), parameters)
+        if not isinstance(statement, DriverStatement):
+            statement = DriverStatement(statement)
+        text, values = statement.for_driver(SQLiteDialect_pysqlite(), parameters)
         found = self._tx.driver_rows(f"EXPLAIN QUERY PLAN {text}", values)
         self.told += [row[-1] for row in found]

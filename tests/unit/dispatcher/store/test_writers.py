@@ -31,18 +31,17 @@ ANY_TABLE = "<any>"
 
 SEVERAL: dict[str, set[str]] = {
     "answer": {"store.assembly", "store.burning", "store.erasure", "store.values"},
-    "entry": {"store.erasure", "store.intake", "store.replaying", "store.reloads"},
+    "entry": {"store.erasure", "store.intake", "store.reloads"},
     "outbox": {"store.handing", "store.membership", "store.queue", "store.sending"},
     "record": {
         "store.erasure",
         "store.intake",
         "store.pilots",
-        "store.replaying",
         "store.reloads",
     },
     "result": {"store.assembly", "store.burning", "store.erasure", "store.reloads"},
-    "run": {"store.intake", "store.pilots", "store.replaying"},
-    "subject": {"store.erasure", "store.intake", "store.replaying"},
+    "run": {"store.intake", "store.pilots"},
+    "subject": {"store.erasure", "store.intake"},
     "task": {
         "store.accounts",
         "store.collecting",
