@@ -296,7 +296,7 @@ def _mixed(
     }
 
     def given(parameters: Parameters) -> list[Any]:
-        values = {**own, **parameters} if parameters else own
+        values: Parameters = {**own, **parameters} if parameters else own
         return [
             json.dumps(list(values[name])) if name in listed else values[name]
             for name in names
