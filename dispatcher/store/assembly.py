@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from sqlalchemy import bindparam, exists, func, literal_column, update
+from sqlmodel import col, select
+
+from dispatcher.model import Account, Answer, Entry, Load, Record, Result, Run, Task
 from dispatcher.store import accounts
+from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Tx
 from dispatcher.store.values import sealed
 
@@ -33,13 +38,6 @@ class ResultRow(NamedTuple):
     at: int
 
 
-class RunRow(NamedTuple):
-    """A run whose records are put together."""
-
-    id: int
-    name: str
-
-
 class RecordRow(NamedTuple):
     """A loaded record: its load and its cells as they were loaded (JSON list)."""
 
@@ -58,38 +56,65 @@ class FilledRow(NamedTuple):
     state: str | None
 
 
+_UNCOUNTED: Final = (
+    select(Answer.entry_id)
+    .distinct()
+    .where(Answer.counted == literal_column("0"))  # in the text, for the partial index
+    .order_by(col(Answer.entry_id))
+    .limit(bindparam("most"))
+)
+_STALLED: Final = (
+    select(Result.entry_id)
+    .where(
+        Result.state == "open",
+        Result.entry_id > bindparam("after"),
+        ~exists().where(
+            col(Task.entry_id) == Result.entry_id, in_list(Task.state, "live")
+        ),
+    )
+    .order_by(col(Result.entry_id))
+    .limit(bindparam("most"))
+)
+_ANSWERS: Final = (
+    select_columns(
+        Answer.task_id,
+        Answer.entry_id,
+        Answer.account_id,
+        Answer.raw,
+        Answer.valid,
+        Account.quality,
+        Answer.key_id,
+    )
+    .join(Account, col(Account.id) == Answer.account_id)
+    .where(in_list(Answer.entry_id, "entries"))
+    .order_by(col(Answer.entry_id), col(Answer.task_id))
+)
+_LOCK_ANSWERS: Final = _ANSWERS.with_for_update(of=Answer)
+_LIVE: Final = (
+    select(Task.entry_id, func.count())
+    .where(in_list(Task.entry_id, "entries"), in_list(Task.state, "live"))
+    .group_by(col(Task.entry_id))
+)
+_COUNT: Final = update(Answer).where(in_list(Answer.task_id, "tasks")).values(counted=1)
+
+
 def uncounted(tx: Tx, limit: int) -> list[int]:
     """Entries with answers that assembly has not looked at."""
-    rows = tx.rows(
-        "SELECT DISTINCT entry_id FROM answer WHERE counted = 0"
-        " ORDER BY entry_id LIMIT ?",
-        [limit],
-    )
-    return [row[0] for row in rows]
+    return tx.scalars(_UNCOUNTED, {"most": limit})
 
 
 def stalled(tx: Tx, after: int, limit: int, live_states: Sequence[str]) -> list[int]:
     """Open entries above an id for which nothing is under way any more."""
-    rows = tx.rows(
-        "SELECT r.entry_id FROM result r WHERE r.state = 'open' AND r.entry_id > ?"
-        " AND NOT EXISTS (SELECT 1 FROM task t WHERE t.entry_id = r.entry_id"
-        " AND t.state = ANY(?)) ORDER BY r.entry_id LIMIT ?",
-        [after, live_states, limit],
-    )
-    return [row[0] for row in rows]
+    asked = {"after": after, "live": live_states, "most": limit}
+    return tx.scalars(_STALLED, asked)
 
 
 def answers_of(
     tx: Tx, entry_ids: Sequence[int], *, lock: bool = False
 ) -> list[AnswerRow]:
     """All answers to the entries, by entry and task."""
-    rows = tx.rows(
-        "SELECT x.task_id, x.entry_id, x.account_id, x.raw, x.valid, a.quality,"
-        " x.key_id FROM answer x JOIN account a ON a.id = x.account_id"
-        " WHERE x.entry_id = ANY(?) ORDER BY x.entry_id, x.task_id"
-        + (" FOR UPDATE OF x" if lock else ""),
-        [entry_ids],
-    )
+    asked = _LOCK_ANSWERS if lock else _ANSWERS
+    rows = tx.execute(asked, {"entries": entry_ids}).all()
     return [
         AnswerRow(row[1], row[0], *row[2:6])
         for row in tx.vault.opened(tx, rows, [(3, "answer.raw")], 6)
@@ -100,13 +125,8 @@ def live_tasks(
     tx: Tx, entry_ids: Sequence[int], live_states: Sequence[str]
 ) -> dict[int, int]:
     """How many tasks of each entry may still bring an answer."""
-    return dict(
-        tx.rows(
-            "SELECT entry_id, count(*) FROM task WHERE entry_id = ANY(?)"
-            " AND state = ANY(?) GROUP BY entry_id",
-            [entry_ids, live_states],
-        )
-    )
+    asked = {"entries": entry_ids, "live": live_states}
+    return dict(tx.execute(_LIVE, asked).all())
 
 
 def save(
@@ -119,36 +139,61 @@ def save(
     columns = ResultRow._fields
     kept = list(sealed(tx, "result", columns, results, ("value",)))
     tx.upsert_many("result", ["entry_id"], (*columns, "key_id"), kept)
-    tx.execute("UPDATE answer SET counted = 1 WHERE task_id = ANY(?)", [counted])
+    tx.execute(_COUNT, {"tasks": counted})
     accounts.set_qualities(tx, sorted(qualities.items()))
 
 
 # -- records, whole again ------------------------------------------------------------
 
+_RUN_ID: Final = select(Run.id).where(Run.name == bindparam("name"))
+_LOADS: Final = (
+    select(Load.id, Load.columns)
+    .where(Load.run_id == bindparam("run"))
+    .order_by(col(Load.id))
+)
+_RECORDS: Final = (
+    select_columns(Record.id, Record.load_id, Record.columns, Record.key_id)
+    .where(Record.run_id == bindparam("run"), col(Record.erased_at).is_(None))
+    .order_by(col(Record.id))
+)
+_FILLED: Final = (
+    select_columns(
+        Entry.id,
+        Entry.record_id,
+        Entry.field_id,
+        Result.value,
+        Result.confidence,
+        Result.state,
+        Result.key_id,
+    )
+    .select_from(Record)
+    .join(Entry, col(Entry.record_id) == Record.id)
+    .outerjoin(Result, col(Result.entry_id) == Entry.id)
+    .where(Record.run_id == bindparam("run"), col(Record.erased_at).is_(None))
+    .order_by(col(Record.id))
+)
+_PROGRESS: Final = (
+    select(Result.state, func.count())
+    .join(Entry, col(Entry.id) == Result.entry_id)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .where(Record.run_id == bindparam("run"))
+    .group_by(col(Result.state))
+)
 
-def run_named(tx: Tx, name: str) -> RunRow | None:
-    """Return the run of a name."""
-    row = tx.one("SELECT id, name FROM run WHERE name = ?", [name])
-    return RunRow._make(row) if row else None
+
+def run_named(tx: Tx, name: str) -> int | None:
+    """Id of the run of a name."""
+    return tx.scalar(_RUN_ID, {"name": name})
 
 
 def loads(tx: Tx, run_id: int) -> list[tuple[int, str]]:
     """Loads of a run in order: id and columns (JSON list)."""
-    return [
-        (row[0], row[1])
-        for row in tx.rows(
-            "SELECT id, columns FROM load WHERE run_id = ? ORDER BY id", [run_id]
-        )
-    ]
+    return [(row.id, row.columns) for row in tx.execute(_LOADS, {"run": run_id})]
 
 
 def records(tx: Tx, run_id: int) -> Iterator[RecordRow]:
     """Records of a run by id, as they stream in."""
-    found = tx.stream(
-        "SELECT id, load_id, columns, key_id FROM record WHERE run_id = ?"
-        " AND erased_at IS NULL ORDER BY id",
-        [run_id],
-    )
+    found = tx.stream(_RECORDS, {"run": run_id})
     for row in tx.vault.opened(tx, found, [(2, "record.columns")], 3):
         yield RecordRow(*row[:3])
 
@@ -158,24 +203,11 @@ def filled(tx: Tx, run_id: int) -> Iterator[FilledRow]:
 
     In the order of the index: a sort would spill values into temporary files.
     """
-    found = tx.stream(
-        "SELECT e.id, e.record_id, e.field_id, x.value, x.confidence, x.state, x.key_id"
-        " FROM record r JOIN entry e ON e.record_id = r.id"
-        " LEFT JOIN result x ON x.entry_id = e.id"
-        " WHERE r.run_id = ? AND r.erased_at IS NULL ORDER BY r.id",
-        [run_id],
-    )
+    found = tx.stream(_FILLED, {"run": run_id})
     for row in tx.vault.opened(tx, found, [(3, "result.value")], 6):
         yield FilledRow(*row[1:6])
 
 
 def progress(tx: Tx, run_id: int) -> dict[str, int]:
     """How many entries of a run are in each state of their result."""
-    return dict(
-        tx.rows(
-            "SELECT x.state, count(*) FROM result x JOIN entry e ON e.id = x.entry_id"
-            " JOIN record r ON r.id = e.record_id WHERE r.run_id = ?"
-            " GROUP BY x.state",
-            [run_id],
-        )
-    )
+    return dict(tx.execute(_PROGRESS, {"run": run_id}).all())

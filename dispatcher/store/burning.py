@@ -5,13 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from dispatcher.model import LIVE_TASK_STATES
+from sqlalchemy import bindparam, func, literal_column, or_, update
+from sqlalchemy.types import String
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    LIVE_TASK_STATES,
+    Answer,
+    Entry,
+    LedgerLine,
+    Record,
+    Result,
+    Run,
+    Task,
+)
 from dispatcher.store.ledger import parts, unburned
 from dispatcher.store.settings import set_setting, setting
+from dispatcher.store.statements import in_list, in_words, select_columns
 from dispatcher.store.transaction import Tx
 
 _UNBURNT: Final = "unburnt"
-_LIVE: Final = ", ".join(f"'{state}'" for state in LIVE_TASK_STATES)
 
 
 class FieldRow(NamedTuple):
@@ -29,28 +42,90 @@ class FieldRow(NamedTuple):
     live: int
 
 
+_SHOWING: Final = col(LedgerLine.showing) == literal_column("1")
+_OFTEN: Final = (
+    select_columns(LedgerLine.entry_id)
+    .where(_SHOWING)
+    .group_by(col(LedgerLine.entry_id))
+    .having(func.count() >= bindparam("least"))
+    .subquery()
+)
+_RESULT_STATE: Final = func.coalesce(Result.state, "open")
+_OFTEN_SHOWN: Final = (
+    select_columns(_OFTEN.c.entry_id)
+    .outerjoin(Result, col(Result.entry_id) == _OFTEN.c.entry_id)
+    .where(_RESULT_STATE != "answered")
+    .order_by(_OFTEN.c.entry_id)
+)
+_WANTED: Final = bindparam("state", type_=String())
+_IN_STATE: Final = (
+    select(Entry.id)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .outerjoin(Result, col(Result.entry_id) == Entry.id)
+    .where(
+        col(Record.erased_at).is_(None),
+        or_(_WANTED.is_(None), _RESULT_STATE == _WANTED),
+    )
+    .order_by(col(Entry.id))
+    .limit(bindparam("most"))
+)
+_UNBURN_LINES: Final = select_columns(LedgerLine.entry_id, LedgerLine.body).where(
+    LedgerLine.kind == "unburn", in_list(LedgerLine.entry_id, "entries")
+)
+_COUNT: Final = func.count()
+_FIELDS: Final = (
+    select_columns(
+        Entry.id,
+        Entry.record_id,
+        Entry.field_id,
+        Run.name,
+        _RESULT_STATE,
+        func.coalesce(Result.wanted, 0),
+        select(_COUNT)
+        .select_from(LedgerLine)
+        .where(LedgerLine.entry_id == Entry.id, _SHOWING)
+        .correlate(Entry)
+        .scalar_subquery(),
+        select(_COUNT)
+        .select_from(Answer)
+        .where(Answer.entry_id == Entry.id, Answer.valid == 1)
+        .correlate(Entry)
+        .scalar_subquery(),
+        select(_COUNT)
+        .select_from(Task)
+        .where(Task.entry_id == Entry.id, in_words(Task.state, *LIVE_TASK_STATES))
+        .correlate(Entry)
+        .scalar_subquery(),
+    )
+    .select_from(Entry)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .join(Run, col(Run.id) == Record.run_id)
+    .outerjoin(Result, col(Result.entry_id) == Entry.id)
+    .where(
+        col(Record.erased_at).is_(None),
+        Run.state != "cancelled",
+        in_list(Entry.id, "entries"),
+    )
+    .order_by(col(Entry.id))
+)
+_REOPEN: Final = (
+    update(Result)
+    .where(col(Result.entry_id) == bindparam("entry"), col(Result.state) == "conflict")
+    .values(state="open")
+)
+_UNCOUNT: Final = (
+    update(Answer).where(col(Answer.entry_id) == bindparam("entry")).values(counted=0)
+)
+
+
 def often_shown(tx: Tx, least: int) -> list[int]:
     """Entries without a settled answer that had so many showings (grows with them)."""
-    found = tx.rows(
-        "SELECT s.entry_id FROM (SELECT entry_id, count(*) AS showings FROM ledger_line"
-        " WHERE showing = 1 GROUP BY entry_id HAVING count(*) >= ?) s"
-        " LEFT JOIN result q ON q.entry_id = s.entry_id"
-        " WHERE COALESCE(q.state, 'open') <> 'answered' ORDER BY s.entry_id",
-        [least],
-    )
-    return [int(row[0]) for row in found]
+    return tx.scalars(_OFTEN_SHOWN, {"least": least})
 
 
 def in_state(tx: Tx, state: str | None, limit: int) -> list[int]:
     """Entries in a state of their answers (None: any), in the order of loading."""
-    found = tx.rows(
-        "SELECT e.id FROM entry e JOIN record r ON r.id = e.record_id"
-        " LEFT JOIN result q ON q.entry_id = e.id WHERE r.erased_at IS NULL"
-        " AND (CAST(? AS TEXT) IS NULL OR COALESCE(q.state, 'open') = ?)"
-        " ORDER BY e.id LIMIT ?",
-        [state, state, limit],
-    )
-    return [int(row[0]) for row in found]
+    return tx.scalars(_IN_STATE, {"state": state, "most": limit})
 
 
 def fields(tx: Tx, entry_ids: Sequence[int]) -> list[FieldRow]:
@@ -58,41 +133,19 @@ def fields(tx: Tx, entry_ids: Sequence[int]) -> list[FieldRow]:
     found: list[FieldRow] = []
     for part in parts(sorted(set(entry_ids))):
         extra: dict[int, int] = {}
-        for entry_id, body in tx.rows(
-            "SELECT entry_id, body FROM ledger_line"
-            " WHERE kind = 'unburn' AND entry_id = ANY(?)",
-            [part],
-        ):
+        for entry_id, body in tx.execute(_UNBURN_LINES, {"entries": part}):
             extra[entry_id] = extra.get(entry_id, 0) + unburned(body)
-        for row in tx.rows(
-            "SELECT e.id, e.record_id, e.field_id, u.name, COALESCE(q.state, 'open'),"
-            " COALESCE(q.wanted, 0),"
-            " (SELECT count(*) FROM ledger_line l WHERE l.entry_id = e.id"
-            " AND l.showing = 1),"
-            " (SELECT count(*) FROM answer a WHERE a.entry_id = e.id AND a.valid = 1),"
-            " (SELECT count(*) FROM task t WHERE t.entry_id = e.id"
-            f" AND t.state IN ({_LIVE}))"
-            " FROM entry e JOIN record r ON r.id = e.record_id"
-            " JOIN run u ON u.id = r.run_id LEFT JOIN result q ON q.entry_id = e.id"
-            " WHERE r.erased_at IS NULL AND u.state <> 'cancelled' AND e.id = ANY(?)"
-            " ORDER BY e.id",
-            [part],
-        ):
-            entry_id, record, field, run, state, wanted, shown, answers, live = row
-            more = extra.get(entry_id, 0)
-            counts = (wanted, shown, more, answers, live)
-            found.append(FieldRow(entry_id, record, field, run, state, *counts))
+        for row in tx.execute(_FIELDS, {"entries": part}):
+            *known, answers, live = row
+            counts = (extra.get(row.id, 0), answers, live)
+            found.append(FieldRow._make((*known, *counts)))
     return found
 
 
 def reopen(tx: Tx, entry_id: int) -> None:
     """Let an entry in conflict wait for answers again; its own are counted anew."""
-    reopened = tx.execute(
-        "UPDATE result SET state = 'open' WHERE entry_id = ? AND state = 'conflict'",
-        [entry_id],
-    )
-    if reopened:
-        tx.execute("UPDATE answer SET counted = 0 WHERE entry_id = ?", [entry_id])
+    if tx.execute(_REOPEN, {"entry": entry_id}).rowcount:
+        tx.execute(_UNCOUNT, {"entry": entry_id})
 
 
 def granted(tx: Tx) -> int:

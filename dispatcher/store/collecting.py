@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
+import sqlalchemy
+from sqlalchemy import bindparam, update
+from sqlmodel import col, select
+
+from dispatcher.model import Account, Answer, Cursor, Entry, Record, Task
 from dispatcher.store import values
 from dispatcher.store.serving import AnswerRow
+from dispatcher.store.statements import in_list, select_columns
 from dispatcher.store.transaction import Tx
 
 __all__ = [
@@ -21,26 +27,46 @@ __all__ = [
 
 _ANSWER: Final = AnswerRow._fields
 
+TaskRow: TypeAlias = "sqlalchemy.Row[*tuple[Any, ...]]"
+"""A task with what an answer to it must fit.
 
-class TaskRow(NamedTuple):
-    """A task with what an answer to it must fit."""
+Besides its own columns ``account``: the account's name at its connector; ``field_id``;
+``valid``: of the answer it has, if any; ``erased``: the values of its record are gone.
+"""
 
-    id: int
-    entry_id: int
-    account_id: int
-    connector: str
-    state: str
-    created_at: int
-    account: str  # the account's name at its connector
-    field_id: int
-    valid: int | None  # of the answer it has, if any
-    erased: bool  # the values of its record are gone
+_CURSOR: Final = select(Cursor.value).where(Cursor.connector == bindparam("connector"))
+_TASKS: Final = (
+    select_columns(
+        Task.id,
+        Task.entry_id,
+        Task.account_id,
+        Task.connector,
+        Task.state,
+        Task.created_at,
+        col(Account.name).label("account"),
+        Entry.field_id,
+        Answer.valid,
+        col(Record.erased_at).is_not(None).label("erased"),
+    )
+    .select_from(Task)
+    .join(Account, col(Account.id) == Task.account_id)
+    .join(Entry, col(Entry.id) == Task.entry_id)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .outerjoin(Answer, col(Answer.task_id) == Task.id)
+    .where(in_list(Task.id, "tasks"))
+    .order_by(col(Task.id))
+    .with_for_update(of=Task)
+)
+_END_ALL: Final = (
+    update(Task)
+    .where(in_list(Task.id, "tasks"))
+    .values(state=bindparam("after"), leased_until=None, draft=None)
+)
 
 
 def cursor(tx: Tx, connector: str) -> str:
     """Where collecting stands with a connector; empty at the beginning."""
-    found = tx.value("SELECT value FROM cursor WHERE connector = ?", [connector])
-    return str(found or "")
+    return tx.scalar(_CURSOR, {"connector": connector}) or ""
 
 
 def save_cursor(tx: Tx, connector: str, value: str) -> None:
@@ -52,16 +78,8 @@ def save_cursor(tx: Tx, connector: str, value: str) -> None:
 
 def lock_tasks(tx: Tx, ids: Sequence[int]) -> dict[int, TaskRow]:
     """Tasks by id, locked in order of id."""
-    rows = tx.rows(
-        "SELECT t.id, t.entry_id, t.account_id, t.connector, t.state,"
-        " t.created_at, a.name, e.field_id, x.valid, r.erased_at FROM task t"
-        " JOIN account a ON a.id = t.account_id JOIN entry e ON e.id = t.entry_id"
-        " JOIN record r ON r.id = e.record_id"
-        " LEFT JOIN answer x ON x.task_id = t.id"
-        " WHERE t.id = ANY(?) ORDER BY t.id FOR UPDATE OF t",
-        [sorted(set(ids))],
-    )
-    return {row[0]: TaskRow._make((*row[:-1], row[-1] is not None)) for row in rows}
+    found = tx.execute(_TASKS, {"tasks": sorted(set(ids))})
+    return {row.id: row for row in found}
 
 
 def put_answers(tx: Tx, answers: Sequence[AnswerRow]) -> None:
@@ -71,8 +89,4 @@ def put_answers(tx: Tx, answers: Sequence[AnswerRow]) -> None:
 
 def end_tasks(tx: Tx, task_ids: Sequence[int], state: str) -> None:
     """Take tasks out of their workers' hands."""
-    tx.execute(
-        "UPDATE task SET state = ?, leased_until = NULL, draft = NULL"
-        " WHERE id = ANY(?)",
-        [state, task_ids],
-    )
+    tx.execute(_END_ALL, {"tasks": task_ids, "after": state})

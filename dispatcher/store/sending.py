@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from sqlalchemy import BigInteger, Text, and_, bindparam, exists, func, or_, update
+from sqlmodel import col, select
+
+from dispatcher.model import Account, Entry, Outbox, Record, Recusal, Task
+from dispatcher.store.statements import (
+    in_list,
+    in_words,
+    not_in_list,
+    select_columns,
+)
 from dispatcher.store.transaction import Tx
 
 
@@ -31,94 +41,6 @@ class CargoRow(NamedTuple):
     recused: bool  # the worker asked for nothing of this person or record
 
 
-def release_left(tx: Tx, connector: str, epoch: int, now: int) -> int:
-    """Put back what an earlier turn of a connector leased and did not settle.
-
-    Its daemon is gone, or could not write down what became of it: the outcome is
-    unknown. A daemon takes one turn of a connector after another, so that at the
-    beginning of one nothing that goes there is under way. A lease that is over binds
-    nobody, whatever it was for: the connector may be gone from the settings.
-    """
-    return tx.execute(
-        "UPDATE outbox SET state = 'ready', leased_until = NULL"
-        " WHERE state = 'leased' AND (leased_until <= ?"
-        " OR (connector = ? AND epoch <= ?))",
-        [now, connector, epoch],
-    )
-
-
-def claim(
-    tx: Tx, connector: str, epoch: int, now: int, until: int, limit: int
-) -> list[MessageRow]:
-    """Lease due messages of a connector, oldest first; each counts as an attempt.
-
-    One that was written in the future is due: the clock was set back since.
-    """
-    rows = tx.rows(
-        "UPDATE outbox SET state = 'leased', epoch = ?, leased_until = ?,"
-        " attempts = attempts + 1 WHERE id IN (SELECT id FROM outbox"
-        " WHERE state = 'ready' AND (due <= ? OR created_at > ?) AND connector = ?"
-        " ORDER BY due, id LIMIT ? FOR UPDATE SKIP LOCKED)"
-        " RETURNING id, account_id, kind, attempts, handle, error",
-        [epoch, until, now, now, connector, limit],
-    )
-    names = tx.rows(
-        "SELECT id, name FROM account WHERE id = ANY(?)",
-        [sorted({row[1] for row in rows})],
-    )
-    accounts = dict[int, str](names)
-    found = [MessageRow._make((*row, accounts[row[1]])) for row in rows]
-    return sorted(found, key=lambda message: message.id)
-
-
-def is_blocked(tx: Tx, account_id: int) -> bool:
-    """Whether nothing goes to an account any more."""
-    state = tx.value("SELECT state FROM account WHERE id = ?", [account_id])
-    return bool(state != "active")
-
-
-def cargo(tx: Tx, outbox_id: int) -> Iterator[CargoRow]:
-    """Tasks of a message that are not answered or ended yet, in order of id."""
-    found = tx.rows(
-        "SELECT e.id, t.id, e.field_id, r.run_id, e.shown, e.media, e.key_id,"
-        " EXISTS (SELECT 1 FROM recusal q JOIN account a"
-        " ON a.adversary_id = q.adversary_id WHERE a.id = t.account_id"
-        " AND q.unit_id IN (2 * e.record_id, 2 * e.subject_id + 1))"
-        " FROM task t JOIN entry e ON e.id = t.entry_id"
-        " JOIN record r ON r.id = e.record_id"
-        " WHERE t.outbox_id = ? AND t.state IN ('booked', 'sent', 'dead')"
-        " AND r.erased_at IS NULL ORDER BY t.id",
-        [outbox_id],
-    )
-    for row in tx.vault.opened(tx, found, [(4, "entry.shown")], 6):
-        yield CargoRow._make((*row[1:6], bool(row[7])))
-
-
-def adversaries_at(tx: Tx, connector: str) -> int:
-    """How many adversaries the accounts of a connector are."""
-    return int(
-        tx.value(
-            "SELECT COUNT(DISTINCT adversary_id) FROM account WHERE connector = ?",
-            [connector],
-        )
-    )
-
-
-def handle_of(tx: Tx, outbox_id: int) -> str | None:
-    """Return the outside's reference of a sent message."""
-    row = tx.one("SELECT handle FROM outbox WHERE id = ?", [outbox_id])
-    return row[0] if row else None
-
-
-def may_leave(tx: Tx, outbox_id: int) -> bool:
-    """Whether a message waits to be sent, or is being sent."""
-    row = tx.one(
-        "SELECT 1 FROM outbox WHERE id = ? AND state IN ('ready', 'leased')",
-        [outbox_id],
-    )
-    return row is not None
-
-
 class Outcome(NamedTuple):
     """What became of a message: the new state and what goes with it."""
 
@@ -128,6 +50,182 @@ class Outcome(NamedTuple):
     back: int  # 1: it was never tried, so the attempt does not count
     handle: str | None
     error: str | None
+
+
+_CONNECTOR: Final = col(Outbox.connector) == bindparam("of_connector")
+_RELEASE: Final = (
+    update(Outbox)
+    .where(
+        col(Outbox.state) == "leased",
+        or_(
+            col(Outbox.leased_until) <= bindparam("now"),
+            and_(_CONNECTOR, col(Outbox.epoch) <= bindparam("turn")),
+        ),
+    )
+    .values(state="ready", leased_until=None)
+)
+_DUE: Final = (
+    select(Outbox.id)
+    .where(
+        Outbox.state == "ready",
+        or_(
+            col(Outbox.due) <= bindparam("now"),
+            col(Outbox.created_at) > bindparam("now"),
+        ),
+        _CONNECTOR,
+    )
+    .order_by(col(Outbox.due), col(Outbox.id))
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+)
+_CLAIM: Final = (
+    update(Outbox)
+    .where(col(Outbox.id).in_(_DUE))
+    .values(
+        state="leased",
+        epoch=bindparam("turn"),
+        leased_until=bindparam("until"),
+        attempts=Outbox.attempts + 1,
+    )
+    .returning(
+        col(Outbox.id),
+        col(Outbox.account_id),
+        col(Outbox.kind),
+        col(Outbox.attempts),
+        col(Outbox.handle),
+        col(Outbox.error),
+    )
+)
+_NAMES: Final = select(Account.id, Account.name).where(in_list(Account.id, "accounts"))
+_STATE: Final = select(Account.state).where(Account.id == bindparam("account"))
+_IS_RECUSED: Final = (
+    exists()
+    .where(
+        col(Recusal.adversary_id) == Account.adversary_id,
+        col(Recusal.unit_id).in_(
+            [2 * col(Entry.record_id), 2 * col(Entry.subject_id) + 1]
+        ),
+    )
+    .correlate(Account, Entry)
+)
+_CARGO: Final = (
+    select_columns(
+        Entry.id,
+        Task.id,
+        Entry.field_id,
+        Record.run_id,
+        Entry.shown,
+        Entry.media,
+        Entry.key_id,
+        _IS_RECUSED,
+    )
+    .select_from(Task)
+    .join(Entry, col(Entry.id) == Task.entry_id)
+    .join(Record, col(Record.id) == Entry.record_id)
+    .join(Account, col(Account.id) == Task.account_id)
+    .where(
+        Task.outbox_id == bindparam("message"),
+        in_words(Task.state, "booked", "sent", "dead"),
+        col(Record.erased_at).is_(None),
+    )
+    .order_by(col(Task.id))
+)
+_ADVERSARIES: Final = select(func.count(col(Account.adversary_id).distinct())).where(
+    Account.connector == bindparam("connector")
+)
+_HANDLE: Final = select_columns(Outbox.handle).where(Outbox.id == bindparam("message"))
+_MAY_LEAVE: Final = select(Outbox.id).where(
+    Outbox.id == bindparam("message"), in_words(Outbox.state, "ready", "leased")
+)
+_SETTLE: Final = (
+    update(Outbox)
+    .where(
+        col(Outbox.id) == bindparam("message"),
+        col(Outbox.state) == "leased",
+        col(Outbox.epoch) == bindparam("turn"),
+    )
+    .values(
+        state=bindparam("after"),
+        due=bindparam("then"),
+        attempts=Outbox.attempts - bindparam("back", type_=BigInteger()),
+        handle=func.coalesce(bindparam("reference", type_=Text()), Outbox.handle),
+        error=bindparam("why"),
+        leased_until=None,
+    )
+)
+_CANCEL: Final = (
+    update(Outbox)
+    .where(in_list(Outbox.id, "messages"), col(Outbox.state) == "ready")
+    .values(state="cancelled")
+)
+_MARK: Final = (
+    update(Task)
+    .where(
+        in_list(Task.outbox_id, "messages"),
+        col(Task.state) == bindparam("before"),
+        not_in_list(Task.id, "kept_back"),
+    )
+    .values(state=bindparam("after"))
+)
+_END: Final = (
+    update(Task)
+    .where(in_list(Task.id, "tasks"), col(Task.state) == bindparam("before"))
+    .values(state="dead")
+)
+
+
+def release_left(tx: Tx, connector: str, epoch: int, now: int) -> int:
+    """Put back what an earlier turn of a connector leased and did not settle.
+
+    Its daemon is gone, or could not write down what became of it: the outcome is
+    unknown. A daemon takes one turn of a connector after another, so that at the
+    beginning of one nothing that goes there is under way. A lease that is over binds
+    nobody, whatever it was for: the connector may be gone from the settings.
+    """
+    given = {"of_connector": connector, "turn": epoch, "now": now}
+    return tx.execute(_RELEASE, given).rowcount
+
+
+def claim(
+    tx: Tx, connector: str, epoch: int, now: int, until: int, limit: int
+) -> list[MessageRow]:
+    """Lease due messages of a connector, oldest first; each counts as an attempt.
+
+    One that was written in the future is due: the clock was set back since.
+    """
+    given = {"of_connector": connector, "turn": epoch, "now": now}
+    rows = tx.execute(_CLAIM, {**given, "until": until, "most": limit}).all()
+    wanted = sorted({row.account_id for row in rows})
+    accounts = dict(tx.execute(_NAMES, {"accounts": wanted}).all())
+    found = [MessageRow(*row, accounts[row.account_id]) for row in rows]
+    return sorted(found, key=lambda message: message.id)
+
+
+def is_blocked(tx: Tx, account_id: int) -> bool:
+    """Whether nothing goes to an account any more."""
+    return tx.scalar(_STATE, {"account": account_id}) != "active"
+
+
+def cargo(tx: Tx, outbox_id: int) -> Iterator[CargoRow]:
+    """Tasks of a message that are not answered or ended yet, in order of id."""
+    found = tx.execute(_CARGO, {"message": outbox_id}).all()
+    for row in tx.vault.opened(tx, found, [(4, "entry.shown")], 6):
+        yield CargoRow._make((*row[1:6], bool(row[7])))
+
+
+def adversaries_at(tx: Tx, connector: str) -> int:
+    """How many adversaries the accounts of a connector are."""
+    return tx.scalar(_ADVERSARIES, {"connector": connector}) or 0
+
+
+def handle_of(tx: Tx, outbox_id: int) -> str | None:
+    """Return the outside's reference of a sent message."""
+    return tx.scalar(_HANDLE, {"message": outbox_id})
+
+
+def may_leave(tx: Tx, outbox_id: int) -> bool:
+    """Whether a message waits to be sent, or is being sent."""
+    return tx.scalar(_MAY_LEAVE, {"message": outbox_id}) is not None
 
 
 def settle(tx: Tx, epoch: int, outcomes: Sequence[Outcome]) -> int:
@@ -140,21 +238,22 @@ def settle(tx: Tx, epoch: int, outcomes: Sequence[Outcome]) -> int:
     """
     settled = 0
     for one in outcomes:
-        settled += tx.execute(
-            "UPDATE outbox SET state = ?, due = ?, attempts = attempts - ?,"
-            " handle = coalesce(?, handle), error = ?, leased_until = NULL"
-            " WHERE id = ? AND state = 'leased' AND epoch = ?",
-            [one.state, one.due, one.back, one.handle, one.error, one.id, epoch],
-        )
+        given = {
+            "message": one.id,
+            "turn": epoch,
+            "after": one.state,
+            "then": one.due,
+            "back": one.back,
+            "reference": one.handle,
+            "why": one.error,
+        }
+        settled += tx.execute(_SETTLE, given).rowcount
     return settled
 
 
 def cancel(tx: Tx, outbox_ids: Sequence[int]) -> None:
     """Drop messages that wait: what they tell of is no more."""
-    tx.execute(
-        "UPDATE outbox SET state = 'cancelled' WHERE id = ANY(?) AND state = 'ready'",
-        [outbox_ids],
-    )
+    tx.execute(_CANCEL, {"messages": outbox_ids})
 
 
 def mark_tasks(
@@ -168,14 +267,8 @@ def mark_tasks(
     if not outbox_ids:
         return {}
     before = ("booked", "sent") if state == "dead" else ("booked", "dead")
-    return {
-        old: tx.execute(
-            "UPDATE task SET state = ? WHERE outbox_id = ANY(?)"
-            " AND state = ? AND id <> ALL(?)",
-            [state, outbox_ids, old, kept_back],
-        )
-        for old in before
-    }
+    given = {"messages": outbox_ids, "kept_back": kept_back, "after": state}
+    return {old: tx.execute(_MARK, {**given, "before": old}).rowcount for old in before}
 
 
 def end_tasks(tx: Tx, task_ids: Sequence[int]) -> dict[str, int]:
@@ -183,9 +276,6 @@ def end_tasks(tx: Tx, task_ids: Sequence[int]) -> dict[str, int]:
     if not task_ids:
         return {}
     return {
-        old: tx.execute(
-            "UPDATE task SET state = 'dead' WHERE id = ANY(?) AND state = ?",
-            [task_ids, old],
-        )
+        old: tx.execute(_END, {"tasks": task_ids, "before": old}).rowcount
         for old in ("booked", "sent")
     }

@@ -9,15 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from sqlalchemy import BigInteger, bindparam, func, update
+from sqlalchemy.orm import aliased
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    Account,
+    Answer,
+    Assignment,
+    Entry,
+    Pause,
+    Plan,
+    Record,
+    Result,
+    Run,
+    Task,
+)
+from dispatcher.store.statements import (
+    DriverStatement,
+    fixed,
+    in_list,
+    select_columns,
+)
 from dispatcher.store.transaction import Row, Tx
 from dispatcher.store.values import put_answers
-
-_TASK: Final = (
-    "SELECT id, entry_id, account_id, adversary_id, connector, state, created_at,"
-    " leased_until, draft, key_id FROM task"
-)
-_ACCOUNT: Final = "SELECT id, adversary_id, connector, name, state, invite FROM account"
-_PLANNED: Final = "SELECT entries FROM assignment WHERE plan_id = ? AND account_id = ?"
 
 
 class AccountRow(NamedTuple):
@@ -60,7 +75,6 @@ class EntryRow(NamedTuple):
 
     id: int
     record_id: int
-    subject_id: int | None
     field_id: int
     run_id: int
     waiting: bool
@@ -93,59 +107,115 @@ class PlanRow(NamedTuple):
     applied_at: int
 
 
+_ACCOUNT: Final = select_columns(
+    Account.id,
+    Account.adversary_id,
+    Account.connector,
+    Account.name,
+    Account.state,
+    Account.invite,
+)
+_ACCOUNT_NAMED: Final = DriverStatement(
+    _ACCOUNT.where(
+        Account.connector == bindparam("connector"), Account.name == bindparam("name")
+    )
+)
+_ACCOUNT_OF: Final = DriverStatement(_ACCOUNT.where(Account.id == bindparam("account")))
+_TASK: Final = select_columns(
+    Task.id,
+    Task.entry_id,
+    Task.account_id,
+    Task.adversary_id,
+    Task.connector,
+    Task.state,
+    Task.created_at,
+    Task.leased_until,
+    Task.draft,
+    Task.key_id,
+)
+_task_of = _TASK.where(Task.id == bindparam("task"))
+_TASK_OF: Final = DriverStatement(_task_of)
+_LOCK_TASK: Final = DriverStatement(_task_of.with_for_update())
+_LAST_TASK: Final = DriverStatement(
+    _TASK.where(Task.account_id == bindparam("account"))
+    .order_by(col(Task.created_at).desc(), col(Task.id).desc())
+    .limit(1)
+)
+_in_hand = (
+    Task.account_id == bindparam("account"),
+    col(Task.state) == fixed("shown"),  # in the text, for the partial index
+    Task.leased_until > bindparam("now"),
+)
+_IN_HAND: Final = DriverStatement(
+    _TASK.where(*_in_hand)
+    .order_by(col(Task.leased_until).desc(), col(Task.id).desc())
+    .limit(1)
+)
+_OTHER_IN_HAND: Final = DriverStatement(
+    select(Task.id).where(*_in_hand, Task.id != bindparam("task")).limit(1)
+)
+_COUNT_SINCE: Final = DriverStatement(
+    select(func.count())
+    .select_from(Task)
+    .where(
+        Task.account_id == bindparam("account"), Task.created_at > bindparam("since")
+    )
+)
+_GIVEN: Final = DriverStatement(
+    select(Task.entry_id).where(Task.account_id == bindparam("account"))
+)
+_SHOWN: Final = DriverStatement(
+    select_columns(
+        Entry.record_id,
+        Entry.subject_id,
+        Entry.field_id,
+        Entry.shown,
+        Entry.media,
+        Entry.key_id,
+    )
+    .join(Record, col(Record.id) == Entry.record_id)
+    .where(Entry.id == bindparam("entry"), col(Record.erased_at).is_(None))
+)
+_PAUSED: Final = DriverStatement(select(Pause.scope))
+_RUNS: Final = DriverStatement(select(Run.id, Run.name, Run.state))
+
+
 def account_named(tx: Tx, connector: str, name: str) -> AccountRow | None:
     """Account of a connector by its name there."""
-    row = tx.one(_ACCOUNT + " WHERE connector = ? AND name = ?", [connector, name])
+    row = tx.driver_one(_ACCOUNT_NAMED, {"connector": connector, "name": name})
     return None if row is None else AccountRow(*row)
 
 
 def account(tx: Tx, account_id: int) -> AccountRow | None:
     """Account by id."""
-    row = tx.one(_ACCOUNT + " WHERE id = ?", [account_id])
+    row = tx.driver_one(_ACCOUNT_OF, {"account": account_id})
     return None if row is None else AccountRow(*row)
 
 
 def task_of(tx: Tx, task_id: int) -> TaskRow | None:
     """Task by id."""
-    return _task(tx, tx.one(_TASK + " WHERE id = ?", [task_id]))
+    return _task(tx, tx.driver_one(_TASK_OF, {"task": task_id}))
 
 
 def lock_task(tx: Tx, task_id: int) -> TaskRow | None:
     """Task by id, locked until the end of the transaction."""
-    return _task(tx, tx.one(_TASK + " WHERE id = ? FOR UPDATE", [task_id]))
+    return _task(tx, tx.driver_one(_LOCK_TASK, {"task": task_id}))
 
 
 def leased_task(tx: Tx, account_id: int, now: int) -> TaskRow | None:
     """Return the task that an account has in its hands, or None."""
-    return _task(
-        tx,
-        tx.one(
-            _TASK + " WHERE account_id = ? AND state = 'shown' AND leased_until > ?"
-            " ORDER BY leased_until DESC, id DESC LIMIT 1",
-            [account_id, now],
-        ),
-    )
+    return _task(tx, tx.driver_one(_IN_HAND, {"account": account_id, "now": now}))
 
 
 def has_other_task(tx: Tx, task: TaskRow, now: int) -> bool:
     """Whether the account of a task has another one in its hands."""
-    found = tx.one(
-        "SELECT 1 FROM task WHERE account_id = ? AND state = 'shown'"
-        " AND leased_until > ? AND id <> ? LIMIT 1",
-        [task.account_id, now, task.id],
-    )
-    return found is not None
+    asked = {"account": task.account_id, "now": now, "task": task.id}
+    return tx.driver_one(_OTHER_IN_HAND, asked) is not None
 
 
 def last_task(tx: Tx, account_id: int) -> TaskRow | None:
     """Return the task that an account was given last."""
-    return _task(
-        tx,
-        tx.one(
-            _TASK + " WHERE account_id = ? ORDER BY created_at DESC, id DESC LIMIT 1",
-            [account_id],
-        ),
-    )
+    return _task(tx, tx.driver_one(_LAST_TASK, {"account": account_id}))
 
 
 def _task(tx: Tx, row: Row | None) -> TaskRow | None:
@@ -159,28 +229,18 @@ def _task(tx: Tx, row: Row | None) -> TaskRow | None:
 
 def tasks_since(tx: Tx, account_id: int, since: int) -> int:
     """How many tasks an account was given after a moment."""
-    return int(
-        tx.value(
-            "SELECT count(*) FROM task WHERE account_id = ? AND created_at > ?",
-            [account_id, since],
-        )
-    )
+    asked = {"account": account_id, "since": since}
+    return int(tx.driver_value(_COUNT_SINCE, asked))
 
 
 def entries_given(tx: Tx, account_id: int) -> list[int]:
     """Entries that an account was ever given a task on."""
-    rows = tx.rows("SELECT entry_id FROM task WHERE account_id = ?", [account_id])
-    return [row[0] for row in rows]
+    return [row[0] for row in tx.driver_rows(_GIVEN, {"account": account_id})]
 
 
 def shown_entry(tx: Tx, entry_id: int) -> ShownRow | None:
     """What may be shown of an entry; None where its values were erased."""
-    row = tx.one(
-        "SELECT e.record_id, e.subject_id, e.field_id, e.shown, e.media, e.key_id"
-        " FROM entry e JOIN record r ON r.id = e.record_id"
-        " WHERE e.id = ? AND r.erased_at IS NULL",
-        [entry_id],
-    )
+    row = tx.driver_one(_SHOWN, {"entry": entry_id})
     if row is None:
         return None
     shown = tx.vault.open(tx, "entry.shown", entry_id, row[5], row[3])
@@ -189,106 +249,126 @@ def shown_entry(tx: Tx, entry_id: int) -> ShownRow | None:
 
 def paused(tx: Tx) -> frozenset[str]:
     """Scopes that are paused: ``all``, ``connector:NAME``, ``run:NAME``."""
-    return frozenset(row[0] for row in tx.rows("SELECT scope FROM pause"))
+    return frozenset(row[0] for row in tx.driver_rows(_PAUSED))
 
 
 def idle_runs(tx: Tx, scopes: frozenset[str]) -> frozenset[int]:
     """Runs from which nothing is shown now."""
-    rows = tx.rows("SELECT id, name, state FROM run")
     return frozenset(
         run_id
-        for run_id, name, state in rows
+        for run_id, name, state in tx.driver_rows(_RUNS)
         if state != "active" or f"run:{name}" in scopes
     )
 
 
 # -- the plan and other places to look for work ------------------------------------
 
+_IN_FORCE: Final = DriverStatement(
+    select(Plan.id, Plan.applied_at)
+    .where(Plan.state == "applied", Plan.policy_version == bindparam("version"))
+    .order_by(col(Plan.id).desc())
+    .limit(1)
+)
+_of_plan = Assignment.plan_id == bindparam("plan")
+_PLANNED: Final = select(Assignment.account_id, Assignment.entries).where(_of_plan)
+_PLANNED_FOR: Final = DriverStatement(
+    select(Assignment.entries).where(
+        _of_plan, Assignment.account_id == bindparam("account")
+    )
+)
+_latest = aliased(Task)
+_LAST_ID: Final = select(func.coalesce(func.max(_latest.id), 0)).scalar_subquery()
+_LATELY: Final = (
+    select(Task.entry_id)
+    .distinct()
+    .where(Task.id > _LAST_ID - bindparam("tasks", type_=BigInteger()))
+    .order_by(col(Task.entry_id))
+)
+_IDLE: Final = select(Account.id).where(Account.state != "active")
+
 
 def plan_in_force(tx: Tx, version: int) -> PlanRow | None:
     """Return the plan that is applied, if it was made for this version of the policy."""
-    row = tx.one(
-        "SELECT id, applied_at FROM plan WHERE state = 'applied'"
-        " AND policy_version = ? ORDER BY id DESC LIMIT 1",
-        [version],
-    )
+    row = tx.driver_one(_IN_FORCE, {"version": version})
     return None if row is None else PlanRow(row[0], row[1] or 0)
 
 
 def planned_rows(tx: Tx, plan_id: int) -> list[tuple[int, bytes]]:
     """All rows of a plan: account and its packed entries."""
-    rows = tx.rows(
-        "SELECT account_id, entries FROM assignment WHERE plan_id = ?", [plan_id]
-    )
-    return [(account_id, bytes(packed)) for account_id, packed in rows]
+    found = tx.execute(_PLANNED, {"plan": plan_id})
+    return [(account_id, packed) for account_id, packed in found]
 
 
 def planned_entries(tx: Tx, plan_id: int, account_id: int) -> bytes:
     """Packed entries that a plan still means for an account, as they are now."""
-    found = tx.value(_PLANNED, [plan_id, account_id])
+    found = tx.driver_value(_PLANNED_FOR, {"plan": plan_id, "account": account_id})
     return bytes(found or b"")
 
 
 def entries_touched_lately(tx: Tx, tasks: int) -> list[int]:
     """Entries of the last so many tasks of the store, returned ones among them."""
-    rows = tx.rows(
-        "SELECT DISTINCT entry_id FROM task"
-        " WHERE id > (SELECT coalesce(max(id), 0) FROM task) - ? ORDER BY entry_id",
-        [tasks],
-    )
-    return [row[0] for row in rows]
+    return tx.scalars(_LATELY, {"tasks": tasks})
 
 
 def idle_accounts(tx: Tx) -> frozenset[int]:
     """Accounts that get nothing any more: what was planned for them is free."""
-    rows = tx.rows("SELECT id FROM account WHERE state <> 'active'")
-    return frozenset(row[0] for row in rows)
+    return frozenset(tx.scalars(_IDLE))
 
 
 # -- what is known of a few candidates ---------------------------------------------
 
+_ENTRY_ROWS: Final = DriverStatement(
+    select_columns(
+        Entry.id,
+        Entry.record_id,
+        Entry.field_id,
+        Record.run_id,
+        col(Record.waits_since).is_not(None),
+    )
+    .join(Record, col(Record.id) == Entry.record_id)
+    .where(in_list(Entry.id, "entries"))
+)
+_TASKS_OF: Final = DriverStatement(
+    select(Task.entry_id, Task.account_id, Task.adversary_id, Task.state).where(
+        in_list(Task.entry_id, "entries")
+    )
+)
+_VALID: Final = DriverStatement(
+    select(Answer.entry_id, func.count())
+    .where(in_list(Answer.entry_id, "entries"), Answer.valid == 1)
+    .group_by(col(Answer.entry_id))
+)
+_RESULTS_OF: Final = DriverStatement(
+    select(Result.entry_id, Result.wanted, Result.state).where(
+        in_list(Result.entry_id, "entries")
+    )
+)
+
 
 def entry_rows(tx: Tx, entry_ids: Sequence[int]) -> list[EntryRow]:
     """Where each of the entries belongs."""
-    rows = tx.rows(
-        "SELECT e.id, e.record_id, e.subject_id, e.field_id, r.run_id,"
-        " r.waits_since IS NOT NULL FROM entry e"
-        " JOIN record r ON r.id = e.record_id WHERE e.id = ANY(?)",
-        [entry_ids],
-    )
-    return [EntryRow(*row) for row in rows]
+    found = tx.driver_rows(_ENTRY_ROWS, {"entries": entry_ids})
+    return [EntryRow(*row) for row in found]
 
 
 def standings(
     tx: Tx, entry_ids: Sequence[int], live_states: Sequence[str]
 ) -> dict[int, Standing]:
     """What became so far of each of the entries."""
+    asked = {"entries": entry_ids}
+    tasks, answers, found = tx.driver_answers(
+        [(_TASKS_OF, asked), (_VALID, asked), (_RESULTS_OF, asked)]
+    )
     live: dict[int, int] = {}
     accounts: dict[int, set[int]] = {}
     adversaries: dict[int, set[int]] = {}
-    for entry_id, account_id, adversary_id, state in tx.rows(
-        "SELECT entry_id, account_id, adversary_id, state FROM task"
-        " WHERE entry_id = ANY(?)",
-        [entry_ids],
-    ):
+    for entry_id, account_id, adversary_id, state in tasks:
         accounts.setdefault(entry_id, set()).add(account_id)
         adversaries.setdefault(entry_id, set()).add(adversary_id)
         if state in live_states:
             live[entry_id] = live.get(entry_id, 0) + 1
-    valid: dict[int, int] = dict(
-        tx.rows(
-            "SELECT entry_id, count(*) FROM answer"
-            " WHERE entry_id = ANY(?) AND valid = 1 GROUP BY entry_id",
-            [entry_ids],
-        )
-    )
-    results = {
-        entry_id: (wanted, state != "open")
-        for entry_id, wanted, state in tx.rows(
-            "SELECT entry_id, wanted, state FROM result WHERE entry_id = ANY(?)",
-            [entry_ids],
-        )
-    }
+    valid: dict[int, int] = dict(answers)
+    results = {entry_id: (wanted, state != "open") for entry_id, wanted, state in found}
     return {
         entry_id: Standing(
             live.get(entry_id, 0),
@@ -303,43 +383,53 @@ def standings(
 
 # -- writing -----------------------------------------------------------------------
 
+_OF: Final = col(Task.id) == bindparam("task")
+_LEASE: Final = (
+    update(Task).where(_OF).values(state="shown", leased_until=bindparam("until"))
+)
+_KEY_OF: Final = (
+    select_columns(Entry.key_id)
+    .join(Task, col(Task.entry_id) == Entry.id)
+    .where(Task.id == bindparam("task"))
+)
+_SAVE_DRAFT: Final = (
+    update(Task).where(_OF).values(draft=bindparam("sealed"), key_id=bindparam("key"))
+)
+_END: Final = (
+    update(Task)
+    .where(_OF)
+    .values(state=bindparam("after"), leased_until=None, draft=None)
+)
+_EXPIRE: Final = (
+    update(Task)
+    .where(
+        col(Task.state) == fixed("shown"), col(Task.leased_until) <= bindparam("now")
+    )
+    .values(state="expired", draft=None)
+    .returning(col(Task.connector))
+)
+
 
 def lease(tx: Tx, task_id: int, until: int) -> None:
     """Put a task into its worker's hands until a moment."""
-    tx.execute(
-        "UPDATE task SET state = 'shown', leased_until = ? WHERE id = ?",
-        [until, task_id],
-    )
+    tx.execute(_LEASE, {"task": task_id, "until": until})
 
 
 def save_draft(tx: Tx, task_id: int, draft: bytes) -> None:
     """Keep what was typed so far, sealed as its entry is."""
-    key_id = tx.value(
-        "SELECT e.key_id FROM task t JOIN entry e ON e.id = t.entry_id WHERE t.id = ?",
-        [task_id],
-    )
+    key_id = tx.scalar(_KEY_OF, {"task": task_id})
     sealed = tx.vault.seal(tx, "task.draft", task_id, key_id, draft)
-    tx.execute(
-        "UPDATE task SET draft = ?, key_id = ? WHERE id = ?", [sealed, key_id, task_id]
-    )
+    tx.execute(_SAVE_DRAFT, {"task": task_id, "sealed": sealed, "key": key_id})
 
 
 def end_task(tx: Tx, task_id: int, state: str) -> None:
     """Take a task out of its worker's hands; the draft goes."""
-    tx.execute(
-        "UPDATE task SET state = ?, leased_until = NULL, draft = NULL WHERE id = ?",
-        [state, task_id],
-    )
+    tx.execute(_END, {"task": task_id, "after": state})
 
 
 def expire_tasks(tx: Tx, now: int) -> list[str]:
     """End the leases that are over; the drafts go. Returns each one's connector."""
-    rows = tx.rows(
-        "UPDATE task SET state = 'expired', draft = NULL"
-        " WHERE state = 'shown' AND leased_until <= ? RETURNING connector",
-        [now],
-    )
-    return [row[0] for row in rows]
+    return tx.scalars(_EXPIRE, {"now": now})
 
 
 class AnswerRow(NamedTuple):

@@ -145,8 +145,8 @@ def write_records(
 
 
 def _layout(tx: Tx, run: str) -> _Layout:
-    found = rows.run_named(tx, run)
-    if found is None:
+    run_id = rows.run_named(tx, run)
+    if run_id is None:
         raise NotFound(
             f"there is no run {run!r}",
             why="records are put together run by run",
@@ -157,7 +157,7 @@ def _layout(tx: Tx, run: str) -> _Layout:
         raise no_policy()
     loaded: dict[str, int] = {}
     by_load = {}
-    for load_id, columns in rows.loads(tx, found.id):
+    for load_id, columns in rows.loads(tx, run_id):
         names = json.loads(columns)
         by_load[load_id] = tuple(loaded.setdefault(n, len(loaded)) for n in names)
     asked = [
@@ -183,11 +183,11 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _rows(tx: Tx, run: str, layout: _Layout, done: Reassembled) -> Iterator[list[Cell]]:
     """Join records and results, both streaming in by record."""
-    found = rows.run_named(tx, run)
-    assert found is not None, "the layout is of this run"
-    filled = rows.filled(tx, found.id)
+    run_id = rows.run_named(tx, run)
+    assert run_id is not None, "the layout is of this run"
+    filled = rows.filled(tx, run_id)
     upcoming = next(filled, None)
-    for record in rows.records(tx, found.id):
+    for record in rows.records(tx, run_id):
         known: dict[int, FilledRow] = {}
         while upcoming is not None and upcoming.record_id <= record.id:
             if upcoming.record_id == record.id:

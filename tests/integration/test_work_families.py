@@ -1,0 +1,471 @@
+"""What tasks pass through in the store: each statement on one small world, both databases.
+
+The world has a task, a message and a result in every state. A case is a call, what it
+returns and which cells it changes.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from sqlmodel import select
+
+from dispatcher.model import (
+    LIVE_TASK_STATES,
+    Account,
+    Answer,
+    Cursor,
+    Outbox,
+    Result,
+    Task,
+)
+from dispatcher.store import (
+    Store,
+    Tx,
+    accounts,
+    assembly,
+    burning,
+    collecting,
+    erasure,
+    membership,
+    own_work,
+    queue,
+    sending,
+    serving,
+)
+from tests.integration import old_work
+
+LATE, SOON = 1000, 2000  # moments before and after 1500, which is now
+NOW = 1500
+TABLES = (Task, Outbox, Answer, Result, Cursor, Account)
+
+ACCOUNTS = [
+    # id, connector, name, adversary, state, invite
+    (1, "inhouse", "ann", 1, "active", 1),
+    (2, "inhouse", "bob", 2, "stopped", 3),
+    (3, "folder", "cat", 2, "blocked", 1),
+    (4, "folder", "dan", 3, "active", 1),
+]
+TASKS = [
+    # id, entry, account, adversary, connector, message, state, created, leased, draft
+    (1, 1, 1, 1, "inhouse", None, "shown", 10, SOON, b"half"),
+    (2, 2, 1, 1, "inhouse", None, "shown", 11, LATE, b"gone"),
+    (3, 3, 1, 1, "inhouse", None, "expired", 12, LATE, None),
+    (4, 4, 2, 2, "inhouse", None, "answered", 13, None, None),
+    (5, 5, 2, 2, "inhouse", None, "returned", 13, None, None),
+    (6, 1, 4, 3, "folder", 1, "booked", 14, None, None),
+    (7, 2, 4, 3, "folder", 2, "sent", 15, None, None),
+    (8, 3, 4, 3, "folder", 3, "dead", 16, None, None),
+    (9, 4, 4, 3, "folder", 2, "published", 17, None, None),
+    (10, 5, 4, 3, "folder", 2, "answered", 18, None, None),
+    (11, 6, 4, 3, "folder", 1, "booked", 19, None, None),
+    (12, 3, 3, 2, "folder", 2, "booked", 19, None, None),
+]
+OUTBOX = [
+    # id, connector, account, kind, state, due, attempts, epoch, leased, handle, error, at
+    (1, "folder", 4, "publish", "ready", LATE, 0, 0, None, None, None, 1),
+    (2, "folder", 4, "publish", "sent", LATE, 1, 1, None, "h-2", None, 1),
+    (3, "folder", 4, "publish", "dead", LATE, 5, 1, None, None, "no", 1),
+    (4, "folder", 3, "offer", "leased", LATE, 2, 7, SOON, "h-4", "slow", 1),
+    (5, "turkle", 1, "offer", "leased", LATE, 2, 7, LATE, None, None, 1),
+    (6, "folder", 3, "withdraw", "ready", SOON, 1, 0, None, "2", None, 1),
+    (7, "folder", 4, "offer", "ready", SOON, 0, 0, None, None, None, SOON),
+    (8, "folder", 4, "offer", "ready", 500, 0, 0, None, None, None, 1),
+    (9, "folder", 4, "offer", "cancelled", 500, 0, 0, None, None, None, 1),
+]
+ANSWERS = [
+    # task, entry, account, raw, normal, valid, reason, at, counted
+    (4, 4, 2, b"yes", b"yes", 1, None, 50, 0),
+    (5, 5, 2, b"?", None, 0, "unreadable", 51, 0),
+    (10, 5, 4, b"no", b"no", 1, None, 52, 1),
+]
+RESULTS = [
+    # entry, value, confidence, answers, wanted, state, at
+    (1, None, 0.0, 0, 2, "open", 60),
+    (2, b"v", 0.9, 1, 1, "answered", 61),
+    (4, b"w", 0.4, 2, 3, "conflict", 62),
+    (5, None, 0.0, 1, 2, "open", 63),
+    (6, None, 0.0, 0, 0, "erased", 64),
+]
+
+
+def put(tx: Tx, name: str, columns: str, rows: list[tuple[Any, ...]]) -> None:
+    tx.insert_many(name, columns.split(), rows)
+
+
+@pytest.fixture
+def world(store: Store) -> Store:
+    with store.write() as tx:
+        tx.reserve("outbox", len(OUTBOX))
+        put(
+            tx,
+            "run",
+            "id name state created_at",
+            [
+                (1, "one", "active", 1),
+                (2, "two", "cancelled", 1),
+                (3, "three", "active", 1),
+            ],
+        )
+        put(
+            tx,
+            "load",
+            "id run_id source columns records rejected state started_at",
+            [
+                (1, 1, "a", '["x"]', 0, 0, "done", 1),
+                (2, 1, "b", '["y"]', 0, 0, "done", 1),
+                (3, 2, "c", '["z"]', 0, 0, "done", 1),
+            ],
+        )
+        put(
+            tx,
+            "record",
+            "id run_id load_id pseudonym key columns subject_id erased_at waits_since",
+            [
+                (1, 1, 1, "r1", b"k", b'["1"]', 9, None, None),
+                (2, 1, 2, "r2", b"k", b'["2"]', None, None, 5),
+                (3, 1, 1, "r3", b"", b"[]", None, 7, None),
+                (4, 2, 3, "r4", b"k", b'["4"]', None, None, None),
+            ],
+        )
+        put(
+            tx,
+            "entry",
+            "id record_id field_id subject_id shown media",
+            [
+                (1, 1, 1, 9, b"one", "text/plain"),
+                (2, 1, 2, None, b"two", "image/png"),
+                (3, 2, 1, None, b"three", "text/plain"),
+                (4, 2, 2, None, b"x", "text/plain"),
+                (5, 4, 1, None, b"y", "text/plain"),
+                (6, 3, 1, None, b"", "text/plain"),
+            ],
+        )
+        put(
+            tx,
+            "account",
+            "id connector name adversary_id state invite groups quality added_at",
+            [(*row, "[]", 0.8, 1) for row in ACCOUNTS],
+        )
+        put(
+            tx,
+            "task",
+            "id entry_id account_id adversary_id connector outbox_id state"
+            " created_at leased_until draft",
+            TASKS,
+        )
+        put(
+            tx,
+            "outbox",
+            "id connector account_id kind state due attempts epoch"
+            " leased_until handle error created_at",
+            OUTBOX,
+        )
+        put(
+            tx,
+            "answer",
+            "task_id entry_id account_id raw normal valid reason at counted",
+            ANSWERS,
+        )
+        put(tx, "result", "entry_id value confidence answers wanted state at", RESULTS)
+        put(
+            tx,
+            "plan",
+            "id policy_version state verdict algorithm seed summary"
+            " created_at applied_at",
+            [
+                (1, 1, "superseded", "x", "y", 0, "{}", 1, 1),
+                (2, 1, "applied", "x", "y", 0, "{}", 1, 8),
+                (3, 1, "applied", "x", "y", 0, "{}", 1, None),
+                (4, 2, "draft", "x", "y", 0, "{}", 1, None),
+            ],
+        )
+        put(
+            tx,
+            "assignment",
+            "plan_id account_id adversary_id entries",
+            [(2, 1, 1, b"packed"), (2, 4, 3, b""), (1, 1, 1, b"old")],
+        )
+        put(
+            tx,
+            "pause",
+            "scope reason at",
+            [("all", "why", 1), ("run:three", "why", 1)],
+        )
+        put(tx, "cursor", "connector value", [("folder", "c-1")])
+        put(tx, "recusal", "adversary_id unit_id at", [(3, 19, 1), (2, 4, 1)])
+        put(
+            tx,
+            "ledger_line",
+            "chain_id seq kind at policy_version entry_id showing body hash",
+            [
+                (1, 1, "exposure", 1, 1, 1, 1, None, b"h"),
+                (1, 2, "exposure", 1, 1, 1, 0, None, b"h"),
+                (2, 1, "exposure", 1, 1, 1, 1, None, b"h"),
+                (2, 2, "exposure", 1, 1, 2, 1, None, b"h"),
+                (2, 3, "exposure", 1, 1, 4, 1, None, b"h"),
+                (2, 4, "exposure", 1, 1, 4, 1, None, b"h"),
+                (0, 1, "unburn", 1, 1, 1, None, json.dumps({"extra": 2}), b"h"),
+                (0, 2, "unburn", 1, 1, 1, None, json.dumps({"extra": 1}), b"h"),
+            ],
+        )
+    return store  # fmt: skip
+
+
+def rows_of(tx: Tx) -> dict[tuple[str, int | str], dict[str, Any]]:
+    """Every row of the tables that cases write, by table and first column."""
+    found = {}
+    for kind in TABLES:
+        for row in tx.models(select(kind)):
+            cells = row.model_dump()
+            found[str(kind.__tablename__), next(iter(cells.values()))] = cells
+    return found
+
+
+def changes(before: dict[Any, Any], after: dict[Any, Any]) -> list[str]:
+    """``TABLE ID COLUMN VALUE`` of each cell that changed."""
+    return sorted(
+        f"{table} {key} {name} {value!r}"
+        for (table, key), row in after.items()
+        for name, value in row.items()
+        if before.get((table, key), {}).get(name) != value
+    ) + sorted(f"{table} {key} gone" for table, key in before.keys() - after.keys())
+
+
+def plain(found: Any) -> Any:
+    """What a call returned, of values that compare."""
+    if isinstance(found, bytes | str | int | float | None):
+        return found
+    if isinstance(found, dict):
+        return {key: plain(value) for key, value in found.items()}
+    if isinstance(found, frozenset | set):
+        return sorted(found)
+    if isinstance(found, Iterator):
+        return [plain(one) for one in found]
+    if isinstance(found, tuple) or hasattr(found, "_mapping"):
+        return tuple(plain(one) for one in found)
+    return [plain(one) for one in found]
+
+
+class Undone(Exception):
+    pass
+
+
+def result(store: Store, call: Callable[[Tx], Any]) -> tuple[Any, list[str]]:
+    """What a call returns, and what it changes; nothing stays."""
+    told: list[Any] = []
+
+    def tried(tx: Tx) -> None:
+        before = rows_of(tx)
+        told.append(plain(call(tx)))
+        told.append(changes(before, rows_of(tx)))
+        raise Undone
+
+    with pytest.raises(Undone), store.write() as tx:
+        tried(tx)
+    return told[0], told[1]
+
+
+def task(m: Any, tx: Tx, number: int) -> Any:
+    return m.serving.task_of(tx, number)
+
+
+def answer(m: Any, task_id: int, raw: bytes) -> Any:
+    return m.serving.AnswerRow(task_id, 1, 1, raw, None, 0, "bad", 99)
+
+
+def outcome(m: Any, number: int, *rest: Any) -> Any:
+    return m.sending.Outcome(number, *rest)
+
+
+ALL_TASKS = [row[0] for row in TASKS]
+ENTRIES = [1, 2, 3, 4, 5, 6, 7]
+CASES: dict[str, Callable[[Any, Tx], Any]] = {
+    "account_named": lambda m, tx: m.serving.account_named(tx, "inhouse", "bob"),
+    "account_named none": lambda m, tx: m.serving.account_named(tx, "folder", "bob"),
+    "account": lambda m, tx: m.serving.account(tx, 3),
+    "account none": lambda m, tx: m.serving.account(tx, 99),
+    "task_of": lambda m, tx: m.serving.task_of(tx, 1),
+    "task_of message": lambda m, tx: m.serving.task_of(tx, 6),
+    "task_of none": lambda m, tx: m.serving.task_of(tx, 99),
+    "lock_task": lambda m, tx: m.serving.lock_task(tx, 2),
+    "lock_task none": lambda m, tx: m.serving.lock_task(tx, 99),
+    "leased_task": lambda m, tx: m.serving.leased_task(tx, 1, NOW),
+    "leased_task earlier": lambda m, tx: m.serving.leased_task(tx, 1, 999),
+    "leased_task none": lambda m, tx: m.serving.leased_task(tx, 1, SOON),
+    "has_other_task": lambda m, tx: [
+        m.serving.has_other_task(tx, task(m, tx, 1), NOW),
+        m.serving.has_other_task(tx, task(m, tx, 1), 1),
+        m.serving.has_other_task(tx, task(m, tx, 6), 1),
+    ],
+    "last_task": lambda m, tx: [m.serving.last_task(tx, n) for n in (1, 2, 99)],
+    "tasks_since": lambda m, tx: [
+        m.serving.tasks_since(tx, *asked) for asked in ((1, -1), (1, 11), (99, 0))
+    ],
+    "entries_given": lambda m, tx: [
+        sorted(m.serving.entries_given(tx, n)) for n in (4, 99)
+    ],
+    "shown_entry": lambda m, tx: [m.serving.shown_entry(tx, n) for n in (1, 2, 6, 99)],
+    "paused": lambda m, tx: m.serving.paused(tx),
+    "idle_runs": lambda m, tx: [
+        m.serving.idle_runs(tx, frozenset(scopes)) for scopes in ([], ["run:three"])
+    ],
+    "plan_in_force": lambda m, tx: [m.serving.plan_in_force(tx, n) for n in (1, 2, 3)],
+    "planned_rows": lambda m, tx: [
+        sorted(m.serving.planned_rows(tx, n)) for n in (2, 9)
+    ],
+    "planned_entries": lambda m, tx: [
+        m.serving.planned_entries(tx, *asked) for asked in ((2, 1), (2, 4), (2, 99))
+    ],
+    "entries_touched_lately": lambda m, tx: [
+        m.serving.entries_touched_lately(tx, n) for n in (0, 4, 100)
+    ],
+    "idle_accounts": lambda m, tx: m.serving.idle_accounts(tx),
+    "standings": lambda m, tx: m.serving.standings(tx, ENTRIES, LIVE_TASK_STATES),
+    "standings none": lambda m, tx: m.serving.standings(tx, [], LIVE_TASK_STATES),
+    "lease": lambda m, tx: m.serving.lease(tx, 3, 77),
+    "save_draft": lambda m, tx: m.serving.save_draft(tx, 1, b"more"),
+    "end_task": lambda m, tx: m.serving.end_task(tx, 1, "returned"),
+    "end_task ended": lambda m, tx: m.serving.end_task(tx, 4, "returned"),
+    "expire_tasks": lambda m, tx: m.serving.expire_tasks(tx, NOW),
+    "expire_tasks all": lambda m, tx: m.serving.expire_tasks(tx, SOON),
+    "expire_tasks none": lambda m, tx: m.serving.expire_tasks(tx, 5),
+    "add_answer": lambda m, tx: m.serving.add_answer(tx, answer(m, 1, b"a")),
+    "cursor": lambda m, tx: [m.collecting.cursor(tx, n) for n in ("folder", "none")],
+    "save_cursor": lambda m, tx: [
+        m.collecting.save_cursor(tx, n, "c-2") for n in ("folder", "other")
+    ],
+    "lock_tasks": lambda m, tx: m.collecting.lock_tasks(tx, [10, 5, 4, 5, 99, 11]),
+    "lock_tasks none": lambda m, tx: m.collecting.lock_tasks(tx, []),
+    "put_answers": lambda m, tx: m.collecting.put_answers(
+        tx, [answer(m, 1, b"n"), answer(m, 5, b"again")]
+    ),
+    "end_tasks collected": lambda m, tx: m.collecting.end_tasks(
+        tx, ALL_TASKS, "returned"
+    ),
+    "end_tasks collected none": lambda m, tx: m.collecting.end_tasks(tx, [], "dead"),
+    "end_tasks barred": lambda m, tx: m.sending.end_tasks(tx, ALL_TASKS),
+    "end_tasks barred none": lambda m, tx: m.sending.end_tasks(tx, []),
+    "end_tasks erased": lambda m, tx: erasure.end_tasks(tx, ALL_TASKS, "dead"),
+    "end_tasks erased none": lambda m, tx: erasure.end_tasks(tx, [], "dead"),
+    "end_tasks of account": lambda m, tx: [
+        own_work.end_tasks(tx, n, NOW) for n in (1, 99)
+    ],
+    "take_back": lambda m, tx: membership.take_back(tx, ALL_TASKS),
+    "take_back none": lambda m, tx: membership.take_back(tx, []),
+    "cancel_empty": lambda m, tx: membership.cancel_empty(tx, [1, 6, 7, 8, 9]),
+    "cancel_empty of ended": lambda m, tx: [
+        membership.take_back(tx, ALL_TASKS),
+        membership.cancel_empty(tx, [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+    ],
+    "dead": lambda m, tx: [
+        queue.dead(tx, ids, name)
+        for ids, name in (([], None), ([3, 4], "folder"), ([4], None), ([], "x"))
+    ],
+    "revive": lambda m, tx: queue.revive(tx, [1, 2, 3, 4], NOW),
+    "revive none": lambda m, tx: queue.revive(tx, [], NOW),
+    "messages": lambda m, tx: [
+        queue.messages(tx, state, most) for state, most in ((None, 2), ("dead", 9))
+    ],
+    "end_adversary": lambda m, tx: accounts.end_adversary(tx, 2, 3),
+    "blank": lambda m, tx: erasure.blank(tx, [1], [1, 2], NOW),
+    "release_left": lambda m, tx: m.sending.release_left(tx, "folder", 7, NOW),
+    "release_left earlier": lambda m, tx: m.sending.release_left(tx, "folder", 6, 1),
+    "claim": lambda m, tx: [
+        m.sending.claim(tx, "folder", 9, NOW, SOON, 5),
+        m.sending.claim(tx, "folder", 9, NOW, SOON, 5),
+    ],
+    "claim one": lambda m, tx: m.sending.claim(tx, "folder", 9, NOW, SOON, 1),
+    "claim none": lambda m, tx: m.sending.claim(tx, "none", 9, NOW, SOON, 5),
+    "is_blocked": lambda m, tx: [m.sending.is_blocked(tx, n) for n in (1, 2, 3, 99)],
+    "cargo": lambda m, tx: [m.sending.cargo(tx, n) for n in (1, 2, 3, 9)],
+    "adversaries_at": lambda m, tx: [
+        m.sending.adversaries_at(tx, n) for n in ("inhouse", "folder", "none")
+    ],
+    "handle_of": lambda m, tx: [m.sending.handle_of(tx, n) for n in (2, 3, 99)],
+    "may_leave": lambda m, tx: [m.sending.may_leave(tx, n) for n in range(1, 11)],
+    "settle": lambda m, tx: m.sending.settle(
+        tx,
+        7,
+        [
+            outcome(m, 4, "sent", 5, 0, None, None),
+            outcome(m, 5, "ready", 6, 1, "h-5", "later"),
+            outcome(m, 1, "dead", 6, 0, None, "never held"),
+        ],
+    ),
+    "settle earlier epoch": lambda m, tx: m.sending.settle(
+        tx, 6, [outcome(m, 4, "sent", 5, 0, "x", None)]
+    ),
+    "settle none": lambda m, tx: m.sending.settle(tx, 7, []),
+    "cancel": lambda m, tx: m.sending.cancel(tx, [1, 2, 3, 4, 6]),
+    "cancel none": lambda m, tx: m.sending.cancel(tx, []),
+    "mark_tasks sent": lambda m, tx: m.sending.mark_tasks(tx, [1, 2, 3], "sent", [11]),
+    "mark_tasks dead": lambda m, tx: m.sending.mark_tasks(tx, [1, 2, 3], "dead", []),
+    "mark_tasks none": lambda m, tx: m.sending.mark_tasks(tx, [], "dead", [1]),
+    "uncounted": lambda m, tx: [m.assembly.uncounted(tx, n) for n in (0, 1, 9)],
+    "stalled": lambda m, tx: [
+        m.assembly.stalled(tx, *asked, LIVE_TASK_STATES)
+        for asked in ((0, 9), (0, 0), (5, 9))
+    ],
+    "stalled no state": lambda m, tx: m.assembly.stalled(tx, 0, 9, []),
+    "answers_of": lambda m, tx: [
+        m.assembly.answers_of(tx, ENTRIES),
+        m.assembly.answers_of(tx, [5], lock=True),
+        m.assembly.answers_of(tx, []),
+    ],
+    "live_tasks": lambda m, tx: [
+        m.assembly.live_tasks(tx, ENTRIES, LIVE_TASK_STATES),
+        m.assembly.live_tasks(tx, [], LIVE_TASK_STATES),
+    ],
+    "save": lambda m, tx: m.assembly.save(
+        tx,
+        [
+            m.assembly.ResultRow(1, b"z", 0.5, 2, 2, "answered", 70),
+            m.assembly.ResultRow(3, None, 0.0, 0, 2, "open", 71),
+        ],
+        [4, 5],
+        {1: 0.9},
+    ),
+    "save none": lambda m, tx: m.assembly.save(tx, [], [], {}),
+    "loads": lambda m, tx: [m.assembly.loads(tx, n) for n in (1, 9)],
+    "records": lambda m, tx: [m.assembly.records(tx, n) for n in (1, 9)],
+    "filled": lambda m, tx: [
+        sorted(m.assembly.filled(tx, n), key=lambda row: row[:2]) for n in (1, 2, 9)
+    ],
+    "progress": lambda m, tx: [m.assembly.progress(tx, n) for n in (1, 9)],
+    "often_shown": lambda m, tx: [m.burning.often_shown(tx, n) for n in (1, 2, 3)],
+    "in_state": lambda m, tx: [
+        m.burning.in_state(tx, *asked)
+        for asked in ((None, 9), (None, 2), ("open", 9), ("conflict", 9), ("x", 9))
+    ],
+    "fields": lambda m, tx: [m.burning.fields(tx, ids) for ids in (ENTRIES, [], [4])],
+    "reopen": lambda m, tx: [m.burning.reopen(tx, n) for n in (4, 5, 99)],
+}
+
+
+def test_a_published_message_is_withdrawn_once(world: Store) -> None:
+    with world.write() as tx:
+        assert membership.withdraw(tx, [1, 2, 3, 4], NOW) == 2  # the other one was
+        assert membership.withdraw(tx, [1, 2], NOW) == 0
+        found = tx.models(select(Outbox).where(Outbox.kind == "withdraw"))
+    new = [row for row in found if row.id > len(OUTBOX)]
+    assert [(row.handle, row.account_id, row.state, row.due) for row in new] == [
+        ("1", 4, "ready", NOW),
+        ("3", 4, "ready", NOW),
+    ]
+
+
+class New:
+    """The modules as they are."""
+
+    assembly, burning, collecting = assembly, burning, collecting
+    sending, serving = sending, serving
+
+
+def test_statements_do_what_texts_did(world: Store) -> None:
+    """For one commit: rows and tables are the same."""
+    for name, call in CASES.items():
+        old = result(world, partial(call, old_work))
+        assert (name, result(world, partial(call, New))) == (name, old)
