@@ -27,7 +27,7 @@ def hold(tx: Tx) -> InForce:
     # Looked at before it is locked: two that share the barrier and both want it alone
     # would wait for each other.
     seen = in_force(tx, *rows.in_force(tx))
-    lock = "FOR UPDATE" if seen.averages else "FOR SHARE"
+    lock = "alone" if seen.averages else "shared"
     return held(tx, seen, *rows.in_force(tx, lock=lock))
 
 

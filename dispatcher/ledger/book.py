@@ -189,7 +189,7 @@ class _Booking:
         asked = np.concatenate([np.asarray(ids, np.int64) for _, ids in asks])
         rows.lock_entries(self.tx, np.unique(asked).tolist())
         averages.refresh(self.tx, self.force)
-        self.tx.execute("SAVEPOINT one_by_one")
+        savepoint = self.tx.savepoint()
         shipped = len(self.tx.grown or ())
         refused: list[Refusal] = []
         booked: list[tuple[AccountRow, list[int]]] = []
@@ -204,11 +204,11 @@ class _Booking:
                 elif skip_refused:
                     refused.append(decision.refusal)
                 else:
-                    self.tx.execute("ROLLBACK TO SAVEPOINT one_by_one")
+                    savepoint.rollback()
                     del (self.tx.grown or [])[shipped:]
                     raise decision.refusal.error()
             booked.append((account, mine))
-        self.tx.execute("RELEASE SAVEPOINT one_by_one")
+        savepoint.commit()
         tasks, messages = self._deliver(booked)
         return Booked(tasks, messages, showings, refused)
 

@@ -78,7 +78,7 @@ def decide(
     NotFound
         There is no such entry or account.
     """
-    row = tx.one(*decisions.ask_question(entry_id, account_id))
+    row = tx.driver_one(*decisions.ask_question(entry_id, account_id))
     if row is None:
         raise missing(tx, entry_id, account_id)
     ask = decisions.ask(row)
@@ -86,7 +86,7 @@ def decide(
     question = decisions.known_question(
         entry_id, who, entry.record_id, entry.subject_id
     )
-    return judge(tx, force, ask, decisions.known(tx.rows(*question)), told=told)
+    return judge(tx, force, ask, decisions.known(tx.driver_rows(*question)), told=told)
 
 
 def missing(tx: Tx, entry_id: int, account_id: int) -> NotFound:

@@ -50,7 +50,7 @@ def lock_ask(tx: Tx, entry_id: int, account_id: int, epoch: int | None) -> Locke
         seen = barrier.in_force(tx, before.version, before.sha256)
         adversary, record, subject = before[2:]
         fence = [] if epoch is None else [(lease.EPOCH, {"of_shard": lease.SHARD})]
-        *epochs, locks, asks, known = tx.answers(
+        *epochs, locks, asks, known = tx.driver_answers(
             [
                 *fence,
                 decisions.lock_question(entry_id, adversary, alone=seen.averages),

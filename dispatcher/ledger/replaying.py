@@ -34,7 +34,7 @@ from dispatcher.store import (
 )
 from dispatcher.store import replaying as rows
 from dispatcher.store.entry_registrations import Facts
-from dispatcher.store.ledger import ChainRow, PolicyRow
+from dispatcher.store.ledger import ChainRow
 from dispatcher.store.policies import TableRow
 from dispatcher.store.transaction import Tx
 from policies.document import parse
@@ -233,9 +233,7 @@ class _Replay:
             raise _broken(line, "the policy cannot be read by this program")
         ledger.number_fields(self.tx, policy.entity.fields)
         version, digest = int(line["version"]), str(line["sha256"])
-        ledger.put_policy(
-            self.tx, PolicyRow(version, policy.name, source, digest, line["at"])
-        )
+        ledger.put_policy(self.tx, version, policy.name, source, digest, line["at"])
         functions = self._functions(line)
         levels = read_levels((row.property, row.levels) for row in functions)
         if unsupported(policy, levels):

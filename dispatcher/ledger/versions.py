@@ -29,7 +29,7 @@ from dispatcher.ledger.seals import seal
 from dispatcher.ledger.standing import InForce, compile_version, version_of
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import entry_registrations, events, holdings, ledger, policies
-from dispatcher.store.ledger import ChainRow, PolicyRow
+from dispatcher.store.ledger import ChainRow
 from dispatcher.store.policies import TableRow
 from dispatcher.store.transaction import Tx
 from policies.document import parse, run_tests
@@ -251,7 +251,7 @@ def _write_version(
         body["tables_sha256"] = hashlib.sha256(tables.encode()).hexdigest()
     body["functions_sha256"] = functions_sha256(functions)
     chains.append(tx, chains.lock_system(tx), "policy", body, at=at)
-    ledger.put_policy(tx, PolicyRow(number, force.policy.name, source, sha256, at))
+    ledger.put_policy(tx, number, force.policy.name, source, sha256, at)
     policies.add_functions(tx, number, functions)
 
 

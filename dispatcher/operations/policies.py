@@ -12,6 +12,7 @@ from dispatcher.ledger.flight import InFlight
 from dispatcher.ledger.links import Beside
 from dispatcher.ledger.standing import version_of
 from dispatcher.ledger.versions import Applied, Terms, apply_policy
+from dispatcher.model import PolicyVersion
 from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake.external_rules import read_links
@@ -20,7 +21,6 @@ from dispatcher.stages.planning.foreseeing import Foreseen, foresee, read_work
 from dispatcher.store import Store
 from dispatcher.store import ledger as rows
 from dispatcher.store import policies as versions
-from dispatcher.store.ledger import PolicyRow
 from dispatcher.store.policies import VersionRow
 from policies.document.difference import Difference, differences
 from policies.policy import Policy
@@ -222,7 +222,7 @@ def list_versions(store: Store) -> list[Version]:
     return [Version(row, end) for row, end in zip(found, ends, strict=False)]
 
 
-def show(store: Store, version: int | None = None) -> PolicyRow:
+def show(store: Store, version: int | None = None) -> PolicyVersion:
     """A version byte for byte, the one in force if none is named.
 
     Raises

@@ -7,17 +7,56 @@ Python's garbage collector to work, again and again, on all that the program hol
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+from sqlalchemy import bindparam, func
+from sqlmodel import col, select
+
+from dispatcher.model import Chain, Entry, LedgerLine, Record
 from dispatcher.store.ledger import parts
 from dispatcher.store.packed import Ints
+from dispatcher.store.statements import DriverStatement, in_list, select_columns
 from dispatcher.store.transaction import Row, Tx
 
-_FACTS = (
-    "id",
-    "record_id",
-    "field_id",
-    "COALESCE(subject_id, -1)",
-    "COALESCE(time, 0)",
+_LOCK_FACTS: Final = DriverStatement(
+    select_columns(
+        Entry.id,
+        Entry.record_id,
+        Entry.field_id,
+        func.coalesce(Entry.subject_id, -1),
+        func.coalesce(Entry.time, 0),
+    )
+    .where(in_list(Entry.id, "ids"))
+    .order_by(col(Entry.id))
+    .with_for_update(key_share=True)
+)
+_RECORDS: Final = DriverStatement(
+    select_columns(
+        Record.id,
+        Record.pseudonym,
+        Record.run_id,
+        col(Record.waits_since).is_not(None),
+    )
+    .where(in_list(Record.id, "ids"))
+    .order_by(col(Record.id))
+)
+_ANY_LINE: Final = DriverStatement(
+    select(LedgerLine.entry_id)
+    .where(
+        col(LedgerLine.entry_id) >= bindparam("first"),
+        col(LedgerLine.entry_id) <= bindparam("last"),
+    )
+    .limit(1)
+)
+_LINES: Final = DriverStatement(
+    select_columns(
+        LedgerLine.entry_id,
+        LedgerLine.chain_id,
+        func.coalesce(LedgerLine.showing, -1),
+    ).where(in_list(LedgerLine.entry_id, "ids"))
+)
+_SURVIVORS: Final = select_columns(Chain.id, Chain.survivor_id).where(
+    col(Chain.survivor_id).is_not(None)
 )
 
 
@@ -27,21 +66,13 @@ def lock_facts(tx: Tx, ids: Sequence[int]) -> Ints:
     ``ids`` ascend, and so do the rows: in that order entries are locked everywhere, so
     that their showings are counted one by one.
     """
-    source = "FROM entry WHERE id = ANY(?) ORDER BY id FOR NO KEY UPDATE"
-    return tx.numbers(_FACTS, [(source, (part,)) for part in parts(ids)])
+    return tx.driver_numbers(5, [(_LOCK_FACTS, {"ids": part}) for part in parts(ids)])
 
 
 def records(tx: Tx, ids: Sequence[int]) -> Iterator[Row]:
     """Many records, in order of the ascending ids: (id, pseudonym, run, waiting)."""
     for part in parts(ids):
-        yield from tx.stream(
-            "SELECT id, pseudonym, run_id, waits_since IS NOT NULL FROM record"
-            " WHERE id = ANY(?) ORDER BY id",
-            (part,),
-        )
-
-
-_LINE = ("entry_id", "chain_id", "COALESCE(showing, -1)")
+        yield from tx.driver_stream(_RECORDS, {"ids": part})
 
 
 def lines_about(tx: Tx, ids: Sequence[int]) -> Ints:
@@ -49,17 +80,14 @@ def lines_about(tx: Tx, ids: Sequence[int]) -> Ints:
 
     ``ids`` ascend. ``showing`` is -1 for an ``unburn``.
     """
-    if not ids or not tx.rows(
-        "SELECT 1 FROM ledger_line WHERE entry_id BETWEEN ? AND ? LIMIT 1",
-        (ids[0], ids[-1]),
-    ):
-        return tx.numbers(_LINE, ())
-    source = "FROM ledger_line WHERE entry_id = ANY(?)"
-    return tx.numbers(_LINE, [(source, (part,)) for part in parts(ids)])
+    if not ids:
+        return tx.driver_numbers(3, ())
+    around = {"first": ids[0], "last": ids[-1]}
+    there = tx.driver_one(_ANY_LINE, around) is not None
+    asked = [(_LINES, {"ids": part}) for part in parts(ids)] if there else ()
+    return tx.driver_numbers(3, asked)
 
 
 def survivors(tx: Tx) -> dict[int, int]:
     """Chains that ended, each with the one that goes on."""
-    return dict(
-        tx.rows("SELECT id, survivor_id FROM chain WHERE survivor_id IS NOT NULL")
-    )
+    return dict(tx.execute(_SURVIVORS).all())

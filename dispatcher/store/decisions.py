@@ -3,10 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from dispatcher.model import record_unit, subject_unit
-from dispatcher.store.ledger import AccountRow, ChainRow, EntryRow
+from sqlalchemy import bindparam, null, or_, union_all
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    Account,
+    Barrier,
+    Chain,
+    Entry,
+    Holding,
+    LedgerLine,
+    Pause,
+    Record,
+    Recusal,
+    Run,
+    record_unit,
+    subject_unit,
+)
+from dispatcher.store.ledger import (
+    ACCOUNT,
+    CHAIN,
+    ENTRY,
+    IN_FORCE,
+    AccountRow,
+    EntryRow,
+)
+from dispatcher.store.statements import (
+    Columns,
+    DriverStatement,
+    fixed,
+    select_columns,
+)
 from dispatcher.store.transaction import Question, Row, Tx
 
 
@@ -20,22 +49,26 @@ class AskRow(NamedTuple):
     joined: bool  # other chains ended in the adversary's
 
 
-_ASK = (
-    "SELECT a.id, a.connector, a.name, a.adversary_id, a.state,"
-    " e.id, e.record_id, e.field_id, e.subject_id, e.time, r.pseudonym, r.run_id,"
-    " r.waits_since IS NOT NULL,"
-    " EXISTS (SELECT 1 FROM pause)"
-    " OR EXISTS (SELECT 1 FROM run WHERE state <> 'active'),"
-    " EXISTS (SELECT 1 FROM recusal WHERE adversary_id = a.adversary_id),"
-    " EXISTS (SELECT 1 FROM chain WHERE survivor_id = a.adversary_id)"
-    " FROM account a, entry e JOIN record r ON r.id = e.record_id"
-    " WHERE a.id = ? AND e.id = ?"
+_asked: Final = (Account.id == bindparam("account"), Entry.id == bindparam("entry"))
+_ASK: Final = DriverStatement(
+    select_columns(
+        *ACCOUNT,
+        *ENTRY,
+        or_(
+            select(Pause.scope).exists(),
+            select(Run.id).where(col(Run.state) != fixed("active")).exists(),
+        ),
+        select(Recusal.unit_id)
+        .where(Recusal.adversary_id == Account.adversary_id)
+        .exists(),
+        select(Chain.id).where(Chain.survivor_id == Account.adversary_id).exists(),
+    ).where(*_asked, Record.id == Entry.record_id)
 )
 
 
 def ask_question(entry_id: int, account_id: int) -> Question:
     """Ask for one account and one entry: one row, if both are there."""
-    return _ASK, (account_id, entry_id)
+    return _ASK, {"account": account_id, "entry": entry_id}
 
 
 def ask(row: Row) -> AskRow:
@@ -44,18 +77,32 @@ def ask(row: Row) -> AskRow:
     return AskRow(account_row, entry_row, *row[13:])
 
 
+_ACCOUNT: Final = select(Account.id).where(Account.id == bindparam("account"))
+
+
 def account_exists(tx: Tx, account_id: int) -> bool:
     """Whether there is such an account."""
-    return tx.one("SELECT 1 FROM account WHERE id = ?", (account_id,)) is not None
+    return tx.scalar(_ACCOUNT, {"account": account_id}) is not None
 
 
-_KNOWN = (
-    "SELECT chain_id, showing, NULL, NULL FROM ledger_line WHERE entry_id = ?"
-    " UNION ALL SELECT unit_id, field_id, time, entries FROM holding"
-    " WHERE adversary_id = ? AND unit_id = ?"
-    # Once more, for SQLite would build a tree for the two members of an IN.
-    " UNION ALL SELECT unit_id, field_id, time, entries FROM holding"
-    " WHERE adversary_id = ? AND unit_id = ?"
+def _held_of(unit: str) -> Columns:
+    return select_columns(
+        Holding.unit_id, Holding.field_id, Holding.time, Holding.entries
+    ).where(
+        Holding.adversary_id == bindparam("adversary"),
+        Holding.unit_id == bindparam(unit),
+    )
+
+
+_KNOWN: Final = DriverStatement(
+    union_all(
+        select_columns(LedgerLine.chain_id, LedgerLine.showing, null(), null()).where(
+            LedgerLine.entry_id == bindparam("entry")
+        ),
+        _held_of("record"),
+        # Once more, for SQLite would build a tree for the two members of an IN.
+        _held_of("subject"),
+    )
 )
 
 
@@ -82,9 +129,12 @@ def known_question(
 
     One statement, from the indexes alone.
     """
-    one = record_unit(record_id)
-    other = -1 if subject_id is None else subject_unit(subject_id)
-    return _KNOWN, (entry_id, adversary_id, one, adversary_id, other)
+    return _KNOWN, {
+        "entry": entry_id,
+        "adversary": adversary_id,
+        "record": record_unit(record_id),
+        "subject": -1 if subject_id is None else subject_unit(subject_id),
+    }
 
 
 def known(rows: Iterable[Row]) -> Known:
@@ -99,9 +149,24 @@ def known(rows: Iterable[Row]) -> Known:
     return Known(shown, held)
 
 
-_VERSION = (
-    "b.policy_version, (SELECT sha256 FROM policy WHERE version = b.policy_version)"
+_LOOK: Final = DriverStatement(
+    select_columns(
+        *IN_FORCE, Account.adversary_id, Entry.record_id, Entry.subject_id
+    ).where(Barrier.id == 1, *_asked)
 )
+_lock: Final = select_columns(*IN_FORCE, *CHAIN).where(
+    Barrier.id == 1, Chain.id == bindparam("chain"), Entry.id == bindparam("entry")
+)
+_LOCK: Final = {
+    alone: DriverStatement(
+        _lock.suffix_with(
+            f"FOR {how} OF barrier"
+            " FOR NO KEY UPDATE OF chain FOR NO KEY UPDATE OF entry",
+            dialect="postgresql",
+        )
+    )
+    for alone, how in ((False, "SHARE"), (True, "UPDATE"))
+}
 
 
 class LookRow(NamedTuple):
@@ -116,11 +181,7 @@ class LookRow(NamedTuple):
 
 def look(tx: Tx, entry_id: int, account_id: int) -> LookRow | None:
     """Look what one ask has to lock; None unless account and entry are there."""
-    row = tx.one(
-        f"SELECT {_VERSION}, a.adversary_id, e.record_id, e.subject_id"
-        " FROM barrier b, account a, entry e WHERE b.id = 1 AND a.id = ? AND e.id = ?",
-        (account_id, entry_id),
-    )
+    row = tx.driver_one(_LOOK, {"account": account_id, "entry": entry_id})
     return LookRow._make(row) if row else None
 
 
@@ -136,11 +197,4 @@ def lock_question(entry_id: int, adversary_id: int, *, alone: bool) -> Question:
     alone : bool
         Hold the barrier alone instead of sharing it with other bookings.
     """
-    chain = ", ".join(f"c.{name}" for name in ChainRow._fields)
-    text = (
-        f"SELECT {_VERSION}, {chain} FROM barrier b, chain c, entry e"
-        " WHERE b.id = 1 AND c.id = ? AND e.id = ?"
-        f" FOR {'UPDATE' if alone else 'SHARE'} OF b"
-        " FOR NO KEY UPDATE OF c FOR NO KEY UPDATE OF e"
-    )
-    return text, (adversary_id, entry_id)
+    return _LOCK[alone], {"chain": adversary_id, "entry": entry_id}

@@ -3,22 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from sqlalchemy import bindparam, delete
-from sqlmodel import col
+from sqlalchemy import (
+    BigInteger,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal_column,
+    union_all,
+)
+from sqlmodel import col, select
 
-from dispatcher.model import Holding
+from dispatcher.model import Entry, Holding
 from dispatcher.store import relations
 from dispatcher.store.ledger import parts
 from dispatcher.store.packed import Block, Ints
-from dispatcher.store.sql import Value
-from dispatcher.store.transaction import Question, Tx
+from dispatcher.store.statements import (
+    Columns,
+    DriverStatement,
+    Parameters,
+    in_list,
+    insert,
+    select_columns,
+)
+from dispatcher.store.transaction import Row, Tx
 
 SPAN = 64
 """Units in a range, for each that is wanted, up to which one walk finds them all."""
 
-
-_HOLDING = ("adversary_id", "unit_id", "field_id", "time", "entries")
+_HOLDING: Final = ("adversary_id", "unit_id", "field_id", "time", "entries")
+_of_adversary: Final = Holding.adversary_id == bindparam("adversary")
+_holdings: Final = select_columns(*(getattr(Holding, name) for name in _HOLDING)).where(
+    _of_adversary
+)
+_BETWEEN: Final = DriverStatement(
+    _holdings.where(col(Holding.unit_id).between(bindparam("first"), bindparam("last")))
+)
+_AMONG: Final = DriverStatement(_holdings.where(in_list(Holding.unit_id, "units")))
+_ANY: Final = DriverStatement(select(Holding.unit_id).where(_of_adversary).limit(1))
+_ALL: Final = DriverStatement(
+    select(Holding.unit_id, Holding.field_id, Holding.time, Holding.entries).where(
+        _of_adversary
+    )
+)
 
 
 def holdings(tx: Tx, wanted: Iterable[tuple[int, Sequence[int]]]) -> Ints:
@@ -27,33 +56,29 @@ def holdings(tx: Tx, wanted: Iterable[tuple[int, Sequence[int]]]) -> Ints:
     ``wanted`` names units by adversary; they ascend. Where they lie close together,
     units between them come too.
     """
-    asked: list[Question] = []
+    asked: list[tuple[DriverStatement, Parameters]] = []
     for adversary, units in wanted:
         if not units:
             continue
+        of = {"adversary": adversary}
         if units[-1] - units[0] < SPAN * len(units):
-            source = "FROM holding WHERE adversary_id = ? AND unit_id BETWEEN ? AND ?"
-            asked.append((source, (adversary, units[0], units[-1])))
+            asked.append((_BETWEEN, {**of, "first": units[0], "last": units[-1]}))
         elif holds_anything(tx, adversary):
-            source = "FROM holding WHERE adversary_id = ? AND unit_id = ANY(?)"
-            asked += [(source, (adversary, part)) for part in parts(units)]
-    return tx.numbers(_HOLDING, asked)
+            asked += [(_AMONG, {**of, "units": part}) for part in parts(units)]
+    return tx.driver_numbers(5, asked)
 
 
 def holds_anything(tx: Tx, adversary_id: int) -> bool:
     """Whether the summary has a row of an adversary."""
-    return (
-        tx.one("SELECT 1 FROM holding WHERE adversary_id = ? LIMIT 1", (adversary_id,))
-        is not None
-    )
+    return tx.driver_one(_ANY, {"adversary": adversary_id}) is not None
 
 
-def all_holdings(tx: Tx, adversary_id: int) -> list[tuple[int, int, int, int]]:
-    """Return the whole summary of one adversary (grows with what it holds)."""
-    return tx.rows(
-        "SELECT unit_id, field_id, time, entries FROM holding WHERE adversary_id = ?",
-        (adversary_id,),
-    )
+def all_holdings(tx: Tx, adversary_id: int) -> list[Row]:
+    """Return the whole summary of one adversary (grows with what it holds).
+
+    Rows of unit, field, time and entries.
+    """
+    return tx.driver_rows(_ALL, {"adversary": adversary_id})
 
 
 def add_holdings(tx: Tx, added: Iterable[Sequence[int]]) -> None:
@@ -75,57 +100,62 @@ Kept = Mapping[int, tuple[bool, bool, bool, bool]]
 """By field: kept for the record, for the subject, times told apart, places kept."""
 
 
+def _derived(*, of_one: bool) -> Columns:
+    """Query that counts holdings from exposures, of all or of one adversary."""
+    shown = relations.exposed(of_one=of_one).c
+    whole = literal_column("0", BigInteger())
+    moment = case(
+        (in_list(Entry.field_id, "timed"), func.coalesce(Entry.time, 0)), else_=whole
+    )
+    units = union_all(
+        select_columns(
+            shown.adversary_id,
+            (2 * col(Entry.record_id)).label("unit_id"),
+            Entry.field_id,
+            whole.label("moment"),
+        )
+        .join(Entry, col(Entry.id) == shown.entry_id)
+        .where(in_list(Entry.field_id, "by_record")),
+        select_columns(
+            shown.adversary_id,
+            2 * col(Entry.subject_id) + 1,
+            Entry.field_id,
+            moment,
+        )
+        .join(Entry, col(Entry.id) == shown.entry_id)
+        .where(
+            in_list(Entry.field_id, "by_subject"), col(Entry.subject_id).is_not(None)
+        ),
+    ).subquery()
+    return select_columns(*units.c, func.count()).group_by(*units.c)
+
+
+_CLEAR: Final = delete(Holding)
+_FORGET: Final = delete(Holding).where(
+    col(Holding.adversary_id) == bindparam("adversary")
+)
+_DERIVE: Final = insert(Holding).from_select(_HOLDING, _derived(of_one=False))
+_DERIVE_ONE: Final = insert(Holding).from_select(_HOLDING, _derived(of_one=True))
+
+
 def rebuild_holdings(tx: Tx, kept: Kept, adversary_id: int | None = None) -> None:
     """Write the summary anew from the ledger's exposures (grows with them).
 
     Of all adversaries, or of one (with the chains that ended in it).
     """
-    text, parameters = _derived(kept, adversary_id)
+    fields = {
+        "by_record": [n for n, (record, _, _, _) in kept.items() if record],
+        "by_subject": [n for n, (_, subject, _, _) in kept.items() if subject],
+        "timed": [n for n, (_, _, times, _) in kept.items() if times],
+    }
     if adversary_id is None:
-        tx.execute("DELETE FROM holding")
+        tx.execute(_CLEAR)
+        tx.execute(_DERIVE, fields)
     else:
-        tx.execute("DELETE FROM holding WHERE adversary_id = ?", (adversary_id,))
-    tx.execute(
-        "INSERT INTO holding (adversary_id, unit_id, field_id, time, entries) " + text,
-        parameters,
-    )
-    relations.rebuild_visits(tx, _placed(kept), adversary_id)
-
-
-def _placed(kept: Kept) -> list[int]:
-    return [n for n, (_, _, _, places) in kept.items() if places]
-
-
-def _derived(kept: Kept, adversary_id: int | None = None) -> tuple[str, list[Value]]:
-    """Return the query that counts holdings from exposures, and its parameters."""
-    by_record = [n for n, (record, _, _, _) in kept.items() if record]
-    by_subject = [n for n, (_, subject, _, _) in kept.items() if subject]
-    timed = [n for n, (_, _, times, _) in kept.items() if times]
-    seen = (
-        "(SELECT DISTINCT COALESCE(c.survivor_id, c.id) AS adversary_id, l.entry_id"
-        " FROM ledger_line l JOIN chain c ON c.id = l.chain_id"
-        " WHERE l.kind = 'exposure' AND l.showing = 1"
-    )
-    one: list[Value] = []
-    if adversary_id is not None:
-        seen += " AND (c.id = ? OR c.survivor_id = ?)"
-        one = [adversary_id, adversary_id]
-    seen += ") s"
-    text = (
-        "SELECT h.adversary_id, h.unit_id, h.field_id, h.moment, COUNT(*) AS entries"
-        " FROM (SELECT s.adversary_id, 2 * e.record_id AS unit_id, e.field_id,"
-        f" 0 AS moment FROM {seen} JOIN entry e ON e.id = s.entry_id"
-        " WHERE e.field_id = ANY(?)"
-        " UNION ALL SELECT s.adversary_id, 2 * e.subject_id + 1, e.field_id,"
-        " CASE WHEN e.field_id = ANY(?) THEN COALESCE(e.time, 0) ELSE 0 END"
-        f" FROM {seen} JOIN entry e ON e.id = s.entry_id"
-        " WHERE e.field_id = ANY(?) AND e.subject_id IS NOT NULL) h"
-        " GROUP BY h.adversary_id, h.unit_id, h.field_id, h.moment"
-    )
-    return text, [*one, by_record, timed, *one, by_subject]
-
-
-_FORGET = delete(Holding).where(col(Holding.adversary_id) == bindparam("adversary"))
+        forget(tx, adversary_id)
+        tx.execute(_DERIVE_ONE, {**fields, "adversary": adversary_id})
+    placed = [n for n, (_, _, _, places) in kept.items() if places]
+    relations.rebuild_visits(tx, placed, adversary_id)
 
 
 def forget(tx: Tx, adversary_id: int) -> None:

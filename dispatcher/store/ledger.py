@@ -8,24 +8,36 @@ length of the ledger, but for those that say so.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from sqlalchemy import Text, bindparam, cast, func, literal, or_, union_all, update
+from sqlmodel import col, select
+
+from dispatcher.model import (
+    Account,
+    Barrier,
+    Chain,
+    Entry,
+    FieldName,
+    LedgerLine,
+    Pause,
+    PolicyVersion,
+    Record,
+    Recusal,
+    Run,
+)
 from dispatcher.store.packed import Block
+from dispatcher.store.statements import (
+    DriverStatement,
+    in_list,
+    insert,
+    select_columns,
+)
 from dispatcher.store.transaction import Tx
 
 MANY = 20_000
 """Ids asked for in one statement."""
-
-
-class PolicyRow(NamedTuple):
-    """An applied policy file."""
-
-    version: int
-    name: str
-    source: bytes
-    sha256: str
-    applied_at: int
 
 
 class ChainRow(NamedTuple):
@@ -93,6 +105,43 @@ class FactsRow(NamedTuple):
 # -- the barrier and the policy ------------------------------------------------
 
 
+IN_FORCE: Final = (
+    Barrier.policy_version,
+    select(PolicyVersion.sha256)
+    .where(PolicyVersion.version == Barrier.policy_version)
+    .scalar_subquery(),
+)
+"""Columns: the version in force and the hash of its file."""
+
+_in_force: Final = select_columns(*IN_FORCE).where(Barrier.id == 1)
+_version: Final = select(Barrier.policy_version).where(Barrier.id == 1)
+_VERSION: Final[Mapping[str, DriverStatement]] = {
+    "": DriverStatement(_version),
+    "shared": DriverStatement(_version.with_for_update(read=True)),
+    "alone": DriverStatement(_version.with_for_update()),
+}
+_IN_FORCE: Final[Mapping[str, DriverStatement]] = {
+    "": DriverStatement(_in_force),
+    "shared": DriverStatement(_in_force.with_for_update(read=True, of=Barrier)),
+    "alone": DriverStatement(_in_force.with_for_update(of=Barrier)),
+}
+_POLICY: Final = select(PolicyVersion).where(
+    PolicyVersion.version == bindparam("version")
+)
+_PUT_POLICY: Final = insert(PolicyVersion).values(
+    {
+        name: bindparam(name)
+        for name in ("version", "name", "source", "sha256", "applied_at")
+    }
+)
+_PUT_IN_FORCE: Final = (
+    update(Barrier)
+    .where(col(Barrier.id) == 1)
+    .values(policy_version=bindparam("version"))
+)
+_FIELDS: Final = select(FieldName.name, FieldName.id)
+
+
 def in_force(tx: Tx, *, lock: str = "") -> tuple[int, str | None]:
     """Version in force, 0 before the first, and the hash of its file.
 
@@ -102,96 +151,102 @@ def in_force(tx: Tx, *, lock: str = "") -> tuple[int, str | None]:
     ----------
     tx : Tx
     lock : str
-        ``FOR SHARE``, ``FOR UPDATE``, or nothing.
+        ``shared``, ``alone``, or nothing.
     """
-    row = tx.one(
-        "SELECT b.policy_version,"
-        " (SELECT sha256 FROM policy WHERE version = b.policy_version)"
-        f" FROM barrier b WHERE b.id = 1 {lock}"
-    )
+    row = tx.driver_one(_IN_FORCE[lock])
     return (row[0], row[1]) if row else (0, None)
 
 
 def hold_barrier(tx: Tx) -> int:
     """Hold the barrier shared, as a booking does; return the version in force."""
-    row = tx.one("SELECT policy_version FROM barrier WHERE id = 1 FOR SHARE")
-    return int(row[0]) if row else 0
+    return tx.driver_value(_VERSION["shared"]) or 0
 
 
 def close_barrier(tx: Tx) -> int:
     """Hold the barrier alone, waiting for bookings in flight; the version in force."""
-    row = tx.one("SELECT policy_version FROM barrier WHERE id = 1 FOR UPDATE")
-    return int(row[0]) if row else 0
+    return tx.driver_value(_VERSION["alone"]) or 0
 
 
 def version_in_force(tx: Tx) -> int:
     """Version in force; 0 before the first."""
-    row = tx.one("SELECT policy_version FROM barrier WHERE id = 1")
-    return int(row[0]) if row else 0
+    return tx.driver_value(_VERSION[""]) or 0
 
 
-def policy_row(tx: Tx, version: int) -> PolicyRow | None:
+def policy_row(tx: Tx, version: int) -> PolicyVersion | None:
     """One applied policy file."""
-    row = tx.one(
-        "SELECT version, name, source, sha256, applied_at FROM policy"
-        " WHERE version = ?",
-        (version,),
-    )
-    return PolicyRow(row[0], row[1], bytes(row[2]), row[3], row[4]) if row else None
+    return tx.model(_POLICY, {"version": version})
 
 
-def put_policy(tx: Tx, row: PolicyRow) -> None:
+def put_policy(
+    tx: Tx, version: int, name: str, source: bytes, sha256: str, applied_at: int
+) -> None:
     """Keep an applied policy file and put it in force."""
-    tx.execute(
-        "INSERT INTO policy (version, name, source, sha256, applied_at)"
-        " VALUES (?, ?, ?, ?, ?)",
-        row,
-    )
-    tx.execute("UPDATE barrier SET policy_version = ? WHERE id = 1", (row.version,))
+    row = {
+        "version": version,
+        "name": name,
+        "source": source,
+        "sha256": sha256,
+        "applied_at": applied_at,
+    }
+    tx.execute(_PUT_POLICY, row)
+    tx.execute(_PUT_IN_FORCE, {"version": version})
 
 
 def field_ids(tx: Tx) -> dict[str, int]:
     """Numbers of all field names, over all versions."""
-    return dict(tx.rows("SELECT name, id FROM field"))
+    return dict(tx.execute(_FIELDS).all())
 
 
 def number_fields(tx: Tx, names: Iterable[str]) -> dict[str, int]:
     """Give each new field name a number; return all of them."""
     known = field_ids(tx)
-    for name in names:
-        if name not in known:
-            known[name] = max(known.values(), default=0) + 1
-            tx.execute(
-                "INSERT INTO field (id, name) VALUES (?, ?)", (known[name], name)
-            )
-    return known
+    new = [name for name in dict.fromkeys(names) if name not in known]
+    first = max(known.values(), default=0) + 1
+    numbered = list(enumerate(new, start=first))
+    tx.insert_many("field", ("id", "name"), numbered)
+    return known | {name: number for number, name in numbered}
 
 
 # -- chains --------------------------------------------------------------------
 
-_CHAIN = "id, name, seq, head, at, policy_version, sealed_seq, survivor_id"
+CHAIN: Final = tuple(getattr(Chain, name) for name in ChainRow._fields)
+"""Columns of a chain's head."""
+
+_chains: Final = select_columns(*CHAIN).order_by(col(Chain.id))
+_LOCK_CHAINS: Final = DriverStatement(
+    _chains.where(in_list(Chain.id, "ids")).with_for_update(key_share=True)
+)
+_CHAINS: Final = DriverStatement(_chains)
+_ADD_CHAIN: Final = insert(Chain).values(
+    {name: bindparam(name) for name in ChainRow._fields}
+)
+_END_CHAIN: Final = (
+    update(Chain)
+    .where(
+        or_(
+            col(Chain.id) == bindparam("ended"),
+            col(Chain.survivor_id) == bindparam("ended"),
+        )
+    )
+    .values(survivor_id=bindparam("survivor"))
+)
 
 
 def lock_chains(tx: Tx, ids: Iterable[int]) -> dict[int, ChainRow]:
     """Lock chains in order of id and read their heads."""
     wanted = sorted(set(ids))
-    locked = tx.rows(
-        f"SELECT {_CHAIN} FROM chain WHERE id = ANY(?) ORDER BY id FOR NO KEY UPDATE",
-        (wanted,),
-    )
+    locked = tx.driver_rows(_LOCK_CHAINS, {"ids": wanted})
     return {row[0]: ChainRow(*row) for row in locked}
 
 
 def all_chains(tx: Tx) -> list[ChainRow]:
     """Return the head of every chain, by id (grows with the number of chains)."""
-    found = tx.rows(f"SELECT {_CHAIN} FROM chain ORDER BY id")
-    return [ChainRow(*row) for row in found]
+    return [ChainRow(*row) for row in tx.driver_rows(_CHAINS)]
 
 
 def add_chain(tx: Tx, chain: ChainRow) -> None:
     """Begin a chain."""
-    marks = ", ".join("?" * len(chain))
-    tx.execute(f"INSERT INTO chain ({_CHAIN}) VALUES ({marks})", chain)
+    tx.execute(_ADD_CHAIN, chain._asdict())
 
 
 def save_heads(tx: Tx, chains: Iterable[ChainRow]) -> None:
@@ -206,16 +261,12 @@ def save_heads(tx: Tx, chains: Iterable[ChainRow]) -> None:
 
 def save_sealed(tx: Tx, sealed: Iterable[tuple[int, int]]) -> None:
     """Note up to where each chain is sealed: (id, seq)."""
-    for chain, seq in sealed:
-        tx.execute("UPDATE chain SET sealed_seq = ? WHERE id = ?", (seq, chain))
+    tx.update_many("chain", ("id",), ("sealed_seq",), sealed)
 
 
 def end_chain(tx: Tx, chain: int, survivor: int) -> None:
     """Let a chain, and all that ended in it, go on as another."""
-    tx.execute(
-        "UPDATE chain SET survivor_id = ? WHERE id = ? OR survivor_id = ?",
-        (survivor, chain, chain),
-    )
+    tx.execute(_END_CHAIN, {"ended": chain, "survivor": survivor})
 
 
 # -- lines ---------------------------------------------------------------------
@@ -252,42 +303,94 @@ def add_exposures(tx: Tx, lines: Iterable[Block]) -> None:
 
 # -- what one decision asks ----------------------------------------------------
 
-_ACCOUNT = "id, connector, name, adversary_id, state"
+ACCOUNT: Final = tuple(getattr(Account, name) for name in AccountRow._fields)
+"""Columns of :class:`AccountRow`."""
+
+ENTRY: Final = (
+    Entry.id,
+    Entry.record_id,
+    Entry.field_id,
+    Entry.subject_id,
+    Entry.time,
+    Record.pseudonym,
+    Record.run_id,
+    col(Record.waits_since).is_not(None),
+)
+"""Columns of :class:`EntryRow`."""
+
+_ACCOUNTS: Final = DriverStatement(
+    select_columns(*ACCOUNT).where(in_list(Account.id, "ids"))
+)
+_GROUPS: Final = DriverStatement(
+    select(Account.groups)
+    .distinct()
+    .where(Account.adversary_id == bindparam("adversary"))
+)
+_ENTRIES: Final = DriverStatement(
+    select_columns(*ENTRY)
+    .select_from(Entry)
+    .join(Record, col(Record.id) == col(Entry.record_id))
+    .where(in_list(Entry.id, "ids"))
+)
+_LOCK_ENTRIES: Final = DriverStatement(
+    select(Entry.id)
+    .where(in_list(Entry.id, "ids"))
+    .order_by(col(Entry.id))
+    .with_for_update(key_share=True)
+)
+_showings: Final = (
+    select_columns(
+        LedgerLine.entry_id,
+        func.coalesce(Chain.survivor_id, Chain.id),
+        LedgerLine.showing,
+        LedgerLine.kind,
+        LedgerLine.body,
+    )
+    .select_from(LedgerLine)
+    .join(Chain, col(Chain.id) == col(LedgerLine.chain_id))
+)
+_SHOWINGS: Final = DriverStatement(
+    _showings.where(LedgerLine.entry_id == bindparam("entry"))
+)
+_SHOWINGS_OF: Final = DriverStatement(
+    _showings.where(in_list(LedgerLine.entry_id, "ids"))
+)
+_RECUSALS: Final = DriverStatement(
+    select(Recusal.adversary_id, Recusal.unit_id).where(
+        in_list(Recusal.adversary_id, "adversaries")
+    )
+)
+_STOPPED: Final = DriverStatement(
+    union_all(
+        select(Pause.scope).where(col(Pause.scope).not_like("run:%")),
+        select(literal("run#") + cast(Run.id, Text)).where(
+            or_(
+                col(Run.state) != "active",
+                (literal("run:") + col(Run.name)).in_(select(Pause.scope)),
+            )
+        ),
+    )
+)
 
 
 def accounts(tx: Tx, ids: Sequence[int]) -> dict[int, AccountRow]:
     """Many accounts, by id."""
     found: dict[int, AccountRow] = {}
     for part in parts(ids):
-        for row in tx.rows(
-            f"SELECT {_ACCOUNT} FROM account WHERE id = ANY(?)",
-            (part,),
-        ):
+        for row in tx.driver_rows(_ACCOUNTS, {"ids": part}):
             found[row[0]] = AccountRow(*row)
     return found
 
 
 def groups_of(tx: Tx, adversary_id: int) -> list[str]:
     """Different group lists (JSON) of an adversary's accounts."""
-    return [
-        row[0]
-        for row in tx.rows(
-            "SELECT DISTINCT groups FROM account WHERE adversary_id = ?",
-            (adversary_id,),
-        )
-    ]
-
-
-_ENTRY = (
-    "SELECT e.id, e.record_id, e.field_id, e.subject_id, e.time, r.pseudonym, r.run_id,"
-    " r.waits_since IS NOT NULL FROM entry e JOIN record r ON r.id = e.record_id WHERE e.id"
-)
+    return [row[0] for row in tx.driver_rows(_GROUPS, {"adversary": adversary_id})]
 
 
 def entries(tx: Tx, ids: Sequence[int]) -> Iterator[EntryRow]:
     """Many entries' facts, in no order; none for an unknown id."""
     for part in parts(ids):
-        yield from map(EntryRow._make, tx.rows(_ENTRY + " = ANY(?)", (part,)))
+        yield from map(EntryRow._make, tx.driver_rows(_ENTRIES, {"ids": part}))
 
 
 def lock_entries(tx: Tx, ids: Sequence[int]) -> None:
@@ -295,27 +398,18 @@ def lock_entries(tx: Tx, ids: Sequence[int]) -> None:
     if tx.dialect == "sqlite":  # a writer there is alone
         return
     for part in parts(sorted(set(ids))):
-        tx.rows(
-            "SELECT id FROM entry WHERE id = ANY(?) ORDER BY id FOR NO KEY UPDATE",
-            (part,),
-        )
-
-
-_SHOWINGS = (
-    "SELECT l.entry_id, COALESCE(c.survivor_id, c.id), l.showing, l.kind, l.body"
-    " FROM ledger_line l JOIN chain c ON c.id = l.chain_id WHERE l.entry_id"
-)
+        tx.driver_rows(_LOCK_ENTRIES, {"ids": part})
 
 
 def showings(tx: Tx, entry_id: int) -> list[ShowingRow]:
     """Return all lines about one entry, told as :func:`showings_of`."""
-    return [_showing(row) for row in tx.rows(_SHOWINGS + " = ?", (entry_id,))]
+    return [_showing(row) for row in tx.driver_rows(_SHOWINGS, {"entry": entry_id})]
 
 
 def showings_of(tx: Tx, ids: Sequence[int]) -> Iterator[ShowingRow]:
     """Return all lines about many entries."""
     for part in parts(ids):
-        yield from map(_showing, tx.rows(_SHOWINGS + " = ANY(?)", (part,)))
+        yield from map(_showing, tx.driver_rows(_SHOWINGS_OF, {"ids": part}))
 
 
 def _showing(row: Sequence[Any]) -> ShowingRow:
@@ -334,23 +428,13 @@ def recusals(tx: Tx, adversary_ids: Sequence[int]) -> set[tuple[int, int]]:
     return {
         (adversary, unit)
         for part in parts(adversary_ids)
-        for adversary, unit in tx.rows(
-            "SELECT adversary_id, unit_id FROM recusal WHERE adversary_id = ANY(?)",
-            (part,),
-        )
+        for adversary, unit in tx.driver_rows(_RECUSALS, {"adversaries": part})
     }
 
 
 def stopped_scopes(tx: Tx) -> set[str]:
     """What is paused: ``all``, ``connector:NAME``, ``run#ID``."""
-    return {
-        row[0]
-        for row in tx.rows(
-            "SELECT scope FROM pause WHERE scope NOT LIKE 'run:%'"
-            " UNION ALL SELECT 'run#' || CAST(id AS TEXT) FROM run WHERE"
-            " state <> 'active' OR 'run:' || name IN (SELECT scope FROM pause)"
-        )
-    }
+    return {row[0] for row in tx.driver_rows(_STOPPED)}
 
 
 def parts(ids: Sequence[int]) -> Iterator[list[int]]:

@@ -14,7 +14,13 @@ from typing import (
 )
 
 import sqlalchemy
-from sqlalchemy import Connection, CursorResult, Executable, MetaData
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Executable,
+    MetaData,
+    NestedTransaction,
+)
 from sqlalchemy.exc import StatementError
 from sqlalchemy.sql.selectable import TypedReturnsRows
 from sqlmodel import SQLModel
@@ -259,6 +265,13 @@ class Tx:
         finally:
             if not self._busy:  # else close() will, when the connection is free
                 rows.close()
+
+    def savepoint(self) -> NestedTransaction:
+        """Return a point that the transaction may be rolled back to.
+
+        What comes of it is to be committed or rolled back before the transaction ends.
+        """
+        return self._connection.begin_nested()
 
     def reflected(self) -> MetaData:
         """Tables that the database has, whatever the model says."""

@@ -71,8 +71,7 @@ class House:
             ledger_rows.close_barrier(tx)
             names = [n for n in FIELDS if f"\n{n} " in self.policy]
             self.fields = ledger_rows.number_fields(tx, names)
-            row = ledger_rows.PolicyRow(1, "small", self.policy.encode(), "0" * 64, 1)
-            ledger_rows.put_policy(tx, row)
+            ledger_rows.put_policy(tx, 1, "small", self.policy.encode(), "0" * 64, 1)
             tx.insert_many(
                 "run",
                 ("id", "name", "state", "created_at"),

@@ -18,12 +18,17 @@ from dispatcher.store import (
     Store,
     Tx,
     averages,
+    batches,
     comparison,
+    decisions,
+    holdings,
     intake,
+    ledger,
     relations,
     replaying,
 )
 from dispatcher.store.entry_registrations import Facts
+from dispatcher.store.packed import Block
 
 OLD = "4583515"
 
@@ -484,3 +489,254 @@ def test_entries_that_were_lost_are_written_without_a_value(tx: Tx, pick: Any) -
     ]
     left = tx.driver_rows("SELECT entry_id, state, answers, at FROM result")
     assert left == [(54, "erased", 0, 9)]
+
+
+# -- the barrier, policies and chains --------------------------------------------------
+
+
+def test_the_version_in_force_is_read_and_locked(tx: Tx, pick: Any) -> None:
+    it = pick(ledger)
+    words = ("", "FOR SHARE", "FOR UPDATE") if "old" in it.__name__ else (
+        "", "shared", "alone",
+    )  # fmt: skip
+    assert [it.in_force(tx, lock=word) for word in words] == [(0, None)] * 3
+    assert it.version_in_force(tx) == it.hold_barrier(tx) == it.close_barrier(tx) == 0
+    assert it.policy_row(tx, 1) is None
+    policy = (4, "small", b"\xff", "a" * 64, 9)
+    if "old" in it.__name__:
+        it.put_policy(tx, it.PolicyRow(*policy))
+    else:
+        it.put_policy(tx, *policy)
+    assert [it.in_force(tx, lock=word) for word in words] == [(4, "a" * 64)] * 3
+    assert it.hold_barrier(tx) == it.close_barrier(tx) == it.version_in_force(tx) == 4
+    row = it.policy_row(tx, 4)
+    found = (row.version, row.name, row.source, row.sha256, row.applied_at)
+    assert found == policy
+    assert it.policy_row(tx, 3) is None
+
+
+def test_field_names_are_numbered_once(tx: Tx, pick: Any) -> None:
+    it = pick(ledger)
+    assert it.field_ids(tx) == {"a": 1, "b": 2, "c": 3}
+    assert it.number_fields(tx, []) == {"a": 1, "b": 2, "c": 3}
+    numbers = {"a": 1, "b": 2, "c": 3, "y": 4, "x": 5}
+    assert it.number_fields(tx, ["y", "a", "x", "y"]) == numbers
+    assert it.number_fields(tx, ["x"]) == it.field_ids(tx) == numbers
+
+
+def test_heads_of_chains_are_read_and_kept(tx: Tx, pick: Any) -> None:
+    it = pick(ledger)
+    one = (1, "adv-1", 2, "1" * 64, 5, 1, 1, None)
+    assert it.lock_chains(tx, []) == {}
+    locked = it.lock_chains(tx, [3, 1, 3, 99])
+    assert list(locked) == [1, 3]
+    assert tuple(locked[1]) == one
+    assert [row.id for row in it.all_chains(tx)] == [0, 1, 2, 3]
+    new = (4, "adv-4", 0, "0" * 64, 0, 0, 0, None)
+    it.add_chain(tx, it.ChainRow(*new))
+    it.save_heads(
+        tx, [locked[1]._replace(seq=7, head="7" * 64, at=8, policy_version=9)]
+    )
+    it.save_sealed(tx, [])
+    it.save_sealed(tx, [(1, 6), (2, 2)])
+    assert rows(it.all_chains(tx))[1:] == [
+        (1, "adv-1", 7, "7" * 64, 8, 9, 6, None),
+        (2, "adv-2", 2, "2" * 64, 6, 1, 2, None),
+        (3, "adv-3", 1, "3" * 64, 7, 1, 0, 2),
+        new,
+    ]
+    it.end_chain(tx, 2, 1)  # with adversary 3, which had ended in it
+    assert [row.survivor_id for row in it.all_chains(tx)] == [None, None, 1, 1, None]
+
+
+# -- what one decision asks ------------------------------------------------------------
+
+
+def test_accounts_and_entries_are_read(tx: Tx, pick: Any) -> None:
+    it = pick(ledger)
+    assert it.accounts(tx, []) == {}
+    found = it.accounts(tx, [3, 1, 9])
+    assert {n: tuple(row) for n, row in found.items()} == {
+        1: (1, "inhouse", "ann", 1, "active"),
+        3: (3, "folder", "eve", 2, "blocked"),
+    }
+    assert sorted(it.groups_of(tx, 2)) == ['["g"]', "[]"]
+    assert it.groups_of(tx, 9) == []
+    tx.driver_execute("UPDATE record SET waits_since = 5 WHERE id = 4")
+    assert sorted(rows(it.entries(tx, [5, 2, 4, 99]))) == [
+        (2, 1, 2, 1, 60, "r1", 1, False),
+        (4, 3, 1, None, None, "r3", 1, False),
+        (5, 4, 1, 1, None, "r4", 1, True),
+    ]
+    assert rows(it.entries(tx, [])) == []
+    it.lock_entries(tx, [])
+    it.lock_entries(tx, [3, 1, 99])
+
+
+def test_lines_about_entries_are_read(tx: Tx, pick: Any) -> None:
+    it = pick(ledger)
+    three = [(3, 2, 0, 0), (3, 2, 0, 2), (3, 2, 1, 0)]
+    assert sorted(rows(it.showings(tx, 3))) == three
+    assert it.showings(tx, 99) == rows(it.showings_of(tx, [])) == []
+    assert sorted(rows(it.showings_of(tx, [3, 5, 99]))) == [*three, (5, 2, 1, 0)]
+
+
+def test_recusals_and_stops_are_read(tx: Tx, pick: Any) -> None:
+    it = pick(ledger)
+    assert it.recusals(tx, [1, 2]) == it.stopped_scopes(tx) == set()
+    columns = ["adversary_id", "unit_id", "at"]
+    tx.insert_many("recusal", columns, [(1, 2, 5), (1, 3, 5), (2, 2, 5)])
+    assert it.recusals(tx, []) == set()
+    assert it.recusals(tx, [1, 9]) == {(1, 2), (1, 3)}
+    tx.insert_many(
+        "run",
+        ["id", "name", "state", "created_at"],
+        [(2, "two", "paused", 1), (3, "three", "active", 1)],
+    )
+    tx.insert_many(
+        "pause",
+        ["scope", "reason", "at"],
+        [("connector:x", "", 1), ("run:one", "", 1), ("run:gone", "", 1)],
+    )
+    assert it.stopped_scopes(tx) == {"connector:x", "run#1", "run#2"}
+    tx.insert_many("pause", ["scope", "reason", "at"], [("all", "", 1)])
+    assert it.stopped_scopes(tx) == {"all", "connector:x", "run#1", "run#2"}
+
+
+def test_one_account_and_one_entry_are_asked_for(tx: Tx, pick: Any) -> None:
+    it = pick(decisions)
+
+    def ask(entry: int, account: int) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in tx.driver_rows(*it.ask_question(entry, account))]
+
+    assert ask(99, 1) == ask(1, 99) == []
+    ann, bob = (1, "inhouse", "ann", 1, "active"), (2, "folder", "bob", 2, "active")
+    four, two = (4, 3, 1, None, None, "r3", 1), (2, 1, 2, 1, 60, "r1", 1)
+    assert ask(4, 1) == [(*ann, *four, 0, 0, 0, 0)]
+    assert ask(2, 2) == [(*bob, *two, 0, 0, 0, 1)]  # adversary 3 ended in bob's
+    row = it.ask(ask(4, 1)[0])
+    assert (row.account.text, row.entry.record, row.stopped) == ("inhouse/ann", "r3", 0)
+    tx.insert_many("recusal", ["adversary_id", "unit_id", "at"], [(1, 2, 5)])
+    assert ask(4, 1) == [(*ann, *four, 0, 0, 1, 0)]
+    assert ask(2, 2) == [(*bob, *two, 0, 0, 0, 1)]
+    tx.driver_execute("UPDATE record SET waits_since = 5 WHERE id = 3")
+    tx.insert_many("pause", ["scope", "reason", "at"], [("all", "", 1)])
+    assert ask(4, 1) == [(*ann, *four, 1, 1, 1, 0)]
+    tx.driver_execute("DELETE FROM pause")
+    tx.driver_execute("UPDATE run SET state = 'paused'")
+    assert ask(2, 2) == [(*bob, *two, 0, 1, 0, 1)]
+    assert it.account_exists(tx, 1)
+    assert not it.account_exists(tx, 99)
+
+
+def test_what_a_decision_rests_on_is_asked_for(tx: Tx, pick: Any) -> None:
+    it = pick(decisions)
+
+    def known(*asked: Any) -> tuple[list[Any], list[Any]]:
+        found = it.known(tx.driver_rows(*it.known_question(*asked)))
+        return sorted(found.shown, key=repr), sorted(found.held)
+
+    assert known(99, 9, 99, None) == ([], [])
+    assert known(3, 1, 1, 1) == (
+        [(2, 1), (2, None), (3, 0)],
+        [(2, 1, 0, 1), (2, 2, 0, 1), (3, 2, 60, 1)],
+    )
+    assert known(4, 2, 2, None) == ([(3, 1)], [(4, 1, 0, 1)])
+
+
+def test_what_one_ask_locks_is_looked_at_and_locked(tx: Tx, pick: Any) -> None:
+    it = pick(decisions)
+    assert it.look(tx, 99, 1) is it.look(tx, 1, 99) is None
+    assert it.look(tx, 4, 2) == (0, None, 2, 3, None)
+    ledger.put_policy(tx, 1, "p", b"", "b" * 64, 9)
+    assert it.look(tx, 2, 1) == (1, "b" * 64, 1, 1, 1)
+    for alone in (False, True):
+        question = it.lock_question(2, 1, alone=alone)
+        (row,) = tx.driver_rows(*question)
+        assert row == (1, "b" * 64, 1, "adv-1", 2, "1" * 64, 5, 1, 1, None)
+        assert tx.driver_rows(*it.lock_question(99, 1, alone=alone)) == []
+
+
+# -- what a batch asks, and the summary ------------------------------------------------
+
+
+def test_a_batch_reads_entries_records_and_lines(tx: Tx, pick: Any) -> None:
+    it = pick(batches)
+    assert it.lock_facts(tx, []).tolist() == []
+    assert it.lock_facts(tx, [2, 4, 99]).tolist() == [
+        [2, 1, 2, 1, 60], [4, 3, 1, -1, 0],
+    ]  # fmt: skip
+    tx.driver_execute("UPDATE record SET waits_since = 5 WHERE id = 2")
+    found = rows(it.records(tx, [1, 2, 99]))
+    assert found == [(1, "r1", 1, 0), (2, "r2", 1, 1)]
+    assert rows(it.records(tx, [])) == []
+    assert it.lines_about(tx, []).tolist() == []
+    assert it.lines_about(tx, [6, 99]).shape == (0, 3)
+    assert sorted(it.lines_about(tx, [3, 5, 6]).tolist()) == [
+        [3, 2, -1], [3, 2, 1], [3, 3, 0], [5, 3, 1],
+    ]  # fmt: skip
+    assert it.survivors(tx) == {3: 2}
+
+
+def test_holdings_are_found_near_and_far(tx: Tx, pick: Any) -> None:
+    it = pick(holdings)
+    assert it.holdings(tx, []).tolist() == it.holdings(tx, [(1, [])]).tolist() == []
+    near = it.holdings(tx, [(1, [2, 3]), (2, [4, 6])])
+    assert sorted(near.tolist()) == [
+        [1, 2, 1, 0, 1], [1, 2, 2, 0, 1], [1, 3, 2, 60, 1],
+        [2, 4, 1, 0, 1], [2, 5, 1, 0, 1], [2, 6, 1, 0, 1],
+    ]  # fmt: skip
+    far = it.holdings(tx, [(2, [4, 9000]), (9, [4, 9000])])
+    assert far.tolist() == [[2, 4, 1, 0, 1]]
+    assert it.holds_anything(tx, 1)
+    assert not it.holds_anything(tx, 9)
+    assert sorted(it.all_holdings(tx, 1)) == [(2, 1, 0, 1), (2, 2, 0, 1), (3, 2, 60, 1)]
+    assert it.all_holdings(tx, 9) == []
+
+
+HOLDING = "adversary_id, unit_id, field_id, time, entries"
+
+
+def test_holdings_are_added_up_and_forgotten(tx: Tx, pick: Any) -> None:
+    it = pick(holdings)
+    it.add_holdings(tx, [(1, 2, 1, 0, 2), (1, 9, 1, 0, 1)])
+    it.begin_holdings(tx, Block(0, ()))
+    it.begin_holdings(tx, Block(2, (7, [2, 4], 1, 0, [1, 2])))
+    it.forget(tx, 2)
+    assert table(tx, "holding", HOLDING) == [
+        (1, 2, 1, 0, 3), (1, 2, 2, 0, 1), (1, 3, 2, 60, 1), (1, 9, 1, 0, 1),
+        (7, 2, 1, 0, 1), (7, 4, 1, 0, 2),
+    ]  # fmt: skip
+
+
+def test_holdings_are_made_anew_from_exposures(tx: Tx, pick: Any) -> None:
+    it = pick(holdings)
+    kept = {1: (True, True, True, True), 2: (True, True, True, False),
+            3: (False, False, False, False)}  # fmt: skip
+    ann = [(1, 2, 1, 0, 1), (1, 2, 2, 0, 1), (1, 3, 1, 0, 1), (1, 3, 2, 60, 1)]
+    bob = [
+        (2, 3, 1, 0, 1), (2, 4, 1, 0, 1), (2, 5, 1, 70, 1), (2, 6, 1, 0, 1),
+        (2, 8, 1, 0, 1),
+    ]  # fmt: skip
+    visits = table(tx, "visit", VISIT)
+    it.rebuild_holdings(tx, kept, 1)
+    assert table(tx, "holding", HOLDING)[:4] == ann
+    it.rebuild_holdings(tx, kept)
+    assert table(tx, "holding", HOLDING) == [*ann, *bob]
+    assert table(tx, "visit", VISIT) == visits
+    timeless = {1: (False, True, False, False)}
+    it.rebuild_holdings(tx, timeless, 2)  # with what chain 3 brought into it
+    assert table(tx, "holding", HOLDING) == [*ann, (2, 3, 1, 0, 1), (2, 5, 1, 0, 1)]
+    assert table(tx, "visit", VISIT) == visits[:1]
+    it.rebuild_holdings(tx, {})
+    assert table(tx, "holding", HOLDING) == []
+
+
+def test_a_part_of_a_transaction_is_rolled_back(tx: Tx) -> None:
+    kept = tx.savepoint()
+    relations.forget_visits(tx, 1)
+    kept.commit()
+    dropped = tx.savepoint()
+    relations.forget_visits(tx, 2)
+    dropped.rollback()
+    assert table(tx, "visit", VISIT) == [(2, 1, 1, "p", 3), (2, 2, 1, "p", 1)]

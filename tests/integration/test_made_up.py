@@ -447,8 +447,7 @@ def test_gold_of_a_field_that_is_sent_no_more_blocks_nobody(house, clock):
     changed = POLICY.replace("name    = {", "name    = { send = false, ")
     with house.store.write() as tx:
         ledger_rows.close_barrier(tx)
-        row = ledger_rows.PolicyRow(2, "small", changed.encode(), "1" * 64, 2)
-        ledger_rows.put_policy(tx, row)
+        ledger_rows.put_policy(tx, 2, "small", changed.encode(), "1" * 64, 2)
         tx.execute("UPDATE plan SET policy_version = 2")
     clock.now += 601_000_000
     showing = serving.start(ann)
