@@ -1,6 +1,7 @@
 """``dispatcher records``: what is printed, where, and the exit statuses."""
 
 import csv
+import gzip
 import io
 import json
 import stat
@@ -12,6 +13,7 @@ from dispatcher.core.errors import EXIT_PARTLY, Conflict, Invalid, Usage
 from dispatcher.ledger.versions import apply_policy
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.preview import suggest_policy
+from dispatcher.stages.intake.table import Options
 from dispatcher.store import open_store
 from dispatcher.surfaces.cli import records
 from dispatcher.surfaces.cli.context import CliContext
@@ -186,6 +188,38 @@ def test_no_policy_is_suggested_without_a_key(file):
     file.write_text("a,b\n1,2\n1,2\n1,2\n")
     with pytest.raises(Invalid, match="can be the key"):
         suggest_policy(file)
+
+
+def test_rows_without_a_key_are_known_by_their_line_and_the_files_digest(
+    run, tmp_path, sqlite_path, clock
+):
+    table = "patient_name,zip\nAnn,1\nAnn,1\n"
+    path = tmp_path / "export.csv"
+    path.write_text(table)
+    with pytest.raises(Invalid, match="can be the key") as caught:
+        suggest_policy(path)
+    assert "--key row" in caught.value.fix
+    policy = suggest_policy(path, Options(numbered=True)).encode()
+    with open_store(sqlite_path) as store, store.write() as tx:
+        apply_policy(tx, policy, at=clock())
+    with pytest.raises(Invalid, match="no column `row`") as caught:
+        run("load", path)
+    assert "--key row" in caught.value.fix
+    assert run("load", path, "--key", "row").stdout.startswith("2 records loaded")
+    packed = tmp_path / "packed.csv.gz"
+    packed.write_bytes(gzip.compress(table.encode()))
+    assert "2 skipped" in run("load", packed, "--key", "row").stdout
+    out = run("reassemble", "-o", "-", "--format", "jsonl").stdout.splitlines()
+    keys = [json.loads(line)["row"] for line in out]
+    assert [key.partition(":")[2] for key in keys] == ["2", "3"]
+
+
+def test_rows_are_not_numbered_in_a_stream_nor_beside_a_column_of_that_name(run, file):
+    with pytest.raises(Invalid, match="rows of a stream"):
+        run("load", "-", "--key", "row", stdin=FORMS)
+    file.write_text("row,patient_name,zip\n1,Ann,2\n")
+    with pytest.raises(Invalid, match="a column `row` of its own"):
+        run("preview", file, "--key", "row")
 
 
 def test_what_reassemble_guards_is_loaded_exactly(run, file, tmp_path):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Final
@@ -28,6 +29,7 @@ from dispatcher.stages.intake.table import (
 DELIMITERS: Final = (",", ";", "\t", "|")
 SPOKEN: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SAMPLE_ROWS: Final = 200
+RIVAL: Final = 0.9  # of the best one's share: cuts as well
 AGREEING: Final = 0.5  # share of rows with the width of the header: like a table
 MAX_RETURNS: Final = 1_000  # times that reading goes back to after a stray quote
 
@@ -39,6 +41,10 @@ def find_delimiter(
 ) -> str:
     r"""Return the delimiter that cuts most rows to the width of the header.
 
+    Where several do, a delimiter whose every sign may be punctuation inside a cell (a
+    decimal comma, or a sign with a space behind it) gives way to one of which that is
+    not so.
+
     Parameters
     ----------
     sample : str
@@ -46,24 +52,24 @@ def find_delimiter(
     whole : bool
         Whether that is all of it, so that its last row is complete.
     prefer : str or None
-        Wins where the evidence is equal: a tab for ``.tsv``.
+        Wins where it cuts as well as others: a tab for ``.tsv``.
     surely : bool
         Whether the file says that it is a table; else it must look like one.
 
     Raises
     ------
     Invalid
-        The header holds a delimiter, but no delimiter makes rows of its width; or, if
-        not `surely` a table, only few.
+        Several delimiters cut equally well. The header holds a delimiter, but no
+        delimiter makes rows of its width; or, if not `surely` a table, only few.
     """
-    told = _sep_line(sample)
-    if told is not None:
-        return told
+    named = _sep_line(sample)
+    if named is not None:
+        return named
     scores = {d: _agreement(sample, d, whole=whole) for d in DELIMITERS}
     cutting = [d for d in DELIMITERS if scores[d][1] > 1]
     if not cutting:
         return prefer or ","  # one column
-    best = max(cutting, key=lambda d: (scores[d][0], d == prefer, scores[d][1]))
+    best = max(cutting, key=lambda d: scores[d][0])
     share, width, other = scores[best]
     if not share or (share < AGREEING and not surely):
         raise Invalid(
@@ -74,7 +80,32 @@ def find_delimiter(
             fix="make the first line the header of the rows below it, or name the "
             "delimiter with --delimiter",
         )
-    return best
+    rivals = [d for d in cutting if scores[d][0] >= share * RIVAL]
+    if prefer in rivals:
+        return prefer
+    cutters = [d for d in rivals if not _is_punctuation(sample, d)] or rivals
+    if len(cutters) > 1:
+        raise _tie(cutters, scores)
+    return cutters[0]
+
+
+def _is_punctuation(sample: str, delimiter: str) -> bool:
+    """Whether each of its signs may stand inside a cell: ``1,50`` or ``Smith, Ann``."""
+    mark = re.escape(delimiter)
+    signs = len(re.findall(mark, sample))
+    inside = len(re.findall(rf"(?<=\d){mark}(?=\d)|{mark}(?= )", sample))
+    return delimiter != "\t" and inside == signs
+
+
+def _tie(
+    cutters: Sequence[str], scores: Mapping[str, tuple[float, int, int]]
+) -> Invalid:
+    ways = " and ".join(f"{SPOKEN[d]}s ({scores[d][1]} columns)" for d in cutters)
+    return Invalid(
+        "the delimiter of the file cannot be told",
+        why=f"the rows can be cut equally well by {ways}",
+        fix="name the delimiter, for example --delimiter ';'",
+    )
 
 
 def _sep_line(sample: str) -> str | None:

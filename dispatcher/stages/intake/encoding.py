@@ -5,12 +5,13 @@ from __future__ import annotations
 import codecs
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from dispatcher.core.errors import Invalid
-from dispatcher.stages.intake.table import UNDECODED
+from dispatcher.stages.intake.table import BOM, UNDECODED
 
 MARK: Final = "dispatcher-mark"
 SAMPLE: Final = 1 << 16
@@ -21,25 +22,80 @@ BOMS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-LEGACY: Final = (  # in order of preference where the evidence is equal
-    "cp1252",
+_WESTERN: Final = "äöüß"  # of names and loans that stand in any language
+LATIN: Final[Mapping[str, tuple[str, ...]]] = {
+    "cp1252": (
+        "àâæçéèêëîïíñôœùûüÿäöß",  # French, German, and English with loans
+        "áéíñóúüç",  # Spanish
+        "ãáâàçéêíóôõúü",  # Portuguese
+        "àèéìíîòóùú",  # Italian
+        "åäöæøéüè",  # Danish, Finnish, Norwegian, Swedish
+        "áðéíóúýþæö",  # Icelandic
+        "ëïéèüöäêóáíç",  # Dutch
+    ),
+    "cp1250": (
+        "áčďéěíňóřšťúůýž" + _WESTERN,  # Czech
+        "áčďéíĺľňóôŕšťúýž" + _WESTERN,  # Slovak
+        "ąćęłńóśźż" + _WESTERN,  # Polish
+        "áéíóöőúüű" + _WESTERN,  # Hungarian
+        "čćđšž" + _WESTERN,  # Croatian, Slovene
+        "ăâîşţ" + _WESTERN,  # Romanian
+    ),
+    "cp1254": ("çğıöşüâîûé\u0307",),  # Turkish
+}
+"""Encodings of Latin letters, first the most usual; the letters of their languages."""
+EASTERN: Final = frozenset("šžőűşğı")
+"""Letters without which a text is taken for Western, in doubt."""
+OTHERS: Final = (  # in order of preference where the evidence is equal
     "cp932",
     "euc_jp",
     "big5",
     "cp949",
     "gb18030",
-    "cp1250",
     "cp1251",
     "koi8_r",
     "iso8859_7",
     "cp1255",
     "cp1256",
 )
+MORE: Final = ("mac_roman", "cp850")  # of old machines: shown where one must be named
+ENOUGH: Final = 100  # bytes that tell encodings of other scripts apart
+FITTING: Final = 0.97  # share of signs in their usual place: the rest is misspelt
+LATIN_REASON: Final = "reads as Latin text; check, or use --encoding"
 SHOWN: Final = {"cp932": "shift_jis", "cp949": "euc_kr"}  # what people call them
 NO_FILES: Final = frozenset(  # codecs of names and of source code, not of files
     {"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined"}
 )
 _MULTIBYTE = re.compile(rb"[\xc2-\xf4][\x80-\xbf]+")
+_LETTERS: Final = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017f"
+_HIGH: Final = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017f"
+_LETTER = re.compile(f"[{_HIGH}]")
+_OPEN: Final = r"(?:(?<=[\s,;|\"'(\[/:.-])|^)"  # what may stand before a word
+_SHUT: Final = r"(?=[\s,;|\"')\]/:.!?-]|$)"  # and behind it
+_FITTING = re.compile(
+    "|".join(
+        (
+            # A word: no more letters with a mark than without, and none of them a
+            # capital behind a small one.
+            rf"(?<![{_LETTERS}])(?=[{_LETTERS}]*[A-Za-z])(?![{_LETTERS}]*[a-zß-öø-ÿ][À-ÖØ-ÞŠŒŽ])"
+            rf"(?:[{_HIGH}]?[A-Za-z]|[A-Za-z][{_HIGH}]{{1,2}}(?![{_HIGH}])|[{_HIGH}]{{2}}[A-Za-z])+"
+            rf"[{_HIGH}]?(?![{_LETTERS}])",
+            rf"{_OPEN}[àèéêóöåæyÀÉÅÖ]{_SHUT}",  # a word of one letter
+            rf"(?<=[{_LETTERS}0-9.])[’´]",
+            r"(?<!\w)“(?=\w[^\n]*”)|(?<=[\w.,!?])”|(?<!\w)„(?=\w[^\n]*[“”])|(?<=[\w.,!?])“",
+            rf"(?<!\w)‘(?=\w[^\n]*’)|(?<!\w)«(?=[\w\xa0 ][^\n]*»)|(?<=[\w.,!?\xa0 ])»{_SHUT}",
+            rf"(?<=\w)[–—](?=\w)|(?<= )[–—](?= )|(?<=\w)–(?=[ ,])|{_OPEN}[–—]{_SHUT}",
+            rf"{_OPEN}[•§](?=[ \w]|$)|{_OPEN}•{_SHUT}|(?<=[\w ])…|(?<=\w)[©®™]|©(?= ?\d)",
+            rf"(?:{_OPEN}|(?<=[A-Z\d]))[€£¥](?= ?-?\d)|(?<=\d)[ \xa0]?[€£¥¢%‰]{_SHUT}",
+            rf"(?<=[\dnN ])°(?=[CFKNSEW]?{_SHUT})|(?<=[\dA-Za-z])[ºª]{_SHUT}",
+            rf"(?<=[A-Za-z\d)])[²³¹](?=[\d/]|{_SHUT[3:-1]})|(?:(?<=\d)|{_OPEN})[½¼¾]{_SHUT}",
+            rf"(?:(?<=[\d ])|{_OPEN})µ(?=[gmlLsAFVM])|(?:(?<=[\d ])|{_OPEN})±(?=[ \d])",
+            r"(?<=[\d ])[×÷](?=[\d ])|(?<!\w)[¿¡](?=\w)|(?<=[!-~])\xa0(?=[!-~])|(?<=\w)·(?=\w)",
+        )
+    ),
+    re.MULTILINE,
+)
+"""Signs that are not ASCII where Western text has them."""
 
 
 MAX_LINE: Final = 64 << 20  # characters
@@ -89,7 +145,7 @@ def find_encoding(head: bytes, *, whole: bool, told: str | None = None) -> Encod
         return _told(head, told)
     for bom, codec in BOMS:
         if head.startswith(bom):
-            return Encoding(codec, len(bom), "byte order mark")
+            return Encoding(codec, _marks(head, bom), "byte order mark")
     wide = _wide(head)
     if wide is not None:
         return Encoding(wide, 0, "every other byte is NUL")
@@ -116,8 +172,16 @@ def _told(head: bytes, told: str) -> Encoding:
         codec = f"{codec}-be" if head.startswith(_big_mark(codec)) else f"{codec}-le"
     if codec == "utf-8-sig":
         codec = "utf-8"
-    skip = next((len(b) for b, c in BOMS if c == codec and head.startswith(b)), 0)
+    skip = next((_marks(head, bom) for bom, c in BOMS if c == codec), 0)
     return Encoding(codec, skip, "as told")
+
+
+def _marks(head: bytes, bom: bytes) -> int:
+    """Bytes of the marks at the beginning: programs put another one before theirs."""
+    skip = 0
+    while head.startswith(bom, skip):
+        skip += len(bom)
+    return skip
 
 
 def _no_encoding() -> Invalid:
@@ -161,22 +225,102 @@ def _no_binary(head: bytes) -> None:
 
 
 def _guessed(head: bytes) -> Encoding:
-    from charset_normalizer import from_bytes  # noqa: PLC0415 - slow to import
+    """Return the encoding of bytes that are not UTF-8, if they tell enough.
 
-    matches = from_bytes(_telling(head), cp_isolation=list(LEGACY))
-    found = [m for m in matches if m.encoding in LEGACY]
-    if not found:
-        return Encoding("cp1252", 0, "not UTF-8 and like no other: the most usual one")
-    best = min((m.chaos, -m.coherence) for m in found)
-    likely = [m.encoding for m in found if (m.chaos, -m.coherence) == best]
-    codec = min(likely, key=LEGACY.index)
-    return Encoding(codec, 0, "guessed from the bytes; check, or use --encoding")
+    Western letters and signs stand alone among ASCII ones and each has its usual
+    neighbours (an apostrophe behind a letter, a pound before a digit), so a few bytes
+    tell as much as many. The bytes of other scripts come in runs, which only many of
+    them tell apart.
+
+    Raises
+    ------
+    Invalid
+        They do not.
+    """
+    telling = _telling(head)
+    codec = _latin(telling)
+    if codec is not None:
+        return Encoding(codec, 0, LATIN_REASON)
+    if sum(byte > 0x7F for byte in telling) >= ENOUGH:
+        codec = _likeliest(telling)
+        if codec is not None:
+            return Encoding(
+                codec, 0, "guessed from the bytes; check, or use --encoding"
+            )
+    raise _undecided(telling)
 
 
 def _telling(head: bytes) -> bytes:
     """The lines that are not ASCII, whole: the rest tells nothing of a legacy codec."""
     lines = [line for line in head.splitlines(keepends=True) if not line.isascii()]
     return b"".join(lines)[:SAMPLE]
+
+
+def _latin(telling: bytes) -> str | None:
+    """Return the encoding in which the bytes are Latin text; None if they are not."""
+    texts = {codec: telling.decode(codec, "replace") for codec in LATIN}
+    letters = {
+        codec: set(_LETTER.findall(text.lower()))
+        for codec, text in texts.items()
+        if _is_latin(text)
+    }
+    if not letters:
+        return None
+    spelt = [  # in one language
+        codec
+        for codec in letters
+        if any(letters[codec] <= set(alphabet) for alphabet in LATIN[codec])
+    ]
+    if spelt[:1] == ["cp1252"]:
+        return "cp1252"
+    marked = [codec for codec in spelt if letters[codec] & EASTERN]
+    if marked or "cp1252" in letters:
+        return (*marked, "cp1252")[0]
+    return (*spelt, *letters)[0]
+
+
+def _is_latin(text: str) -> bool:
+    """Whether the signs that are not ASCII stand where Latin text has them."""
+    signs = sum(sign > "\x7f" for sign in text)
+    fitting = sum(
+        sum(sign > "\x7f" for sign in found[0]) for found in _FITTING.finditer(text)
+    )
+    return fitting >= FITTING * signs
+
+
+def _likeliest(telling: bytes) -> str | None:
+    """Return the encoding that reads most naturally, if it is the only one."""
+    from charset_normalizer import from_bytes  # noqa: PLC0415 - slow to import
+
+    matches = from_bytes(telling, cp_isolation=list(OTHERS))
+    found = [m for m in matches if m.encoding in OTHERS]
+    if not found:
+        return None
+    best = min((m.chaos, -m.coherence) for m in found)
+    likely = [m.encoding for m in found if (m.chaos, -m.coherence) == best]
+    return min(likely, key=OTHERS.index)
+
+
+def _undecided(telling: bytes) -> Invalid:
+    """Ask for the encoding; show no more of the file than two signs as each reads them."""
+    sample = re.search(rb"[\x80-\xff]+.?", telling)
+    assert sample is not None
+    readings: dict[str, list[str]] = {}
+    for codec in (*LATIN, *OTHERS, *MORE):
+        with suppress(UnicodeDecodeError):
+            telling.decode(codec)
+            shown = sample[0].decode(codec, "ignore")[:2].strip()
+            readings.setdefault(shown, []).append(SHOWN.get(codec, codec))
+    candidates = "; ".join(
+        f"{', '.join(codecs)}: {shown}" for shown, codecs in readings.items() if shown
+    )
+    return Invalid(
+        "the encoding of the file cannot be told",
+        why="it is not UTF-8, and too few bytes tell which other one it is. Its first "
+        f"signs that are not ASCII, in each encoding that fits: {candidates}",
+        fix="name the right one, for example --encoding shift_jis, or save the file "
+        "as UTF-8",
+    )
 
 
 class Lines:
@@ -208,7 +352,9 @@ class Lines:
         held = self.held
         for part in self._parts():
             lines = io.StringIO(part, newline="").readlines()
-            if "\0" in part or (not part.isascii() and UNDECODED in part):
+            if "\0" in part or (
+                not part.isascii() and (UNDECODED in part or BOM in part)
+            ):
                 self.suspect_until = self.number + len(lines)
             for line in lines:
                 self.number += 1

@@ -257,12 +257,17 @@ class JsonElements:
     ----------
     texts : Iterator of str
         Pieces of the text, cut anywhere.
+
+    Attributes
+    ----------
+    in_list : bool
+        Whether the elements read so far stand in a list.
     """
 
     def __init__(self, texts: Iterator[str]) -> None:
         self._texts = texts
         self._line = 1
-        self._in_list = False
+        self.in_list = False
         self._closed = False
         self._first = True
         self._depth = 0
@@ -287,7 +292,7 @@ class JsonElements:
                     fix="write a list of small objects, or one object a line (JSONL)",
                 )
         text = yield from self._cut(text + " ")
-        if text.strip() or (self._in_list and not self._closed):
+        if text.strip() or (self.in_list and not self._closed):
             raise self._unreadable("it ends before its brackets are closed")
 
     def _cut(self, text: str) -> Generator[tuple[int, str], None, str]:
@@ -314,8 +319,8 @@ class JsonElements:
             position = space.end()
             sign = text[position : position + 1]
             if sign == "[" and self._first:
-                self._in_list = True
-            elif sign == "]" and self._in_list and not self._closed:
+                self.in_list = True
+            elif sign == "]" and self.in_list and not self._closed:
                 self._closed = True
             else:
                 break
@@ -347,3 +352,44 @@ class JsonElements:
             why=why,
             fix="write a list of objects, or one object a line (JSONL)",
         )
+
+
+def refuse_rows_inside(text: str, name: str) -> None:
+    """Refuse a file of one object that has the rows inside, or the columns.
+
+    Raises
+    ------
+    Invalid
+    """
+    try:
+        members = _any.decode(text)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return  # the row is refused when it is read
+    lists = [value for value in members.values() if isinstance(value, list)]
+    objects = [value for value in members.values() if isinstance(value, dict)]
+    rows = [
+        member
+        for member, value in members.items()
+        if isinstance(value, list) and value and all(isinstance(v, dict) for v in value)
+    ]
+    if rows:
+        what, why = (
+            "with the rows inside",
+            f"its member `{rows[0]}` is a list of objects",
+        )
+    elif members and len({len(v) for v in lists}) == 1 and len(lists) == len(members):
+        what, why = "by columns", "each of its members is a list of the same length"
+    elif len(objects) > 1 and len(objects) == len(members) == sum(
+        value.keys() == objects[0].keys() for value in objects
+    ):
+        what, why = "by columns", "each of its members is an object with the same names"
+    elif set(members) >= {"columns", "data"} and len(lists) > 1:
+        what, why = "with the rows inside", "it has the members `columns` and `data`"
+    else:
+        return
+    raise Invalid(
+        f"{name} is one object {what}",
+        why=f"{why}; a table is a list of objects, one a row",
+        fix="write the rows as a list of objects or as JSON lines (jq, pandas "
+        'orient="records"); one record that is meant so stands in [ ]',
+    )

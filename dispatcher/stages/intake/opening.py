@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 from collections.abc import Iterator
 from io import BytesIO
@@ -13,10 +14,22 @@ from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.delimited import DelimitedReader, find_delimiter
 from dispatcher.stages.intake.encoding import Encoding, Lines, decoded, find_encoding
 from dispatcher.stages.intake.guarding import NOTE, is_reassembled, unguarded
-from dispatcher.stages.intake.json_reader import JsonElements, JsonReader, json_lines
+from dispatcher.stages.intake.json_reader import (
+    JsonElements,
+    JsonReader,
+    json_lines,
+    refuse_rows_inside,
+)
 from dispatcher.stages.intake.parquet import ParquetReader
 from dispatcher.stages.intake.source import Source, open_source
-from dispatcher.stages.intake.table import Batch, Facts, Format, Options, Table
+from dispatcher.stages.intake.table import (
+    ROW_KEY,
+    Batch,
+    Facts,
+    Format,
+    Options,
+    Table,
+)
 from dispatcher.stages.intake.workbook import WorkbookReader
 
 SUFFIXES: Final = {
@@ -33,6 +46,7 @@ SUFFIXES: Final = {
     ".xlsm": Format.EXCEL,
     ".xls": Format.EXCEL,
 }
+DIGEST: Final = 16  # hexadecimal digits
 _REFUSED: Final = (
     (b"%PDF", "a PDF"),
     (b"\x89PNG", "an image"),
@@ -67,10 +81,48 @@ def open_table(
     try:
         facts = Facts(source.name, _format(source, options), source.compressed)
         columns, batches = _reading(source, facts, options)
+        if options.numbered:
+            digest = _digest(where, source.name, options)
+            columns, batches = (ROW_KEY, *columns), _numbered(batches, digest)
     except BaseException:
         source.close()
         raise
     return Table(facts, columns, batches, source.size, source.position, source.close)
+
+
+def _digest(where: Path | BinaryIO, name: str, options: Options) -> str:
+    """Return the digest of the table's bytes, gzip undone."""
+    if not isinstance(where, Path):
+        raise Invalid(
+            "rows of a stream cannot be numbered",
+            why="their key holds the digest of the file, which is known only at its end",
+            fix="save it to a file, and load that with --key row",
+        )
+    source = open_source(where, name=name, max_bytes=options.max_bytes)
+    try:
+        digest = hashlib.sha256()
+        for block in source.blocks():
+            digest.update(block)
+        return digest.hexdigest()[:DIGEST]
+    finally:
+        source.close()
+
+
+def _numbered(batches: Iterator[Batch], digest: str) -> Iterator[Batch]:
+    """Yield the batches with the key of each row in a column before the others."""
+    for batch in batches:
+        if ROW_KEY in batch.columns:
+            raise Invalid(
+                f"the file has a column `{ROW_KEY}` of its own",
+                why="--key row adds a column of that name",
+                fix="rename the column, or make it the key and leave --key out",
+            )
+        batch.columns = (ROW_KEY, *batch.columns)
+        batch.rows = [
+            (f"{digest}:{line}", *row)
+            for line, row in zip(batch.lines, batch.rows, strict=True)
+        ]
+        yield batch
 
 
 def _format(source: Source, options: Options) -> Format:
@@ -86,7 +138,7 @@ def _by_content(source: Source) -> Format | None:
     if head.startswith(b"PAR1"):
         return Format.PARQUET
     if head.startswith(b"\xd0\xcf\x11\xe0"):
-        return Format.EXCEL
+        raise _old_workbook(source.name)
     if head.startswith(b"PK\x03\x04"):
         if b"opendocument" in head[:200]:
             raise _unknown(source.name, "an OpenDocument file")
@@ -111,6 +163,14 @@ def _is_workbook(source: Source) -> bool:
     except zipfile.BadZipFile:
         return True  # the workbook reader says what is broken
     return any(n.startswith("xl/") or n == "[Content_Types].xml" for n in names)
+
+
+def _old_workbook(name: str) -> Invalid:
+    return Invalid(
+        f"{name} is an Excel workbook of the old kind (.xls), or has a password",
+        why="its cells without a text, like #N/A, could not be found before it is read",
+        fix="open it in a spreadsheet program and save it as .xlsx, without a password",
+    )
 
 
 def _unknown(name: str, what: str) -> Invalid:
@@ -148,10 +208,9 @@ def _reading(
             parquet = ParquetReader(source, options.batch_rows)
             return parquet.columns, parquet.batches()
         case Format.EXCEL:
-            book = WorkbookReader(source, options.batch_rows)
+            book = WorkbookReader(source, options.batch_rows, options.sheet)
             facts.sheet = book.sheet
-            if book.others:
-                facts.notes.append(f"{len(book.others)} other sheets are not read")
+            facts.notes += book.notes
             return book.columns, book.batches()
         case Format.JSON | Format.JSONL:
             return _json(source, facts, options)
@@ -203,8 +262,10 @@ def _json(
 ) -> tuple[tuple[str, ...], Iterator[Batch]]:
     encoding = _encoding(source, facts, options)
     objects: Iterator[tuple[int, str]]
+    elements = None
     if facts.format is Format.JSON:
-        objects = iter(JsonElements(decoded(source.blocks(), encoding)))
+        elements = JsonElements(decoded(source.blocks(), encoding))
+        objects = iter(elements)
     else:
         objects = json_lines(Lines(source.blocks(), encoding))
     first = next(objects, None)
@@ -220,7 +281,11 @@ def _json(
             why="each row must be an object whose members are the columns",
             fix='write rows like {"column": "value"}, in a list or one a line',
         )
-    batches = JsonReader(chain((first,), objects), options.batch_rows).batches()
+    second = next(objects, None)
+    if second is None and not (elements and elements.in_list):
+        refuse_rows_inside(first[1], source.name)
+    head = (first,) if second is None else (first, second)
+    batches = JsonReader(chain(head, objects), options.batch_rows).batches()
     begun = next(batches, None)
     columns = begun.columns if begun is not None else ()
     return columns, chain((begun,) if begun is not None else (), batches)

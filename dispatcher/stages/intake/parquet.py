@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Any, Final
+
+import numpy as np
 
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.source import Source
@@ -18,6 +21,7 @@ from dispatcher.stages.intake.table import (
     plain_text,
 )
 
+NO_NUMBER: Final = "a number without digits (NaN or infinite)"
 FIRST_LINE: Final = 2  # the header counts as row 1, as in a sheet
 
 
@@ -124,24 +128,65 @@ class ParquetReader:
         line: int,
     ) -> Batch:
         columns: list[Sequence[str]] = []
-        for series in frame.iter_columns():
-            values = series.to_list()
+        no_numbers: dict[int, tuple[int, str]] = {}
+        for at, series in enumerate(frame.iter_columns()):
+            if series.dtype.is_float():
+                wrong = (~series.is_finite()).arg_true()
+                no_numbers |= dict.fromkeys(wrong, (at, NO_NUMBER))
             if series.dtype == self._pl.String:
-                columns.append(["" if v is None else v for v in values])
-            elif series.dtype.is_integer():
-                columns.append(["" if v is None else str(v) for v in values])
+                columns.append(series.fill_null("").to_list())
             else:
-                columns.append([_text(value) for value in values])
+                columns.append([_text(value) for value in self._values(series)])
         batch = Batch(self.columns)
-        for number, row in enumerate(zip(*columns, strict=True), line):
-            fault = cell_fault(row)
+        for number, row in enumerate(zip(*columns, strict=True)):
+            fault = no_numbers.get(number) or cell_fault(row)
             if fault is None:
                 batch.rows.append(row)
-                batch.lines.append(number)
+                batch.lines.append(line + number)
             else:
                 column = self.columns[fault[0]]
-                batch.rejected.append(Rejected(number, column, fault[1]))
+                batch.rejected.append(Rejected(line + number, column, fault[1]))
         return batch
+
+    def _values(
+        self,
+        series: Any,  # noqa: ANN401
+    ) -> list[Any]:
+        """Values with all their digits: Python's moments end at microseconds.
+
+        A number of 32 bits is the one with the same shortest text: 0.1, and not
+        0.10000000149011612.
+        """
+        pl, kind = self._pl, series.dtype
+        if isinstance(kind, pl.List | pl.Array):
+            return [None if v is None else self._values(v) for v in series]
+        if isinstance(kind, pl.Struct):
+            names = [field.name for field in kind.fields]
+            members = [self._values(series.struct.field(name)) for name in names]
+            rows = zip(*members, strict=True) if names else ((),) * len(series)
+            return [
+                None if is_null else dict(zip(names, row, strict=True))
+                for is_null, row in zip(series.is_null(), rows, strict=True)
+            ]
+        if kind == pl.Float32:
+            return [None if v is None else float(str(np.float32(v))) for v in series]
+        if kind == pl.Duration("ns"):
+            return [_duration(v) for v in series.dt.total_nanoseconds()]
+        if kind == pl.Time or getattr(kind, "time_unit", "") == "ns":
+            zone = "%:z" if getattr(kind, "time_zone", None) else ""
+            day = "" if kind == pl.Time else "%Y-%m-%dT"
+            series = series.dt.to_string(f"{day}%H:%M:%S%.f{zone}")
+        return list(series.to_list())
+
+
+def _duration(nanoseconds: int | None) -> str | None:
+    """Hours, minutes, seconds, as :func:`plain_text` writes them."""
+    if nanoseconds is None:
+        return None
+    seconds, rest = divmod(abs(nanoseconds), 1_000_000_000)
+    sign = "-" if nanoseconds < 0 else ""
+    fraction = f".{rest:09d}".rstrip("0") if rest else ""
+    return f"{sign}{plain_text(timedelta(seconds=seconds))}{fraction}"
 
 
 def _text(value: object) -> str:

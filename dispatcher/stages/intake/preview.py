@@ -19,7 +19,14 @@ from stdnum import iban, luhn
 
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.opening import open_table
-from dispatcher.stages.intake.table import Batch, Facts, Options, Rejected, Table
+from dispatcher.stages.intake.table import (
+    ROW_KEY,
+    Batch,
+    Facts,
+    Options,
+    Rejected,
+    Table,
+)
 from policies.document import Column, starter
 
 IMAGE_ENDINGS: Final = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
@@ -424,11 +431,14 @@ def suggest_policy(file: Path, options: Options | None = None) -> str:
     with open_table(file, options) as table:
         found = preview(table)
     key = next((c.name for c in found.columns if c.suggestion == "key"), None)
+    if options is not None and options.numbered:
+        key = ROW_KEY
     if key is None:
         raise Invalid(
             f"no column of {found.file.name} can be the key",
             why="a key is filled and different in every row",
-            fix="add a column that numbers the rows, or write policy.toml by hand",
+            fix="add a column that numbers the rows, or let them be numbered as they "
+            "stand in the file: --key row, here and with records load",
         )
     subject = next((c.name for c in found.columns if c.suggestion == "subject"), None)
     columns = [_column(c) for c in found.columns if c.name != key and _is_field(c)]

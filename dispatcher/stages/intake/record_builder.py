@@ -19,7 +19,7 @@ from dispatcher.core.errors import Invalid
 from dispatcher.core.keys import pseudonym, pseudonyms
 from dispatcher.stages.intake.images import BadPage, Box, Crop, Pages, pixel_box
 from dispatcher.stages.intake.redaction import TAGS, redacted
-from dispatcher.stages.intake.table import Batch, Rejected
+from dispatcher.stages.intake.table import ROW_KEY, Batch, Rejected
 from policies.policy import Field, Policy, Scope
 from policies.rules.crops import overlaps
 
@@ -315,7 +315,9 @@ def _check_columns(policy: Policy, columns: Sequence[str]) -> None:
         + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
         why=f"the policy names it, and the file has {len(columns):,} other columns"
         + hint,
-        fix="rename the column in the file or in the policy: "
+        fix="load it with --key row"
+        if missing == [ROW_KEY] and policy.entity.key == ROW_KEY
+        else "rename the column in the file or in the policy: "
         "dispatcher records preview shows the file's columns",
     )
 

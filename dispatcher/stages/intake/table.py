@@ -18,9 +18,12 @@ from dispatcher.core.errors import Invalid
 
 MAX_CELL: Final = 1 << 20  # characters
 MAX_COLUMNS: Final = 16_384  # what a spreadsheet can hold
+ROW_KEY: Final = "row"
+"""The column that ``--key row`` adds: digest of the file, and line of the row."""
 BATCH_ROWS: Final = 2_000
 BATCH_CHARACTERS: Final = 8 << 20
 DEFAULT_MAX_BYTES: Final = 2 << 30
+BOM: Final = "\ufeff"
 UNDECODED: Final = "\udcff"  # stands where bytes could not be decoded
 
 
@@ -46,6 +49,10 @@ class Options:
         A codec name of Python.
     delimiter : str or None
         One character.
+    sheet : str or None
+        Of a workbook.
+    numbered : bool
+        Whether to add the column :data:`ROW_KEY` before the others.
     max_bytes : int
         Most bytes that compressed or columnar input may decode to.
     batch_rows : int
@@ -58,6 +65,8 @@ class Options:
     format: Format | None = None
     encoding: str | None = None
     delimiter: str | None = None
+    sheet: str | None = None
+    numbered: bool = False
     max_bytes: int = DEFAULT_MAX_BYTES
     batch_rows: int = BATCH_ROWS
     guarded: bool | None = None
@@ -209,17 +218,25 @@ def cell_fault(row: Sequence[str]) -> tuple[int, str] | None:
     """Return (index, reason) of the first cell that no record may hold, if any."""
     whole = "".join(row)
     if len(whole) <= MAX_CELL and "\0" not in whole and _is_text(whole):
+        if BOM in whole and row[0].startswith(BOM):
+            return 0, "a byte order mark inside the file: were several files joined?"
         return None
     for index, cell in enumerate(row):
-        if "\0" in cell:
-            return index, "a NUL byte"
-        if UNDECODED in cell:
-            return index, "bytes that are not text in the file's encoding"
-        if not _is_text(cell):
-            return index, "half of a surrogate pair"
-        if len(cell) > MAX_CELL:
-            return index, f"a cell longer than {MAX_CELL:,} characters"
+        reason = _why_no_cell(cell)
+        if reason:
+            return index, reason
     return None
+
+
+def _why_no_cell(cell: str) -> str:
+    if "\0" in cell:
+        return "a NUL byte"
+    if UNDECODED in cell:
+        return "bytes that are not text in the file's encoding"
+    if not _is_text(cell):
+        return "half of a surrogate pair"
+    too_long = len(cell) > MAX_CELL
+    return f"a cell longer than {MAX_CELL:,} characters" if too_long else ""
 
 
 def _is_text(cell: str) -> bool:

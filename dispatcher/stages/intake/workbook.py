@@ -1,7 +1,10 @@
 """Excel sheets: cells rendered as text, one way only.
 
 The format of a cell is not part of its value: a number shown with leading zeros is
-loaded without them unless the sheet holds it as text.
+loaded without them unless the sheet holds it as text. A cell without a text (an error,
+a formula whose value was never stored, a day that the calendar lacks) costs its row. The
+library that reads sheets returns an empty cell or a midnight for it, or refuses the
+whole workbook, so such cells are marked in the sheet before the library reads it.
 """
 
 from __future__ import annotations
@@ -9,8 +12,9 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+from xml.etree import ElementTree
 
 from dispatcher.core.errors import Invalid
 from dispatcher.stages.intake.source import IN_MEMORY, MAX_RATIO, RATIO_FREE, Source
@@ -25,24 +29,57 @@ from dispatcher.stages.intake.table import (
 MAX_MEMBERS: Final = 10_000
 MAX_CELLS: Final = 20_000_000  # of the smallest rectangle around all cells of a sheet
 REFERENCE: Final = 20  # bytes; no reference to a cell is longer
+SHEETS: Final = "xl/worksheets/"
+MARK: Final = "\ue000no text:"  # in place of a cell without a text, before the reason
+DAYS_TO_9999: Final = {False: 2_958_466, True: 2_957_004}  # by whether days begin 1904
+LEAP_DAY: Final = 60  # 29 February 1900, which never was
+
+DAY, CLOCK = "day", "clock"
+BUILT_IN: Final[Mapping[int, str]] = {
+    **dict.fromkeys((*range(14, 18), 22, *range(27, 32), 36, *range(50, 55)), DAY),
+    **dict.fromkeys((*range(18, 22), *range(32, 36), 45, 47, 55, 56), CLOCK),
+    **dict.fromkeys((57, 58), DAY),
+}
+"""Formats that every workbook has, by number: which of them show a day or a clock."""
 
 _CELL = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"')
+_TYPE = re.compile(rb"""\bt=["'](\w+)["']""")
+_STYLE = re.compile(rb"""\bs=["'](\d+)["']""")
+_PLACE = re.compile(rb"""\br=["'][A-Z]{1,3}\d{1,7}["']""")
+_FORMULA = re.compile(rb"\s*<(?:\w+:)?f\b")
+_VALUE = re.compile(rb"<(?:\w+:)?v\b[^>]*(?:/>|>(.*?)</)", re.DOTALL)
+_ERROR = re.compile(rb"#[A-Z0-9_/]{1,20}[!?]?")
+_DATES_1904 = re.compile(rb"""\bdate1904=["'](?:1|true)["']""")
+_NO_TOKENS = re.compile(
+    r'"[^"]*"|\\.|[_*].|\[(?!h+\]|m+\]|s+\])[^\]]*\]|am/pm|a/p', re.IGNORECASE
+)
 
 
 class WorkbookReader:
-    """Batches of rows of the first sheet that has any.
+    """Batches of rows of one sheet.
+
+    Parameters
+    ----------
+    source : Source
+    batch_rows : int
+    wanted : str or None
+        Name of the sheet; None: the first one that is visible and has a cell.
 
     Raises
     ------
     Invalid
-        The workbook is damaged, a bomb, empty, or its reader is not installed.
+        The workbook is damaged, a bomb, empty, has no such sheet, or its reader is not
+        installed.
     """
 
-    def __init__(self, source: Source, batch_rows: int) -> None:
+    def __init__(
+        self, source: Source, batch_rows: int, wanted: str | None = None
+    ) -> None:
         data = source.everything()
-        if data.startswith(b"PK"):
-            _no_bomb(data, source.name, source.max_bytes)
-        self.sheet, self.others, self._rows = _first_sheet(data, source.name)
+        _no_bomb(data, source.name, source.max_bytes)
+        self.sheet, self.notes, self._rows = _sheet(
+            _with_marks(data), source.name, wanted
+        )
         self._batch_rows = batch_rows
         self.columns, self._line = self._header(source.name)
 
@@ -52,11 +89,15 @@ class WorkbookReader:
                 names = [plain_text(cell) for cell in row]
                 while not names[-1]:
                     names.pop()
+                _no_marks(names, number)
                 return checked_header(names, f"row {number}"), number
         raise Invalid(
             f"{name} has no header",
-            why="every sheet of it is empty",
-            fix="check the workbook: the first row must name the columns",
+            why="every visible sheet of it is empty"
+            if not self.sheet
+            else f"the sheet {self.sheet} is empty",
+            fix="check the workbook: the first row must name the columns; --sheet "
+            "reads another sheet, also a hidden one",
         )
 
     def batches(self) -> Iterator[Batch]:
@@ -80,6 +121,10 @@ class WorkbookReader:
             batch.rejected.append(Rejected(line, "", reason))
             return
         row = row[:width] + [""] * (width - len(row))
+        for name, cell in zip(self.columns, row, strict=True):
+            if cell.startswith(MARK):
+                batch.rejected.append(Rejected(line, name, cell.removeprefix(MARK)))
+                return
         fault = cell_fault(row)
         if fault is None:
             batch.rows.append(row)
@@ -88,11 +133,23 @@ class WorkbookReader:
             batch.rejected.append(Rejected(line, self.columns[fault[0]], fault[1]))
 
 
-def _first_sheet(
-    data: bytes, name: str
+def _no_marks(names: Sequence[str], row: int) -> None:
+    for number, name in enumerate(names, 1):
+        if name.startswith(MARK):
+            raise Invalid(
+                f"column {number} has no name",
+                why=f"its cell in the first row (row {row}) has no text: "
+                + name.removeprefix(MARK),
+                fix="write the name of the column as text",
+            )
+
+
+def _sheet(
+    data: bytes, name: str, wanted: str | None
 ) -> tuple[str, list[str], Iterator[Sequence[Any]]]:
+    """Return the sheet's name, what is to be said of the others, and its rows."""
     try:
-        import python_calamine  # noqa: PLC0415 - an extra
+        import python_calamine as calamine  # noqa: PLC0415 - an extra
     except ImportError:
         raise Invalid(
             f"{name} is a workbook, and the reader for workbooks is not installed",
@@ -100,13 +157,20 @@ def _first_sheet(
             fix="pip install 'sparsi-dispatcher[excel]', or save the sheet as CSV",
         ) from None
     try:
-        book = python_calamine.load_workbook(io.BytesIO(data))
-        for title in book.sheet_names:
+        book = calamine.load_workbook(io.BytesIO(data))
+        titles = list(book.sheet_names)
+        visible = [
+            sheet.name
+            for sheet in book.sheets_metadata
+            if sheet.visible == calamine.SheetVisibleEnum.Visible
+        ]
+        if wanted is not None and wanted not in titles:
+            raise _no_sheet(name, wanted, titles)
+        for title in visible if wanted is None else [wanted]:
             sheet = book.get_sheet_by_name(title)
-            if sheet.height:
-                others = [other for other in book.sheet_names if other != title]
-                return title, others, sheet.iter_rows()
-    except (python_calamine.CalamineError, OSError, ValueError) as error:
+            if sheet.height or wanted is not None:
+                return title, _others(titles, visible, title), sheet.iter_rows()
+    except (calamine.CalamineError, OSError, ValueError) as error:
         raise Invalid(
             f"{name} cannot be read as a workbook",
             why=f"it is damaged, encrypted or of a kind not known "
@@ -114,6 +178,142 @@ def _first_sheet(
             fix="open it in a spreadsheet program and save it as CSV",
         ) from None
     return "", [], iter(())
+
+
+def _no_sheet(name: str, wanted: str, titles: Sequence[str]) -> Invalid:
+    shown = ", ".join(titles[:10]) + (", ..." if len(titles) > 10 else "")
+    return Invalid(
+        f"{name} has no sheet {wanted}",
+        why=f"its sheets are: {shown}",
+        fix="name one of them with --sheet",
+    )
+
+
+def _others(titles: Sequence[str], visible: Sequence[str], title: str) -> list[str]:
+    left = [other for other in titles if other != title]
+    hidden = sum(other not in visible for other in left)
+    if not left:
+        return []
+    note = f"{len(left)} other sheet{'s are' if len(left) > 1 else ' is'} not read"
+    return [note + (f" ({hidden} hidden)" if hidden else "")]
+
+
+def _with_marks(data: bytes) -> bytes:
+    """Return the workbook, its cells without a text replaced by a mark and a reason."""
+    out = io.BytesIO()
+    changed = False
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w") as new:
+        names = set(old.namelist())
+        styles = _styles(old.read("xl/styles.xml")) if "xl/styles.xml" in names else {}
+        from_1904 = (
+            "xl/workbook.xml" in names
+            and _DATES_1904.search(old.read("xl/workbook.xml")) is not None
+        )
+        doubtful = _doubtful(styles)
+
+        def mark(cell: re.Match[bytes]) -> bytes:
+            reason = _why_no_text(cell["attributes"], cell["body"], styles, from_1904)
+            if not reason:
+                return cell[0]
+            place = _PLACE.search(cell["attributes"])
+            text = (MARK + reason).encode()
+            tag, value = cell["tag"], cell["tag"][:-1] + b"v"
+            return b'<%b %b t="str"><%b>%b</%b></%b>' % (
+                tag, place[0] if place else b"", value, text, value, tag
+            )  # fmt: skip
+
+        for member in old.infolist():
+            content = old.read(member)
+            if member.filename.startswith(SHEETS):
+                marked = doubtful.sub(mark, content)
+                changed = changed or marked != content
+                content = marked
+            new.writestr(member.filename, content)
+    return out.getvalue() if changed else data
+
+
+def _doubtful(styles: Mapping[int, str]) -> re.Pattern[bytes]:
+    """Match cells that may have no text: errors, formulas, moments."""
+    numbers = "|".join(map(str, styles)) or "none"
+    return re.compile(
+        rb"<(?P<tag>(?:\w+:)?c)\b(?="
+        rb"""[^>]*\bt=["']e["']"""
+        rb"|[^>]*(?<!/)>\s*<(?:\w+:)?f\b"
+        rb"""|[^>]*\bs=["'](?:%b)["']"""
+        rb")(?P<attributes>[^>]*)(?<!/)>(?P<body>.*?)</(?P=tag)>" % numbers.encode(),
+        re.DOTALL,
+    )
+
+
+def _why_no_text(
+    attributes: bytes, body: bytes, styles: Mapping[int, str], from_1904: bool
+) -> str:
+    """Return why a cell has no text; empty if it has one."""
+    kind = _TYPE.search(attributes)
+    value = _VALUE.search(body)
+    text = (value[1] or b"").strip() if value else b""
+    if kind and kind[1] == b"e":
+        error = _ERROR.fullmatch(text)
+        return f"the cell is an error: {error[0].decode() if error else '#?'}"
+    if _FORMULA.match(body) and not text:
+        if b"<is" in body or (kind and kind[1] == b"str" and value):
+            return ""  # its value is the empty text
+        return (
+            "a formula without a stored value: open the file in a spreadsheet "
+            "program, and save it"
+        )
+    style = _STYLE.search(attributes)
+    shown = styles.get(int(style[1])) if style else None
+    if shown is None or (kind and kind[1] != b"n") or not text:
+        return ""
+    return _why_no_moment(text, shown, from_1904)
+
+
+def _why_no_moment(text: bytes, shown: str, from_1904: bool) -> str:
+    try:
+        days = float(text)
+    except ValueError:
+        return "not a number"
+    if days < 0:
+        return "a negative date or time"
+    if shown == DAY and days < 1:
+        return "a day before the calendar of the workbook begins"
+    if days >= DAYS_TO_9999[from_1904]:
+        return "a day after the year 9999"
+    if shown == DAY and not from_1904 and LEAP_DAY <= days < LEAP_DAY + 1:
+        return "29 February 1900, which never was"
+    return ""
+
+
+def _styles(xml: bytes) -> dict[int, str]:
+    """Return which styles of cells show a day or a clock, by number."""
+    if b"<!" in xml.replace(b"<!--", b"") or len(xml) > 64 << 20:
+        return {}  # no spreadsheet program declares types, nor needs so many styles
+    try:
+        root = ElementTree.fromstring(xml)  # noqa: S314 - it declares no entities
+    except ElementTree.ParseError:
+        return {}
+    shown = dict(BUILT_IN)
+    for part in root.iter():
+        if part.tag.rpartition("}")[2] == "numFmt":
+            number, code = part.get("numFmtId", ""), part.get("formatCode", "")
+            if number.isdecimal():
+                shown.update({int(number): _shown(code)})
+    styles = next((p for p in root if p.tag.rpartition("}")[2] == "cellXfs"), ())
+    formats = [int(style.get("numFmtId", "0")) for style in styles]
+    return {at: shown[n] for at, n in enumerate(formats) if shown.get(n)}
+
+
+def _shown(code: str) -> str:
+    """Return what a format shows; empty for numbers and for lengths of time."""
+    tokens = set(_NO_TOKENS.sub("", code.partition(";")[0]).lower())
+    if "[" in tokens:
+        return ""
+    if tokens & {"y", "d"}:
+        return DAY
+    if tokens & {"h", "s"}:
+        return CLOCK
+    return DAY if "m" in tokens else ""
 
 
 def _no_bomb(data: bytes, name: str, max_bytes: int) -> None:
@@ -165,7 +365,7 @@ class _Corner:
     """
 
     def __init__(self, member: str) -> None:
-        self._is_sheet = member.startswith("xl/worksheets/")
+        self._is_sheet = member.startswith(SHEETS)
         self._row = self._column = 0
         self._carry = b""
 

@@ -18,6 +18,14 @@ from dispatcher.surfaces.cli.policy_files import (
     policy_paths,
     stop_if_invalid,
 )
+from dispatcher.surfaces.cli.records import (
+    DelimiterOption,
+    EncodingOption,
+    FormatOption,
+    KeyOption,
+    SheetOption,
+    read_options,
+)
 
 app = typer.Typer(help="Check, test and apply the policy file.", no_args_is_help=True)
 app.command("diff")(policy_change.diff)
@@ -179,13 +187,19 @@ def init_policy(
         Path | None,
         typer.Option("--output", "-o", help="Where to (default: policy.toml)."),
     ] = None,
+    format: FormatOption = None,
+    encoding: EncodingOption = None,
+    delimiter: DelimiterOption = None,
+    sheet: SheetOption = None,
+    key: KeyOption = None,
 ) -> None:
     """Suggest a first policy from the columns of a file (values stay hidden)."""
     from dispatcher.stages.intake.preview import suggest_policy
 
     context: CliContext = ctx.obj
     path = output or context.policy_path
-    text = suggest_policy(source)
+    options = read_options(format, encoding, delimiter, sheet, key)
+    text = suggest_policy(source, options)
     if path.exists():
         context.confirm(f"{path} is here already; overwrite it?")
     write_private(path, text)

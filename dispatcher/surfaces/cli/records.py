@@ -36,6 +36,12 @@ class Format(StrEnum):
     EXCEL = "excel"
 
 
+class Key(StrEnum):
+    """Keys of records that are no column of the file."""
+
+    ROW = "row"
+
+
 File = Annotated[
     Path,
     typer.Argument(help="CSV, TSV, JSON(L), Parquet or Excel, also gzip; - is stdin."),
@@ -48,6 +54,18 @@ EncodingOption = Annotated[
 ]
 DelimiterOption = Annotated[
     str | None, typer.Option(help="Do not guess the delimiter of CSV.")
+]
+SheetOption = Annotated[
+    str | None,
+    typer.Option(help="The sheet of a workbook (default: the first visible one)."),
+]
+KeyOption = Annotated[
+    Key | None,
+    typer.Option(
+        "--key",
+        help="row: no column is the key; rows are known by their line and the file's "
+        "digest, so an edited file is another one.",
+    ),
 ]
 MaxBytesOption = Annotated[
     str, typer.Option("--max-bytes", help="Most that gzip and Parquet may unpack to.")
@@ -70,6 +88,8 @@ def preview(
     format: FormatOption = None,
     encoding: EncodingOption = None,
     delimiter: DelimiterOption = None,
+    sheet: SheetOption = None,
+    key: KeyOption = None,
     max_bytes: MaxBytesOption = "2G",
     excel_guard: GuardOption = None,
     show_values: Annotated[
@@ -80,7 +100,9 @@ def preview(
     from dispatcher.operations import records
 
     context: CliContext = ctx.obj
-    options = _options(format, encoding, delimiter, max_bytes, excel_guard)
+    options = read_options(
+        format, encoding, delimiter, sheet, key, max_bytes, excel_guard
+    )
     found = records.preview(_where(file), options)
     context.show(
         _preview_document(found, show_values), _preview_text(found, show_values)
@@ -106,6 +128,8 @@ def load(
     format: FormatOption = None,
     encoding: EncodingOption = None,
     delimiter: DelimiterOption = None,
+    sheet: SheetOption = None,
+    key: KeyOption = None,
     max_bytes: MaxBytesOption = "2G",
     excel_guard: GuardOption = None,
     folder: Annotated[
@@ -145,7 +169,9 @@ def load(
             _where(file),
             run=run,
             pilot=pilot,
-            options=_options(format, encoding, delimiter, max_bytes, excel_guard),
+            options=read_options(
+                format, encoding, delimiter, sheet, key, max_bytes, excel_guard
+            ),
             folder=folder,
             rejects=listed,
             progress=progress.show,
@@ -235,13 +261,16 @@ def _where(file: Path) -> Path | BinaryIO:
     return sys.stdin.buffer if str(file) == "-" else file
 
 
-def _options(
+def read_options(
     format: Format | None,
     encoding: str | None,
     delimiter: str | None,
-    max_bytes: str,
-    guarded: bool | None,
+    sheet: str | None,
+    key: Key | None,
+    max_bytes: str = "2G",
+    guarded: bool | None = None,
 ) -> Options:
+    """Return what the command line says of a file."""
     from dispatcher.stages.intake.table import Format as TableFormat
     from dispatcher.stages.intake.table import Options
 
@@ -250,6 +279,8 @@ def _options(
         format=None if format is None else TableFormat(format.value),
         encoding=encoding,
         delimiter=known.get(delimiter, delimiter) if delimiter else delimiter,
+        sheet=sheet,
+        numbered=key is Key.ROW,
         max_bytes=_bytes(max_bytes),
         guarded=guarded,
     )

@@ -66,6 +66,51 @@ def test_a_semicolon_file_with_decimal_commas_is_cut_at_the_semicolons():
     ]
 
 
+def test_a_decimal_comma_and_a_comma_of_prose_cut_nothing():
+    """Both signs cut every row in two; only one of them stands like a delimiter."""
+    text = "kunde;betrag, netto\nA;1,50\nB;2,75\n"
+    columns, cells, _, _ = read(text)
+    assert columns == ("kunde", "betrag, netto")
+    assert cells == [("A", "1,50"), ("B", "2,75")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b;c\n1,2;3\n",
+        "id;name,age\n1;ann,5\n2;bob,6\n",
+        "a|b,c\n",
+        "a, b; c\n1, 2; 3\n",
+    ],
+)
+def test_where_two_delimiters_cut_equally_well_the_operator_is_asked(text):
+    with pytest.raises(Invalid, match="delimiter of the file cannot be told") as caught:
+        read(text)
+    assert "--delimiter" in caught.value.fix
+
+
+def test_a_tie_is_none_where_the_name_of_the_file_says_tabs():
+    assert rows("a,b\tc\n1,2\t3\n", name="a.tsv") == [("1,2", "3")]
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le"])
+@pytest.mark.parametrize("marks", [1, 2, 3])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
+def test_marks_at_the_beginning_name_no_column(codec, marks, name):
+    mark = "\ufeff".encode(codec)
+    data = mark * marks + "id\tname, first\r\n1\tZoë, K\r\n".encode(codec)
+    columns, cells, _, _ = read(data, name=name)
+    assert (columns, cells) == (("id", "name, first"), [("1", "Zoë, K")])
+
+
+def test_a_mark_inside_the_file_is_refused_by_row():
+    one = "id,name\n1,Zoë\n".encode("utf-8-sig")
+    _, cells, _, rejected = read(one + one)
+    assert cells == [("1", "Zoë"), ("1", "Zoë")]
+    assert [(r.line, r.column) for r in rejected] == [(3, "id")]
+    assert "files joined" in rejected[0].reason
+
+
 def test_the_operators_delimiter_holds():
     assert rows("a;b,c\n1;2,3\n", delimiter=",") == [("1;2", "3")]
 

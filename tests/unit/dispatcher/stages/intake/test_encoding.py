@@ -26,8 +26,6 @@ FRENCH = "nom,ville\n" + "Hélène Lefèvre,Orléans\nFrançois Noël,Besançon\
         ("euc_jp", JAPANESE, "euc_jp"),
         ("big5", CHINESE, "big5"),
         ("euc_kr", KOREAN, "euc_kr"),
-        ("cp1252", FRENCH, "cp1252"),
-        ("latin-1", FRENCH, "cp1252"),
     ],
 )
 def test_legacy_encodings_are_guessed_and_said_to_be_guessed(codec, text, name):
@@ -36,6 +34,88 @@ def test_legacy_encodings_are_guessed_and_said_to_be_guessed(codec, text, name):
     assert table.facts.encoding == name
     assert "guessed" in table.facts.encoding_reason
     assert read == [tuple(line.split(",")) for line in text.splitlines()[1:]]
+
+
+def read_as(text, codec):
+    """The encoding that is found for a file of one column, and its cells."""
+    data = f"id,text\r\n1,{text}\r\n".encode(codec)
+    with open_table(io.BytesIO(data), name="a.csv") as table:
+        read = [row[1] for batch in table.batches for row in batch.rows]
+    return table.facts.encoding, read
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it’s fine",
+        "£5",
+        "5 €",
+        "“quoted” – and • so on…",
+        "12.50£",
+        "Zoë",
+        "café",
+        "Ångström",
+        "São João",
+        "ÉCOLE",
+        "12 °C",
+        "m²",
+        "¿Qué?",
+        "à",
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 300])
+def test_western_text_is_read_right_from_one_sign_and_from_many(text, rows):
+    data = ("id,text\n" + f"1,{text}\n" * rows).encode("cp1252")
+    with open_table(io.BytesIO(data), name="a.csv") as table:
+        read = {row[1] for batch in table.batches for row in batch.rows}
+    assert (table.facts.encoding, read) == ("cp1252", {text})
+    assert "check, or use --encoding" in table.facts.encoding_reason
+
+
+@pytest.mark.parametrize("codec", ["cp1252", "latin-1"])
+def test_french_is_read_as_it_was_written(codec):
+    with open_table(io.BytesIO(FRENCH.encode(codec)), name="a.csv") as table:
+        read = [tuple(row) for batch in table.batches for row in batch.rows]
+    assert table.facts.encoding == "cp1252"
+    assert read == [tuple(line.split(",")) for line in FRENCH.splitlines()[1:]]
+
+
+@pytest.mark.parametrize(
+    ("codec", "text"),
+    [
+        ("cp1250", "Dvořák; Šimek; Růžička"),
+        ("cp1250", "Łódź"),
+        ("cp1250", "Wałęsa"),
+        ("cp1250", "Szőke Győr, Kovács Ödön"),
+        ("cp1254", "Muğla; Yıldız; Güneş"),
+    ],
+)
+def test_letters_of_other_latin_alphabets_are_told_by_their_neighbours(codec, text):
+    assert read_as(f'"{text}"', codec) == (codec, [text])
+
+
+@pytest.mark.parametrize(
+    ("codec", "text"),
+    [
+        ("shift_jis", "痴"),
+        ("shift_jis", "山田太郎"),
+        ("euc_jp", "東京"),
+        ("big5", "王大華"),
+        ("gb18030", "王大华"),
+        ("euc_kr", "김철수"),
+        ("cp1251", "Иванов"),
+        ("koi8_r", "Москва"),
+        ("cp1255", "ירושלים"),
+        ("cp1256", "القاهرة"),
+        ("mac_roman", "André"),
+    ],
+)
+def test_too_few_bytes_of_another_script_are_asked_about_never_guessed(codec, text):
+    with pytest.raises(Invalid, match="cannot be told") as caught:
+        read_as(text, codec)
+    assert "--encoding" in caught.value.fix
+    assert codec in caught.value.why
+    assert len(text) <= 2 or text not in caught.value.why
 
 
 @pytest.mark.parametrize(

@@ -185,3 +185,33 @@ def test_a_list_cut_anywhere_gives_the_same_objects(values, cut, ascii_only, ind
             for name, v in value.items()
         }
         assert {k: v for k, v in got.items() if k in filled} == filled
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('{"data": [{"id": 1}, {"id": 2}]}', "`data` is a list of objects"),
+        ('{"type": "F", "features": [{"p": 1}]}', "`features` is a list of objects"),
+        ('{"id": [1, 2], "x": ["a", "b"]}', "list of the same length"),
+        (
+            '{"id": {"0": 1, "1": 2}, "x": {"0": 3, "1": 4}}',
+            "object with the same names",
+        ),
+        (
+            '{"columns": ["a"], "index": [0], "data": [[1], [2]]}',
+            "`columns` and `data`",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_one_object_that_has_a_table_inside_is_refused_by_name(text, what, name):
+    with pytest.raises(Invalid, match="one object") as caught:
+        read(text, name=name)
+    assert what in caught.value.why
+
+
+def test_one_object_that_is_a_record_is_one_and_so_is_any_that_stands_in_a_list():
+    cells, _, _ = read('{"id": 1, "tags": ["a", "b"]}', name="a.json")
+    assert cells == [{"id": "1", "tags": '["a", "b"]'}]
+    cells, _, _ = read('[{"data": [{"id": 1}]}]', name="a.json")
+    assert cells == [{"data": '[{"id": 1}]'}]

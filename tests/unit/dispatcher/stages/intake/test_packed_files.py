@@ -163,6 +163,57 @@ def test_parquet_is_read_in_order_and_in_batches(tmp_path):
     assert table.position() == table.size
 
 
+def test_parquet_moments_keep_every_nanosecond(tmp_path):
+    numbers = pl.Series([1_646_058_685_919_897_849, None], dtype=pl.Int64)
+    frame = pl.DataFrame(
+        {
+            "at": numbers.cast(pl.Datetime("ns")),
+            "zoned": numbers.cast(pl.Datetime("ns", "UTC")),
+            "clock": pl.Series([1, 3_600_000_000_000]).cast(pl.Time),
+            "length": pl.Series([1_000_000_001, -5]).cast(pl.Duration("ns")),
+            "nested": pl.Series([[numbers[0]], None]).cast(pl.List(pl.Datetime("ns"))),
+        }
+    )
+    second = "2022-02-28T14:31:25.919897849"
+    assert rows(parquet(frame, tmp_path / "a.parquet")) == [
+        (
+            second,
+            f"{second}+00:00",
+            "00:00:00.000000001",
+            "00:00:01.000000001",
+            f'["{second}"]',
+        ),
+        ("", "", "01:00:00", "-00:00:00.000000005", ""),
+    ]
+
+
+def test_parquet_numbers_of_32_bits_have_their_shortest_text(tmp_path):
+    single = pl.Series([0.1, 1.0, 1e20, 3.4e38], dtype=pl.Float32)
+    nested = pl.Series([[0.1], [], None, [0.3]], dtype=pl.List(pl.Float32))
+    frame = pl.DataFrame({"f": single, "l": nested})
+    assert rows(parquet(frame, tmp_path / "a.parquet")) == [
+        ("0.1", "[0.1]"),
+        ("1", "[]"),
+        ("1e+20", ""),
+        ("3.4e+38", "[0.3]"),
+    ]
+
+
+def test_a_number_without_digits_costs_its_row_and_its_word_as_a_text_does_not(
+    tmp_path,
+):
+    frame = pl.DataFrame(
+        {"t": ["nan", "inf", "x"], "f": [1.5, float("nan"), float("inf")]}
+    )
+    with open_table(parquet(frame, tmp_path / "a.parquet")) as table:
+        batches = list(table.batches)
+    assert [row for b in batches for row in b.rows] == [("nan", "1.5")]
+    assert [(r.line, r.column) for b in batches for r in b.rejected] == [
+        (3, "f"),
+        (4, "f"),
+    ]
+
+
 def test_a_parquet_bomb_is_refused_by_what_it_decodes_to(tmp_path):
     path = tmp_path / "a.parquet"
     value = "x" * 100_000
@@ -200,7 +251,7 @@ def test_a_workbook_is_read_as_text():
         lines = [line for batch in table.batches for line in batch.lines]
     assert lines == []  # the batches were read once
     assert table.facts.sheet == "Forms"
-    assert table.facts.notes == ["1 other sheets are not read"]
+    assert table.facts.notes == ["1 other sheet is not read"]
     assert table.columns == ("id", "zip", "amount", "day", "paid")
     assert read == [
         ("a1", "00501", "12", "2026-02-01", "true"),
