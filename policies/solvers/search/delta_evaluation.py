@@ -45,6 +45,8 @@ class Gains:
     ----------
     n, k : int
         Entries and adversaries.
+    size : int
+        Pairs that a sweep looks at.
     rows : float
         Mean number of member rows of an entry, and one more, times the hands that see
         it: the cost of a gain.
@@ -63,20 +65,23 @@ class Gains:
         self.problem, self.paper = problem, paper
         self.n, self.k = problem.n_entries, problem.n_adversaries
         layout = tables(problem)
-        size = (len(layout.entry) + self.n) * len(layout.seen)
+        self.size = (len(layout.entry) + self.n) * len(layout.seen)
         sights = (
             len(layout.seen) / max(1, self.k) or 1.0
         )  # observers who see one's gain
-        self.quick = size >= FROM if quick is None else quick
-        self._kernels = kernels("search", quick=self.quick)
         near = _near(problem) if every else np.empty((2, 0), np.int64)
         self.state, incidence = _state(problem, layout, paper, near)
         self.rows, self.around = (cost * sights for cost in incidence.cost(self.n))
-        self._given = self.state if self.quick else views(self.state)
+        self.use_kernels(quick=self.size >= FROM if quick is None else quick)
         self._hold(problem.history)
         self._kept = [one.copy() for one in self._changing()]
         self._near = near[1]
         self.candidates = self._none_known(0)
+
+    def use_kernels(self, *, quick: bool) -> None:
+        """Run compiled kernels from here on, or plain functions."""
+        self.quick, self._kernels = quick, kernels("search", quick=quick)
+        self._given = self.state if quick else views(self.state)
 
     def _changing(self) -> tuple[npt.NDArray[Any], ...]:
         """Return the arrays that change with the plan."""

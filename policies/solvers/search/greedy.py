@@ -47,6 +47,12 @@ from policies.solvers.search.local_search import (
 
 _SLOW = 0.005  # seconds of a pick from which it is worth several threads
 _PACE = 60_000  # member rows between two looks at the clock
+# Loading compiled kernels takes .7 s of CPU. GREEDYL over so many pairs takes less
+# without them (500 entries, 50 sets, k = 10: 80,000 pairs, .2 s); climbing from its plan
+# takes as long at half of them.
+_CONSTRUCTED: Final = 100_000
+_CLIMBED: Final = 40_000
+_LOADED: Final = 1.0  # seconds of a limit from which they are loaded for that
 
 ORDERS: Final = ("degree", "input", "random")
 LOCALS: Final = ("rounds", "onward")
@@ -102,13 +108,20 @@ class Greedy:
         self, problem: Problem, rng: np.random.Generator, limits: Limits
     ) -> Solution:
         """Construct and climb ``repeats`` times."""
-        gains = Gains(problem, paper=limits.paper, every=not self.myopic)
+        gains = Gains(
+            problem,
+            paper=limits.paper,
+            quick=False if self._once(problem) else None,
+            every=not self.myopic,
+        )
         meter = Meter(limits)
         empty = gains.key
         best, kept = empty, Plan()
         for i in range(self.repeats):
             gains.reset()
             self._construct(gains, rng, meter)
+            if gains.size >= _CLIMBED and limits.seconds >= _LOADED:
+                gains.use_kernels(quick=True)
             climb(gains, rng, meter, passes=1 if limits.paper else None)
             # printed: compared with the empty plan each time, not with the best
             if gains.key < (empty if limits.paper else best) or i == 0:
@@ -118,6 +131,13 @@ class Greedy:
         if limits.paper and not kept_beats(best, empty):
             kept = Plan()
         return finish(gains, kept, rng, meter, (self._told(),))
+
+    def _once(self, problem: Problem) -> bool:
+        """Whether the plan is made before compiled kernels could be loaded."""
+        hands = problem.n_adversaries + len(problem.groups)
+        looks = (len(problem.sets.entry) + problem.n_entries) * hands
+        rounds = self.myopic and self.local == "rounds"
+        return rounds and self.repeats == 1 and looks < _CONSTRUCTED
 
     def _told(self) -> str:
         form = "over all pairs"
