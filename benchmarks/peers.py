@@ -49,6 +49,7 @@ OURS, PEERS, SIMPLE = "auto", ("highs", "cp-sat"), ("greedy", "greedyl")
 SECANTS = 60  # points of a square at most
 SCALE = 10**6  # of what is no whole number, for CP-SAT
 NEAR = 1e-7  # values that differ by so little, relative to 1, are even
+WALL_FACTOR = 30.0  # of CPU seconds, on a machine that does much else
 FAR = 1e-7  # what a strict limit is kept away from
 
 
@@ -295,7 +296,10 @@ def told(cell: Cell) -> dict[str, object]:
     clock = time.perf_counter if cell.wall else time.process_time
     began = clock()
 
-    limits = Limits(work=float("inf"), seconds=cell.seconds, clock=clock)
+    factor = 1.0 if cell.wall else WALL_FACTOR
+    limits = Limits(
+        work=float("inf"), seconds=cell.seconds, clock=clock, wall_factor=factor
+    )
     if cell.solver in PEERS:
         peer = highs if cell.solver == "highs" else cpsat
         verdict, plan, bound = peer(problem, limits)

@@ -58,6 +58,10 @@ class Limits:
         Wall time after which the search ends, by ``clock``; > 0, inf for none.
     clock : callable
         Seconds, monotonic.
+    wall_factor : float
+        Seconds that pass on the wall, at most, for each of ``clock``; more than 1 where
+        it counts CPU seconds. Engines end by their own clocks too, which they look at
+        more often than they let others look at theirs.
     stopped : callable
         True once the caller wants the search to end.
     threads : int
@@ -76,6 +80,7 @@ class Limits:
     work: float = 10.0
     seconds: float = float("inf")
     clock: Callable[[], float] = timeless
+    wall_factor: float = 1.0
     stopped: Callable[[], bool] = never
     threads: int = 1
     spread: float = float("inf")

@@ -19,7 +19,6 @@ from policies.judging.judge import judge
 from policies.model.objective import Objective
 from policies.model.problem import Pairs, Plan, Problem
 from policies.solvers.exact.cpsat_model import CpModel, build
-from policies.solvers.exact.highs import WALL
 from policies.solvers.interfaces import (
     Cause,
     Clash,
@@ -230,7 +229,7 @@ def _solver(cp_model: Any, rng: np.random.Generator, limits: Limits) -> Any:  # 
     parameters.catch_sigint_signal = False
     parameters.max_deterministic_time = limits.work
     if timed:
-        parameters.max_time_in_seconds = max(limits.seconds, 0.01) * WALL
+        parameters.max_time_in_seconds = max(limits.seconds, 0.01) * limits.wall_factor
     return solver
 
 

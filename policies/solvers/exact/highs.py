@@ -26,9 +26,6 @@ _TOLERANCE = 1e-9  # with the usual 10^-6 it lies by 10^-7 on a disclosure
 GAP: Final = 1e-4
 """Gap that counts as none: 10^-10 in the objective, as cost is scaled to 10^6."""
 
-WALL: Final = 30.0
-"""Engines look at the limits' clock, and at their own only after so many times as long."""
-
 OPTIMAL: Final = "optimal"
 CUT: Final = "cut"
 LATE: Final = "late"
@@ -126,7 +123,7 @@ def _configure(highs: Any, limits: Limits, seed: int, gap: float) -> None:  # no
         "primal_feasibility_tolerance": _TOLERANCE,
     }
     if limits.seconds != float("inf"):
-        options["time_limit"] = limits.seconds * WALL
+        options["time_limit"] = limits.seconds * limits.wall_factor
     if limits.work != float("inf"):
         options["mip_max_nodes"] = max(1, min(int(limits.work * _NODES), 2**30))
     for name, value in options.items():
