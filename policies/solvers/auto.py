@@ -9,7 +9,8 @@ computed once) and a solver. The phases:
    searched its parts. Rows of both phases come in the table's order.
 3. ``exact`` and ``search``, at once: an exact engine that starts from the plan held has
    all the time that is left; beside it one search improves that plan. The next exact row
-   follows where one ends without a proof.
+   follows where one ends without a proof. Where an engine proves nothing soon, the search
+   comes first, and the engine starts from what it found.
 4. ``last``: what is left to try without a plan.
 
 One deadline reaches every step. Where there is no plan, a smallest core is found.
@@ -86,6 +87,9 @@ _COMPILED: Final = 10_000  # members x observers from which kernels pay at any l
 _LOADING: Final = 1.2  # seconds of a limit from which loading them pays too
 _BESIDE: Final = 0.25  # of the time (or work), for a search that shares one thread
 _EXACT: Final = 0.7  # of the work, for an exact row, where no clock ends it
+_BEFORE: Final = (
+    0.4  # of the time, for a search before an engine that proves nothing soon
+)
 _HEAD: Final = 0.1  # of the time, before that search begins
 _PROVEN: Final = 0.5  # seconds of it at least, but for a quarter of a short limit
 _LOOK: Final = 0.01  # seconds between two looks whether it may
@@ -270,16 +274,21 @@ class Search:
         """Run the exact rows, and the search beside them."""
         if any(map(sure, self.found)):
             return
-        timed = self.limits.seconds != inf
         exact, search = list(self.rows("exact")), list(self.rows("search"))
-        tasks: list[Task] = []
+        timed = self.limits.seconds != inf
+        if exact and search and (self.features.large or not timed):
+            share = _BEFORE if timed else _BESIDE
+            one = _first_of(self, search)(self.left(share), never)
+            self.found.append(one)
+            search = []
+            if sure(one):
+                return
+        tasks = [_in_turn(self._copy(), exact)] if exact else []
         if search:
-            alone = not exact
-            share = 1.0 if alone or (timed and self.limits.threads > 1) else _BESIDE
-            draws = 2 if alone and timed and self.limits.threads > 1 else 1
+            alone, threads = not exact, timed and self.limits.threads > 1
+            share = 1.0 if alone or threads else _BESIDE
+            draws = 2 if alone and threads else 1
             tasks += [_first_of(self._copy(), search, share) for _ in range(draws)]
-        if exact:
-            tasks.append(_in_turn(self._copy(), exact))
         if tasks:
             self.found += race(tasks, self.left())
 
@@ -290,7 +299,7 @@ class Search:
         return other
 
 
-def _first_of(search: Search, rows: Sequence[Row], share: float) -> Task:
+def _first_of(search: Search, rows: Sequence[Row], share: float = 1.0) -> Task:
     """The first row that takes the problem, in a share of the time."""
 
     def run(limits: Limits, done: Callable[[], bool]) -> Solution:
@@ -752,7 +761,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(
         "greedy",
         "first",
-        lambda f: _cheap(f) and f.pairs <= _PAIRWISE,
+        lambda f: _cheap(f) and f.pairs <= _PAIRWISE and f.quick,
         _greedy(Greedy()),
     ),
     Row("components", "alone", lambda f: f.separable, _components),
@@ -787,8 +796,13 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("listing", "exact", lambda f: f.listable, _listing),
     Row("across", "search", lambda f: f.crossed and _near(f), _across),
     Row("exchange", "search", _mean, _heuristic(Exchange())),
+    Row(
+        "loads",
+        "search",
+        lambda f: f.heavy or (f.large and _near(f)),
+        _heuristic(Annealing()),
+    ),
     Row("socp", "search", _mean, _heuristic(SocpRounding())),
-    Row("loads", "search", lambda f: f.heavy, _heuristic(Annealing())),
     Row("neighbourhood", "search", lambda f: f.highs and _near(f), _neighbourhood),
     Row("annealing", "search", lambda f: f.annealable and _near(f), _annealing),
     Row("late-greedyl", "last", _of_sets, _heuristic(Greedy(myopic=True))),

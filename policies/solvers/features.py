@@ -20,6 +20,7 @@ from policies.solvers.exact.milp import Milp, linear
 from policies.solvers.exact.step_averages import stepped
 from policies.solvers.exact.zero_disclosure import whole
 from policies.solvers.interfaces import Limits
+from policies.solvers.kernels.compiling import FROM
 from policies.solvers.load_tables import plain
 from policies.solvers.search.annealing import annealable
 from policies.solvers.search.budget_boundary import priced
@@ -43,11 +44,17 @@ GREEDY: Final = {
 LARGE: Final = 12_000
 """Members x hands from which HiGHS proves no tradeoff over loads."""
 
+PROVEN: Final = 600
+"""Pairs up to which HiGHS often proves the best plan within a second."""
 
 MEASURES: Final = (Measure.LINEAR, Measure.QUADRATIC)
 """Of the sets whose tradeoffs have heuristics with bounds of their own."""
 
 _BUILT: Final = 1e-5  # seconds for a member and hand
+_PICKING: Final = 0.2  # of the time, for GREEDY at most
+_PICKED: Final = 8e-7  # seconds of GREEDY for each pair that it looks at
+_LOADED: Final = 0.7  # seconds in which compiled kernels are loaded
+_TIMES: Final = 50  # so many times faster they are
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,8 @@ class Features:
         Whether the engine takes the problem; HiGHS only where its model is built in time.
     heavy : bool
         Whether this is a tradeoff over loads that is too large for HiGHS to prove.
+    large : bool
+        Whether f counts, and HiGHS proves nothing soon.
     tight : bool
         Whether an entry has few places to go.
     loose : bool
@@ -95,6 +104,8 @@ class Features:
         Whether annealing of what observers see takes the problem.
     alone : bool
         Whether no other heuristic fits it.
+    quick : bool
+        Whether GREEDY takes little of the time.
     seconds : float
         The time limit.
     exact_size : float
@@ -116,11 +127,13 @@ class Features:
     cpsat: bool
     highs: bool
     heavy: bool
+    large: bool
     tight: bool
     loose: bool
     crossed: bool
     annealable: bool
     alone: bool
+    quick: bool
     seconds: float
     exact_size: float
 
@@ -144,11 +157,13 @@ class Features:
             cpsat=CpSat().supports(problem),
             highs=Milp().supports(problem) and building(problem) < limits.seconds,
             heavy=heavy(problem),
+            large=large(problem),
             tight=tight(problem),
             loose=loose(problem),
             crossed=crossed(problem),
             annealable=annealable(problem),
             alone=by_hands(problem),
+            quick=picking(problem) < _PICKING * limits.seconds,
             seconds=limits.seconds,
             exact_size=limits.exact_size,
         )
@@ -188,6 +203,12 @@ def heavy(problem: Problem) -> bool:
     return size >= LARGE and plain(problem, MEASURES, average=problem.goal.average)
 
 
+def large(problem: Problem) -> bool:
+    """Whether f counts, and HiGHS proves nothing soon."""
+    pairs = problem.n_entries * problem.n_adversaries
+    return pairs >= PROVEN and shape(problem) in ("mean", "worst")
+
+
 def budgeted(problem: Problem) -> bool:
     """Whether all limits are on single sets, which CP-SAT counts in whole numbers."""
     return not problem.averages and CpSat().supports(problem)
@@ -214,6 +235,21 @@ def building(problem: Problem) -> float:
     """Seconds, about, in which HiGHS's model of the problem is built."""
     hands = problem.n_adversaries + len(problem.groups)
     return _BUILT * (len(problem.sets.entry) + problem.n_entries) * hands
+
+
+def picking(problem: Problem) -> float:
+    """Seconds, about, that GREEDY takes: after each pair it looks again at all around it."""
+    n, sets = problem.n_entries, problem.sets
+    hands = problem.n_adversaries + len(problem.groups)
+    rows = 1 + len(sets.entry) / max(1, n)
+    size = np.diff(sets.start).astype(np.float64)
+    near = min(float(size @ size) / max(1, n), n)
+    copies = int(np.minimum(problem.hi, problem.n_adversaries).sum())
+    seen = hands / max(1, problem.n_adversaries)
+    looks = rows * seen * (n * problem.n_adversaries + near * copies)
+    if (len(sets.entry) + n) * hands >= FROM:
+        return _LOADED + _PICKED * looks / _TIMES
+    return _PICKED * looks
 
 
 def separable(problem: Problem) -> bool:
