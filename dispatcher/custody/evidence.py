@@ -21,7 +21,7 @@ from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.lines import NO_HASH, canonical
 from dispatcher.ledger.links import tables_text
-from dispatcher.ledger.refusals import BUDGET_AVERAGE
+from dispatcher.ledger.refusals import Cause
 from dispatcher.ledger.replay import Replay, Standing
 from dispatcher.ledger.seals import Seal, seal
 from dispatcher.ledger.shipping.telling import told
@@ -336,7 +336,7 @@ def _not_checked(versions: Mapping[int, InForce]) -> list[str]:
     names = set().union(*told.values())
     last = versions.get(max(versions, default=0))
     if last and told[last.version] and last.policy.budget.average is not None:
-        names.add(BUDGET_AVERAGE)
+        names.add(Cause.BUDGET_AVERAGE.value)
     return sorted(names)
 
 

@@ -13,16 +13,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
+from typing import NamedTuple
 
-from dispatcher.core import keys
-from dispatcher.ledger import refusals, relations
-from dispatcher.ledger.lines import adversary_name
-from dispatcher.ledger.refusals import Refusal
+from dispatcher.ledger import relations
+from dispatcher.ledger.refusals import Cause
 from dispatcher.ledger.relations import Around
 from dispatcher.ledger.standing import InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import averages as rows
-from dispatcher.store.ledger import AccountRow, EntryRow
+from dispatcher.store.ledger import EntryRow
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
 from policies.rules.link_rules import LinkRule
@@ -169,60 +168,43 @@ def _held(force: InForce, found: Iterable[tuple[int, int, int]]) -> Held:
     return held
 
 
-def judge(
-    tx: Tx,
-    force: InForce,
-    entry: EntryRow,
-    account: AccountRow,
-    trusted: frozenset[str],
-    around: Iterable[Around] = (),
-) -> tuple[Refusal | None, tuple[tuple[str, Fraction], ...]]:
-    """Judge the means as they would be with one more exposure.
+class MeansAfter(NamedTuple):
+    """What means are taken from as it would be with one more exposure.
 
-    Parameters
+    Attributes
     ----------
-    tx : Tx
-    force : InForce
-    entry : EntryRow
-    account : AccountRow
-    trusted : frozenset of str
-    around : iterable of Around
-        What relation rules see.
+    sets : Mapping of str to int
+        By rule: its sets that could disclose something.
+    sums : Mapping of str to Fraction
+        By rule: the adversary's sum of f over them, with the exposure.
+    added : Mapping of str to Fraction
+        What the exposure adds to the sums of the rules that it changes.
+    """
 
-    Returns
-    -------
-    refusal : Refusal or None
-    sums : tuple of (str, Fraction)
-        What the exposure adds to each rule's sum.
+    sets: Mapping[str, int]
+    sums: Mapping[str, Fraction]
+    added: Mapping[str, Fraction]
+
+
+def means_after(
+    tx: Tx, force: InForce, entry: EntryRow, adversary: int, around: Iterable[Around]
+) -> MeansAfter:
+    """Read the means as they would be with one more exposure.
+
+    ``around`` is what the relation rules see of the entry.
     """
     means = read(tx, force)
-    adversary = account.adversary_id
     added = _added(tx, force, entry, adversary)
     names = {rule.name for rule in measured(force)}
     for seen in around:
         if seen.rule.name in names and (change := seen.change()):
             added[seen.rule.name] = change
+    before = means.sums[adversary]
     sums = {
-        name: means.sums[adversary].get(name, Fraction(0))
-        + added.get(name, Fraction(0))
+        name: before.get(name, Fraction(0)) + added.get(name, Fraction(0))
         for name in means.sets
     }
-    past = past_means(force, means.sets, sums, trusted)
-    if not past:
-        return None, tuple(added.items())
-    name, mean, cap = past[0]
-    refusal = Refusal(
-        entry_id=entry.id,
-        account_id=account.id,
-        entry=keys.entry_name(entry.record, entry.field_id),
-        account=account.text,
-        adversary=adversary_name(adversary),
-        rule=name,
-        value=mean,
-        limit=cap,
-        average=True,
-    )
-    return refusal, ()
+    return MeansAfter(means.sets, sums, added)
 
 
 def past_means(
@@ -245,7 +227,7 @@ def past_means(
     if cap is not None and total:
         whole = sum((sums.get(rule.name, Fraction(0)) for rule in judged), Fraction(0))
         if whole / total > cap:
-            past.append((refusals.BUDGET_AVERAGE, whole / total, cap))
+            past.append((Cause.BUDGET_AVERAGE.value, whole / total, cap))
     return past
 
 
@@ -276,9 +258,9 @@ def _added(tx: Tx, force: InForce, entry: EntryRow, adversary: int) -> Sums:
     return added
 
 
-def add(tx: Tx, adversary_id: int, sums: Iterable[tuple[str, Fraction]]) -> None:
+def add(tx: Tx, adversary_id: int, sums: Mapping[str, Fraction]) -> None:
     """Add what an exposure changed to an adversary's sums."""
-    for name, change in sums:
+    for name, change in sums.items():
         rows.put_sum(
             tx, adversary_id, name, str(rows.sum_of(tx, adversary_id, name) + change)
         )

@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from dispatcher.core import keys
-from dispatcher.ledger import averages, barrier, chains, relations
+from dispatcher.core.errors import StoreLocked
+from dispatcher.ledger import averages, barrier, chains, refusals, relations
 from dispatcher.ledger.bulk import Batch, Verdicts, runs
-from dispatcher.ledger.decision import Decision, decide, judge
+from dispatcher.ledger.decision import AskFacts, decide, judge, missing, read_facts
 from dispatcher.ledger.held import holdings_added, holdings_of
-from dispatcher.ledger.locking import Locked, lock_adversaries, lock_ask
 from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.standing import InForce
-from dispatcher.store import handing, holdings, lease
+from dispatcher.store import decisions, handing, holdings, lease
 from dispatcher.store import ledger as rows
 from dispatcher.store import relations as visits
+from dispatcher.store.decisions import AskRow, Known
 from dispatcher.store.ledger import AccountRow, ChainRow
 from dispatcher.store.packed import Block
 from dispatcher.store.transaction import Tx
@@ -168,18 +170,18 @@ class _Booking:
     at: int
     cause: str
 
-    def single(self, locked: Locked, *, skip_refused: bool) -> Booked:
+    def single(self, locked: _Locked, *, skip_refused: bool) -> Booked:
         """Book one ask."""
         averages.refresh(self.tx, self.force)
-        decision = judge(self.tx, self.force, locked.ask, locked.known)
-        if decision.refusal is not None:
+        facts = read_facts(self.tx, self.force, locked.ask, locked.known)
+        refusal = judge(self.force, facts)
+        if refusal is not None:
             if skip_refused:
-                return Booked(tasks=range(0), refused=[decision.refusal])
-            raise decision.refusal.error()
-        account = locked.ask.account
+                return Booked(tasks=range(0), refused=[refusal])
+            raise refusal.error()
         with self.tx.journey():
-            new = self._grant(account, decision)
-            tasks, messages = self._deliver([(account, [decision.entry.id])])
+            new = self._grant(facts)
+            tasks, messages = self._deliver([(facts.account, [facts.entry.id])])
         return Booked(tasks, messages, new)
 
     def one_by_one(
@@ -197,16 +199,16 @@ class _Booking:
         for account, entry_ids in asks:
             mine: list[int] = []
             for entry_id in entry_ids:
-                decision = decide(self.tx, self.force, int(entry_id), account.id)
-                if decision.refusal is None:
-                    showings += self._grant(account, decision)
+                facts, refusal = decide(self.tx, self.force, int(entry_id), account.id)
+                if refusal is None:
+                    showings += self._grant(facts)
                     mine.append(int(entry_id))
                 elif skip_refused:
-                    refused.append(decision.refusal)
+                    refused.append(refusal)
                 else:
                     savepoint.rollback()
                     del (self.tx.grown or [])[shipped:]
-                    raise decision.refusal.error()
+                    raise refusal.error()
             booked.append((account, mine))
         savepoint.commit()
         tasks, messages = self._deliver(booked)
@@ -235,9 +237,9 @@ class _Booking:
         tasks, messages = self._deliver(booked)
         return Booked(tasks, messages, int(verdicts.new.sum()), verdicts.refused)
 
-    def _grant(self, account: AccountRow, decision: Decision) -> int:
+    def _grant(self, facts: AskFacts) -> int:
         """Write one exposure with its summaries; return 1 if it is a showing."""
-        entry, new = decision.entry, int(not decision.held)
+        entry, account, new = facts.entry, facts.account, int(not facts.held)
         adversary = account.adversary_id
         name = keys.entry_name(entry.record, entry.field_id)
         showing = chains.Showings(account.id, account.text, [entry.id], [name], [new])
@@ -247,7 +249,8 @@ class _Booking:
             field_standing = self.force.fields[entry.field_id]
             added = relations.visit_of(self.tx, field_standing, entry, adversary)
             visits.add_visits(self.tx, added)
-            averages.add(self.tx, adversary, decision.sums)
+            if facts.means is not None:
+                averages.add(self.tx, adversary, facts.means.added)
         return new
 
     def _append(
@@ -343,3 +346,92 @@ def _messages(
         step = min(size, delivery.most.get(account.connector, size))
         for i in range(0, len(ids), step):
             yield account, ids[i : i + step]
+
+
+ATTEMPTS: Final = 5
+"""Times that accounts may change hands while their adversaries are being locked."""
+
+
+class _Locked(NamedTuple):
+    """One ask with all that its decision rests on, locked."""
+
+    force: InForce
+    head: ChainRow
+    ask: AskRow
+    known: Known
+
+
+def lock_ask(tx: Tx, entry_id: int, account_id: int, epoch: int | None) -> _Locked:
+    """Lock what one ask rests on, and read it, in two journeys to the server.
+
+    The first only looks, to know what is to be locked; the second locks, in order, and
+    reads what was looked at once more. Both are made again if it changed meanwhile.
+
+    Raises
+    ------
+    NotFound, Conflict, StaleLease, StoreLocked
+        As of :func:`book`.
+    """
+    for _ in range(ATTEMPTS):
+        before = decisions.look(tx, entry_id, account_id)
+        if before is None:
+            barrier.hold(tx)  # that there is no policy is told first
+            raise missing(tx, entry_id, account_id)
+        seen = barrier.in_force(tx, before.version, before.sha256)
+        adversary, record, subject = before[2:]
+        fence = [] if epoch is None else [(lease.EPOCH, {"of_shard": lease.SHARD})]
+        *epochs, locks, asks, known = tx.driver_answers(
+            [
+                *fence,
+                decisions.lock_question(entry_id, adversary, alone=seen.averages),
+                decisions.ask_question(entry_id, account_id),
+                decisions.known_question(entry_id, adversary, record, subject),
+            ]
+        )
+        if epoch is not None:
+            lease.compare_epoch(epochs[0], lease.SHARD, epoch)
+        if not locks or not asks:
+            continue  # it was deleted meanwhile
+        version, sha256, *head = locks[0]
+        force = barrier.held(tx, seen, version, sha256)
+        ask = decisions.ask(asks[0])
+        entry = ask.entry
+        now = (ask.account.adversary_id, entry.record_id, entry.subject_id)
+        if now == before[2:]:
+            return _Locked(force, ChainRow._make(head), ask, decisions.known(known))
+    raise _restless()
+
+
+def lock_adversaries(
+    tx: Tx, account_ids: Sequence[int]
+) -> tuple[dict[int, AccountRow], dict[int, ChainRow]]:
+    """Lock the adversaries of some accounts; what is read afterwards holds.
+
+    Raises
+    ------
+    NotFound, StoreLocked
+    """
+    wanted = sorted(set(account_ids))
+    for _ in range(ATTEMPTS):
+        before = _accounts(tx, wanted)
+        heads = chains.lock(tx, {row.adversary_id for row in before.values()})
+        accounts = _accounts(tx, wanted)
+        if all(row.adversary_id in heads for row in accounts.values()):
+            return accounts, heads
+    raise _restless()
+
+
+def _accounts(tx: Tx, ids: list[int]) -> dict[int, AccountRow]:
+    found = rows.accounts(tx, ids)
+    for number in ids:
+        if number not in found:
+            raise refusals.unknown("account", number)
+    return found
+
+
+def _restless() -> StoreLocked:
+    return StoreLocked(
+        "the accounts keep changing hands",
+        why="Accounts are being joined at this moment.",
+        fix="Try again; nothing was booked.",
+    )

@@ -20,15 +20,16 @@ import numpy.typing as npt
 
 from dispatcher.core import keys
 from dispatcher.ledger import refusals
-from dispatcher.ledger.decision import Held, facts, refuse, stopped, trust, units_of
-from dispatcher.ledger.refusals import Refusal
-from dispatcher.ledger.relations import (
-    Granted,
-    Visit,
-    around,
-    findings,
-    visit_of,
+from dispatcher.ledger.decision import (
+    NOTHING_HELD,
+    AskFacts,
+    judge_limits,
+    judge_standing,
+    trust,
+    units_of,
 )
+from dispatcher.ledger.refusals import Refusal
+from dispatcher.ledger.relations import Granted, Visit, around, visit_of
 from dispatcher.ledger.standing import InForce
 from dispatcher.ledger.units import Rows, over_limit
 from dispatcher.model import record_unit, subject_unit
@@ -36,8 +37,8 @@ from dispatcher.store import batches, holdings
 from dispatcher.store import ledger as rows
 from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
-from policies.rules.asks import Finding, judge_ask
 
+Held = dict[tuple[str, int], int]
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -169,37 +170,22 @@ class Batch:
         """Asks refused whatever was shown before, with the reason."""
         fields, found = self.force.fields, {}
         sent = {n for n, field in fields.items() if field.sent}
-        scopes = rows.stopped_scopes(self.tx)
+        paused = rows.stopped_scopes(self.tx)
         gone = ~np.isin(self.field, np.array(sorted(sent), np.int64))
         suspect = gone[self.ask_entry]
         blocked = np.array([a.state != "active" for a in self.accounts])
         suspect |= blocked[self.ask_account]
         recused = rows.recusals(self.tx, self.adversaries.tolist())
-        if scopes or recused:
+        if paused or recused:
             suspect[:] = True
         elif any(self._waiting):
             suspect |= np.array(self._waiting)[self._own[self.ask_entry]]
         for i in np.flatnonzero(suspect).tolist():
-            word = self._standing(i, scopes, recused)
-            if word is not None:
-                found[i] = refuse(self.entry_of(i), self.account_of(i), word)
+            ask = AskFacts(self.entry_of(i), self.account_of(i), paused, recused)
+            refusal = judge_standing(self.force, ask)
+            if refusal is not None:
+                found[i] = refusal
         return found
-
-    def _standing(
-        self, i: int, scopes: set[str], recused: set[tuple[int, int]]
-    ) -> str | None:
-        entry, account = self.entry_of(i), self.account_of(i)
-        field = self.force.fields.get(entry.field_id)
-        if field is None or not field.sent:
-            return refusals.FIELDS_SEND
-        if account.state != "active":
-            return refusals.ACCOUNT
-        if entry.waiting:
-            return refusals.PILOT
-        if stopped(scopes, entry, account):
-            return refusals.PAUSE
-        units = {(account.adversary_id, unit) for unit in units_of(entry)}
-        return None if units.isdisjoint(recused) else refusals.RECUSAL
 
     def entry_of(self, i: int) -> EntryRow:
         """Return the entry of ask ``i``."""
@@ -303,23 +289,37 @@ class Batch:
             if (adversary, number) in taken:
                 new[i] = False
                 continue
-            entry, account = self.entry_of(i), self.account_of(i)
-            finding = self._refusing(adversary, entry, held)
-            if finding is not None:
-                assert finding.tau is not None
-                yield (
-                    i,
-                    refuse(
-                        entry, account, finding.property, finding.after, finding.tau
-                    ),
-                )
-            elif shown[number] + 1 > self.limit[number]:
-                counts = int(shown[number]) + 1, int(self.limit[number])
-                yield i, refuse(entry, account, refusals.BUDGET_T, *counts)
+            ask = self._facts(i, held, int(shown[number]))
+            refusal = judge_limits(self.force, ask)
+            if refusal is not None:
+                yield i, refusal
             else:
                 taken.add((adversary, number))
                 shown[number] += 1
-                self._add(held, adversary, entry)
+                self._add(held, adversary, ask.entry)
+
+    def _facts(
+        self, i: int, held: dict[tuple[int, int], Held], showings: int
+    ) -> AskFacts:
+        """Facts of an ask that is not held, with all that was granted so far."""
+        adversary, entry = int(self.ask_adversary[i]), self.entry_of(i)
+        who, person = int(self.adversaries[adversary]), entry.subject_id
+        granted = self._granted[who]
+        seen = around(self.tx, self.force, entry, who, held=False, granted=granted)
+        return AskFacts(
+            entry,
+            self.account_of(i),
+            showings=showings,
+            limit=int(self.limit[self.ask_entry[i]]),
+            of_record=held[adversary, record_unit(entry.record_id)],
+            of_subject=(
+                NOTHING_HELD
+                if person is None
+                else held[adversary, subject_unit(person)]
+            ),
+            trusted=self.trusted[adversary],
+            around=tuple(seen),
+        )
 
     def _held_units(self, doubtful: Ints) -> dict[tuple[int, int], Held]:
         wanted = {
@@ -335,32 +335,6 @@ class Batch:
                 if key in wanted and field in names:
                     held[key][names[field], time] = count
         return held
-
-    def _refusing(
-        self, adversary: int, entry: EntryRow, held: dict[tuple[int, int], Held]
-    ) -> Finding | None:
-        field = self.force.fields[entry.field_id]
-        subject = (
-            {}
-            if entry.subject_id is None
-            else held[adversary, subject_unit(entry.subject_id)]
-        )
-        found = judge_ask(
-            self.force.rules,
-            facts(entry, field),
-            held[adversary, record_unit(entry.record_id)],
-            subject,
-            self.trusted[adversary],
-        )
-        found += self._links(adversary, entry)
-        return next((finding for finding in found if finding.refused), None)
-
-    def _links(self, adversary: int, entry: EntryRow) -> tuple[Finding, ...]:
-        """What the relation rules say, with all that was granted so far."""
-        who = int(self.adversaries[adversary])
-        granted = self._granted[who]
-        seen = around(self.tx, self.force, entry, who, held=False, granted=granted)
-        return findings(seen, self.trusted[adversary])
 
     def _add(
         self, held: dict[tuple[int, int], Held], adversary: int, entry: EntryRow

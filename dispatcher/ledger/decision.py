@@ -1,19 +1,23 @@
-"""One ask, decided against the whole history in a handful of primary-key look-ups.
+"""The one decision of the gate: facts in, a refusal or None out.
 
-What a decision costs depends on the rules that touch the entry and on the showings that
-the entry has had (at most t and what came again), never on the length of the ledger.
+:func:`judge` is pure, and every booking asks it, one ask or many. :func:`read_facts` reads
+what it needs for one ask in a handful of primary-key look-ups: the cost depends on the
+rules that touch the entry and on the showings that the entry has had (at most t and what
+came again), never on the length of the ledger. :mod:`dispatcher.ledger.bulk` makes the
+facts of many asks from arrays.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import NamedTuple
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
-from dispatcher.core import keys
 from dispatcher.core.errors import NotFound
 from dispatcher.ledger import averages, refusals, relations
-from dispatcher.ledger.lines import adversary_name
-from dispatcher.ledger.refusals import Refusal
+from dispatcher.ledger.averages import MeansAfter
+from dispatcher.ledger.refusals import Cause, Refusal, refuse
+from dispatcher.ledger.relations import Around
 from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import decisions
@@ -23,55 +27,181 @@ from dispatcher.store.ledger import AccountRow, EntryRow
 from dispatcher.store.transaction import Tx
 from policies.policy import Scope
 from policies.rules.asks import EntryFacts, Finding, judge_ask
-from policies.rules.record_rules import by_field
+from policies.rules.record_rules import Held, by_field
 
-Held = dict[tuple[str, int], int]
+NOTHING_PAUSED: Final[AbstractSet[str]] = frozenset()
+NOBODY_RECUSED: Final[AbstractSet[tuple[int, int]]] = frozenset()
+NOTHING_HELD: Final[Held] = MappingProxyType({})
 
 
-class Decision(NamedTuple):
-    """What the gate says of one ask.
+class AskFacts(NamedTuple):
+    """All that the decision about one ask rests on.
 
     Attributes
     ----------
     entry : EntryRow
     account : AccountRow
+    paused : set of str
+        What is paused: ``all``, ``connector:NAME``, ``run#ID``.
+    recused : set of (int, int)
+        Adversary and unit: who asked not to be shown what.
     held : bool
-        Whether the adversary holds the entry already: it is then not judged again.
+        Whether the adversary holds the entry already: no limit is judged again.
     showings, limit : int
         How many adversaries it was shown to, and t with what ``unburn`` added.
-    findings : tuple of Finding
-        What every rule says that touches the field, if that was asked for or one of
-        them refuses; empty if the field is not sent.
-    refusal : Refusal or None
-        Why not; None allows it.
-    sums : tuple of (str, Fraction)
-        What the exposure adds to the adversary's sums of f, where means are capped.
+    of_record, of_subject : Held
+        What the adversary holds of the entry's record, and of its subject.
+    trusted : frozenset of str
+        Rules that are not judged for the adversary.
+    around : sequence of Around
+        What relation rules see of the entry's subject and of those linked with it.
+    means : MeansAfter or None
+        Where a mean is capped, what it is taken from with this exposure.
     """
 
     entry: EntryRow
     account: AccountRow
-    held: bool
-    showings: int
-    limit: int
-    findings: tuple[Finding, ...]
+    paused: AbstractSet[str] = NOTHING_PAUSED
+    recused: AbstractSet[tuple[int, int]] = NOBODY_RECUSED
+    held: bool = False
+    showings: int = 0
+    limit: int = 0
+    of_record: Held = NOTHING_HELD
+    of_subject: Held = NOTHING_HELD
+    trusted: frozenset[str] = frozenset()
+    around: tuple[Around, ...] = ()
+    means: MeansAfter | None = None
+
+
+class Decision(NamedTuple):
+    """What the gate says of one ask; without a refusal it is allowed."""
+
+    facts: AskFacts
     refusal: Refusal | None
-    sums: tuple[tuple[str, Fraction], ...] = ()
 
 
-def decide(
-    tx: Tx, force: InForce, entry_id: int, account_id: int, *, told: bool = False
-) -> Decision:
+def judge(force: InForce, ask: AskFacts) -> Refusal | None:
+    """Decide one ask; None allows it. Pure: what it needs to know is in the facts."""
+    refusal = judge_standing(force, ask)
+    if refusal is None and not ask.held:
+        refusal = judge_limits(force, ask)
+    return refusal
+
+
+def judge_standing(force: InForce, ask: AskFacts) -> Refusal | None:
+    """Refuse what no showing before it matters for: it may not be shown at all now."""
+    entry, account = ask.entry, ask.account
+    field = force.fields.get(entry.field_id)
+    if field is None or not field.sent:
+        return refuse(entry, account, Cause.FIELDS_SEND)
+    if account.state != "active":
+        return refuse(entry, account, Cause.ACCOUNT)
+    if entry.waiting:
+        return refuse(entry, account, Cause.PILOT)
+    if ask.paused:
+        scopes = ("all", f"connector:{account.connector}", f"run#{entry.run_id}")
+        if not ask.paused.isdisjoint(scopes):
+            return refuse(entry, account, Cause.PAUSE)
+    if ask.recused:
+        units = {(account.adversary_id, unit) for unit in units_of(entry)}
+        if not ask.recused.isdisjoint(units):
+            return refuse(entry, account, Cause.RECUSAL)
+    return None
+
+
+def judge_limits(force: InForce, ask: AskFacts) -> Refusal | None:
+    """Refuse what would reach a limit: of a property, of showings, of a mean."""
+    entry, account = ask.entry, ask.account
+    found = _findings_of_rules(force, ask) if _any_refuses(force, ask) else ()
+    for finding in (*found, *_findings_of_relations(ask)):
+        if finding.refused:
+            assert finding.tau is not None
+            return refuse(
+                entry,
+                account,
+                Cause.DISCLOSURE,
+                rule=finding.property,
+                value=finding.after,
+                limit=finding.tau,
+            )
+    if ask.showings + 1 > ask.limit:
+        showings = ask.showings + 1
+        return refuse(entry, account, Cause.BUDGET_T, value=showings, limit=ask.limit)
+    if ask.means is not None:
+        sets, sums, _ = ask.means
+        past = averages.past_means(force, sets, sums, ask.trusted)
+        if past:
+            rule, mean, cap = past[0]
+            whole = rule == Cause.BUDGET_AVERAGE
+            cause = Cause.BUDGET_AVERAGE if whole else Cause.MEAN
+            return refuse(entry, account, cause, rule=rule, value=mean, limit=cap)
+    return None
+
+
+def findings(force: InForce, ask: AskFacts) -> tuple[Finding, ...]:
+    """Return what every rule that touches the field says; none if it is not sent."""
+    field = force.fields.get(ask.entry.field_id)
+    if field is None or not field.sent:
+        return ()
+    return _findings_of_rules(force, ask) + _findings_of_relations(ask)
+
+
+def _findings_of_rules(force: InForce, ask: AskFacts) -> tuple[Finding, ...]:
+    entry, field = ask.entry, force.fields[ask.entry.field_id]
+    of_record = ask.of_record
+    if ask.held:
+        of_record = {(field.name, 0): 1, **of_record}
+    facts = EntryFacts(
+        record=entry.record,
+        field=field.name,
+        subject=None if entry.subject_id is None else str(entry.subject_id),
+        time=(entry.time or 0) if field.timed else 0,
+    )
+    return judge_ask(force.rules, facts, of_record, ask.of_subject, ask.trusted)
+
+
+def _findings_of_relations(ask: AskFacts) -> tuple[Finding, ...]:
+    return tuple(a.finding() for a in ask.around if a.rule.name not in ask.trusted)
+
+
+def _any_refuses(force: InForce, ask: AskFacts) -> bool:
+    """Whether a rule refuses one more entry: cheaper than to ask each what it says."""
+    entry, field = ask.entry, force.fields[ask.entry.field_id]
+    time = (entry.time or 0) if field.timed else 0
+    counted: dict[Scope, dict[str, int]] = {}  # once a scope, not once a rule
+    for rule in field.rules:
+        if rule.cap is None or rule.name in ask.trusted:
+            continue
+        scope = rule.scope
+        of_record = scope is Scope.RECORD
+        held = ask.of_record if of_record else ask.of_subject
+        if rule.window is not None:
+            key = (field.name, 0 if of_record else time)
+            if rule.past({**held, key: held.get(key, 0) + 1}):
+                return True
+            continue
+        counts = counted.get(scope)
+        if counts is None:
+            counts = counted[scope] = by_field(held)
+            counts[field.name] = counts.get(field.name, 0) + 1
+        if rule.score(counts) > rule.cap:
+            return True
+    return False
+
+
+def units_of(entry: EntryRow) -> list[int]:
+    """Return the units that an entry belongs to: its record, and its subject if any."""
+    units = [record_unit(entry.record_id)]
+    if entry.subject_id is not None:
+        units.append(subject_unit(entry.subject_id))
+    return units
+
+
+def decide(tx: Tx, force: InForce, entry_id: int, account_id: int) -> Decision:
     """Decide one ask; nothing is written.
 
-    Without locks the answer is good for looking only; with them, :func:`judge` is.
-
-    Parameters
-    ----------
-    tx : Tx
-    force : InForce
-    entry_id, account_id : int
-    told : bool
-        Fill ``findings`` in any case; else only when a rule refuses.
+    Without locks the answer is good for looking only: a booking reads the facts after it
+    has locked the barrier, the adversary and the entry.
 
     Raises
     ------
@@ -86,7 +216,8 @@ def decide(
     question = decisions.known_question(
         entry_id, who, entry.record_id, entry.subject_id
     )
-    return judge(tx, force, ask, decisions.known(tx.driver_rows(*question)), told=told)
+    facts = read_facts(tx, force, ask, decisions.known(tx.driver_rows(*question)))
+    return Decision(facts, judge(force, facts))
 
 
 def missing(tx: Tx, entry_id: int, account_id: int) -> NotFound:
@@ -96,39 +227,31 @@ def missing(tx: Tx, entry_id: int, account_id: int) -> NotFound:
     return refusals.unknown("account", account_id)
 
 
-def judge(
-    tx: Tx, force: InForce, ask: AskRow, found: Known, *, told: bool = False
-) -> Decision:
-    """Decide one ask by what was found of it; parameters as of :func:`decide`.
-
-    A booking calls this with what it read after it had locked the barrier, the
-    adversary and the entry.
-    """
+def read_facts(tx: Tx, force: InForce, ask: AskRow, known: Known) -> AskFacts:
+    """Read what is not known yet of one ask, and put its facts together."""
     account, entry = ask.account, ask.entry
+    who = account.adversary_id
     field = force.fields.get(entry.field_id)
-    held, showings, limit = _showings(tx, ask, field, found.shown)
-    known = (entry, account, held, showings, limit)
-    if field is None or not field.sent:
-        return Decision(*known, (), refuse(entry, account, refusals.FIELDS_SEND))
-    refusal = _standing(tx, ask)
-    if not told and (held or refusal is not None):
-        return Decision(*known, (), refusal)
-    of_record, of_subject = _holdings(force, found.held)
-    trusted = trust(tx, force, account.adversary_id)
-    findings: tuple[Finding, ...] = ()
-    if told or _past(field, entry, of_record, of_subject, trusted):
-        if held:
-            of_record.setdefault((field.name, 0), 1)
-        facts_ = facts(entry, field)
-        findings = judge_ask(force.rules, facts_, of_record, of_subject, trusted)
-    around = relations.around(tx, force, entry, account.adversary_id, held=held)
-    findings += relations.findings(around, trusted)
-    sums: tuple[tuple[str, Fraction], ...] = ()
-    if refusal is None and not held:
-        refusal = _judged(entry, account, showings, limit, findings)
-        if refusal is None and force.averages:
-            refusal, sums = averages.judge(tx, force, entry, account, trusted, around)
-    return Decision(*known, findings, refusal, sums)
+    held, showings, limit = _showings(tx, ask, field, known.shown)
+    around: tuple[Around, ...] = ()
+    means = None
+    if field is not None and field.links:
+        around = tuple(relations.around(tx, force, entry, who, held=held))
+    if force.averages and field is not None and not held:
+        means = averages.means_after(tx, force, entry, who, around)
+    return AskFacts(
+        entry,
+        account,
+        rows.stopped_scopes(tx) if ask.stopped else NOTHING_PAUSED,
+        rows.recusals(tx, [who]) if ask.recused else NOBODY_RECUSED,
+        held,
+        showings,
+        limit,
+        *_holdings(force, known.held),
+        trust(tx, force, who),
+        around,
+        means,
+    )
 
 
 def _showings(
@@ -151,64 +274,18 @@ def _showings(
     return held, count, limit
 
 
-def _past(
-    field: FieldStanding,
-    entry: EntryRow,
-    of_record: Held,
-    of_subject: Held,
-    trusted: frozenset[str],
-) -> bool:
-    """Whether a rule refuses one more entry of these two units."""
-    time = (entry.time or 0) if field.timed else 0
-    counted: dict[Scope, dict[str, int]] = {}  # once a scope, not once a rule
-    for rule in field.rules:
-        if rule.cap is None or rule.name in trusted:
-            continue
-        scope = rule.scope
-        of_record_ = scope is Scope.RECORD
-        held = of_record if of_record_ else of_subject
-        if rule.window is not None:
-            key = (field.name, 0 if of_record_ else time)
-            if rule.past({**held, key: held.get(key, 0) + 1}):
-                return True
-            continue
-        counts = counted.get(scope)
-        if counts is None:
-            counts = counted[scope] = by_field(held)
-            counts[field.name] = counts.get(field.name, 0) + 1
-        if rule.score(counts) > rule.cap:
-            return True
-    return False
-
-
-def facts(entry: EntryRow, field: FieldStanding) -> EntryFacts:
-    """What the rules ask of an entry."""
-    return EntryFacts(
-        record=entry.record,
-        field=field.name,
-        subject=None if entry.subject_id is None else str(entry.subject_id),
-        time=(entry.time or 0) if field.timed else 0,
-    )
-
-
-def refuse(
-    entry: EntryRow,
-    account: AccountRow,
-    word: str,
-    value: Fraction | int = 1,
-    limit: Fraction | int = 1,
-) -> Refusal:
-    """Refusal of one ask."""
-    return Refusal(
-        entry_id=entry.id,
-        account_id=account.id,
-        entry=keys.entry_name(entry.record, entry.field_id),
-        account=account.text,
-        adversary=adversary_name(account.adversary_id),
-        rule=word,
-        value=value,
-        limit=limit,
-    )
+def _holdings(
+    force: InForce, found: list[tuple[int, int, int, int]]
+) -> tuple[Held, Held]:
+    """What the adversary holds of the entry's record, and of its subject."""
+    of_record: dict[tuple[str, int], int] = {}
+    of_subject: dict[tuple[str, int], int] = {}
+    fields = force.fields
+    for unit, number, time, count in found:
+        if number in fields:
+            held = of_subject if unit & 1 else of_record
+            held[fields[number].name, time] = count
+    return of_record, of_subject
 
 
 def trust(tx: Tx, force: InForce, adversary_id: int) -> frozenset[str]:
@@ -216,63 +293,3 @@ def trust(tx: Tx, force: InForce, adversary_id: int) -> frozenset[str]:
     if not force.trusting:
         return frozenset()
     return force.trusted(rows.groups_of(tx, adversary_id))
-
-
-def stopped(scopes: set[str], entry: EntryRow, account: AccountRow) -> bool:
-    """Whether a pause covers the ask."""
-    return bool(scopes) and not scopes.isdisjoint(
-        ("all", f"connector:{account.connector}", f"run#{entry.run_id}")
-    )
-
-
-def _standing(tx: Tx, ask: AskRow) -> Refusal | None:
-    account, entry = ask.account, ask.entry
-    if account.state != "active":
-        return refuse(entry, account, refusals.ACCOUNT)
-    if entry.waiting:
-        return refuse(entry, account, refusals.PILOT)
-    if ask.stopped and stopped(rows.stopped_scopes(tx), entry, account):
-        return refuse(entry, account, refusals.PAUSE)
-    if ask.recused:
-        units = {(account.adversary_id, unit) for unit in units_of(entry)}
-        if not units.isdisjoint(rows.recusals(tx, [account.adversary_id])):
-            return refuse(entry, account, refusals.RECUSAL)
-    return None
-
-
-def units_of(entry: EntryRow) -> list[int]:
-    """Return the units that an entry belongs to: its record, and its subject if any."""
-    units = [record_unit(entry.record_id)]
-    if entry.subject_id is not None:
-        units.append(subject_unit(entry.subject_id))
-    return units
-
-
-def _judged(
-    entry: EntryRow,
-    account: AccountRow,
-    showings: int,
-    limit: int,
-    findings: tuple[Finding, ...],
-) -> Refusal | None:
-    for finding in findings:
-        if finding.refused:
-            assert finding.tau is not None
-            return refuse(entry, account, finding.property, finding.after, finding.tau)
-    if showings + 1 > limit:
-        return refuse(entry, account, refusals.BUDGET_T, showings + 1, limit)
-    return None
-
-
-def _holdings(
-    force: InForce, found: list[tuple[int, int, int, int]]
-) -> tuple[Held, Held]:
-    """What the adversary holds of the entry's record, and of its subject."""
-    of_record: Held = {}
-    of_subject: Held = {}
-    fields = force.fields
-    for unit, number, time, count in found:
-        if number in fields:
-            held = of_subject if unit & 1 else of_record
-            held[fields[number].name, time] = count
-    return of_record, of_subject

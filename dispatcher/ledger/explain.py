@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from dispatcher.ledger.decision import Decision, decide
+from dispatcher.ledger.decision import AskFacts, decide, findings
+from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.standing import current_policy, no_policy
 from dispatcher.store import accounts, explaining
 from dispatcher.store.explaining import SeenRow
 from dispatcher.store.transaction import Tx
+from policies.rules.asks import Finding
 
 
 @dataclass(frozen=True)
@@ -18,21 +20,26 @@ class Explanation:
 
     Attributes
     ----------
-    decision : Decision
-        ``refusal`` is None if the ask would be allowed; ``findings`` has f before and
-        after, and the limit, for every rule that touches the field.
+    facts : AskFacts
+        What the decision rests on.
+    refusal : Refusal or None
+        None if the ask would be allowed.
+    findings : tuple of Finding
+        F before and after, and the limit, for every rule that touches the field.
     seen : tuple of SeenRow
         What the adversary was shown of the same record and subject in fields of those
         rules, and of linked people at the same place or in the same fields, and when.
     """
 
-    decision: Decision
+    facts: AskFacts
+    refusal: Refusal | None
+    findings: tuple[Finding, ...]
     seen: tuple[SeenRow, ...]
 
     @property
     def allowed(self) -> bool:
         """Whether the gate would book it."""
-        return self.decision.refusal is None
+        return self.refusal is None
 
 
 @dataclass(frozen=True)
@@ -64,25 +71,23 @@ def explain(tx: Tx, entry_id: int, account_id: int) -> Explanation:
     force = current_policy(tx)
     if force is None:
         raise no_policy()
-    decision = decide(tx, force, entry_id, account_id, told=True)
-    field = force.fields.get(decision.entry.field_id)
+    facts, refusal = decide(tx, force, entry_id, account_id)
+    entry, who = facts.entry, facts.account.adversary_id
+    field = force.fields.get(entry.field_id)
     names = {name for rule in (field.rules if field else ()) for name in rule.fields}
     names |= {name for rule in (field.links if field else ()) for name in rule.fields}
-    seen = explaining.seen_of_unit(
-        tx,
-        decision.account.adversary_id,
-        decision.entry,
-        [force.field_ids[name] for name in sorted(names)],
-    )
-    who = decision.account.adversary_id
+    numbers = [force.field_ids[name] for name in sorted(names)]
+    seen = explaining.seen_of_unit(tx, who, entry, numbers)
     for rule in field.links if field else ():
         mine = [force.field_ids[name] for name in sorted(rule.fields)]
         seen += (
-            explaining.seen_of_links(tx, who, decision.entry, rule.relation)
+            explaining.seen_of_links(tx, who, entry, rule.relation)
             if rule.vector is not None
-            else explaining.seen_of_people(tx, who, decision.entry, rule.relation, mine)
+            else explaining.seen_of_people(tx, who, entry, rule.relation, mine)
         )
-    return Explanation(decision, tuple(dict.fromkeys(seen)))
+    return Explanation(
+        facts, refusal, findings(force, facts), tuple(dict.fromkeys(seen))
+    )
 
 
 def takers(
@@ -111,6 +116,6 @@ def takers(
             continue
         if account.adversary_id not in able:
             decision = decide(tx, force, entry_id, account.id)
-            if decision.refusal is None and not decision.held:
+            if decision.refusal is None and not decision.facts.held:
                 able[account.adversary_id] = account.text
     return Takers(tuple(able.values()), len(every))

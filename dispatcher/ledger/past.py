@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from dispatcher.ledger.decision import Held
 from dispatcher.ledger.lines import adversary_name
 from dispatcher.ledger.relations import past_links
 from dispatcher.ledger.standing import InForce
@@ -44,7 +43,7 @@ def _exactly(
     subject: bool,
 ) -> list[tuple[str, int]]:
     scope = Scope.SUBJECT if subject else Scope.RECORD
-    units: dict[int, Held] = {}
+    units: dict[int, dict[tuple[str, int], int]] = {}
     names = force.numbered
     for _, unit, field, time, count in table.tolist():
         if field in names:

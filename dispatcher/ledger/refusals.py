@@ -4,51 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from typing import Final
 
+from dispatcher.core import keys
 from dispatcher.core.errors import NotFound, PastLimit, Refused
-
-BUDGET_T: Final = "budget.t"
-BUDGET_AVERAGE: Final = "budget.average"
-FIELDS_SEND: Final = "fields.send"
-ACCOUNT: Final = "account"
-PAUSE: Final = "pause"
-RECUSAL: Final = "recusal"
-PILOT: Final = "pilot"
-
-PASSING: Final = frozenset({PAUSE, ACCOUNT, PILOT})
-"""Refusals that pass: the pair stays in the plan."""
-
-_WORDS: Final = {
-    ACCOUNT: "The account is blocked.",
-    PAUSE: "Work is paused here, or the run is cancelled.",
-    PILOT: "The record waits for the pilot of its run to be accepted.",
-    RECUSAL: "The worker asked not to be shown anything of this person.",
-    FIELDS_SEND: "The policy in force never sends this field (or lacks it).",
-}
+from dispatcher.ledger.lines import adversary_name
+from dispatcher.store.ledger import AccountRow, EntryRow
 
 Number = Fraction | int
 
 
+class Cause(StrEnum):
+    """Why an ask is refused, in the order in which the gate looks."""
+
+    FIELDS_SEND = "fields.send"
+    ACCOUNT = "account"
+    PILOT = "pilot"
+    PAUSE = "pause"
+    RECUSAL = "recusal"
+    DISCLOSURE = "disclosure"
+    BUDGET_T = "budget.t"
+    MEAN = "mean"
+    BUDGET_AVERAGE = "budget.average"
+
+
+PASSING: Final = frozenset({Cause.PAUSE, Cause.ACCOUNT, Cause.PILOT})
+"""Refusals that pass: the pair stays in the plan."""
+
+SENTENCES: Final = {
+    Cause.FIELDS_SEND: "The policy in force never sends this field (or lacks it).",
+    Cause.ACCOUNT: "The account is blocked.",
+    Cause.PILOT: "The record waits for the pilot of its run to be accepted.",
+    Cause.PAUSE: "Work is paused here, or the run is cancelled.",
+    Cause.RECUSAL: "The worker asked not to be shown anything of this person.",
+    Cause.DISCLOSURE: "Property {rule} would reach f = {value}; "
+    "the limit is f < {limit}.",
+    Cause.BUDGET_T: "It would be shown to {value} adversaries in its lifetime; "
+    "the limit is {limit}.",
+    Cause.MEAN: "Property {rule}: the mean would be {value}, "
+    "the limit is mean <= {limit}.",
+    Cause.BUDGET_AVERAGE: "The mean over all properties would be {value}; "
+    "the limit is mean <= {limit}.",
+}
+"""What a refusal says; ``{value}`` is what the ask would make of what is limited."""
+
+
 @dataclass(frozen=True)
 class Refusal:
-    """One ask that the gate refuses.
+    """One ask that the gate refuses; :func:`refuse` makes it.
 
     Attributes
     ----------
+    cause : Cause
     entry_id, account_id : int
     entry, account, adversary : str
         The entry's ledger name, the account's text, the name of its chain.
     rule : str
-        The property, or one of the words above.
+        The property whose limit it is; the cause where it is no property's.
     value, limit : Fraction or int
         What the ask would make of it, and the limit: f and tau, a mean and its cap, a
         number of showings and t.
-    average : bool
-        Whether the limit is on a mean over sets.
     """
 
+    cause: Cause
     entry_id: int
     account_id: int
     entry: str
@@ -57,27 +77,12 @@ class Refusal:
     rule: str
     value: Number = 1
     limit: Number = 1
-    average: bool = False
 
     @property
     def why(self) -> str:
         """The reason in one sentence."""
-        if self.rule in _WORDS:
-            return _WORDS[self.rule]
-        if self.rule == BUDGET_T:
-            return (
-                f"It would be shown to {self.value} adversaries in its lifetime; "
-                f"the limit is {self.limit}."
-            )
-        if self.average:
-            return (
-                f"Property {self.rule}: the mean would be {in_digits(self.value)}, "
-                f"the limit is mean <= {in_digits(self.limit)}."
-            )
-        return (
-            f"Property {self.rule} would reach f = {in_digits(self.value)}; "
-            f"the limit is f < {in_digits(self.limit)}."
-        )
+        value, limit = in_digits(self.value), in_digits(self.limit)
+        return SENTENCES[self.cause].format(rule=self.rule, value=value, limit=limit)
 
     def error(self) -> Refused:
         """Return the refusal as the error that a booking raises."""
@@ -95,6 +100,40 @@ class Refusal:
                 "account": self.account,
             },
         )
+
+
+def refuse(
+    entry: EntryRow,
+    account: AccountRow,
+    cause: Cause,
+    *,
+    rule: str = "",
+    value: Number = 1,
+    limit: Number = 1,
+) -> Refusal:
+    """Refuse one ask: the only way to make a refusal.
+
+    Parameters
+    ----------
+    entry : EntryRow
+    account : AccountRow
+    cause : Cause
+    rule : str
+        The property, where the limit is that of one.
+    value, limit : Fraction or int
+        See :class:`Refusal`.
+    """
+    return Refusal(
+        cause=cause,
+        entry_id=entry.id,
+        account_id=account.id,
+        entry=keys.entry_name(entry.record, entry.field_id),
+        account=account.text,
+        adversary=adversary_name(account.adversary_id),
+        rule=rule or str(cause),
+        value=value,
+        limit=limit,
+    )
 
 
 def in_digits(number: Number) -> str:

@@ -181,11 +181,6 @@ def named(
             yield person, names[number], str(place), visits
 
 
-def findings(seen: list[Around], trusted: frozenset[str]) -> tuple[Finding, ...]:
-    """What every relation rule says that is judged for the adversary."""
-    return tuple(a.finding() for a in seen if a.rule.name not in trusted)
-
-
 def visit_of(
     tx: Tx, field: FieldStanding, entry: EntryRow, adversary_id: int
 ) -> list[Visit]:

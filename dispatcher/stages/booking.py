@@ -249,7 +249,7 @@ class Booking:
         planning.keep_all_planned(tx, _kept(asked, left, booked))
         if not money.book_fields(tx, booked.tasks, clear.feeds, now):
             raise _Outbid
-        gone = sum(one.rule not in refusals.PASSING for one in booked.refused)
+        gone = sum(one.cause not in refusals.PASSING for one in booked.refused)
         gone += unsent
         if gone:
             planning.count_refused(tx, piece[0].row.plan_id, gone)
@@ -428,7 +428,7 @@ def _kept(
     """What stays in the plan: what was not asked for, and what is only paused."""
     passing: dict[int, list[int]] = defaultdict(list)
     for refusal in booked.refused:
-        if refusal.rule in refusals.PASSING:
+        if refusal.cause in refusals.PASSING:
             passing[refusal.account_id].append(refusal.entry_id)
     again: dict[Place, list[Ids]] = defaultdict(list)
     for place, _, mine in asked:

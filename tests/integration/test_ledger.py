@@ -416,7 +416,7 @@ def test_explain_says_what_the_gate_says(case):
     with case.store.read() as tx:
         told = explain(tx, ask, case.accounts["x/1"])
         assert not told.allowed
-        (finding,) = told.decision.findings
+        (finding,) = told.findings
         assert (finding.property, finding.before, finding.after) == ("a-b", 0, 1)
         assert [(s.field, s.account) for s in told.seen] == [("a", "x/1")]
         assert explain(tx, ask, case.accounts["x/2"]).allowed

@@ -1,13 +1,18 @@
 """How near everybody is to every limit: the same as judging unit by unit."""
 
+import json
+import re
 from collections import defaultdict
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from dispatcher.ledger.acceptance import ANY
+from dispatcher.ledger.members import merge
 from dispatcher.ledger.nearness import Nearness
 from dispatcher.ledger.standing import current_policy
+from dispatcher.ledger.versions import Terms, apply_policy
 from policies.policy import Scope
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -70,9 +75,38 @@ def judged_one_by_one(case):
     }
 
 
-def test_the_largest_f_of_many_units_is_that_of_judging_each(store):
-    case = Case(store)
-    case.apply(policy(MANY, budget="t = 50"))
+LIMITS = re.compile("tau = .*\n")
+FREE = 't = 50\ntau = "none"\nobjective = "tradeoff"\nlambda = 1'
+"""No rule has a limit: what is shown goes past f = 1, as after an accepted breach."""
+
+PRECISE = """
+[property.precise]
+of = ["a", "b", "c"]
+disclosure = { kind = "linear", weights = { a = 0.400000000000000000001, b = 0.3, \
+c = 0.299999999999999999999 } }
+"""
+COUNTED = """
+[property.counted]
+of = ["a", "b", "d"]
+disclosure = { kind = "step", at = 2 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "budget", "count"),
+    [
+        (MANY, "t = 50", 40),
+        (LIMITS.sub("", MANY + COUNTED + PRECISE), FREE, 40),
+        (LIMITS.sub("", MANY + COUNTED + PRECISE), FREE, 96),
+        (LIMITS.sub("", MANY + COUNTED + PRECISE), FREE, 3),
+    ],
+    ids=["within limits", "past limits", "all is shown", "little is shown"],
+)
+def test_the_largest_f_of_many_units_is_that_of_judging_each(
+    sqlite_store, rules, budget, count
+):
+    case = Case(sqlite_store)
+    case.apply(policy(rules, budget=budget))
     case.add("x/1", "x/2", "x/3")
     rng = np.random.default_rng(4)
     second = 1_000_000
@@ -83,7 +117,7 @@ def test_the_largest_f_of_many_units_is_that_of_judging_each(store):
         )
     )
     for name in ("x/1", "x/2", "x/3"):
-        wanted = rng.permutation(sorted(case.entries))[:40]
+        wanted = rng.permutation(sorted(case.entries))[:count]
         case.book((name, " ".join(wanted)), skip=True)
     found = {
         (adversary, name): (near.f, near.units, near.worst)
@@ -91,7 +125,72 @@ def test_the_largest_f_of_many_units_is_that_of_judging_each(store):
         for name, near in shares.items()
     }
     assert found == judged_one_by_one(case)
-    assert len({name for _, name in found}) == 6
+    assert len({name for _, name in found}) == rules.count("[property.")
+
+
+def test_a_set_of_more_fields_than_a_machine_word_has_bits_is_judged_too(sqlite_store):
+    names = [f"f{n}" for n in range(64)]
+    fields = "\n".join(f'{name} = {{ ask = "transcribe" }}' for name in names)
+    sets = [names[:63], names[1:]]
+    case = Case(sqlite_store)
+    case.apply(
+        policy(f"[property.wide]\nany_of = {json.dumps(sets)}", fields, budget=FREE)
+    )
+    case.add("x/1", "x/2")
+    letters = [*names]
+    case.load(("r1", None, None, letters), ("r2", None, None, letters))
+    book_all(case, "x/1", [f"r1.{name}" for name in names[:63]])
+    book_all(case, "x/1", [f"r2.{name}" for name in names[:62]])
+    book_all(case, "x/2", [f"r1.{name}" for name in names[2:]])
+    one, two = (shares["wide"] for shares in look(case).values())
+    assert (one.f, one.units, one.worst) == (1, 2, 1)
+    assert (two.f, two.units, two.worst) == (0, 1, 1)
+
+
+def book_all(case, account, entries):
+    assert not case.book((account, " ".join(entries))).refused
+
+
+def test_units_past_a_limit_count_as_one_f_however_far_past(sqlite_store):
+    """After an accepted breach the scores differ, and f does not."""
+    case = Case(sqlite_store)
+    loose = policy(PAIR.replace('["a", "b"]', '["a", "d"]'))
+    case.apply(loose)
+    case.add("x/1")
+    case.load(*((f"r{n}", None, None, "abcd") for n in range(3)))
+    book_all(case, "x/1", ["r0.a", "r0.b", "r0.c", "r1.a", "r1.b", "r2.c"])
+    rules = """
+[property.step]
+of = ["a", "b", "c"]
+disclosure = { kind = "step", at = 2 }
+
+[property.sum]
+of = ["a", "b", "c"]
+disclosure = { kind = "linear", per = "entry", weight = 0.5 }
+"""
+    with case.store.write() as tx:
+        apply_policy(tx, policy(rules), at=case.tick(), terms=Terms(accept=ANY))
+    [shares] = look(case).values()
+    for name in ("step", "sum"):
+        assert (shares[name].f, shares[name].units, shares[name].worst) == (1, 3, 2)
+
+
+def test_another_version_is_judged_anew(pair):
+    nearness = Nearness()
+    pair.book(("x/1", "r1.a r1.c"))
+    assert {s["a-b"].f for s in look(pair, nearness).values()} == {0}
+    pair.apply(policy(PAIR.replace('"b"', '"d"').replace("a-b", "a-d")))
+    assert [set(shares) for shares in look(pair, nearness).values()] == [{"a-d"}]
+
+
+def test_an_adversary_that_ended_in_a_merge_is_not_looked_at(pair):
+    nearness = Nearness()
+    pair.book(("x/1", "r1.a"), ("x/2", "r2.b"))
+    assert len(look(pair, nearness)) == 2
+    with pair.store.write() as tx:
+        merge(tx, [["x/1", "x/2"]], because="one address", at=pair.tick())
+    [shares] = look(pair, nearness).values()
+    assert shares["a-b"].units == 2
 
 
 def test_a_share_is_f_over_the_limit(store):

@@ -8,7 +8,8 @@ import pytest
 
 from dispatcher.core.errors import Refused
 from dispatcher.ledger.decision import decide
-from dispatcher.ledger.refusals import Refusal
+from dispatcher.ledger.explain import explain
+from dispatcher.ledger.refusals import PASSING, Refusal
 from dispatcher.ledger.standing import current_policy
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -60,7 +61,6 @@ class Cause(NamedTuple):
     limit: Fraction | int = 1
     before: str = ""
     write: str = ""
-    average: bool = False
 
 
 CAUSES = {
@@ -118,7 +118,6 @@ CAUSES = {
         Fraction(3, 8),
         Fraction(1, 4),
         before="r1.a r2.a",
-        average=True,
     ),
     "the mean of all rules": Cause(
         policy(WHOLE, budget="average = 0.25"),
@@ -127,7 +126,6 @@ CAUSES = {
         Fraction(3, 8),
         Fraction(1, 4),
         before="r1.a r2.a",
-        average=True,
     ),
 }
 
@@ -179,12 +177,10 @@ def only_looked_at(case: Case, asked: str) -> Refusal:
 def explained(case: Case, asked: str) -> Refusal:
     """Decide it with all that every rule says."""
     with case.store.read() as tx:
-        force = current_policy(tx)
-        assert force is not None
         entry, account = case.entries[asked], case.accounts["x/1"]
-        decision = decide(tx, force, entry, account, told=True)
-        assert decision.refusal is not None
-        return decision.refusal
+        told = explain(tx, entry, account)
+        assert told.refusal is not None
+        return told.refusal
 
 
 def raised(case: Case, asked: str) -> Refusal:
@@ -219,50 +215,58 @@ def test_every_way_to_book_refuses_for_the_same_reason(store, name):
         case.entries[cause.asked],
         case.accounts["x/1"],
     )
-    assert (refusal.rule, refusal.value, refusal.limit, refusal.average) == (
+    assert (refusal.rule, refusal.value, refusal.limit) == (
         cause.rule,
         cause.value,
         cause.limit,
-        cause.average,
     )
 
 
-WORST_FIRST = [
-    "UPDATE record SET waits_since = 1 WHERE id = 1",
-    "INSERT INTO pause (scope, reason, at) VALUES ('all', 'x', 0)",
-    "INSERT INTO recusal (adversary_id, unit_id, at)"
-    " SELECT adversary_id, 2, 0 FROM account WHERE name = '1'",
-]
-
-
-@pytest.mark.parametrize("way", WAYS[:3])
-def test_of_several_causes_the_first_is_reported(store, way):
-    """Of the account, the pilot, the pause, the recusal, a rule and t, in this order."""
-    case = ready(
-        store, Cause(policy(PAIR, budget="t = 2"), "r1.b", "a-b", before="r1.a")
-    )
-    case.book(("y/3", "r1.b"), ("y/4", "r1.b"))
-    asked = "r1.b"
-    blocked = "UPDATE account SET state = 'blocked' WHERE name = '1'"
-    with store.write() as tx:
-        for statement in [blocked, *WORST_FIRST]:
-            tx.execute(statement)
-    found = [way(case, asked).rule] if way is not among_others else ["account"]
-    for statement in (
+STANDING = {
+    "account": (
+        "UPDATE account SET state = 'blocked' WHERE name = '1'",
         "UPDATE account SET state = 'active'",
+    ),
+    "pilot": (
+        "UPDATE record SET waits_since = 1 WHERE id = 1",
         "UPDATE record SET waits_since = NULL",
+    ),
+    "pause": (
+        "INSERT INTO pause (scope, reason, at) VALUES ('connector:x', 'x', 0)",
         "DELETE FROM pause",
+    ),
+    "recusal": (
+        "INSERT INTO recusal (adversary_id, unit_id, at)"
+        " SELECT adversary_id, 2, 0 FROM account WHERE name = '1'",
         "DELETE FROM recusal",
-    ):
+    ),
+}
+"""What stands against x/1 and record r1, and what takes it away again."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_of_several_causes_the_first_is_reported(store, way):
+    pair = Cause(policy(PAIR, budget="t = 2"), "r1.b", "a-b", before="r1.a")
+    case = ready(store, pair)
+    case.book(("y/3", "r1.b"), ("y/4", "r1.b"))
+    with store.write() as tx:
+        for begin, _ in STANDING.values():
+            tx.execute(begin)
+    found = [way(case, pair.asked).rule]
+    for _, end in STANDING.values():
         with store.write() as tx:
-            tx.execute(statement)
-        paused = way is among_others and len(found) < 3  # the others are paused too
-        if paused:
-            told = case.book(("y/3", "r4.c"), ("x/1", asked), skip=True).refused
-            found.append(told[-1].rule)
-        else:
-            found.append(way(case, asked).rule)
-    assert found == ["account", "pilot", "pause", "recusal", "a-b"]
+            tx.execute(end)
+        found.append(way(case, pair.asked).rule)
+    assert found == [*STANDING, "a-b"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["account", "pause", "pilot", "recusal"])
+def test_a_property_may_bear_the_name_of_another_cause(sqlite_store, way, name):
+    named = Cause(policy(PAIR.replace("a-b", name)), "r1.b", name, before="r1.a")
+    refusal = way(ready(sqlite_store, named), named.asked)
+    assert refusal.why == f"Property {name} would reach f = 1; the limit is f < 1."
+    assert refusal.cause not in PASSING
 
 
 @pytest.mark.parametrize("way", [alone, among_others])

@@ -135,7 +135,7 @@ def test_a_cosine_is_compared_by_squares_and_may_fall(case):
     with case.store.read() as tx:
         assert compare(tx).differences == ()
         told = explain(tx, case.entries["r3.b"], case.accounts["x/1"])
-    (finding,) = told.decision.findings
+    (finding,) = told.findings
     scale = 10**18  # now bob has cafe 2, park 2: f = 6 / (5 sqrt 8)
     assert finding.after * scale == isqrt(36 * scale**2 // 200) + 1
     assert finding.after < finding.tau

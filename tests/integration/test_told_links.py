@@ -183,7 +183,7 @@ def test_a_function_is_asked_for_both_ends_either_way_round(case, tmp_path, inst
     assert allowed(case, "r3.b", "r1.b", "r2.a", who="x/2") == [True, True, False]
     with case.store.read() as tx:
         told = explain(tx, case.entries["r3.b"], case.accounts["x/1"])
-    (finding,) = told.decision.findings
+    (finding,) = told.findings
     assert (finding.before, finding.after) == (Fraction(1, 3), 1)
     records = {case.records[key] for key in ("r1", "r2", "r3")}
     assert {(s.record_id, s.field) for s in told.seen} == {(r, "a") for r in records}

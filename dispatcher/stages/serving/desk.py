@@ -211,13 +211,14 @@ class Desk:
             found = candidates(tx, question, self._shuffler())
             for entry_id, _ in zip(found, range(DECISIONS), strict=False):
                 said = decide(tx, question.force, entry_id, who.account_id)
-                refusal, field_id = said.refusal, said.entry.field_id
+                refusal, entry = said.refusal, said.facts.entry
                 if refusal is None:
+                    field_id = entry.field_id
                     untested = field_id in question.untested
-                    allowed = Chosen(entry_id, field_id, said.entry.run_id, untested)
+                    allowed = Chosen(entry_id, field_id, entry.run_id, untested)
                     break
                 meters.GATE_DECISIONS.labels("deny", refusal.rule).inc()
-                if refusal.rule not in refusals.PASSING:
+                if refusal.cause not in refusals.PASSING:
                     refused.append(entry_id)
         if refused:
             never = np.intersect1d(np.array(refused, np.int64), question.own)

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from dispatcher.core import keys
-from dispatcher.ledger.locking import lock_adversaries
+from dispatcher.ledger.book import lock_adversaries
 from dispatcher.ledger.standing import current_policy
 from dispatcher.stages.serving import gold_pay
 from dispatcher.stages.serving.allowance import DAY, out

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 from typing import Final
 
 from dispatcher import money
-from dispatcher.ledger.locking import lock_adversaries
+from dispatcher.ledger.book import lock_adversaries
 from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.stages.serving.allowance import DAY, SECOND, out
 from dispatcher.stages.serving.values import Present

@@ -159,16 +159,16 @@ def _show_takers(
 def _document(
     subject: str, worker: str, found: Explanation, takers: Takers
 ) -> dict[str, Any]:
-    decision = found.decision
+    refusal = found.refusal
     return {
         "schema": "dispatcher.explain/1",
         "field": subject,
         "worker": worker,
         "allowed": found.allowed,
-        "held": decision.held,
-        "refused_by": decision.refusal.rule if decision.refusal else None,
-        "showings": decision.showings,
-        "t": decision.limit,
+        "held": found.facts.held,
+        "refused_by": refusal.rule if refusal else None,
+        "showings": found.facts.showings,
+        "t": found.facts.limit,
         "rules": [
             {
                 "property": finding.property,
@@ -177,7 +177,7 @@ def _document(
                 "tau": None if finding.tau is None else str(finding.tau),
                 "refused": finding.refused,
             }
-            for finding in decision.findings
+            for finding in found.findings
         ],
         "can_take": len(takers.accounts),
         "adversaries": takers.adversaries,
@@ -187,15 +187,15 @@ def _document(
 def _lay_out(
     worker: str, found: Explanation, takers: Takers, kind: str, keys: dict[int, str]
 ) -> str:
-    decision = found.decision
+    refusal = found.refusal
     lines = ["ALLOW" if found.allowed else "DENY"]
-    if decision.refusal is not None:
-        lines[0] += f"  {decision.refusal.rule}: {decision.refusal.why}"
-    if decision.held:
+    if refusal is not None:
+        lines[0] += f"  {refusal.rule}: {refusal.why}"
+    if found.facts.held:
         lines.append(
             "  held: the adversary saw it before; seeing it again adds nothing"
         )
-    for finding in decision.findings:
+    for finding in found.findings:
         limit = "no limit" if finding.tau is None else f"limit f < {finding.tau}"
         mark = "REFUSES" if finding.refused else "allows"
         lines.append(
@@ -210,7 +210,7 @@ def _lay_out(
         )
     lines += [
         f"  as : the adversary of {worker}",
-        f"  shown to {decision.showings} of at most {decision.limit} adversaries; "
+        f"  shown to {found.facts.showings} of at most {found.facts.limit} adversaries; "
         f"{len(takers.accounts)} of {takers.adversaries} {kind} could be shown it",
     ]
     return "\n".join(lines)
