@@ -17,7 +17,7 @@ from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdr
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake.external_rules import read_links
 from dispatcher.stages.planning import Planning
-from dispatcher.stages.planning.foreseeing import Foreseen, foresee, read_work
+from dispatcher.stages.planning.impact import Impact, assess, read_work
 from dispatcher.store import Store
 from dispatcher.store import ledger as rows
 from dispatcher.store import policies as versions
@@ -60,7 +60,7 @@ class Preview:
     in_force : int
         The version in force; 0: none.
     applied : Applied
-    impact : Foreseen
+    impact : Impact
         How planning would go on.
     findings : tuple of Finding
         What is past the new limits.
@@ -68,7 +68,7 @@ class Preview:
 
     in_force: int
     applied: Applied
-    impact: Foreseen
+    impact: Impact
     findings: tuple[Finding, ...]
 
 
@@ -142,7 +142,7 @@ def preview(
         work = read_work(tx, force, before, now, preflight.look(tx))
         past = tuple(findings(tx, applied.accepted))
     seed = workspace.config.seed or 0
-    return Preview(before, applied, foresee(work, seed=seed, limits=limits), past)
+    return Preview(before, applied, assess(work, seed=seed, limits=limits), past)
 
 
 def apply(

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.members import merge
-from dispatcher.stages.planning import Planning, choosing
+from dispatcher.stages import planning
+from dispatcher.stages.planning import Planning
 from policies.rules import expand as expansions
 from policies.solvers import Limits, Solution, Verdict
 from tests.integration.ledger_cases import Case, policy
@@ -236,7 +237,7 @@ def test_all_searches_of_a_plan_share_its_time(case, monkeypatch):
         times.append(times[-1] + limits.seconds)
         return Solution(Verdict.UNKNOWN, tried=("nothing",))
 
-    monkeypatch.setattr(choosing, "find_solver", lambda name: slow)
+    monkeypatch.setattr(planning, "find_solver", lambda name: slow)
     limits = Limits(seconds=5.0, clock=lambda: times[-1])
     assert planned(case, limits=limits).verdict == "UNKNOWN"
     assert len(times) > 3

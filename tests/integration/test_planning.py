@@ -10,8 +10,9 @@ from dispatcher.core.errors import Conflict, Infeasible, NotFound, Unfinished
 from dispatcher.ledger.book import Asks, Push, book
 from dispatcher.ledger.members import merge
 from dispatcher.preflight import Preflight
-from dispatcher.stages.planning import Planning, choosing
-from dispatcher.stages.planning.telling import digest
+from dispatcher.stages import planning
+from dispatcher.stages.planning import Planning
+from dispatcher.stages.planning.plan_summary import digest
 from dispatcher.store import lease, money, probes
 from dispatcher.store import planning as rows
 from dispatcher.store.money import UNIT
@@ -657,7 +658,7 @@ def test_a_solver_that_finds_no_plan_at_all_leaves_all_that_is_owed(case, monkey
         def __call__(self, problem, rng, limits):
             return Solution(Verdict.UNKNOWN, tried=("nothing",))
 
-    monkeypatch.setattr(choosing, "find_solver", lambda name: Empty())
+    monkeypatch.setattr(planning, "find_solver", lambda name: Empty())
     case.apply(policy(PAIR))
     case.add("x/ann")
     case.load(("r1", "p", None, "ab"))

@@ -20,8 +20,9 @@ from dispatcher.core.errors import Invalid, PastLimit, Refused
 from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.members import merge
+from dispatcher.stages import planning
 from dispatcher.stages.intake.external_rules import read_links
-from dispatcher.stages.planning import Planning, choosing
+from dispatcher.stages.planning import Planning
 from policies.document import parse
 from policies.model.problem import Plan
 from policies.rules.functions import FieldFunction, UserUtility
@@ -301,7 +302,7 @@ def test_plans_that_are_too_much_are_asked_for_again_only_while_there_is_time(
         times.append(times[-1] + limits.seconds)
         return Solution(Verdict.UNKNOWN, Plan(np.arange(12), np.zeros(12, np.int64)))
 
-    monkeypatch.setattr(choosing, "find_solver", lambda name: slow)
+    monkeypatch.setattr(planning, "find_solver", lambda name: slow)
     stage = Planning(case.store, case.tick, rest=0.0)
     limits = Limits(seconds=5.0, clock=lambda: times[-1])
     assert stage.draft(partial=True, limits=limits).summary["pairs"] == 1

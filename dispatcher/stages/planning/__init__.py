@@ -20,30 +20,30 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatcher.core import meters
-from dispatcher.core.errors import Conflict, NotFound
+from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.core.log import get_logger
 from dispatcher.ledger.standing import current_policy, no_policy
 from dispatcher.preflight import Clearance, Preflight
 from dispatcher.stages.planning import backlog as backlogs
-from dispatcher.stages.planning.choosing import check_algorithm
 from dispatcher.stages.planning.costing import costs
-from dispatcher.stages.planning.solving import solve
-from dispatcher.stages.planning.staffing import staffed
-from dispatcher.stages.planning.telling import (
+from dispatcher.stages.planning.plan_summary import (
     Summary,
+    core_in_words,
     digest,
     lack,
     refusal,
     summary,
-    told,
 )
-from dispatcher.stages.planning.translation import Translation
+from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
 from dispatcher.store.accounts import Account
 from dispatcher.store.planning import LeftRow, PlanRow
-from policies.solvers import Limits, Solution, Verdict
+from dispatcher.strategies import find_solver, solvers_for
+from policies.model.problem import Problem
+from policies.planning.solving import solve
+from policies.solvers import SOLVERS, Limits, Solution, Verdict
 from policies.solvers.template_assignment import evenly
 
 Ids = npt.NDArray[np.int64]
@@ -72,7 +72,7 @@ class Drafted:
     verdict : str
         SOLVED, or (with ``partial``) INFEASIBLE or UNKNOWN: then some are held back.
     summary : dict
-        See :func:`dispatcher.stages.planning.telling.summary`.
+        See :func:`dispatcher.stages.planning.plan_summary.summary`.
     """
 
     plan_id: int | None
@@ -156,10 +156,11 @@ class Planning:
             base = _last_applied(tx)
             clear = self._look(tx)
             backlog = backlogs.read(tx, force, clear)
-            made = staffed(tx, force, backlog, self._clock(), clear)
-        check_algorithm(algorithm, made.problem)
+            made = translate(tx, force, backlog, self._clock(), clear)
+        _check_algorithm(algorithm, made.problem)
+        solver, auto = find_solver(algorithm), find_solver("auto")
         with meters.PLAN_DURATION.labels(algorithm).time():
-            solution = solve(made, algorithm, seed, chosen)
+            solution = solve(made, solver, auto, seed, chosen)
         if solution.verdict is not Verdict.SOLVED and not partial:
             rng = np.random.default_rng(seed)
             raise refusal(made, solution, rng, chosen)
@@ -288,6 +289,18 @@ class Planning:
         return plan_id
 
 
+def _check_algorithm(algorithm: str, problem: Problem) -> None:
+    """Refuse a built-in algorithm that does not take problems like this one."""
+    solver = SOLVERS.get(algorithm)
+    if solver is None or solver.supports(problem):
+        return
+    raise Usage(
+        f"{algorithm} cannot plan this backlog",
+        why="it does not take problems with these rules, limits or objectives",
+        fix=f"leave --algorithm out, or take one of: {', '.join(solvers_for(problem))}",
+    )
+
+
 def _last_applied(tx: Tx) -> int:
     return max((p.id for p in rows.plans(tx) if p.state == "applied"), default=0)
 
@@ -380,7 +393,7 @@ def _split(
 
 def _held(made: Translation, solution: Solution) -> Iterator[tuple[int, str]]:
     """Entries that are held back, each with its reason."""
-    reasons = [_one_line(told(made, core)) for core in solution.cores]
+    reasons = [_one_line(core_in_words(made, core)) for core in solution.cores]
     otherwise = "; ".join(solution.tried) or "its unit has no plan"
     for d, why in zip(solution.held.tolist(), solution.reason.tolist(), strict=True):
         text = reasons[why] if why >= 0 else otherwise

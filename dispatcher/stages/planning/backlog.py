@@ -18,6 +18,7 @@ from dispatcher.store import planning as rows
 from dispatcher.store import relations as people
 from dispatcher.store.planning import LeftRow
 from dispatcher.store.transaction import Tx
+from policies.planning.problem import EntryColumns
 from policies.policy import Scope
 from policies.rules.shared_places import PeoplePairs
 
@@ -30,17 +31,15 @@ MOST = 10**6  # answers or showings of an entry: more is as good as without end,
 _HALF = 2  # above 1/2 of all entries one pass over the ledger is cheaper than look-ups
 
 
-@dataclass(frozen=True, eq=False)
-class Backlog:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Backlog(EntryColumns):
     """Entries of the units that miss answers, whole units, ordered by id.
 
     Attributes
     ----------
-    entry, record, field, subject, time : int64 array, shape (n,)
-        ``field`` is the field's number in the store; ``subject`` -1 if none.
-    copies : int64 array, shape (n,)
-        Copies to plan: answers still missing, less copies planned or in flight, as far
-        as t allows.
+    entry, field : int64 array, shape (n,)
+        Ids, and the fields' numbers in the store. ``copies`` are answers still missing,
+        less copies planned or in flight, as far as t allows.
     missing : int64 array, shape (n,)
         The same, t aside.
     room : int64 array, shape (n,)
@@ -57,18 +56,10 @@ class Backlog:
         Whether the entry's field has no ``ask``: feeds get it, and workers never do.
     size : int64 array, shape (n,)
         Bytes that are shown of the entry, where some connector takes less; else 0.
-    place, visits : int64 array, shape (n,)
-        Number of the entry's place, -1 at none, and its visits, 0 at none.
-    links : dict of str to PeoplePairs
-        By relation that a rule looks at.
     """
 
     entry: Ints
-    record: Ints
     field: Ints
-    subject: Ints
-    time: Ints
-    copies: Ints
     missing: Ints
     room: Ints
     shown_entry: Ints
@@ -78,9 +69,6 @@ class Backlog:
     answers: int
     published: Flags
     size: Ints
-    place: Ints
-    visits: Ints
-    links: dict[str, PeoplePairs]
 
     def __len__(self) -> int:
         return len(self.entry)

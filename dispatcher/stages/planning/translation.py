@@ -16,8 +16,6 @@ from dispatcher.ledger.standing import InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.preflight import Clearance
 from dispatcher.stages.planning.backlog import Backlog
-from dispatcher.stages.planning.cosines import loosened
-from dispatcher.stages.planning.passed import closed
 from dispatcher.stages.planning.workforce import Workforce, workforce
 from dispatcher.store import planning as rows
 from dispatcher.store import probes
@@ -27,67 +25,63 @@ from policies.model.problem import Average, Goal, Pairs, Problem
 from policies.model.sets import NO_CAP
 from policies.model.utility_functions import ByRecord, Utilities
 from policies.model.weights import Weights
-from policies.policy import Kind, Policy, UtilityRow
+from policies.planning.blocked_pairs import blocked_pairs
+from policies.planning.caps_on_averages import AverageCaps, past_by_history
+from policies.planning.cosines import loosened
+from policies.planning.problem import PlanningProblem
+from policies.policy import Policy, UtilityRow
 from policies.rules.entry_table import EntryTable
 from policies.rules.expand import Expansion, expand
 from policies.rules.field_utility import by_record
-from policies.rules.link_rules import LinkRule
 
 Ints = npt.NDArray[np.int64]
 
 STEPS = 1_000  # utilities and factors are told apart to a thousandth
 
 
-@dataclass(frozen=True, eq=False)
-class Translation:
-    """A problem, and what its numbers mean.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Translation(PlanningProblem):
+    """The problem of a backlog, and who can be given what of it.
 
     Attributes
     ----------
-    problem : Problem
-        Its entries are the places of the backlog.
-    expansion : Expansion
     backlog : Backlog
     workforce : Workforce
-    fields : tuple of str
-        Field of each kind of entry.
-    kind : int64 array, shape (n,)
-        Index into ``fields`` of each entry.
-    loose : Problem or None
-        See :func:`dispatcher.stages.planning.cosines.loosened`.
     utility : str or None
         Name of the user's function that u is worked out by.
     """
 
-    problem: Problem
-    expansion: Expansion
     backlog: Backlog
     workforce: Workforce
-    fields: tuple[str, ...]
-    kind: Ints
-    loose: Problem | None = None
     utility: str | None = None
-
-    @property
-    def stricter(self) -> frozenset[int]:
-        """Properties whose sets ask more than the policy: those that may fall."""
-        return frozenset(
-            number
-            for number, rule in enumerate(self.expansion.rules)
-            if isinstance(rule, LinkRule) and not rule.monotone
-        )
-
-    @property
-    def cosines(self) -> list[LinkRule]:
-        """The rules of cosines, in their order."""
-        return [
-            rule
-            for rule in self.expansion.rules
-            if isinstance(rule, LinkRule) and rule.kind is Kind.COSINE
-        ]
 
 
 def translate(
+    tx: Tx, force: InForce, backlog: Backlog, now: int, clear: Clearance
+) -> Translation:
+    """Make the problem of the backlog, without whom the plan in force has in excess.
+
+    Two who prove to be one, or a load that begins windows, put what they were shown and
+    are still planned past a cap on an average together. The gate will refuse them a part
+    of it; until then no plan keeps the cap with them, and they have enough to do.
+
+    Raises
+    ------
+    ValueError
+        A rule is of a kind that no plan can judge (never for an applied version).
+    """
+    made = _translated(tx, force, backlog, now, clear)
+    if not (force.averages and backlog.left):
+        return made
+    averages = AverageCaps(made)
+    past = averages.past() if averages else past_by_history(made.problem)
+    if not past:
+        return made
+    without = frozenset(made.workforce.ids[a] for a in past)
+    return _translated(tx, force, backlog, now, clear, without)
+
+
+def _translated(
     tx: Tx,
     force: InForce,
     backlog: Backlog,
@@ -95,13 +89,7 @@ def translate(
     clear: Clearance,
     without: frozenset[int] = frozenset(),
 ) -> Translation:
-    """Make the problem of the backlog, ``without`` some adversaries.
-
-    Raises
-    ------
-    ValueError
-        A rule is of a kind that no plan can judge (never for an applied version).
-    """
+    """Make the problem of the backlog, ``without`` some adversaries."""
     people = workforce(tx, force, backlog, now, clear, without)
     numbers = sorted(force.fields)
     fields = tuple(force.fields[n].name for n in numbers)
@@ -129,16 +117,23 @@ def translate(
     )
     names = np.array(fields)[kind] if len(kind) else np.empty(0, np.str_)
     shown = _shown(backlog, people, planned=False)
-    never = closed(problem, expansion, backlog, names, shown)
+    never = blocked_pairs(problem, expansion, backlog, names, shown)
     problem = replace(problem, forbidden=problem.forbidden.union(never))
     if force.worth is not None:
         worth = by_record(force.worth, fields, backlog.record, kind)
         problem = _valued(problem, worth, force.policy, people)
-    made = Translation(problem, expansion, backlog, people, fields, kind)
-    return replace(
-        made,
-        loose=loosened(problem, expansion, made.cosines, backlog, names),
+    made = Translation(
+        problem=problem,
+        expansion=expansion,
+        backlog=backlog,
+        workforce=people,
+        fields=fields,
+        kind=kind,
+        trusted=people.trusted,
         utility=force.policy.budget.utility,
+    )
+    return replace(
+        made, loose=loosened(problem, expansion, made.cosines, backlog, names)
     )
 
 

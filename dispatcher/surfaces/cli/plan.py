@@ -152,7 +152,7 @@ def show_plan(ctx: typer.Context, number: Number = None) -> None:
 def lay_out(drafted: Drafted, *, dry_run: bool, auto: bool) -> str:
     """Lay a new plan out for people; ``auto``: the daemon plans by itself too."""
     from dispatcher.preflight import Obstacle
-    from dispatcher.stages.planning.telling import lack
+    from dispatcher.stages.planning.plan_summary import lack
 
     lines = ["DRY RUN - nothing was changed"] if dry_run else []
     lines.append(numbers_of(drafted.summary))

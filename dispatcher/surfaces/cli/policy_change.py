@@ -16,7 +16,7 @@ from dispatcher.surfaces.cli.policy_files import valid_policy
 
 if TYPE_CHECKING:
     from dispatcher.ledger.versions import Applied
-    from dispatcher.stages.planning.foreseeing import Foreseen
+    from dispatcher.stages.planning.impact import Impact
 
 File = Annotated[
     Path | None,
@@ -212,7 +212,7 @@ def _version(text: str | None) -> int | None:
 
 
 def _planned(
-    applied: Applied, seen: Foreseen, past: list[dict[str, Any]], before: int
+    applied: Applied, seen: Impact, past: list[dict[str, Any]], before: int
 ) -> dict[str, Any]:
     from dispatcher.ledger.acceptance import totals
 
@@ -238,7 +238,7 @@ def _planned(
 
 
 def _lay_out(
-    applied: Applied, seen: Foreseen, past: list[dict[str, Any]], breaches: bool
+    applied: Applied, seen: Impact, past: list[dict[str, Any]], breaches: bool
 ) -> str:
     from dispatcher.ledger.acceptance import totals
 
@@ -271,7 +271,7 @@ def _lay_out(
     return "\n".join(lines)
 
 
-def _feasible(seen: Foreseen) -> str:
+def _feasible(seen: Impact) -> str:
     present = rehearsal.count(seen.present, "adversary", "adversaries")
     if seen.verdict == "SOLVED":
         safe = f"; from {seen.safe_with:,} on whoever comes first, all can be shown"

@@ -1,4 +1,4 @@
-"""Solving what was translated: by its sets, and by what only its rules can tell."""
+"""Solving a planning problem: by its sets, and by what only its rules can judge."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher.stages.planning.choosing import answer_of
-from dispatcher.stages.planning.leniency import TOO_MUCH, Lenient, lenient
-from dispatcher.stages.planning.means import Means
-from dispatcher.stages.planning.translation import Translation
 from policies.judging.judge import judge
 from policies.model.problem import Pairs, Plan, Problem
 from policies.model.weights import Weights
-from policies.solvers import Limits, Solution, Verdict
+from policies.planning.caps_on_averages import AverageCaps
+from policies.planning.problem import PlanningProblem
+from policies.planning.relaxation import TOO_MUCH, Relaxed, relax
+from policies.solvers import Limits, Solution, Solver, Verdict
 from policies.solvers.component_answers import renumbered
 from policies.solvers.interfaces import free_bound
 
@@ -31,30 +30,41 @@ FIRST: Final = 0.6
 """Of the time that is left, what an ask may take where others may follow."""
 
 
-def solve(made: Translation, algorithm: str, seed: int, limits: Limits) -> Solution:
-    """Solve; where more is asked than the policy does, that there is no plan proves nothing.
+def solve(
+    made: PlanningProblem, solver: Solver, auto: Solver, seed: int, limits: Limits
+) -> Solution:
+    """Solve a problem; INFEASIBLE is reported only of what no plan within the policy has.
 
-    More is asked of cosines (to be 0), of weights of many digits (rounded up), and of
-    means of what sets do not tell. Then a plan is looked for with less asked, and what is
-    told as INFEASIBLE has no plan of a problem that asks for nothing beyond the policy.
-    All asks together keep the limits' time.
+    More than the policy may be asked of cosines (to be 0), of weights of many digits
+    (rounded up), and of averages that sets do not state. If such a problem has no plan,
+    a plan is looked for with less asked. All asks together keep the limits' time.
+
+    Parameters
+    ----------
+    made : PlanningProblem
+    solver : Solver
+        Of the problem as it was made.
+    auto : Solver
+        Of all that is asked after it.
+    seed : int
+    limits : Limits
     """
     rng, began, over = np.random.default_rng(seed), limits.clock(), limits.deadline()
-    means = Means(made)
-    looser = lenient(made, means)
-    share = FIRST if looser is not None or means else 1.0
+    averages = AverageCaps(made)
+    looser = relax(made, averages)
+    share = FIRST if looser is not None or averages else 1.0
 
-    def ask(problem: Problem, by: str = "auto", share: float = FIRST) -> Solution:
+    def ask(problem: Problem, by: Solver = auto, share: float = FIRST) -> Solution:
         return answer_of(by, problem, rng, limits.left(began, share))
 
-    asked = replace(made.problem, averages=means.caps())
-    found = _kept(means, asked, lambda one: ask(one, algorithm, share), over)
+    asked = replace(made.problem, averages=averages.caps())
+    found = _kept(averages, asked, lambda one: ask(one, solver, share), over)
     if found.verdict is Verdict.SOLVED or looser is None:
         return found
-    loose = made.loose and replace(made.loose, averages=means.caps())
-    for problem in (loose, looser.means):
+    loose = made.loose and replace(made.loose, averages=averages.caps())
+    for problem in (loose, looser.averages):
         if problem is not None:
-            below = _kept(means, problem, ask, over)
+            below = _kept(averages, problem, ask, over)
             if below.verdict is Verdict.SOLVED:
                 return below
     if found.verdict is Verdict.CERTIFIED:
@@ -62,8 +72,25 @@ def solve(made: Translation, algorithm: str, seed: int, limits: Limits) -> Solut
     return _as_proven(found, ask(looser.problem, share=1.0), looser)
 
 
-def _as_proven(found: Solution, proof: Solution, looser: Lenient) -> Solution:
-    """Tell as INFEASIBLE what has no plan with nothing asked beyond the policy, and only that."""
+def answer_of(
+    solver: Solver, problem: Problem, rng: np.random.Generator, limits: Limits
+) -> Solution:
+    """Ask a solver once; one that plans all or nothing holds back all that is owed.
+
+    What lies in one of its cores is held back by that, the first where it is several.
+    """
+    found = solver(problem, rng, limits)
+    if found.verdict is Verdict.SOLVED or len(found.plan) or len(found.held):
+        return found
+    owed = np.flatnonzero(problem.lo)
+    core = np.full(problem.n_entries, -1)
+    for number in reversed(range(len(found.cores))):
+        core[list(found.cores[number].entries)] = number
+    return replace(found, held=owed, reason=core[owed])
+
+
+def _as_proven(found: Solution, proof: Solution, looser: Relaxed) -> Solution:
+    """Report as INFEASIBLE only what has no plan with nothing asked beyond the policy."""
     if proof.verdict is not Verdict.INFEASIBLE:
         return replace(
             found,
@@ -79,7 +106,7 @@ def _as_proven(found: Solution, proof: Solution, looser: Lenient) -> Solution:
     )
 
 
-# -- rounds for what only rules tell of means ----------------------------------------
+# -- rounds for averages that only rules can count ------------------------------------
 
 
 @dataclass(frozen=True)
@@ -103,27 +130,27 @@ class _Tried:
 
 
 def _kept(
-    means: Means, problem: Problem, ask: Ask, over: Callable[[], bool]
+    averages: AverageCaps, problem: Problem, ask: Ask, over: Callable[[], bool]
 ) -> Solution:
-    """Return a plan that keeps the caps on means, as its rules themselves tell them.
+    """Return a plan that keeps the caps on averages, as its rules count them.
 
     A plan that is too much is asked for again. Those who are worth most come first in a
     plan, and may be left with little: where no round gives a whole plan, one is looked for
     that takes all for alike. Of the fullest plan, what is too much is held back.
     """
     first = ask(problem)
-    if not means:
+    if not averages:
         return first
-    tried = [_Tried(first, means.excess(first.plan))]
+    tried = [_Tried(first, averages.excess(first.plan))]
     if not tried[0].excess:
         return first
-    _rounds(means, problem, tried, ask, over)
+    _rounds(averages, problem, tried, ask, over)
     if not tried[-1].whole and _favours(problem) and not over():
         n, k = problem.n_entries, problem.n_adversaries
         alike = replace(problem, weights=Weights.flat(n, k), utilities=None)
         found = ask(alike)
-        tried.append(_Tried(found, means.excess(found.plan)))
-        _rounds(means, alike, tried, ask, over)
+        tried.append(_Tried(found, averages.excess(found.plan)))
+        _rounds(averages, alike, tried, ask, over)
     best = max(tried, key=lambda one: (one.whole, len(one.kept)))
     sure = first.verdict is Verdict.SOLVED
     bound = first.bound if sure else free_bound(problem)
@@ -139,7 +166,7 @@ def _favours(problem: Problem) -> bool:
 
 
 def _rounds(
-    means: Means,
+    averages: AverageCaps,
     problem: Problem,
     tried: list[_Tried],
     ask: Ask,
@@ -163,7 +190,7 @@ def _rounds(
         forbidden = problem.forbidden.union(much)
         problem = replace(problem, forbidden=forbidden, capacity=capacity)
         found = ask(problem)
-        tried.append(_Tried(found, means.excess(found.plan)))
+        tried.append(_Tried(found, averages.excess(found.plan)))
 
 
 def _without_excess(problem: Problem, tried: _Tried, bound: Fraction) -> Solution:

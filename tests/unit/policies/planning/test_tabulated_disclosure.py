@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.stages.planning.lookups import worst_lookups
 from policies.model.problem import Plan, Problem
 from policies.model.weights import Weights
+from policies.planning.tabulated_disclosure import worst_disclosures
 from policies.policy import (
     Disclosure,
     Entity,
@@ -96,5 +96,5 @@ def test_the_worst_is_what_the_rules_say_one_by_one(
         for one, other in links if not trusted[2, who] else ():
             reached = rules["tie"].reached(of.get(one, {}), of.get(other, {}))
             worst["tie"] = max(worst["tie"], value(reached))
-    found = worst_lookups(made, plan)
+    found = worst_disclosures(made, plan)
     assert {rule.name: found[i] for i, rule in enumerate(expansion.rules)} == worst

@@ -1,7 +1,7 @@
-"""Means of f as the gate counts them, of rules whose sets tell a plan only limits.
+"""Caps on averages of f, as the gate counts them: by the rules themselves.
 
-Tables, users' functions and links are planned by step sets that keep f below its limit;
-what f is below it, and so what their means are, is told by the rules themselves.
+Tables, users' functions and links are planned by step sets that keep f below its limit.
+Such sets say nothing about f below the limit, and so nothing about its average.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Final
 
 import numpy as np
 
-from dispatcher.stages.planning.translation import Translation
-from policies.model.problem import Average, Pairs
+from policies.judging.judge import Tally
+from policies.model.disclosure import loads, reachable
+from policies.model.problem import Average, Pairs, Problem
+from policies.planning.problem import PlanningProblem
 from policies.policy import Scope
 from policies.rules.link_rules import End, LinkRule, value, vectors
 from policies.rules.record_rules import Rule
@@ -27,7 +29,7 @@ from policies.rules.tabulated_links import TabulatedLinkRule, ends_held
 Members = Mapping[int, frozenset[int]]
 
 _LARGE: Final = 32
-"""Entries of a unit up to which is worked out what each of them tells."""
+"""Entries of a unit up to which the share of each of them in f is worked out."""
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,16 @@ class _Measured:
     sets: int
 
 
-class Means:
-    """The means of one translation's rules.
+class AverageCaps:
+    """The caps on averages of one problem's rules.
 
     Parameters
     ----------
-    made : Translation
-        Where means are capped, its backlog is the whole store.
+    made : PlanningProblem
+        Where averages are capped, its backlog is the whole store.
     """
 
-    def __init__(self, made: Translation) -> None:
+    def __init__(self, made: PlanningProblem) -> None:
         self._made = made
         rules = enumerate(made.expansion.rules)
         capped = {p for cap in made.problem.averages for p in cap.properties}
@@ -69,12 +71,12 @@ class Means:
         """What capped rules look at (grows with the store)."""
         return {number: self._measured(rule) for number, rule in self._capped.items()}
 
-    def caps(self, *, lenient: bool = False) -> tuple[Average, ...]:
+    def caps(self, *, relaxed: bool = False) -> tuple[Average, ...]:
         """Return the caps over as many sets as count, for all adversaries alike.
 
         Who is trusted with a rule is judged by fewer sets. A plan that keeps the caps
-        keeps the means of the sets; ``lenient`` ones are kept by all plans that keep the
-        means of the rules: over the most sets, of rules whose sets tell no more than they.
+        keeps the averages of the sets. All plans that keep the averages of the rules keep
+        ``relaxed`` caps: over the most sets, of rules whose sets never overstate f.
         """
         averages = self._made.problem.averages
         if not self:
@@ -82,10 +84,12 @@ class Means:
         found = []
         for cap in averages:
             counts = self._counts(cap)
-            told = [p for p in cap.properties if not lenient or self.sure(p)]
-            if counts and told:
-                over = max(counts) if lenient else min(counts)
-                found.append(replace(cap, properties=tuple(told), over=over))
+            counted = [
+                p for p in cap.properties if not relaxed or self.never_overstates(p)
+            ]
+            if counts and counted:
+                over = max(counts) if relaxed else min(counts)
+                found.append(replace(cap, properties=tuple(counted), over=over))
         return tuple(found)
 
     def _counts(self, cap: Average) -> set[int]:
@@ -93,14 +97,14 @@ class Means:
         mine = [self._rules[r] for r in cap.properties]
         found = {
             sum(one.sets for one in mine if one.rule.name not in trusted)
-            for trusted in set(self._made.workforce.trusted)
+            for trusted in set(self._made.trusted)
         }
         return found - {0}  # nothing is judged
 
-    def sure(self, number: int) -> bool:
-        """Whether the sets of a rule, one for each unit, tell no more than the rule.
+    def never_overstates(self, number: int) -> bool:
+        """Whether the sets of a rule, one for each unit, have no higher f than the rule.
 
-        Below a limit they tell nothing; past it, by what was shown, f may be below 1.
+        Below a limit theirs is 0. Past it, by what was shown, the rule's may be below 1.
         """
         rule = self._capped.get(number)
         if not isinstance(rule, TabulatedRule | LinkRule):
@@ -109,7 +113,7 @@ class Means:
             return not len(self._made.problem.history)
         return not isinstance(rule, LinkRule) or rule.monotone
 
-    def shared(self, number: int) -> bool:
+    def has_several_sets_of_a_link(self, number: int) -> bool:
         """Whether a capped rule's sets have no limit, and a link may have several."""
         rule = self._capped.get(number)
         if not self or not isinstance(rule, LinkRule):
@@ -118,11 +122,11 @@ class Means:
         return places and rule.tau is None
 
     def excess(self, plan: Pairs) -> list[tuple[int, int]]:
-        """Planned pairs (entry, adversary) without which every mean is kept."""
+        """Planned pairs (entry, adversary) without which every cap is kept."""
         found = []
         for a, planned in _by_adversary(plan).items():
             seen = self._seen.get(a, set())
-            found += [(d, a) for d in self._too_much(a, planned - seen, seen)]
+            found += [(d, a) for d in self._excess_of(a, planned - seen, seen)]
         return found
 
     def past(self) -> list[int]:
@@ -130,7 +134,7 @@ class Means:
         return [
             a
             for a, seen in self._seen.items()
-            if self._past(a, self._sums(self._told(seen, seen)))
+            if self._past(a, self._sums(self._disclosures(seen, seen)))
         ]
 
     @cached_property
@@ -138,38 +142,38 @@ class Means:
         """What was shown to each adversary."""
         return _by_adversary(self._made.problem.history)
 
-    def _too_much(self, a: int, planned: set[int], seen: set[int]) -> list[int]:
-        """What to take from one adversary, most telling first.
+    def _excess_of(self, a: int, planned: set[int], seen: set[int]) -> list[int]:
+        """What to take from one adversary, what discloses most first.
 
-        Steps double until the means are kept, and halve from there on: a unit of many
+        Steps double until the caps are kept, and halve from there on: a unit of many
         entries is looked at a few times, and not once for each of them.
         """
-        hand = planned | seen
-        told = self._told(hand, hand)
-        sums = self._sums(told)
+        held = planned | seen
+        disclosed = self._disclosures(held, held)
+        sums = self._sums(disclosed)
         if not self._past(a, sums):
             return []
-        order = sorted(planned, key=lambda d: (-self._telling(d, hand), d))
+        order = sorted(planned, key=lambda d: (-self._share(d, held), d))
         taken, step, growing = 0, 1, True
         while step and taken < len(order):
             some = order[taken : taken + step]
-            hand.difference_update(some)
-            now, less = self._told(some, hand), dict(sums)
+            held.difference_update(some)
+            now, less = self._disclosures(some, held), dict(sums)
             for at, f in now.items():
-                less[at[0]] += f - told[at]
+                less[at[0]] += f - disclosed[at]
             past = self._past(a, less)
             growing = growing and past
             if past:
                 taken, sums = taken + len(some), less
-                told |= now
+                disclosed |= now
             else:
-                hand.update(some)
+                held.update(some)
             step = 2 * step if growing else step // 2
         return order[: taken + 1]
 
     def _past(self, a: int, sums: Mapping[int, Fraction]) -> bool:
         """Whether a cap is passed, of the rules that are judged for this adversary."""
-        trusted = self._made.workforce.trusted[a]
+        trusted = self._made.trusted[a]
         judged = {r for r, one in self._rules.items() if one.rule.name not in trusted}
         for cap in self._made.problem.averages:
             mine = judged.intersection(cap.properties)
@@ -178,25 +182,27 @@ class Means:
                 return True
         return False
 
-    def _told(
-        self, entries: Iterable[int], hand: set[int]
+    def _disclosures(
+        self, entries: Iterable[int], held: set[int]
     ) -> dict[tuple[int, int], Fraction]:
-        """By rule and unit of these entries: sum of f by what a hand holds."""
+        """By rule and unit of these entries: sum of f over what an adversary holds."""
         entries = list(entries)
         return {
-            (r, unit): self._f(one, unit, one.members[unit] & hand)
+            (r, unit): self._f(one, unit, one.members[unit] & held)
             for r, one in self._rules.items()
             for unit in {unit for d in entries for unit in one.around.get(d, ())}
         }
 
-    def _sums(self, told: Mapping[tuple[int, int], Fraction]) -> dict[int, Fraction]:
+    def _sums(
+        self, disclosed: Mapping[tuple[int, int], Fraction]
+    ) -> dict[int, Fraction]:
         """By rule: f of all its units."""
         sums = dict.fromkeys(self._rules, Fraction(0))
-        for (r, _), f in told.items():
+        for (r, _), f in disclosed.items():
             sums[r] += f
         return sums
 
-    def _telling(self, d: int, hand: set[int]) -> Fraction:
+    def _share(self, d: int, held: set[int]) -> Fraction:
         """How much less f is in all without this entry; of large units, about."""
         whole = Fraction(0)
         for one in self._rules.values():
@@ -205,21 +211,21 @@ class Means:
                 if len(every) > _LARGE:
                     whole += self._alone(one, unit, d)
                 else:
-                    held = every & hand
-                    whole += self._f(one, unit, held) - self._f(one, unit, held - {d})
+                    mine = every & held
+                    whole += self._f(one, unit, mine) - self._f(one, unit, mine - {d})
         return whole
 
     def _alone(self, one: _Measured, unit: int, d: int) -> Fraction:
-        """About what an entry tells in a large unit: by itself, in all its windows."""
+        """About the share of an entry in f of a large unit: by itself, in all its windows."""
         if isinstance(one.rule, LinkRule):
             return Fraction(1)
-        told = one.rule.value(self._held(one.rule, [d]))
-        told = max(told, Fraction(1, len(one.members[unit])))
+        share = one.rule.value(self._held(one.rule, [d]))
+        share = max(share, Fraction(1, len(one.members[unit])))
         if one.rule.window is None:
-            return told
+            return share
         starts, time = self._starts_of(one, unit), int(self._made.backlog.time[d])
         first = bisect_left(starts, time - one.rule.window)
-        return told * (bisect_right(starts, time) - first)
+        return share * (bisect_right(starts, time) - first)
 
     def _starts_of(self, one: _Measured, unit: int) -> list[int]:
         """Times at which the windows of a unit begin."""
@@ -312,6 +318,20 @@ class Means:
             if backlog.place[d] >= 0 and (n := int(backlog.visits[d]))
         )
         return vectors(visits, rule.fields)
+
+
+def past_by_history(problem: Problem) -> list[int]:
+    """Adversaries past a cap on the averages of their sets by history alone."""
+    tally, counted = Tally(problem), reachable(problem.sets)
+    for piece in loads(problem.sets, Pairs(), problem.history):
+        tally.add(piece)
+    past = {
+        a
+        for cap in problem.averages
+        for a, mean in tally.means(cap.properties, counted, cap.over).items()
+        if not cap.kept(mean)
+    }
+    return sorted(past)
 
 
 def _by_adversary(pairs: Pairs) -> dict[int, set[int]]:

@@ -15,19 +15,19 @@ from typing import Any, Final
 import numpy as np
 
 from dispatcher.core.errors import DispatcherError, Infeasible, Unfinished
-from dispatcher.stages.planning.cosines import worst_cosines
-from dispatcher.stages.planning.lookups import worst_lookups
 from dispatcher.stages.planning.translation import Translation
 from policies.judging.certificates import safe_number
 from policies.model.objective import Objective
 from policies.model.problem import Problem
+from policies.planning.cosines import worst_cosines
+from policies.planning.tabulated_disclosure import worst_disclosures
 from policies.policy import Scope
 from policies.solvers import Cause, Clash, Core, Limits, Solution, Verdict
 from policies.solvers.explain.minimum import Remedy, enough, remedies
 from policies.solvers.explain.withholding import cheapest
 from policies.solvers.interfaces import free_bound
 
-TOLD: Final = 4  # clashes that one message tells
+MOST_CLASHES: Final = 4  # clashes that one message tells
 NEEDS_WORK: Final = 0.5
 """Work for counting who is needed of each kind, as in :class:`Limits`."""
 
@@ -76,7 +76,7 @@ def summary(made: Translation, solution: Solution) -> Summary:
         "worst": worst(made, _reached(made, solution)) if judged else None,
         "complete": judged.complete if judged else 0,
         "past": judged.past if judged else 0,
-        "cores": [told(made, core) for core in solution.cores],
+        "cores": [core_in_words(made, core) for core in solution.cores],
         "certified": {str(p.ground): p.components for p in solution.proofs},
         "tried": list(solution.tried),
     }
@@ -124,7 +124,7 @@ def _reached(made: Translation, solution: Solution) -> list[Fraction]:
     """Worst f of each rule: its own, not that of the sets that keep it below a limit."""
     assert solution.judged is not None, "a plan was judged"
     found = list(solution.judged.by_property)
-    for number, f in worst_lookups(made, solution.plan).items():
+    for number, f in worst_disclosures(made, solution.plan).items():
         found[number] = f
     if made.loose is not None:
         rules = made.cosines
@@ -135,7 +135,7 @@ def _reached(made: Translation, solution: Solution) -> list[Fraction]:
     return found
 
 
-def told(made: Translation, core: Core) -> Summary:
+def core_in_words(made: Translation, core: Core) -> Summary:
     """Put a core in words and numbers; workers and feeds are counted apart."""
     needs = _needs(made, core)
     return {
@@ -144,7 +144,7 @@ def told(made: Translation, core: Core) -> Summary:
         "exact": core.exact,
         "available": core.available,
         "repeats": core.repeats,
-        "why": [_reason(made, core, clash) for clash in core.clashes[:TOLD]],
+        "why": [_reason(made, core, clash) for clash in core.clashes[:MOST_CLASHES]],
     }
 
 
@@ -286,7 +286,7 @@ def refusal(
             fix=f"Give more time (--time-limit){_rest(solution)}.",
             facts={"held": held, "adversaries": k},
         )
-    words = told(made, core)
+    words = core_in_words(made, core)
     why = "\n".join([*words["why"], *_beside(made)])
     facts = {"held": held, "adversaries": k, "needed": words["needed"] or 0}
     if words["needs"] is None:

@@ -1,4 +1,4 @@
-"""Means as the gate counts them: what of a plan is too much."""
+"""AverageCaps as the gate counts them: what of a plan is too much."""
 
 from collections import Counter
 from fractions import Fraction
@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.stages.planning import means
-from dispatcher.stages.planning.means import Means
 from policies.model.problem import Average, Pairs
+from policies.planning.caps_on_averages import AverageCaps
 from policies.policy import Disclosure, Kind, Property, Scope
 from policies.rules.record_rules import Rule
 from policies.rules.tabulated import TabulatedRule
@@ -51,7 +50,7 @@ def translated(rows, history, limits):
         fields=FIELDS,
         kind=kind,
         backlog=SimpleNamespace(record=record, subject=record // 2, time=time),
-        workforce=SimpleNamespace(trusted=(frozenset(), frozenset({"days"}))),
+        trusted=(frozenset(), frozenset({"days"})),
     )
 
 
@@ -89,8 +88,8 @@ def test_what_is_too_much_is_taken_and_no_more(large, rows, limits, seen):
     made = translated(rows, history, limits)
     plan = Pairs.of((d, a) for d in range(len(rows)) if d not in seen for a in (0, 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(means, "_LARGE", large)
-        found = Means(made).excess(plan)
+        patch.setattr(caps_on_averages, "_LARGE", large)
+        found = AverageCaps(made).excess(plan)
     for a, judged in ((0, {"told", "days"}), (1, {"told"})):
         taken = [d for d, who in found if who == a]
         rest = set(range(len(rows))) - set(taken)
@@ -112,6 +111,6 @@ def test_a_unit_of_many_entries_is_looked_at_a_few_times(monkeypatch):
     monkeypatch.setattr(Rule, "total", counted)
     rows = [(0, d % 3, 10 * d) for d in range(2000)]
     made = translated(rows, Pairs(), (Fraction(1), Fraction(1, 90)))
-    found = Means(made).excess(Pairs.of((d, 0) for d in range(2000)))
+    found = AverageCaps(made).excess(Pairs.of((d, 0) for d in range(2000)))
     assert len(found) == 1800
     assert len(asked) < 60

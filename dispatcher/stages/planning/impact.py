@@ -16,19 +16,19 @@ from dispatcher.ledger.decision import decide
 from dispatcher.ledger.standing import InForce
 from dispatcher.preflight import Clearance
 from dispatcher.stages.planning import backlog as backlogs
-from dispatcher.stages.planning.solving import solve
-from dispatcher.stages.planning.staffing import staffed
-from dispatcher.stages.planning.telling import summary
-from dispatcher.stages.planning.translation import Translation
+from dispatcher.stages.planning.plan_summary import summary
+from dispatcher.stages.planning.translation import Translation, translate
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
 from dispatcher.store.planning import LeftRow
 from dispatcher.store.transaction import Tx
+from dispatcher.strategies import find_solver
+from policies.planning.solving import solve
 from policies.solvers import Limits, Verdict
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class Impact:
     """The work to come under a version.
 
     Attributes
@@ -61,13 +61,13 @@ class Foreseen:
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class WorkToCome:
     """The work to come, read under a version.
 
     Attributes
     ----------
     planned, refused : int
-        See :class:`Foreseen`.
+        See :class:`Impact`.
     made : Translation
         The problem of all that misses answers.
     """
@@ -83,7 +83,7 @@ def read_work(
     before: int,
     now: int,
     clear: Clearance,
-) -> Work:
+) -> WorkToCome:
     """Read the work to come.
 
     Parameters
@@ -99,17 +99,18 @@ def read_work(
     """
     left = rows.left_of_plans(tx, before) if before else []
     refused = _refused(tx, force, left)
-    made = staffed(tx, force, backlogs.read(tx, force, clear), now, clear)
-    return Work(sum(len(row.entries) // 8 for row in left), refused, made)
+    made = translate(tx, force, backlogs.read(tx, force, clear), now, clear)
+    return WorkToCome(sum(len(row.entries) // 8 for row in left), refused, made)
 
 
-def foresee(work: Work, *, seed: int, limits: Limits) -> Foreseen:
+def assess(work: WorkToCome, *, seed: int, limits: Limits) -> Impact:
     """Plan the work to come, and tell how that went; no transaction is needed."""
-    solution = solve(work.made, "auto", seed, limits)
+    auto = find_solver("auto")
+    solution = solve(work.made, auto, auto, seed, limits)
     numbers = summary(work.made, solution)
     cores = numbers["cores"]
     needs = [core["needed"] for core in cores]
-    return Foreseen(
+    return Impact(
         planned=work.planned,
         refused=work.refused,
         verdict=str(solution.verdict.value),

@@ -1,9 +1,9 @@
-"""What a problem asks beyond the policy, and the same without that.
+"""A problem that asks for more than the policy, relaxed to ask for no more.
 
-A plan of the problem keeps the policy; that it has none proves nothing where it asks for
-more: cosines of 0, weights that were rounded up, means over sets of which a link has
-several. Every plan within the policy is one of the lenient problem: what has none there
-has none at all.
+A plan of the strict problem keeps the policy. That there is none proves nothing where it
+asks for more: cosines of 0, weights that were rounded up, averages over sets of which a
+link has several. Every plan within the policy is a plan of the relaxed problem: if that
+has none, there is none at all.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher.stages.planning.means import Means
-from dispatcher.stages.planning.translation import Translation
 from policies.model.problem import Average, Goal, Problem
 from policies.model.sets import NO_CAP, SetSystem
+from policies.planning.caps_on_averages import AverageCaps
+from policies.planning.problem import PlanningProblem
 from policies.rules.expand import LARGEST_SCALE
 from policies.rules.link_rules import LinkRule
 from policies.rules.record_rules import Rule
@@ -37,7 +37,7 @@ _POWERS: Final = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Lenient:
+class Relaxed:
     """A problem without what was asked beyond the policy.
 
     Attributes
@@ -47,29 +47,29 @@ class Lenient:
         Its sets, in the numbers of the strict problem.
     beyond : tuple of str
         What to say where only the strict problem has no plan.
-    means : Problem or None
-        Lenient in caps on means alone: its plans keep all limits. None where those are
+    averages : Problem or None
+        Relaxed in caps on means alone: its plans keep all limits. None where those are
         asked as they are.
     """
 
     problem: Problem
     kept: Ints
     beyond: tuple[str, ...]
-    means: Problem | None
+    averages: Problem | None
 
 
-def lenient(made: Translation, means: Means) -> Lenient | None:
+def relax(made: PlanningProblem, averages: AverageCaps) -> Relaxed | None:
     """Ask for no more than the policy; None where nothing more was asked."""
     problem, sets = made.problem, made.problem.sets
     cosine = np.isin(sets.owner, sorted(made.stricter))
-    again = _again(made, means)
+    repeated = _repeated(made, averages)
     rough = [i for i, rule in enumerate(made.expansion.rules) if _rounded(rule)]
-    caps = means.caps(lenient=True)
-    counted = caps != means.caps() or bool(again.any())
+    caps = averages.caps(relaxed=True)
+    counted = caps != averages.caps() or bool(repeated.any())
     asked = (cosine.any(), np.isin(sets.owner, rough).any(), counted)
     if not any(asked):
         return None
-    kept = np.flatnonzero(~(cosine | again))
+    kept = np.flatnonzero(~(cosine | repeated))
     looser = replace(
         problem,
         sets=_raised(sets.select(np.arange(problem.n_entries), kept), made),
@@ -78,31 +78,31 @@ def lenient(made: Translation, means: Means) -> Lenient | None:
         goal=Goal(),
     )
     told = zip((COSINES, ROUNDED, TOO_MUCH), asked, strict=True)
-    return Lenient(
+    return Relaxed(
         looser,
         kept,
         tuple(text for text, more in told if more),
-        _by_means(made, caps, cosine, again) if counted else None,
+        _with_relaxed_caps(made, caps, cosine, repeated) if counted else None,
     )
 
 
-def _by_means(
-    made: Translation, caps: tuple[Average, ...], cosine: Flags, again: Flags
+def _with_relaxed_caps(
+    made: PlanningProblem, caps: tuple[Average, ...], cosine: Flags, repeated: Flags
 ) -> Problem:
-    """Put lenient caps alone in place of strict ones."""
+    """Put relaxed caps alone in place of strict ones."""
     base = made.problem if made.loose is None else made.loose
-    gone = again if made.loose is None else again | cosine
+    gone = repeated if made.loose is None else repeated | cosine
     kept = np.flatnonzero(~gone)
     sets = made.problem.sets.select(np.arange(base.n_entries), kept)
     return replace(base, sets=sets, averages=caps)
 
 
-def _again(made: Translation, means: Means) -> Flags:
+def _repeated(made: PlanningProblem, averages: AverageCaps) -> Flags:
     """Sets of a link that has one already, of rules of which one is all there is."""
     owner, unit = made.problem.sets.owner, made.expansion.unit
     found = np.zeros(len(owner), np.bool_)
     for number in range(len(made.expansion.rules)):
-        if means.shared(number):
+        if averages.has_several_sets_of_a_link(number):
             rows = np.flatnonzero(owner == number)
             _, first = np.unique(unit[rows], return_index=True)
             found[np.delete(rows, first)] = True
@@ -116,7 +116,7 @@ def _rounded(rule: Rule | LinkRule) -> bool:
     return rule.unit.denominator > LARGEST_SCALE
 
 
-def _raised(sets: SetSystem, made: Translation) -> SetSystem:
+def _raised(sets: SetSystem, made: PlanningProblem) -> SetSystem:
     """Let rounded weights reach what they may be with all that was rounded up."""
     cap, size = sets.cap.copy(), np.diff(sets.start)
     for number, rule in enumerate(made.expansion.rules):

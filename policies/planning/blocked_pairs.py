@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher.stages.planning.backlog import Backlog
 from policies.model.disclosure import loads
 from policies.model.problem import Pairs, Problem
+from policies.planning.problem import EntryColumns
 from policies.policy import Scope
 from policies.rules.expand import Expansion
 from policies.rules.link_rules import LinkRule
@@ -25,10 +25,10 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
-def closed(
+def blocked_pairs(
     problem: Problem,
     expansion: Expansion,
-    backlog: Backlog,
+    backlog: EntryColumns,
     fields: npt.NDArray[np.str_],
     shown: Pairs,
 ) -> Pairs:
@@ -38,7 +38,7 @@ def closed(
     ----------
     problem : Problem
     expansion : Expansion
-    backlog : Backlog
+    backlog : EntryColumns
         Its entries are those of the problem.
     fields : str array, shape (n,)
         Name of each entry's field.
@@ -111,7 +111,7 @@ def _places(pairs: PeoplePairs, link: Ints) -> Ints:
 
 
 def _links(
-    rule: LinkRule, one: Ints, holder: Ints, expansion: Expansion, backlog: Backlog
+    rule: LinkRule, one: Ints, holder: Ints, expansion: Expansion, backlog: EntryColumns
 ) -> tuple[Ints, Ints]:
     """Links (their places) of sets that are past, and for whom.
 
@@ -137,7 +137,7 @@ def _alike(
     rule: LinkRule,
     link: Ints,
     holder: Ints,
-    backlog: Backlog,
+    backlog: EntryColumns,
     shown: Pairs,
     looked_at: Flags,
 ) -> tuple[Ints, Ints]:
@@ -148,7 +148,7 @@ def _alike(
     rule : LinkRule
     link, holder : int64 array, shape (candidates,)
         Links of whose people a holder saw a place in common: all others are at 0.
-    backlog : Backlog
+    backlog : EntryColumns
     shown : Pairs
     looked_at : bool array, shape (n,)
         Whether each entry is in the rule's fields.
@@ -171,7 +171,7 @@ def _alike(
 
 
 def _vectors(
-    backlog: Backlog, entry: Ints, holder: Ints
+    backlog: EntryColumns, entry: Ints, holder: Ints
 ) -> defaultdict[tuple[int, int], Counter[int]]:
     """Visits by place that holders saw of people, by (holder, person)."""
     found: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)

@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher.stages.planning.translation import Translation
 from policies.model.problem import Pairs
+from policies.planning.problem import PlanningProblem
 from policies.policy import Scope
 from policies.rules.link_rules import value
 from policies.rules.record_rules import ZERO
@@ -23,7 +23,7 @@ from policies.rules.tabulated_links import TabulatedLinkRule
 Ints = npt.NDArray[np.int64]
 
 
-def worst_lookups(made: Translation, plan: Pairs) -> dict[int, Fraction]:
+def worst_disclosures(made: PlanningProblem, plan: Pairs) -> dict[int, Fraction]:
     """Highest f of each such rule, over what was shown and what is planned.
 
     Returns
@@ -58,7 +58,7 @@ def worst_lookups(made: Translation, plan: Pairs) -> dict[int, Fraction]:
 
 
 def _of_units(
-    rule: TabulatedRule, made: Translation, held: Pairs, bits: Ints
+    rule: TabulatedRule, made: PlanningProblem, held: Pairs, bits: Ints
 ) -> Fraction:
     record = rule.scope is Scope.RECORD
     unit = (made.backlog.record if record else made.backlog.subject)[held.entry]
@@ -71,7 +71,7 @@ def _of_units(
 
 
 def _of_links(
-    rule: TabulatedLinkRule, made: Translation, held: Pairs, bits: Ints
+    rule: TabulatedLinkRule, made: PlanningProblem, held: Pairs, bits: Ints
 ) -> Fraction:
     people = made.backlog.subject[held.entry]
     whose, masks = _masks(held.adversary, people, bits)
@@ -87,23 +87,25 @@ def _of_links(
     return max((value(rule.reached(one, other)) for one, other in both), default=ZERO)
 
 
-def _masks(hand: Ints, unit: Ints, bits: Ints) -> tuple[Ints, Ints]:
-    """Return the (unit, hand) of which something is held, sorted, and its fields."""
-    whose, place = np.unique(np.column_stack([unit, hand]), axis=0, return_inverse=True)
+def _masks(holder: Ints, unit: Ints, bits: Ints) -> tuple[Ints, Ints]:
+    """Return the (unit, holder) of which something is held, sorted, and its fields."""
+    whose, place = np.unique(
+        np.column_stack([unit, holder]), axis=0, return_inverse=True
+    )
     masks = np.zeros(len(whose), np.int64)
     np.bitwise_or.at(masks, place.reshape(-1), 1 << bits)
     return whose, masks
 
 
-def _several(hand: Ints, unit: Ints, record: Ints) -> Ints:
-    """1 where several records of a (unit, hand) are held, else 0; sorted by them."""
-    of_record = np.unique(np.column_stack([unit, hand, record]), axis=0)[:, :2]
+def _several(holder: Ints, unit: Ints, record: Ints) -> Ints:
+    """1 where several records of a (unit, holder) are held, else 0; sorted by them."""
+    of_record = np.unique(np.column_stack([unit, holder, record]), axis=0)[:, :2]
     _, count = np.unique(of_record, axis=0, return_counts=True)
     return (count > 1).astype(np.int64)
 
 
 def _met(whose: Ints, masks: Ints, mine: Ints, other: Ints) -> Ints:
-    """Fields held of an end of each link, and of the other one by the same hand."""
+    """Fields held of an end of each link, and of the other one by the same holder."""
     number, at = matched(whose[:, 0], mine)
     span = int(whose.max(initial=0)) + 1
     key = whose[:, 0] * span + whose[:, 1]

@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher.stages.planning.backlog import Backlog
 from policies.model.links import LinkMeasure, Links, below_limit, link_similarities
 from policies.model.problem import Pairs, Problem
 from policies.model.sets import InvalidProblem
+from policies.planning.problem import EntryColumns
 from policies.rules.expand import Expansion
 from policies.rules.link_rules import LinkRule
 from policies.rules.shared_places import matched
@@ -30,7 +30,7 @@ def loosened(
     problem: Problem,
     expansion: Expansion,
     rules: Sequence[LinkRule],
-    backlog: Backlog,
+    backlog: EntryColumns,
     fields: npt.NDArray[np.str_],
 ) -> Problem | None:
     """Put the cosines themselves in place of the sets that keep them at 0.
@@ -41,7 +41,7 @@ def loosened(
     expansion : Expansion
     rules : sequence of LinkRule
         The cosine rules. All are kept below the lowest of their limits.
-    backlog : Backlog
+    backlog : EntryColumns
         Its entries are those of the problem.
     fields : str array, shape (n,)
         Name of each entry's field.
@@ -62,7 +62,7 @@ def loosened(
     sizes = [len(backlog.links[rule.relation].link) for rule in rules]
     first = [0, *accumulate(sizes)]
     every = np.concatenate([entry for _, entry, _ in parts])
-    counted = np.zeros(len(backlog), np.bool_)
+    counted = np.zeros(len(backlog.record), np.bool_)
     counted[every] = True
     try:
         links = Links(
@@ -111,7 +111,7 @@ def _without(problem: Problem, adversaries: Ints) -> Problem:
 
 
 def worst_cosines(
-    loose: Problem, rules: Sequence[LinkRule], backlog: Backlog, held: Pairs
+    loose: Problem, rules: Sequence[LinkRule], backlog: EntryColumns, held: Pairs
 ) -> list[Fraction]:
     """Highest cosine of each rule.
 
@@ -120,7 +120,7 @@ def worst_cosines(
     loose : Problem
         What :func:`loosened` made of these rules and this backlog.
     rules : sequence of LinkRule
-    backlog : Backlog
+    backlog : EntryColumns
     held : Pairs
         What was shown and what is planned.
 
@@ -140,7 +140,7 @@ def worst_cosines(
 
 
 def _members(
-    rule: LinkRule, backlog: Backlog, fields: npt.NDArray[np.str_]
+    rule: LinkRule, backlog: EntryColumns, fields: npt.NDArray[np.str_]
 ) -> tuple[Ints, Ints, Ints]:
     """Link, entry and side of all entries that the rule looks at."""
     pairs = backlog.links[rule.relation]

@@ -1,0 +1,90 @@
+"""A problem of planning, with the rules and the entries that it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from policies.model.problem import Problem
+from policies.policy import Kind
+from policies.rules.expand import Expansion
+from policies.rules.link_rules import LinkRule
+from policies.rules.shared_places import PeoplePairs
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EntryColumns:
+    """Entries that may be planned, and those that stand in one unit with them.
+
+    Attributes
+    ----------
+    record, subject, time : int64 array, shape (n,)
+        ``subject`` is -1 if there is none.
+    copies : int64 array, shape (n,)
+        Copies to plan.
+    place, visits : int64 array, shape (n,)
+        Number of the entry's place, -1 at none, and its visits, 0 at none.
+    links : Mapping of str to PeoplePairs
+        By relation that a rule looks at.
+    """
+
+    record: Ints
+    subject: Ints
+    time: Ints
+    copies: Ints
+    place: Ints
+    visits: Ints
+    links: Mapping[str, PeoplePairs]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlanningProblem:
+    """A problem, and what its numbers mean.
+
+    Attributes
+    ----------
+    problem : Problem
+        Its entries are the places of the columns.
+    expansion : Expansion
+    backlog : EntryColumns
+    fields : tuple of str
+        Field of each kind of entry.
+    kind : int64 array, shape (n,)
+        Index into ``fields`` of each entry.
+    trusted : tuple of frozenset of str
+        Rules that are not judged for each adversary.
+    loose : Problem or None
+        See :func:`policies.planning.cosines.loosened`.
+    """
+
+    problem: Problem
+    expansion: Expansion
+    backlog: EntryColumns
+    fields: tuple[str, ...]
+    kind: Ints
+    trusted: tuple[frozenset[str], ...]
+    loose: Problem | None = None
+
+    @property
+    def stricter(self) -> frozenset[int]:
+        """Properties whose sets ask more than the policy: those that may fall."""
+        return frozenset(
+            number
+            for number, rule in enumerate(self.expansion.rules)
+            if isinstance(rule, LinkRule) and not rule.monotone
+        )
+
+    @property
+    def cosines(self) -> list[LinkRule]:
+        """The rules of cosines, in their order."""
+        return [
+            rule
+            for rule in self.expansion.rules
+            if isinstance(rule, LinkRule) and rule.kind is Kind.COSINE
+        ]
