@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.model.problem import Average, Pairs
+from policies.planning import caps_on_averages
 from policies.planning.caps_on_averages import AverageCaps
 from policies.policy import Disclosure, Kind, Property, Scope
 from policies.rules.record_rules import Rule
