@@ -22,11 +22,11 @@ import numpy as np
 
 from benchmarks.machine import verdict
 from dispatcher.core import keys
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Asks, Pull, Push, book
 from dispatcher.ledger.decision import decide
+from dispatcher.ledger.identity_changes import add_accounts
 from dispatcher.ledger.loads import RecordKeys, register_keys
-from dispatcher.ledger.members import add_accounts
-from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.versions import apply_policy
 from dispatcher.store import Store, open_store
 

@@ -34,7 +34,7 @@ from pathlib import Path
 from benchmarks.gate import FIELDS, fill
 from benchmarks.machine import fdatasyncs_per_second, load_average
 from dispatcher.ledger.book import Asks, Push, book
-from dispatcher.ledger.members import add_accounts
+from dispatcher.ledger.identity_changes import add_accounts
 from dispatcher.ledger.shipping import attach
 from dispatcher.store import Store, Tx, open_store
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from benchmarks.machine import fdatasyncs_per_second, load_average, verdict
 from connectors.testing.hostile import Memory
-from dispatcher.ledger.members import add_accounts
+from dispatcher.ledger.identity_changes import add_accounts
 from dispatcher.ledger.versions import apply_policy
 from dispatcher.preflight import Preflight
 from dispatcher.stages.booking import Booking

@@ -1,6 +1,6 @@
 """Who is whom: accounts by name, their groups, blocks, and invites that count.
 
-Accounts are added by :func:`dispatcher.ledger.members.add_accounts`, since becoming an
+Accounts are added by :func:`dispatcher.ledger.identity_changes.add_accounts`, since becoming an
 adversary is a line of the ledger.
 """
 

@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from dispatcher.core.errors import DispatcherError
-from dispatcher.ledger import tail
+from dispatcher.ledger import comparison
 from dispatcher.store import Clock, Store, lease, schema
 from dispatcher.store import ledger as gate_rows
 
@@ -82,7 +82,10 @@ def store_lines(store: Store, clock: Clock) -> Lines:
                 ("schema is this program's", schema.version(tx) == schema.HEAD),
                 ("a policy is in force", gate_rows.version_in_force(tx) > 0),
                 ("ledger is shipped", store.ships()),
-                ("ledger's tail reads as written", tail.holds(tx, lines=TAIL)),
+                (
+                    "ledger's tail reads as written",
+                    comparison.chain_ends_hold(tx, lines=TAIL),
+                ),
             ]
     except DispatcherError:
         return [("store answers", False)]

@@ -34,10 +34,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dispatcher.core import meters
 from dispatcher.core.errors import DispatcherError
-from dispatcher.ledger import burnt
+from dispatcher.ledger import exhausted_fields
+from dispatcher.ledger.active_policy import current_policy
+from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.ledger.lines import adversary_name
-from dispatcher.ledger.nearness import Nearness
-from dispatcher.ledger.standing import current_policy
 from dispatcher.store import (
     Clock,
     Store,
@@ -157,7 +157,7 @@ class Tables(Collector):
     ----------
     store : Store
     clock : Clock
-    nearness : Nearness
+    nearness : LimitUsages
     leads : callable
         Whether this process leads.
     reloaded : callable
@@ -170,7 +170,7 @@ class Tables(Collector):
         self,
         store: Store,
         clock: Clock,
-        nearness: Nearness,
+        nearness: LimitUsages,
         *,
         leads: Callable[[], bool],
         reloaded: Callable[[], bool],
@@ -264,7 +264,7 @@ class Tables(Collector):
         )
         fields = statistics.counts(tx)["entries"]
         yield _gauge("fields", "Fields of all records.", fields)
-        burnt_now = len(burnt.burnt(tx))
+        burnt_now = len(exhausted_fields.burnt(tx))
         yield _gauge(
             "fields_burnt", "Fields shown t times without enough answers.", burnt_now
         )

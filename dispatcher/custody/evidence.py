@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from dispatcher.core.errors import Conflict
-from dispatcher.ledger.chains import SYSTEM
+from dispatcher.ledger.active_policy import ActivePolicy, version_of
+from dispatcher.ledger.audit_replay import Replay, Standing
+from dispatcher.ledger.chains import SYSTEM, Seal, seal
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.lines import NO_HASH, canonical
 from dispatcher.ledger.links import tables_text
 from dispatcher.ledger.refusals import Cause
-from dispatcher.ledger.replay import Replay, Standing
-from dispatcher.ledger.seals import Seal, seal
-from dispatcher.ledger.shipping.telling import told
-from dispatcher.ledger.standing import InForce, version_of
+from dispatcher.ledger.shipping.rendering import render
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import (
     Clock,
@@ -255,7 +254,7 @@ class _Writer:
         """Go through a chain: row, text in evidence, members unless an exposure."""
         prev = NO_HASH
         rows = audit.lines_up_to(self.tx, chain_id, last)
-        for row, text, line in told(rows, name, prev):
+        for row, text, line in render(rows, name, prev):
             self.kinds[row.kind] += 1
             yield row, text, line
             prev = row.hash.hex()
@@ -320,14 +319,14 @@ class _Writer:
         self.accepted += len(listed)
 
 
-def _assumed(versions: Iterable[InForce]) -> list[str]:
+def _assumed(versions: Iterable[ActivePolicy]) -> list[str]:
     """Say what the evidence rests on and cannot show."""
     fields = (f for force in versions for f in force.policy.entity.fields.values())
     cut = any(f.image_column is not None for f in fields)
     return [*ASSUMED, *([ASSUMED_OF_CROPS] if cut else [])]
 
 
-def _not_checked(versions: Mapping[int, InForce]) -> list[str]:
+def _not_checked(versions: Mapping[int, ActivePolicy]) -> list[str]:
     """Name the rules that the verifier leaves out, and the mean over all if it does."""
     told = {
         v: {n for n in force.levels if n not in force.tables}

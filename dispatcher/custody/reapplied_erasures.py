@@ -15,7 +15,7 @@ from dispatcher.custody.erasure import (
 )
 from dispatcher.custody.erasure_list import Listed
 from dispatcher.custody.key_rotation import seal_leftovers
-from dispatcher.ledger.standing import current_policy
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.store import erasure as rows
 from dispatcher.store import intake
 from dispatcher.store.transaction import Tx

@@ -41,7 +41,7 @@ from dispatcher.custody.rollback_check import (
 from dispatcher.custody.sealed_file import Secret
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.comparison import refuse_edited
-from dispatcher.ledger.replaying import replay
+from dispatcher.ledger.recovery import replay
 from dispatcher.ledger.shipping import shipped_lines, store_id
 from dispatcher.ledger.shipping.anchors import check_anchor
 from dispatcher.ledger.shipping.checking import check_files, check_store, compare

@@ -16,9 +16,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from dispatcher.ledger import relations
+from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.ledger.refusals import Cause
 from dispatcher.ledger.relations import Around
-from dispatcher.ledger.standing import InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import averages as rows
 from dispatcher.store.ledger import EntryRow
@@ -48,7 +48,7 @@ class Means:
     )
 
 
-def measured(force: InForce) -> tuple[Rule | LinkRule, ...]:
+def measured(force: ActivePolicy) -> tuple[Rule | LinkRule, ...]:
     """Return the rules whose sums are needed: all, if the budget caps their mean."""
     every: list[Rule | LinkRule] = [*force.rules.all.values()]
     every += force.rules.links.values()
@@ -57,28 +57,28 @@ def measured(force: InForce) -> tuple[Rule | LinkRule, ...]:
     return tuple(rule for rule in every if rule.average is not None)
 
 
-def _of_scope(force: InForce, scope: Scope) -> list[Rule]:
+def _of_scope(force: ActivePolicy, scope: Scope) -> list[Rule]:
     return [r for r in measured(force) if isinstance(r, Rule) and r.scope is scope]
 
 
-def refresh(tx: Tx, force: InForce) -> None:
+def refresh(tx: Tx, force: ActivePolicy) -> None:
     """Make the kept sums anew if a load or a version came since (grows with the store)."""
     if force.averages and not is_fresh(tx, force):
         rebuild(tx, force)
 
 
-def is_fresh(tx: Tx, force: InForce) -> bool:
+def is_fresh(tx: Tx, force: ActivePolicy) -> bool:
     """Whether the kept sums were made since the last load, for this version."""
     return rows.stamp(tx) == _stamp(tx, force)
 
 
-def may_be_lifted(tx: Tx, force: InForce) -> bool:
+def may_be_lifted(tx: Tx, force: ActivePolicy) -> bool:
     """Whether a load can raise a mean: only windows begin at entries nobody holds."""
     windows = any(rule.window is not None for rule in measured(force))
     return force.averages and windows and rows.anything_held(tx)
 
 
-def rebuild(tx: Tx, force: InForce) -> None:
+def rebuild(tx: Tx, force: ActivePolicy) -> None:
     """Write the sums anew from holdings and entries."""
     means = compute(tx, force)
     rows.replace(
@@ -94,11 +94,11 @@ def rebuild(tx: Tx, force: InForce) -> None:
     )
 
 
-def _stamp(tx: Tx, force: InForce) -> bytes:
+def _stamp(tx: Tx, force: ActivePolicy) -> bytes:
     return f"{force.version}:{rows.last_load(tx)}".encode()
 
 
-def read(tx: Tx, force: InForce) -> Means:
+def read(tx: Tx, force: ActivePolicy) -> Means:
     """Return the kept sums, or sums made anew where those are stale."""
     if not is_fresh(tx, force):
         return compute(tx, force)
@@ -109,7 +109,7 @@ def read(tx: Tx, force: InForce) -> Means:
     return means
 
 
-def compute(tx: Tx, force: InForce) -> Means:
+def compute(tx: Tx, force: ActivePolicy) -> Means:
     """Add up all sets of all adversaries, unit by unit."""
     means = Means()
     for scope in (Scope.RECORD, Scope.SUBJECT):
@@ -125,7 +125,7 @@ def compute(tx: Tx, force: InForce) -> Means:
 
 
 def _add_scope(
-    tx: Tx, force: InForce, rules: list[Rule], subject: bool, means: Means
+    tx: Tx, force: ActivePolicy, rules: list[Rule], subject: bool, means: Means
 ) -> None:
     held = _Ahead(groupby(rows.holdings_by_unit(tx, subject=subject), itemgetter(0)))
     for unit, entries in groupby(
@@ -157,7 +157,7 @@ class _Ahead:
         return self._rows if self._unit == unit else []
 
 
-def _held(force: InForce, found: Iterable[tuple[int, int, int]]) -> Held:
+def _held(force: ActivePolicy, found: Iterable[tuple[int, int, int]]) -> Held:
     """Turn (field, time, entries) into what the rules read."""
     held: dict[tuple[str, int], int] = {}
     for number, time, count in found:
@@ -187,7 +187,11 @@ class MeansAfter(NamedTuple):
 
 
 def means_after(
-    tx: Tx, force: InForce, entry: EntryRow, adversary: int, around: Iterable[Around]
+    tx: Tx,
+    force: ActivePolicy,
+    entry: EntryRow,
+    adversary: int,
+    around: Iterable[Around],
 ) -> MeansAfter:
     """Read the means as they would be with one more exposure.
 
@@ -208,7 +212,7 @@ def means_after(
 
 
 def past_means(
-    force: InForce,
+    force: ActivePolicy,
     sets: Mapping[str, int],
     sums: Mapping[str, Fraction],
     trusted: frozenset[str],
@@ -231,7 +235,7 @@ def past_means(
     return past
 
 
-def _added(tx: Tx, force: InForce, entry: EntryRow, adversary: int) -> Sums:
+def _added(tx: Tx, force: ActivePolicy, entry: EntryRow, adversary: int) -> Sums:
     added: Sums = {}
     field_standing = force.fields[entry.field_id]
     for subject, unit in ((False, entry.record_id), (True, entry.subject_id)):

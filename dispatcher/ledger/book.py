@@ -16,12 +16,17 @@ import numpy as np
 
 from dispatcher.core import keys
 from dispatcher.core.errors import StoreLocked
-from dispatcher.ledger import averages, barrier, chains, refusals, relations
+from dispatcher.ledger import averages, chains, refusals, relations
+from dispatcher.ledger.active_policy import (
+    ActivePolicy,
+    known_policy,
+    lock_policy,
+    locked_policy,
+)
 from dispatcher.ledger.bulk import Batch, Verdicts, runs
+from dispatcher.ledger.count_updates import holdings_added, holdings_of
 from dispatcher.ledger.decision import AskFacts, decide, judge, missing, read_facts
-from dispatcher.ledger.held import holdings_added, holdings_of
 from dispatcher.ledger.refusals import Refusal
-from dispatcher.ledger.standing import InForce
 from dispatcher.store import decisions, handing, holdings, lease
 from dispatcher.store import ledger as rows
 from dispatcher.store import relations as visits
@@ -148,7 +153,7 @@ def book(
         return booking.single(locked, skip_refused=skip_refused)
     if epoch is not None:
         lease.check_epoch(tx, lease.SHARD, epoch)
-    force = barrier.hold(tx)
+    force = lock_policy(tx)
     if not asks:
         return Booked(tasks=range(0))
     accounts, heads = lock_adversaries(tx, [ask.account_id for ask in asks])
@@ -164,7 +169,7 @@ class _Booking:
     """One booking under way: everything is locked."""
 
     tx: Tx
-    force: InForce
+    force: ActivePolicy
     heads: dict[int, ChainRow]
     delivery: Push | Pull
     at: int
@@ -355,7 +360,7 @@ ATTEMPTS: Final = 5
 class _Locked(NamedTuple):
     """One ask with all that its decision rests on, locked."""
 
-    force: InForce
+    force: ActivePolicy
     head: ChainRow
     ask: AskRow
     known: Known
@@ -375,9 +380,9 @@ def lock_ask(tx: Tx, entry_id: int, account_id: int, epoch: int | None) -> _Lock
     for _ in range(ATTEMPTS):
         before = decisions.look(tx, entry_id, account_id)
         if before is None:
-            barrier.hold(tx)  # that there is no policy is told first
+            lock_policy(tx)  # that there is no policy is told first
             raise missing(tx, entry_id, account_id)
-        seen = barrier.in_force(tx, before.version, before.sha256)
+        seen = known_policy(tx, before.version, before.sha256)
         adversary, record, subject = before[2:]
         fence = [] if epoch is None else [(lease.EPOCH, {"of_shard": lease.SHARD})]
         *epochs, locks, asks, known = tx.driver_answers(
@@ -393,7 +398,7 @@ def lock_ask(tx: Tx, entry_id: int, account_id: int, epoch: int | None) -> _Lock
         if not locks or not asks:
             continue  # it was deleted meanwhile
         version, sha256, *head = locks[0]
-        force = barrier.held(tx, seen, version, sha256)
+        force = locked_policy(tx, seen, version, sha256)
         ask = decisions.ask(asks[0])
         entry = ask.entry
         now = (ask.account.adversary_id, entry.record_id, entry.subject_id)

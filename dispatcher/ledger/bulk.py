@@ -20,18 +20,17 @@ import numpy.typing as npt
 
 from dispatcher.core import keys
 from dispatcher.ledger import refusals
+from dispatcher.ledger.active_policy import ActivePolicy, trusted_rules_of
 from dispatcher.ledger.decision import (
     NOTHING_HELD,
     AskFacts,
     judge_limits,
     judge_standing,
-    trust,
     units_of,
 )
 from dispatcher.ledger.refusals import Refusal
 from dispatcher.ledger.relations import Granted, Visit, around, visit_of
-from dispatcher.ledger.standing import InForce
-from dispatcher.ledger.units import Rows, over_limit
+from dispatcher.ledger.violations import Rows, over_limit
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import batches, holdings
 from dispatcher.store import ledger as rows
@@ -68,13 +67,16 @@ class Batch:
     ----------
     tx : Tx
         The barrier and the adversaries are locked; the entries will be.
-    force : InForce
+    force : ActivePolicy
     asks : Sequence of (AccountRow, Sequence of int)
         Accounts, and the entries asked for each, in order.
     """
 
     def __init__(
-        self, tx: Tx, force: InForce, asks: Sequence[tuple[AccountRow, Sequence[int]]]
+        self,
+        tx: Tx,
+        force: ActivePolicy,
+        asks: Sequence[tuple[AccountRow, Sequence[int]]],
     ) -> None:
         self.tx, self.force = tx, force
         self.accounts = [account for account, _ in asks]
@@ -89,7 +91,7 @@ class Batch:
             np.array(ids, np.int64), return_inverse=True
         )
         self.ask_adversary = place[self.ask_account]
-        self.trusted = [trust(tx, force, int(a)) for a in self.adversaries]
+        self.trusted = [trusted_rules_of(tx, force, int(a)) for a in self.adversaries]
         self._granted: dict[int, Granted] = defaultdict(Granted)  # by adversary
         # rows of the summary about the units asked for
         self.known = np.empty((0, 5), np.int64)

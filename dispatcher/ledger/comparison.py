@@ -1,7 +1,7 @@
 """The store compared with its ledger: nothing that the gate trusts was edited beside it.
 
 The gate does not read the chains. It reads tables that were written with them: accounts
-and the adversaries they belong to, records and people, summaries. Whoever changes one of
+and the adversaries they belong to, records and people, count_updates. Whoever changes one of
 these rows by hand changes who may see what, and no line of the ledger says so. So every
 such column is held against the lines: each line is hashed anew from the rows that it
 names, and what the lines say must be what the rows say. One pass over the ledger and
@@ -26,9 +26,10 @@ import numpy.typing as npt
 
 from dispatcher.core.errors import StoreEdited
 from dispatcher.core.keys import entry_name
-from dispatcher.ledger import summaries
+from dispatcher.ledger import count_updates
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.chains import SYSTEM, whole_line
-from dispatcher.ledger.held import holdings_whole
+from dispatcher.ledger.count_updates import holdings_whole
 from dispatcher.ledger.lines import (
     NO_HASH,
     ExposureForm,
@@ -39,11 +40,19 @@ from dispatcher.ledger.lines import (
 )
 from dispatcher.ledger.links import functions_sha256
 from dispatcher.ledger.loads import read_facts
-from dispatcher.ledger.standing import current_policy
+from dispatcher.ledger.shipping.rendering import render
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import Store, accounts, entry_registrations, ledger, policies
+from dispatcher.store import (
+    Store,
+    accounts,
+    audit,
+    entry_registrations,
+    ledger,
+    policies,
+)
 from dispatcher.store import comparison as rows
 from dispatcher.store.entry_registrations import Facts
+from dispatcher.store.ledger import ChainRow
 from dispatcher.store.transaction import Row, Tx
 
 Ints = npt.NDArray[np.int64]
@@ -493,9 +502,13 @@ class _Comparison:
             alone, times = np.unique(both, axis=0, return_counts=True)
             wrong = np.unique(alone[times == 1, 0]).tolist()
             self._note("holding", (adversary_name(n) for n in wrong))
-        if force is not None and (count := summaries.differing_visits(self.tx, force)):
+        if force is not None and (
+            count := count_updates.differing_visits(self.tx, force)
+        ):
             self._note("visit", [f"{count:,} rows"])
-        if force is not None and (count := summaries.differing_means(self.tx, force)):
+        if force is not None and (
+            count := count_updates.differing_means(self.tx, force)
+        ):
             self._note("disclosure_sum", [f"{count:,} rows"])
 
     def _tasks(self) -> None:
@@ -573,3 +586,37 @@ def _read_text(text: str | None) -> list[Any]:
 def _number(name: str) -> int:
     """Id of a chain; 0 for ``system``, and for a name that no store makes."""
     return int(name[1:]) if name[1:].isdecimal() else SYSTEM_CHAIN
+
+
+def chain_ends_hold(tx: Tx, *, lines: int, every: bool = False) -> bool:
+    """Whether the ends of chains read as they were written.
+
+    Parameters
+    ----------
+    tx : Tx
+    lines : int
+        So many of each chain, at most, >= 1.
+    every : bool
+        Of all chains; else of chain ``system`` alone.
+    """
+    chains = [c for c in ledger.all_chains(tx) if every or c.id == SYSTEM_CHAIN]
+    return all(_end_holds(tx, chain, lines) for chain in chains)
+
+
+def _end_holds(tx: Tx, chain: ChainRow, lines: int) -> bool:
+    after = max(0, chain.seq - lines)
+    prev = audit.hash_at(tx, chain.id, after) if after else NO_HASH
+    if prev is None:
+        return False
+    seq = after
+    rows = audit.lines_up_to(tx, chain.id, chain.seq, after=after)
+    try:
+        for row, text, _ in render(rows, chain.name, prev):
+            line = json.loads(text)
+            own = line.pop("hash")
+            if row.seq != seq + 1 or line_hash(prev, line) != own:
+                return False
+            seq, prev = row.seq, own
+    except (AssertionError, ValueError):  # a line that refers to nothing
+        return False
+    return (seq, prev) == (chain.seq, chain.head)

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 
 from dispatcher.core.errors import NotFound
 from dispatcher.ledger import averages, refusals, relations
+from dispatcher.ledger.active_policy import ActivePolicy, FieldPolicy, trusted_rules_of
 from dispatcher.ledger.averages import MeansAfter
 from dispatcher.ledger.refusals import Cause, Refusal, refuse
 from dispatcher.ledger.relations import Around
-from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import decisions
 from dispatcher.store import ledger as rows
@@ -80,7 +80,7 @@ class Decision(NamedTuple):
     refusal: Refusal | None
 
 
-def judge(force: InForce, ask: AskFacts) -> Refusal | None:
+def judge(force: ActivePolicy, ask: AskFacts) -> Refusal | None:
     """Decide one ask; None allows it. Pure: what it needs to know is in the facts."""
     refusal = judge_standing(force, ask)
     if refusal is None and not ask.held:
@@ -88,7 +88,7 @@ def judge(force: InForce, ask: AskFacts) -> Refusal | None:
     return refusal
 
 
-def judge_standing(force: InForce, ask: AskFacts) -> Refusal | None:
+def judge_standing(force: ActivePolicy, ask: AskFacts) -> Refusal | None:
     """Refuse what no showing before it matters for: it may not be shown at all now."""
     entry, account = ask.entry, ask.account
     field = force.fields.get(entry.field_id)
@@ -109,7 +109,7 @@ def judge_standing(force: InForce, ask: AskFacts) -> Refusal | None:
     return None
 
 
-def judge_limits(force: InForce, ask: AskFacts) -> Refusal | None:
+def judge_limits(force: ActivePolicy, ask: AskFacts) -> Refusal | None:
     """Refuse what would reach a limit: of a property, of showings, of a mean."""
     entry, account = ask.entry, ask.account
     found = _findings_of_rules(force, ask) if _any_refuses(force, ask) else ()
@@ -138,7 +138,7 @@ def judge_limits(force: InForce, ask: AskFacts) -> Refusal | None:
     return None
 
 
-def findings(force: InForce, ask: AskFacts) -> tuple[Finding, ...]:
+def findings(force: ActivePolicy, ask: AskFacts) -> tuple[Finding, ...]:
     """Return what every rule that touches the field says; none if it is not sent."""
     field = force.fields.get(ask.entry.field_id)
     if field is None or not field.sent:
@@ -146,7 +146,7 @@ def findings(force: InForce, ask: AskFacts) -> tuple[Finding, ...]:
     return _findings_of_rules(force, ask) + _findings_of_relations(ask)
 
 
-def _findings_of_rules(force: InForce, ask: AskFacts) -> tuple[Finding, ...]:
+def _findings_of_rules(force: ActivePolicy, ask: AskFacts) -> tuple[Finding, ...]:
     entry, field = ask.entry, force.fields[ask.entry.field_id]
     of_record = ask.of_record
     if ask.held:
@@ -164,7 +164,7 @@ def _findings_of_relations(ask: AskFacts) -> tuple[Finding, ...]:
     return tuple(a.finding() for a in ask.around if a.rule.name not in ask.trusted)
 
 
-def _any_refuses(force: InForce, ask: AskFacts) -> bool:
+def _any_refuses(force: ActivePolicy, ask: AskFacts) -> bool:
     """Whether a rule refuses one more entry: cheaper than to ask each what it says."""
     entry, field = ask.entry, force.fields[ask.entry.field_id]
     time = (entry.time or 0) if field.timed else 0
@@ -197,7 +197,7 @@ def units_of(entry: EntryRow) -> list[int]:
     return units
 
 
-def decide(tx: Tx, force: InForce, entry_id: int, account_id: int) -> Decision:
+def decide(tx: Tx, force: ActivePolicy, entry_id: int, account_id: int) -> Decision:
     """Decide one ask; nothing is written.
 
     Without locks the answer is good for looking only: a booking reads the facts after it
@@ -227,7 +227,7 @@ def missing(tx: Tx, entry_id: int, account_id: int) -> NotFound:
     return refusals.unknown("account", account_id)
 
 
-def read_facts(tx: Tx, force: InForce, ask: AskRow, known: Known) -> AskFacts:
+def read_facts(tx: Tx, force: ActivePolicy, ask: AskRow, known: Known) -> AskFacts:
     """Read what is not known yet of one ask, and put its facts together."""
     account, entry = ask.account, ask.entry
     who = account.adversary_id
@@ -248,7 +248,7 @@ def read_facts(tx: Tx, force: InForce, ask: AskRow, known: Known) -> AskFacts:
         showings,
         limit,
         *_holdings(force, known.held),
-        trust(tx, force, who),
+        trusted_rules_of(tx, force, who),
         around,
         means,
     )
@@ -257,7 +257,7 @@ def read_facts(tx: Tx, force: InForce, ask: AskRow, known: Known) -> AskFacts:
 def _showings(
     tx: Tx,
     ask: AskRow,
-    field: FieldStanding | None,
+    field: FieldPolicy | None,
     shown: list[tuple[int, int | None]],
 ) -> tuple[bool, int, int]:
     """Whether the entry is held already, how often it was shown, and its limit."""
@@ -275,7 +275,7 @@ def _showings(
 
 
 def _holdings(
-    force: InForce, found: list[tuple[int, int, int, int]]
+    force: ActivePolicy, found: list[tuple[int, int, int, int]]
 ) -> tuple[Held, Held]:
     """What the adversary holds of the entry's record, and of its subject."""
     of_record: dict[tuple[str, int], int] = {}
@@ -286,10 +286,3 @@ def _holdings(
             held = of_subject if unit & 1 else of_record
             held[fields[number].name, time] = count
     return of_record, of_subject
-
-
-def trust(tx: Tx, force: InForce, adversary_id: int) -> frozenset[str]:
-    """Rules that are not judged for an adversary."""
-    if not force.trusting:
-        return frozenset()
-    return force.trusted(rows.groups_of(tx, adversary_id))

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from dispatcher.ledger import averages, chains
+from dispatcher.ledger.active_policy import ActivePolicy, no_policy, version_of
+from dispatcher.ledger.identity_changes import refuse_means
 from dispatcher.ledger.lines import canonical
-from dispatcher.ledger.members import refuse_means
-from dispatcher.ledger.standing import InForce, no_policy, version_of
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import entry_registrations, ledger
 from dispatcher.store.entry_registrations import Facts
@@ -72,7 +72,7 @@ class Needs:
         )
 
 
-def needs(force: InForce) -> dict[int, Needs]:
+def needs(force: ActivePolicy) -> dict[int, Needs]:
     """Return the facts that the version in force needs, by field number."""
     return {
         number: Needs(
@@ -185,7 +185,7 @@ def fact_lines(records: Iterable[RecordKeys], salt: bytes) -> Iterator[str]:
         yield f'["{record}",{[*field_ids]},{person},{moment},{where},{count}]\n'
 
 
-def key_lines(force: InForce, records: Iterable[RecordKeys]) -> Iterator[str]:
+def key_lines(force: ActivePolicy, records: Iterable[RecordKeys]) -> Iterator[str]:
     """Canonical lines, each with its LF, as the version in force needs them.
 
     An entry at no place has ``vector`` (and ``count``) without a column.
@@ -243,7 +243,7 @@ class _Form:
         return f',"vector":{{{inside}}}'
 
 
-def _forms(force: InForce) -> Mapping[int, _Form]:
+def _forms(force: ActivePolicy) -> Mapping[int, _Form]:
     wanted = needs(force)
     return {
         number: _Form(f'"field":{canonical(field.name)},"record":', wanted[number])

@@ -15,7 +15,7 @@ from typing import Any, Final
 from dispatcher.core.errors import Conflict, Invalid
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import NO_HASH, line_hash
-from dispatcher.ledger.shipping.telling import told
+from dispatcher.ledger.shipping.rendering import render
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import audit, ledger, proving
 from dispatcher.store.ledger import ChainRow
@@ -145,7 +145,7 @@ def _by_chain(places: Sequence[tuple[int, int]]) -> dict[int, list[int]]:
 
 
 def _line(row: audit.LineRow, prev: str) -> dict[str, Any]:
-    return next(json.loads(text) for _, text, _ in told([row], SYSTEM, prev))
+    return next(json.loads(text) for _, text, _ in render([row], SYSTEM, prev))
 
 
 def _rest(tx: Tx, chain: ChainRow, first: int) -> list[dict[str, Any]]:
@@ -153,7 +153,7 @@ def _rest(tx: Tx, chain: ChainRow, first: int) -> list[dict[str, Any]]:
     prev = audit.hash_at(tx, chain.id, first - 1) if first > 1 else NO_HASH
     assert prev is not None
     rows = audit.lines_up_to(tx, chain.id, chain.sealed_seq, after=first - 1)
-    return [json.loads(text) for _, text, _ in told(rows, chain.name, prev)]
+    return [json.loads(text) for _, text, _ in render(rows, chain.name, prev)]
 
 
 def check(document: Mapping[str, Any]) -> list[dict[str, Any]]:

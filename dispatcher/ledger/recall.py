@@ -10,17 +10,28 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
-from dispatcher.ledger.acceptance import judged_trust
-from dispatcher.ledger.flight import InFlight
-from dispatcher.ledger.past import past_units
-from dispatcher.ledger.standing import InForce
+from dispatcher.ledger.active_policy import ActivePolicy, trusted_rules_of
+from dispatcher.ledger.violations import past_units
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.store import membership as rows
 from dispatcher.store import queue
 from dispatcher.store.membership import OpenTask
 from dispatcher.store.transaction import Tx
+
+
+class InFlightAction(StrEnum):
+    """What becomes of tasks under way that a change made unsafe.
+
+    ``recall`` takes them back, ``drain`` only those that have not left yet, ``keep``
+    none.
+    """
+
+    RECALL = "recall"
+    DRAIN = "drain"
+    KEEP = "keep"
 
 
 @dataclass(frozen=True)
@@ -83,7 +94,7 @@ NOTHING_RECALLED: Final = Recalled()
 
 def foresee(
     tx: Tx,
-    force: InForce | None,
+    force: ActivePolicy | None,
     withdrawing: Collection[str],
     adversary_ids: Sequence[int] | None = None,
 ) -> Recall:
@@ -92,7 +103,7 @@ def foresee(
     Parameters
     ----------
     tx : Tx
-    force : InForce or None
+    force : ActivePolicy or None
         The version to judge by; the summary of holdings must be that version's.
     withdrawing : Collection of str
         Connectors that can withdraw what they were given.
@@ -113,14 +124,14 @@ def foresee(
 
 
 def revive(
-    tx: Tx, force: InForce | None, outbox_ids: Sequence[int], now: int
+    tx: Tx, force: ActivePolicy | None, outbox_ids: Sequence[int], now: int
 ) -> tuple[int, int]:
     """Let dead messages wait again, but for what became unsafe since they were written.
 
     Parameters
     ----------
     tx : Tx
-    force : InForce or None
+    force : ActivePolicy or None
         The version in force.
     outbox_ids : Sequence of int
     now : int
@@ -140,15 +151,15 @@ def revive(
     return messages, rows.take_back(tx, unsafe)
 
 
-def take_back(tx: Tx, found: Recall, how: InFlight, *, at: int) -> Recalled:
+def take_back(tx: Tx, found: Recall, how: InFlightAction, *, at: int) -> Recalled:
     """Take back what :func:`foresee` found, in the transaction of the change."""
-    if how is InFlight.KEEP:
+    if how is InFlightAction.KEEP:
         return Recalled(left=found.unsafe)
     # What may have left and may not is kept from leaving: a late answer still counts.
     waiting = [task for task in found.outside + found.lost if _waits(task)]
     recalled = [*found.unsent, *waiting]
     sent: list[int] = []
-    if how is InFlight.RECALL:
+    if how is InFlightAction.RECALL:
         recalled += [*found.shown, *found.outside]
         sent = [task.outbox_id for task in found.outside if task.outbox_id is not None]
     unsafe = {task.id for task in recalled}
@@ -160,9 +171,9 @@ def take_back(tx: Tx, found: Recall, how: InFlight, *, at: int) -> Recalled:
     return Recalled(ended + also, also, messages, found.unsafe - len(unsafe))
 
 
-def _past_fields(tx: Tx, force: InForce, adversary: int) -> dict[int, set[str]]:
+def _past_fields(tx: Tx, force: ActivePolicy, adversary: int) -> dict[int, set[str]]:
     """Fields of which the adversary may be shown no more, by record or subject."""
-    past = past_units(tx, force, adversary, judged_trust(tx, force, adversary))
+    past = past_units(tx, force, adversary, trusted_rules_of(tx, force, adversary))
     ends = {
         unit: [subject_unit(end) for end in both if end is not None]
         for unit, *both in rows.links(tx, [unit for _, unit in past if unit < 0])
@@ -174,7 +185,7 @@ def _past_fields(tx: Tx, force: InForce, adversary: int) -> dict[int, set[str]]:
     return fields
 
 
-def _unsafe(force: InForce, task: OpenTask, past: dict[int, set[str]]) -> bool:
+def _unsafe(force: ActivePolicy, task: OpenTask, past: dict[int, set[str]]) -> bool:
     standing = force.fields.get(task.field_id)
     if standing is None or not standing.sent:
         return True

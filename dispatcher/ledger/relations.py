@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
-from dispatcher.ledger.standing import FieldStanding, InForce
+from dispatcher.ledger.active_policy import ActivePolicy, FieldPolicy
 from dispatcher.model import link_unit
 from dispatcher.store import relations as rows
 from dispatcher.store.ledger import EntryRow
@@ -89,7 +89,7 @@ class Around:
 
 def around(
     tx: Tx,
-    force: InForce,
+    force: ActivePolicy,
     entry: EntryRow,
     adversary_id: int,
     *,
@@ -162,7 +162,7 @@ def _told(
 
 
 def _fields_named(
-    force: InForce, told: Iterable[tuple[Any, ...]]
+    force: ActivePolicy, told: Iterable[tuple[Any, ...]]
 ) -> Iterator[tuple[int, int, str]]:
     """Rows (person, record, field) with the field's name, of this version."""
     names = force.numbered
@@ -172,7 +172,7 @@ def _fields_named(
 
 
 def named(
-    force: InForce, told: Iterable[tuple[Any, ...]]
+    force: ActivePolicy, told: Iterable[tuple[Any, ...]]
 ) -> Iterator[tuple[int, str, str, int]]:
     """Rows (person, field, place, visits) with the field's name, of this version."""
     names = force.numbered
@@ -182,7 +182,7 @@ def named(
 
 
 def visit_of(
-    tx: Tx, field: FieldStanding, entry: EntryRow, adversary_id: int
+    tx: Tx, field: FieldPolicy, entry: EntryRow, adversary_id: int
 ) -> list[Visit]:
     """What one showing adds to the summary of visits."""
     if not field.placed or entry.subject_id is None:
@@ -194,7 +194,7 @@ def visit_of(
 
 
 def past_links(
-    tx: Tx, force: InForce, adversary_id: int, trusted: frozenset[str]
+    tx: Tx, force: ActivePolicy, adversary_id: int, trusted: frozenset[str]
 ) -> list[tuple[str, int]]:
     """Links of which an adversary sees too much: (property, unit id).
 
@@ -218,7 +218,7 @@ class _AllHeld:
     """All that an adversary holds: each kind of it is read once, whatever asks for it."""
 
     tx: Tx
-    force: InForce
+    force: ActivePolicy
     adversary_id: int
 
     @cached_property
@@ -245,7 +245,7 @@ def _links(tx: Tx, rule: LinkRule) -> Iterator[tuple[int, int, int]]:
 
 
 def count_and_sums(
-    tx: Tx, force: InForce, rule: LinkRule
+    tx: Tx, force: ActivePolicy, rule: LinkRule
 ) -> tuple[int, Mapping[int, Fraction]]:
     """How many links could disclose something, and each adversary's sum of f over them.
 

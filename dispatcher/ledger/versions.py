@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dispatcher.core.errors import Conflict, Invalid
 from dispatcher.ledger import averages, chains, recall
-from dispatcher.ledger.acceptance import Acceptance, Past, judged_trust
-from dispatcher.ledger.facts import check_loaded
-from dispatcher.ledger.flight import InFlight
+from dispatcher.ledger.active_policy import (
+    ActivePolicy,
+    compile_version,
+    trusted_rules_of,
+    version_of,
+)
+from dispatcher.ledger.chains import seal
+from dispatcher.ledger.identity_changes import regroup
 from dispatcher.ledger.links import (
     Beside,
     add_links,
@@ -18,24 +24,24 @@ from dispatcher.ledger.links import (
     tables_text,
 )
 from dispatcher.ledger.loads import RecordKeys, key_lines, needs, write_keys
-from dispatcher.ledger.members import regroup
 from dispatcher.ledger.recall import (
     NOTHING_OPEN,
     NOTHING_RECALLED,
+    InFlightAction,
     Recall,
     Recalled,
 )
-from dispatcher.ledger.seals import seal
-from dispatcher.ledger.standing import InForce, compile_version, version_of
+from dispatcher.ledger.violations import Acceptance, Past
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import entry_registrations, events, holdings, ledger, policies
 from dispatcher.store.ledger import ChainRow
 from dispatcher.store.policies import TableRow
 from dispatcher.store.transaction import Tx
 from policies.document import parse, run_tests
-from policies.policy import Policy
+from policies.policy import Box, Field, Policy
 from policies.rules.asks import unsupported
 from policies.rules.field_utility import UTILITY_NAME as UTILITY
+from policies.rules.link_rules import place_columns
 from policies.rules.tabulated import FieldTable
 
 
@@ -81,7 +87,7 @@ class Terms:
     ----------
     accept : int or None
         How many findings past the new limits are accepted; None: any, for a preview.
-    in_flight : InFlight
+    in_flight : InFlightAction
         What becomes of tasks under way that the version would not allow.
     if_active : int or None
         The version that must be in force now; 0 is none. None: whichever is.
@@ -92,7 +98,7 @@ class Terms:
     """
 
     accept: int | None = 0
-    in_flight: InFlight = InFlight.RECALL
+    in_flight: InFlightAction = InFlightAction.RECALL
     if_active: int | None = None
     withdrawing: frozenset[str] = frozenset()
     actor: str = "operator"
@@ -175,7 +181,7 @@ def apply_policy(
     Conflict
         Another version is in force than the terms say; or loaded records lack facts
         that the version needs, or were loaded by other words
-        (:mod:`dispatcher.ledger.facts`).
+        (:mod:`dispatcher.ledger.versions`).
     PastLimit
         What was shown already is past a limit of the version, and the terms accept
         another number of findings; ``facts`` has the properties, and how many
@@ -238,7 +244,7 @@ def _check_active(active: int, wanted: int | None) -> None:
 
 def _write_version(
     tx: Tx,
-    force: InForce,
+    force: ActivePolicy,
     source: bytes,
     functions: list[TableRow],
     accepted: list[dict[str, object]],
@@ -257,7 +263,7 @@ def _write_version(
 
 def _note(
     tx: Tx,
-    force: InForce,
+    force: ActivePolicy,
     terms: Terms,
     found: tuple[Past, ...],
     recalled: Recalled,
@@ -279,19 +285,19 @@ def _lives(chain: ChainRow) -> bool:
 
 
 def _judge_past(
-    tx: Tx, force: InForce, living: list[ChainRow], acceptance: Acceptance
+    tx: Tx, force: ActivePolicy, living: list[ChainRow], acceptance: Acceptance
 ) -> list[dict[str, object]]:
     """Judge all that is held; return what the version's line must accept."""
     items: list[dict[str, object]] = []
     for chain in living:
-        trusted = judged_trust(tx, force, chain.id)
+        trusted = trusted_rules_of(tx, force, chain.id)
         found = acceptance.judge(force, chain.id, trusted, means=force.averages)
         items += [{"chain": chain.name, **item} for item in found]
     return sorted(items, key=lambda i: (i["chain"], i["property"], i["unit"]))
 
 
 def _write_missing_keys(
-    tx: Tx, old: InForce | None, force: InForce, at: int, links: list[str]
+    tx: Tx, old: ActivePolicy | None, force: ActivePolicy, at: int, links: list[str]
 ) -> int:
     """Write the facts of loaded entries that only the new version needs, and links."""
     wanted = needs(force)
@@ -320,3 +326,61 @@ def _write_missing_keys(
 def _facts(tx: Tx, field_ids: list[int]) -> Iterator[RecordKeys]:
     for record, number, *told in entry_registrations.facts(tx, field_ids):
         yield RecordKeys(record, (number,), *told)
+
+
+def check_loaded(tx: Tx, policy: Policy) -> None:
+    """Refuse a policy that reads what is loaded by other words than it was loaded by.
+
+    Grows with the number of loads and of versions, never with the records.
+
+    Raises
+    ------
+    Conflict
+    """
+    for version in _versions_with_loads(tx):
+        before = version_of(tx, version).policy
+        told = next(_other_words(before, policy), None)
+        if told is not None:
+            raise Conflict(
+                f"{told}, and records are loaded",
+                why="What identifies a record or a person, and what is shown of a "
+                f"field, was made when they were loaded, under version {version}; "
+                "this version would not mean the same by it.",
+                fix="Load the records into a new store under this policy, or keep "
+                "these words as they were.",
+            )
+
+
+def _versions_with_loads(tx: Tx) -> list[int]:
+    lines = entry_registrations.policy_lines(tx)
+    found = {bisect_left(lines, load) for load in entry_registrations.loads(tx)}
+    return sorted(found - {0})
+
+
+def _other_words(before: Policy, after: Policy) -> Iterator[str]:
+    old, new = before.entity, after.entity
+    if old.key != new.key:
+        yield "the policy takes the key of a record from another column"
+    for word in ("subject", "time"):
+        one, other = getattr(old, word), getattr(new, word)
+        if one is not None and other is not None and one != other:
+            yield f"the policy takes the {word} from another column"
+    place, other = place_columns(before.properties), place_columns(after.properties)
+    if other is not None and place != other:
+        yield "the policy takes the place of a record from another column"
+    for name, field in new.fields.items():
+        known = old.fields.get(name)
+        if known is None or not field.send:
+            continue
+        if _shown_from(before, known) != _shown_from(after, field):
+            yield f"the policy shows another part of the record for field {name}"
+        elif not set(field.redact) <= set(known.redact):
+            yield f"the policy masks more in field {name}"
+
+
+def _shown_from(policy: Policy, field: Field) -> tuple[str | None, str | Box | None]:
+    """Where the shown form of a field comes from: its column, and the box in it."""
+    box = field.image_box
+    if box is None:
+        return field.image_column, None
+    return field.image_column, policy.entity.layout.get(box, box)

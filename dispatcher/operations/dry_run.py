@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dispatcher.core.plugins import load_plugin
-from dispatcher.ledger.acceptance import Past
+from dispatcher.ledger.violations import Past
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, Tx, exposed, names
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from dispatcher.core import keys
 from dispatcher.core.errors import NotFound, Usage
-from dispatcher.ledger import burnt as gate
-from dispatcher.ledger.burnt import Shown
-from dispatcher.ledger.extras import unburn as grant
+from dispatcher.ledger import exhausted_fields as gate
+from dispatcher.ledger.exhausted_fields import Shown
+from dispatcher.ledger.exhausted_fields import unburn as grant
 from dispatcher.operations.dry_run import rolled_back
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, Tx, burning, events, names, record_states

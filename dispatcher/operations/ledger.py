@@ -10,7 +10,7 @@ from typing import Any
 
 from dispatcher.core import keys
 from dispatcher.core.errors import Conflict, Invalid, NotFound
-from dispatcher.ledger import proofs, seals
+from dispatcher.ledger import chains, proofs
 from dispatcher.ledger.shipping.checking import store_lines
 from dispatcher.operations.fields import find_entry
 from dispatcher.operations.workspace import Workspace
@@ -87,7 +87,7 @@ def last_root(workspace: Workspace, store: Store, *, seal: bool = False) -> Root
     """
     if seal:
         with store.write() as tx:
-            seals.seal(tx, at=workspace.clock())
+            chains.seal(tx, at=workspace.clock())
     workspace.anchor_roots(store)
     with store.read() as tx:
         found = proving.last_seal(tx)

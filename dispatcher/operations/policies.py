@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dispatcher.core.errors import NotFound, Usage
-from dispatcher.ledger.acceptance import ANY
-from dispatcher.ledger.flight import InFlight
+from dispatcher.ledger.active_policy import version_of
 from dispatcher.ledger.links import Beside
-from dispatcher.ledger.standing import version_of
+from dispatcher.ledger.recall import InFlightAction
 from dispatcher.ledger.versions import Applied, Terms, apply_policy
+from dispatcher.ledger.violations import ANY
 from dispatcher.model import PolicyVersion
 from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
 from dispatcher.operations.workspace import Workspace
@@ -105,7 +105,7 @@ def preview(
     store: Store,
     file: PolicyFile,
     *,
-    in_flight: InFlight,
+    in_flight: InFlightAction,
     time_limit: float,
 ) -> Preview:
     """Show what putting a policy file in force would do; nothing is changed.
@@ -118,7 +118,7 @@ def preview(
     workspace : Workspace
     store : Store
     file : PolicyFile
-    in_flight : InFlight
+    in_flight : InFlightAction
         What becomes of open tasks that the version would not allow.
     time_limit : float
         Seconds of search for a plan, at most.
@@ -150,7 +150,7 @@ def apply(
     store: Store,
     file: PolicyFile,
     *,
-    in_flight: InFlight,
+    in_flight: InFlightAction,
     if_active: int | None = None,
     accept_past: int = 0,
     reason: str = "",
@@ -162,7 +162,7 @@ def apply(
     workspace : Workspace
     store : Store
     file : PolicyFile
-    in_flight : InFlight
+    in_flight : InFlightAction
         What becomes of open tasks that the version does not allow.
     if_active : int, optional
         Only if this version is in force now; 0: none.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from dispatcher.core.errors import Invalid
-from dispatcher.ledger.standing import current_policy
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.operations.workspace import Workspace
 from dispatcher.stages.intake import questions as stage
 from dispatcher.stages.intake.questions import Questions

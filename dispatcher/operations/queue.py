@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dispatcher.core.errors import NotFound, Usage
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.recall import revive
-from dispatcher.ledger.standing import current_policy
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, Tx, statistics
 from dispatcher.store import pause as pauses

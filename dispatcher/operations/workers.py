@@ -12,11 +12,11 @@ from dispatcher import identity
 from dispatcher.core.errors import Conflict, PastLimit, Usage
 from dispatcher.core.plugins import manifest_of
 from dispatcher.identity import GroupMembers
-from dispatcher.ledger import members
-from dispatcher.ledger.acceptance import ANY, totals
-from dispatcher.ledger.exposure import Exposure, exposure
-from dispatcher.ledger.members import Added, Merged
-from dispatcher.ledger.standing import current_policy, no_policy
+from dispatcher.ledger import identity_changes
+from dispatcher.ledger.active_policy import current_policy, no_policy
+from dispatcher.ledger.explain import Exposure, exposure
+from dispatcher.ledger.identity_changes import Added, Merged
+from dispatcher.ledger.violations import ANY, totals
 from dispatcher.operations.dry_run import Finding, findings, rolled_back, withdrawing
 from dispatcher.operations.workspace import Workspace
 from dispatcher.store import Store, Tx, proficiency
@@ -139,13 +139,17 @@ def add(
         Another number of sets would be past a limit.
     """
     with store.write() as tx:
-        return members.add_accounts(tx, names, at=workspace.clock(), accept=accept_past)
+        return identity_changes.add_accounts(
+            tx, names, at=workspace.clock(), accept=accept_past
+        )
 
 
 def preview_add(workspace: Workspace, store: Store, names: Sequence[Name]) -> Added:
     """What adding workers would do; nothing is changed."""
     with rolled_back(store) as tx:
-        return members.add_accounts(tx, names, at=workspace.clock(), accept=ANY)
+        return identity_changes.add_accounts(
+            tx, names, at=workspace.clock(), accept=ANY
+        )
 
 
 def list_accounts(store: Store, connector: str | None = None) -> list[Account]:
@@ -321,7 +325,7 @@ def check_accepted(preview: Merge, accepted: int) -> None:
 def _merge(
     workspace: Workspace, tx: Tx, parts: Parts, because: str, accept: int | None
 ) -> Merge:
-    merged = members.merge(
+    merged = identity_changes.merge(
         tx,
         parts,
         because=because,

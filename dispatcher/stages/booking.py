@@ -22,9 +22,9 @@ from connectors.base import Content
 from dispatcher import money
 from dispatcher.core import meters
 from dispatcher.core.log import get_logger
-from dispatcher.ledger import barrier, refusals
+from dispatcher.ledger import refusals
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy, lock_policy
 from dispatcher.ledger.book import Asks, Booked, Push, book
-from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.preflight import Clearance, Obstacle, Preflight
 from dispatcher.store import Clock, Store, Tx, lease, planning
 from dispatcher.store import booking as rows
@@ -226,7 +226,7 @@ class Booking:
             Somebody took the money meanwhile; nothing was booked.
         """
         lease.check_epoch(tx, lease.SHARD, epoch)
-        force = barrier.hold(tx)
+        force = lock_policy(tx)
         if any(parcel.row.version != force.version for parcel in piece):
             return None
         now = self._clock()
@@ -258,7 +258,7 @@ class Booking:
     def _asked(
         self,
         tx: Tx,
-        force: InForce,
+        force: ActivePolicy,
         clear: Clearance,
         piece: Sequence[Parcel],
         now: int,
@@ -324,7 +324,7 @@ class _Lengths:
     """
 
     def __init__(
-        self, tx: Tx, force: InForce, clear: Clearance, piece: Sequence[Parcel]
+        self, tx: Tx, force: ActivePolicy, clear: Clearance, piece: Sequence[Parcel]
     ) -> None:
         self._clear = clear
         names = {parcel.row.connector for parcel in piece}
@@ -405,14 +405,14 @@ def _taken(entries: Ids, parcel: Parcel, room: int | None) -> tuple[Ids, Ids]:
 
 
 def _loads(
-    tx: Tx, force: InForce, planned: Sequence[PlannedRow], now: int
+    tx: Tx, force: ActivePolicy, planned: Sequence[PlannedRow], now: int
 ) -> dict[int, LoadRow]:
     """Tasks of the accounts that the policy sets a limit (grows with their tasks)."""
     limited = {row.account_id for row in planned if _room(force, row, {}) is not None}
     return rows.loads(tx, sorted(limited), now) if limited else {}
 
 
-def _room(force: InForce, row: PlannedRow, used: dict[int, LoadRow]) -> int | None:
+def _room(force: ActivePolicy, row: PlannedRow, used: dict[int, LoadRow]) -> int | None:
     load = used.get(row.account_id, LoadRow(0, 0, 0, 0))
     return force.policy.capacity(row.account).room(*load)
 

@@ -37,7 +37,7 @@ from dispatcher.core import keys, meters
 from dispatcher.core.circuits import REST, Circuit, pause_of
 from dispatcher.core.errors import DispatcherError
 from dispatcher.core.log import get_logger
-from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.store import (
     Clock,
     Store,
@@ -254,7 +254,7 @@ class Collecting:
         self,
         answer: Answer,
         task: TaskRow | None,
-        force: InForce | None,
+        force: ActivePolicy | None,
         into: _Sorted,
         now: int,
     ) -> None:
@@ -323,7 +323,7 @@ def _count(name: str, sorted_: _Sorted, tasks: Mapping[int, TaskRow]) -> None:
 
 
 def _misfit(
-    name: str, answer: Answer, task: TaskRow | None, force: InForce | None
+    name: str, answer: Answer, task: TaskRow | None, force: ActivePolicy | None
 ) -> str:
     """Say why an answer fits no task of its giver; empty if it does."""
     if task is None:
@@ -344,7 +344,7 @@ def _too_long(answer: Answer) -> str:
     return f"it has {size} characters, {MAX_TEXT} are read" if size > MAX_TEXT else ""
 
 
-def _judged(force: InForce, task: TaskRow, answer: Answer, at: int) -> AnswerRow:
+def _judged(force: ActivePolicy, task: TaskRow, answer: Answer, at: int) -> AnswerRow:
     """Judge an answer by its field's ``ask``; an invalid one is kept as invalid."""
     asked = force.policy.entity.fields[force.fields[task.field_id].name]
     mark = _MARKS.get(answer.outcome)

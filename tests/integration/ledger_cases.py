@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from dispatcher.core import keys
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Asks, Booked, Pull, Push, book
+from dispatcher.ledger.identity_changes import add_accounts
 from dispatcher.ledger.links import Beside, Told
 from dispatcher.ledger.loads import RecordKeys, register_keys
-from dispatcher.ledger.members import add_accounts
-from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.versions import Applied, apply_policy
 from dispatcher.store import Store, Tx
 from dispatcher.store.ledger import EntryRow

@@ -8,7 +8,7 @@ import pytest
 
 from dispatcher.core.errors import Conflict
 from dispatcher.custody.evidence import export, verify
-from dispatcher.ledger.seals import seal
+from dispatcher.ledger.chains import seal
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 GROUPS = (

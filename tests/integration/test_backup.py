@@ -32,11 +32,11 @@ from dispatcher.custody.evidence import export, verify
 from dispatcher.custody.in_place_recovery import keep_out
 from dispatcher.custody.restore import Gap, Target, restore
 from dispatcher.custody.sealed_file import CHUNK, Secret, read_sealed, write_sealed
+from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
-from dispatcher.ledger.extras import unburn
+from dispatcher.ledger.exhausted_fields import unburn
 from dispatcher.ledger.lines import canonical
 from dispatcher.ledger.links import Told, told_text
-from dispatcher.ledger.seals import seal
 from dispatcher.ledger.shipping import attach, store_id
 from dispatcher.ledger.shipping.anchors import anchor
 from dispatcher.store import lease, open_store, pause, schema

@@ -8,8 +8,7 @@ import pytest
 
 from dispatcher.core.errors import Refused
 from dispatcher.custody.evidence import export, verify
-from dispatcher.ledger.burnt import burnt, shown
-from dispatcher.ledger.extras import unburn
+from dispatcher.ledger.exhausted_fields import burnt, shown, unburn
 from dispatcher.stages.assembly import Assembly
 from dispatcher.stages.planning import Planning
 from dispatcher.store import lease, planning

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from dispatcher import access
 from dispatcher.core.errors import StoreLocked
 from dispatcher.core.rate_limit import Rate
-from dispatcher.ledger.seals import seal
+from dispatcher.ledger.chains import seal
 from dispatcher.model import TRANSITIONS
 from dispatcher.store import lease, moments
 from dispatcher.surfaces.console import ConsoleSettings, console_app

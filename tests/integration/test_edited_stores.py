@@ -13,11 +13,11 @@ from sqlmodel import SQLModel
 from dispatcher.app.daemon import Daemon, Tick
 from dispatcher.core.errors import StaleLease, StoreEdited
 from dispatcher.custody.evidence import export, verify
+from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare, refuse_edited
-from dispatcher.ledger.extras import unburn
+from dispatcher.ledger.exhausted_fields import unburn
+from dispatcher.ledger.identity_changes import merge
 from dispatcher.ledger.links import Told
-from dispatcher.ledger.members import merge
-from dispatcher.ledger.seals import seal
 from dispatcher.store import lease, open_store
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.patience import PATIENCE, until

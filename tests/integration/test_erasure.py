@@ -13,8 +13,8 @@ from dispatcher.custody.evidence import export, verify
 from dispatcher.custody.key_rotation import rekey_store
 from dispatcher.custody.reapplied_erasures import erase_again
 from dispatcher.custody.subject_report import write_report
+from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
-from dispatcher.ledger.seals import seal
 from dispatcher.model import metadata
 from dispatcher.stages.assembly import Assembly
 from dispatcher.store.outside import pending

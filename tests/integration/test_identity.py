@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dispatcher import identity
 from dispatcher.core.errors import Conflict, Invalid, NotFound, Usage
-from dispatcher.ledger.standing import current_policy
+from dispatcher.ledger.active_policy import current_policy
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 

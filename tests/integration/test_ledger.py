@@ -3,12 +3,12 @@
 import pytest
 
 from dispatcher.core.errors import Conflict, NotFound, PastLimit, Refused, StaleLease
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Asks, Pull, Push, book
+from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
+from dispatcher.ledger.count_updates import rebuild
 from dispatcher.ledger.explain import explain, takers
-from dispatcher.ledger.seals import seal
-from dispatcher.ledger.standing import current_policy
-from dispatcher.ledger.summaries import rebuild
 from dispatcher.store import lease
 from tests.integration.ledger_cases import PAIR, Case, policy
 

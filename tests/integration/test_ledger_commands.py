@@ -10,7 +10,7 @@ import pytest
 
 from dispatcher.core.errors import Conflict, Invalid, LedgerAhead, LedgerBroken
 from dispatcher.ledger import proofs
-from dispatcher.ledger.seals import seal
+from dispatcher.ledger.chains import seal
 from dispatcher.ledger.shipping import attach, checking, store_id
 from dispatcher.ledger.shipping.anchors import anchor, anchored, check_anchor
 from dispatcher.surfaces.cli.start import main

@@ -16,9 +16,9 @@ from hypothesis.stateful import (
 
 from dispatcher.core.errors import PastLimit, Refused
 from dispatcher.custody.evidence import export, verify
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.comparison import compare
-from dispatcher.ledger.standing import current_policy
 from dispatcher.store import holdings
 from tests.integration.ledger_cases import PAIR, Case, policy
 

@@ -6,8 +6,8 @@ import pytest
 
 from dispatcher.core.errors import DispatcherError, PastLimit, Refused
 from dispatcher.ledger.book import Asks, Push, book
+from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
-from dispatcher.ledger.seals import seal
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.patience import PATIENCE, together, until
 

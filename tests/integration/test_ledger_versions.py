@@ -6,7 +6,7 @@ import pytest
 
 from dispatcher.core.errors import Conflict, Invalid, NotFound, Refused, Usage
 from dispatcher.custody.evidence import export, verify
-from dispatcher.ledger.extras import unburn
+from dispatcher.ledger.exhausted_fields import unburn
 from dispatcher.ledger.loads import RecordKeys, register_keys
 from tests.integration.ledger_cases import PAIR, Case, policy
 

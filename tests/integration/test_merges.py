@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from dispatcher.core.errors import Conflict, NotFound, PastLimit, Refused, Usage
 from dispatcher.custody.evidence import export, verify
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Pull
-from dispatcher.ledger.flight import InFlight
-from dispatcher.ledger.members import add_accounts, merge
-from dispatcher.ledger.recall import revive
-from dispatcher.ledger.standing import current_policy
+from dispatcher.ledger.identity_changes import add_accounts, merge
+from dispatcher.ledger.recall import InFlightAction, revive
 from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.store import open_store
 from tests.integration.ledger_cases import PAIR, Case, policy
@@ -322,9 +321,9 @@ def test_the_order_of_merges_makes_no_difference(tmp_path_factory, asks, merges,
 @pytest.mark.parametrize(
     ("how", "expected"),
     [
-        (InFlight.RECALL, {"returned": 4}),
-        (InFlight.DRAIN, {"returned": 2, "shown": 2}),
-        (InFlight.KEEP, {"booked": 2, "shown": 2}),
+        (InFlightAction.RECALL, {"returned": 4}),
+        (InFlightAction.DRAIN, {"returned": 2, "shown": 2}),
+        (InFlightAction.KEEP, {"booked": 2, "shown": 2}),
     ],
 )
 def test_a_version_says_what_becomes_of_tasks_under_way(case, how, expected):

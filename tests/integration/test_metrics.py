@@ -16,8 +16,8 @@ from dispatcher.app import metrics
 from dispatcher.app.health import health_app
 from dispatcher.app.metrics import Events
 from dispatcher.core import meters
-from dispatcher.ledger.members import merge
-from dispatcher.ledger.nearness import Nearness
+from dispatcher.ledger.identity_changes import merge
+from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.ledger.shipping import attach
 from dispatcher.store import lease, moments, money, statistics
 from dispatcher.store.money import UNIT
@@ -93,7 +93,7 @@ class Seen:
         self.tables = metrics.Tables(
             store,
             clock,
-            Nearness(),
+            LimitUsages(),
             leads=self.leads.is_open,
             reloaded=lambda: True,
             connectors=["w", "x"],

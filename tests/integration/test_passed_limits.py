@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.core.errors import PastLimit
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.decision import decide
-from dispatcher.ledger.members import merge
-from dispatcher.ledger.standing import current_policy
+from dispatcher.ledger.identity_changes import merge
 from dispatcher.preflight import Clearance
 from dispatcher.stages.planning import Planning
 from dispatcher.stages.planning import backlog as backlogs

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.ledger.book import Asks, Push, book
-from dispatcher.ledger.members import merge
+from dispatcher.ledger.identity_changes import merge
 from dispatcher.stages import planning
 from dispatcher.stages.planning import Planning
 from policies.rules import expand as expansions

@@ -8,7 +8,7 @@ import pytest
 from connectors.testing.hostile import Memory
 from dispatcher.core.errors import Conflict, Infeasible, NotFound, Unfinished
 from dispatcher.ledger.book import Asks, Push, book
-from dispatcher.ledger.members import merge
+from dispatcher.ledger.identity_changes import merge
 from dispatcher.preflight import Preflight
 from dispatcher.stages import planning
 from dispatcher.stages.planning import Planning

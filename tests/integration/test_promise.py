@@ -19,8 +19,8 @@ from dispatcher.core.errors import (
 from dispatcher.core.log import configure, guard_uncaught
 from dispatcher.custody.evidence import export, verify
 from dispatcher.identity import account_of
+from dispatcher.ledger.chains import seal
 from dispatcher.ledger.comparison import compare
-from dispatcher.ledger.seals import seal
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 SECOND = 1_000_000

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import pytest
 
 from dispatcher.core.errors import Refused
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.decision import decide
 from dispatcher.ledger.explain import explain
 from dispatcher.ledger.refusals import PASSING, Refusal
-from dispatcher.ledger.standing import current_policy
 from tests.integration.ledger_cases import PAIR, Case, policy
 
 UNSENT = """

@@ -8,11 +8,11 @@ import pytest
 
 from dispatcher.core.errors import Conflict, Invalid, PastLimit, Refused
 from dispatcher.custody.evidence import export, verify
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.explain import explain
-from dispatcher.ledger.members import merge
+from dispatcher.ledger.identity_changes import merge
 from dispatcher.ledger.relations import Granted, around
-from dispatcher.ledger.standing import current_policy
 from dispatcher.store import relations as links
 from tests.integration.ledger_cases import Case, Far, Plans, policy
 

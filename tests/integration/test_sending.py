@@ -24,7 +24,7 @@ from connectors.testing.hostile import MEMORY, Fault, Hostile, Memory
 from dispatcher.core.errors import StaleLease, StoreUnusable
 from dispatcher.ledger import versions
 from dispatcher.ledger.book import Push
-from dispatcher.ledger.flight import InFlight
+from dispatcher.ledger.recall import InFlightAction
 from dispatcher.stages.sending import Terms, backoff
 from dispatcher.store import lease, membership, queue
 from dispatcher.store import sending as rows
@@ -306,7 +306,7 @@ def test_a_field_that_a_later_policy_keeps_back_never_leaves(exchange):
     booked = exchange.book(("ann", "r1.a r1.d"))
     kept = 'a = { ask = "transcribe", answers = 2 }\nd = { send = false }'
     with exchange.case.store.write() as tx:
-        terms = versions.Terms(in_flight=InFlight.KEEP)
+        terms = versions.Terms(in_flight=InFlightAction.KEEP)
         source = policy("", kept, budget="t = 3")
         versions.apply_policy(tx, source, at=exchange.case.tick(), terms=terms)
     assert exchange.sending().tick(exchange.epoch) == 1

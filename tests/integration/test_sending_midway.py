@@ -9,7 +9,7 @@ import pytest
 from connectors.base import Idempotency
 from connectors.testing.hostile import MEMORY, Memory
 from dispatcher.core.errors import StaleLease
-from dispatcher.ledger.members import merge
+from dispatcher.ledger.identity_changes import merge
 from dispatcher.store import lease, pause
 from tests.integration.exchange_house import Exchange
 from tests.integration.ledger_cases import Case

@@ -20,11 +20,11 @@ from dispatcher.core.errors import (
 )
 from dispatcher.custody.evidence import export
 from dispatcher.ledger.book import Asks, Push, book
-from dispatcher.ledger.extras import unburn
-from dispatcher.ledger.seals import seal
+from dispatcher.ledger.chains import seal
+from dispatcher.ledger.exhausted_fields import unburn
 from dispatcher.ledger.shipping import attach, shipped_lines
 from dispatcher.ledger.shipping import segments as files
-from dispatcher.ledger.shipping.looking import look
+from dispatcher.ledger.shipping.status import look
 from dispatcher.store import open_store
 from tests.integration.ledger_cases import PAIR, Case, policy
 from tests.patience import PATIENCE

@@ -12,13 +12,13 @@ from dispatcher import strategies
 from dispatcher.core import plugins
 from dispatcher.core.errors import Invalid, PastLimit, Refused
 from dispatcher.custody.evidence import export, verify
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.comparison import compare
 from dispatcher.ledger.explain import explain
-from dispatcher.ledger.flight import InFlight
+from dispatcher.ledger.identity_changes import merge
 from dispatcher.ledger.links import Told
-from dispatcher.ledger.members import merge
+from dispatcher.ledger.recall import InFlightAction
 from dispatcher.ledger.relations import Granted, around
-from dispatcher.ledger.standing import current_policy
 from dispatcher.ledger.versions import Terms, apply_policy
 from dispatcher.stages.intake.external_rules import read_links
 from dispatcher.stages.planning import Planning
@@ -272,7 +272,7 @@ def test_a_version_takes_back_what_one_end_alone_tells_too_much_of(case, tmp_pat
         apply_policy(tx, stricter, at=case.tick(), links=read)
     assert past.value.facts["units"] == 1  # eve, who is linked with somebody unknown
     with case.store.write() as tx:
-        terms = Terms(accept=1, in_flight=InFlight.RECALL)
+        terms = Terms(accept=1, in_flight=InFlightAction.RECALL)
         applied = apply_policy(tx, stricter, at=case.tick(), links=read, terms=terms)
     assert (applied.recall.unsafe, applied.recalled.tasks) == (1, 1)
 

@@ -19,7 +19,7 @@ from dispatcher.core import plugins
 from dispatcher.core.errors import Invalid, PastLimit, Refused
 from dispatcher.custody.evidence import export, verify
 from dispatcher.ledger.comparison import compare
-from dispatcher.ledger.members import merge
+from dispatcher.ledger.identity_changes import merge
 from dispatcher.stages import planning
 from dispatcher.stages.intake.external_rules import read_links
 from dispatcher.stages.planning import Planning

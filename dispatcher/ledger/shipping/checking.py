@@ -12,8 +12,8 @@ from typing import Any
 from dispatcher.core.errors import LedgerBroken
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import NO_HASH, line_hash, seal_root
+from dispatcher.ledger.shipping.rendering import render
 from dispatcher.ledger.shipping.segments import shipped_lines
-from dispatcher.ledger.shipping.telling import told
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import Store, audit, ledger
 from dispatcher.store.transaction import Tx
@@ -138,7 +138,7 @@ def check_store(tx: Tx) -> Checked:
     reader = _Reader()
     chains = sorted(ledger.all_chains(tx), key=lambda c: c.id == SYSTEM_CHAIN)
     for chain in chains:  # system last: all that its seals cover is there then
-        for line in _told(tx, chain.id, chain.name, chain.seq):
+        for line in _rendered(tx, chain.id, chain.name, chain.seq):
             reader.take(line, f"the store, chain {chain.name}")
         if reader.found.heads.get(chain.name, (0, NO_HASH)) != (chain.seq, chain.head):
             raise _wrong(
@@ -176,7 +176,7 @@ def store_lines(store: Store) -> Iterator[str]:
     with store.read() as tx:
         for chain in ledger.all_chains(tx):
             rows = audit.lines_up_to(tx, chain.id, chain.seq)
-            for _, text, _ in told(rows, chain.name, NO_HASH):
+            for _, text, _ in render(rows, chain.name, NO_HASH):
                 yield f"{text}\n"
 
 
@@ -185,10 +185,10 @@ def missing_roots(checked: Checked, heads: Iterable[str]) -> list[str]:
     return [head for head in heads if head.lower() not in checked.roots]
 
 
-def _told(tx: Tx, chain_id: int, name: str, last: int) -> Iterator[dict[str, Any]]:
+def _rendered(tx: Tx, chain_id: int, name: str, last: int) -> Iterator[dict[str, Any]]:
     try:
         rows = audit.lines_up_to(tx, chain_id, last)
-        for _, text, _ in told(rows, name, NO_HASH):
+        for _, text, _ in render(rows, name, NO_HASH):
             yield json.loads(text)
     except (AssertionError, ValueError):
         raise _wrong(f"the store, chain {name}", "a line cannot be read") from None

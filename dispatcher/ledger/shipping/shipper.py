@@ -24,12 +24,12 @@ from dispatcher.core.errors import (
     NotShipped,
     StoreUnreachable,
 )
+from dispatcher.ledger.shipping.rendering import shippable
 from dispatcher.ledger.shipping.segments import (
     SEGMENT_BYTES,
     Segments,
     check_writable,
 )
-from dispatcher.ledger.shipping.telling import shippable
 from dispatcher.store import Store, audit, ledger
 from dispatcher.store.journal import Piece
 from dispatcher.store.ledger import ChainRow

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dispatcher.core.log import get_logger
-from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.store import Clock, Store, Tx, lease
 from dispatcher.store import assembly as rows
@@ -124,7 +124,7 @@ class Assembly:
         return results, {int(name): right for name, right in weighed.right.items()}
 
     def _asked(
-        self, tx: Tx, ids: Sequence[int], force: InForce | None
+        self, tx: Tx, ids: Sequence[int], force: ActivePolicy | None
     ) -> dict[int, Field]:
         """Fields of entries that the policy in force asks for."""
         if force is None:
@@ -137,7 +137,7 @@ class Assembly:
         }
 
     def _showings_left(
-        self, tx: Tx, ids: Sequence[int], force: InForce | None
+        self, tx: Tx, ids: Sequence[int], force: ActivePolicy | None
     ) -> dict[int, int]:
         """How often each entry may still bring an answer: showings and tasks left."""
         if force is None or not ids:

@@ -23,7 +23,7 @@ from typing import BinaryIO, Final
 from connectors.formats.formula_guard import guard
 from dispatcher.core.errors import Invalid, NotFound
 from dispatcher.core.private_files import private
-from dispatcher.ledger.standing import current_policy, no_policy
+from dispatcher.ledger.active_policy import current_policy, no_policy
 from dispatcher.store import Store, Tx
 from dispatcher.store import assembly as rows
 from dispatcher.store.assembly import FilledRow

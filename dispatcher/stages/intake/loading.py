@@ -17,8 +17,8 @@ import msgspec
 
 from dispatcher.core.errors import Conflict, Invalid, StoreLocked
 from dispatcher.core.keys import spelled
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy, no_policy
 from dispatcher.ledger.loads import register_keys
-from dispatcher.ledger.standing import InForce, current_policy, no_policy
 from dispatcher.stages.intake import record_rows, reload, runs
 from dispatcher.stages.intake.images import Pages
 from dispatcher.stages.intake.opening import open_table
@@ -126,7 +126,7 @@ def load(
         )
 
 
-def _force(store: Store) -> InForce:
+def _force(store: Store) -> ActivePolicy:
     with store.read() as tx:
         force = current_policy(tx)
     if force is None:
@@ -140,7 +140,7 @@ class _Loading:
     def __init__(
         self,
         store: Store,
-        force: InForce,
+        force: ActivePolicy,
         table: Table,
         pages: Pages,
         clock: Clock,

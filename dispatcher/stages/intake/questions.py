@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from dispatcher.core.errors import Conflict, Invalid, NotFound
-from dispatcher.ledger.standing import InForce, current_policy, no_policy
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy, no_policy
 from dispatcher.stages.intake.images import BadPage, Pages
 from dispatcher.stages.intake.opening import open_table
 from dispatcher.stages.intake.record_builder import IMAGE, TEXT
@@ -146,7 +146,7 @@ def drop(store: Store, field: str, purpose: str, at: int) -> int:
     return count
 
 
-def _field(force: InForce, name: str) -> Field:
+def _field(force: ActivePolicy, name: str) -> Field:
     spec = force.policy.entity.fields.get(name)
     if spec is None:
         raise NotFound(

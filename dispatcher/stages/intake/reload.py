@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.ledger.loads import Needs, RecordKeys, needs
-from dispatcher.ledger.standing import InForce
 from dispatcher.stages.intake import record_rows
 from dispatcher.stages.intake.record_builder import PreparedRecord
 from dispatcher.stages.intake.record_rows import Bound
@@ -32,7 +32,7 @@ class Returning(NamedTuple):
 
 
 def sorted_out(
-    tx: Tx, force: InForce, chunk: Sequence[PreparedRecord]
+    tx: Tx, force: ActivePolicy, chunk: Sequence[PreparedRecord]
 ) -> tuple[list[Returning], list[PreparedRecord]]:
     """Return which rows are the lost records they look like, and which are not.
 

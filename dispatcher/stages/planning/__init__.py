@@ -22,7 +22,7 @@ import numpy.typing as npt
 from dispatcher.core import meters
 from dispatcher.core.errors import Conflict, NotFound, Usage
 from dispatcher.core.log import get_logger
-from dispatcher.ledger.standing import current_policy, no_policy
+from dispatcher.ledger.active_policy import current_policy, no_policy
 from dispatcher.preflight import Clearance, Preflight
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.costing import costs

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher.ledger.standing import InForce
+from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.preflight import Clearance
 from dispatcher.store import ledger as gate_rows
 from dispatcher.store import planning as rows
@@ -79,13 +79,13 @@ class Backlog(EntryColumns):
         return np.flatnonzero(self.copies < self.missing)
 
 
-def read(tx: Tx, force: InForce, clear: Clearance) -> Backlog:
+def read(tx: Tx, force: ActivePolicy, clear: Clearance) -> Backlog:
     """Read what is to be planned under the policy in force.
 
     Parameters
     ----------
     tx : Tx
-    force : InForce
+    force : ActivePolicy
     clear : Clearance
 
     Notes
@@ -131,7 +131,7 @@ def read(tx: Tx, force: InForce, clear: Clearance) -> Backlog:
     )
 
 
-def _links(tx: Tx, force: InForce) -> dict[str, PeoplePairs]:
+def _links(tx: Tx, force: ActivePolicy) -> dict[str, PeoplePairs]:
     """Links of the relations that rules look at.
 
     Some rules look at them even where an end is not loaded (number -1).
@@ -227,7 +227,7 @@ def _spread(ids: Ints, table: Ints) -> tuple[Ints, Ints]:
     return place[there], table[there]
 
 
-def _unasked(force: InForce) -> Flags:
+def _unasked(force: ActivePolicy) -> Flags:
     """By number of the field: whether nobody is asked for it."""
     unasked = np.zeros(max(force.fields, default=0) + 1, np.bool_)
     for number, standing in force.fields.items():
@@ -236,7 +236,7 @@ def _unasked(force: InForce) -> Flags:
 
 
 def _wanted(
-    tx: Tx, force: InForce, table: npt.NDArray[np.void], *, feeds: bool
+    tx: Tx, force: ActivePolicy, table: npt.NDArray[np.void], *, feeds: bool
 ) -> Ints:
     """Answers, or copies at feeds, that each entry still misses, planned ones too."""
     ids = table["id"]
@@ -265,7 +265,7 @@ def _wanted(
 
 
 def _whole_units(
-    force: InForce,
+    force: ActivePolicy,
     table: npt.NDArray[np.void],
     open_: Flags,
     links: Iterable[PeoplePairs],
@@ -293,7 +293,7 @@ def _shared(unit: Ints, chosen: Flags) -> Flags:
 
 
 def _history(
-    tx: Tx, force: InForce, entry: Ints, field: Ints, scope: Flags
+    tx: Tx, force: ActivePolicy, entry: Ints, field: Ints, scope: Flags
 ) -> tuple[Ints, Ints, Ints]:
     """Who was shown what, and how many showings t leaves each entry."""
     caps = np.zeros(max(force.fields, default=0) + 1, np.int64)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.ledger.bulk import Batch
 from dispatcher.ledger.decision import decide
-from dispatcher.ledger.standing import InForce
 from dispatcher.preflight import Clearance
 from dispatcher.stages.planning import backlog as backlogs
 from dispatcher.stages.planning.plan_summary import summary
@@ -79,7 +79,7 @@ class WorkToCome:
 
 def read_work(
     tx: Tx,
-    force: InForce,
+    force: ActivePolicy,
     before: int,
     now: int,
     clear: Clearance,
@@ -90,7 +90,7 @@ def read_work(
     ----------
     tx : Tx
         One in which the version is in force, for a try.
-    force : InForce
+    force : ActivePolicy
         The version.
     before : int
         The version whose plan is in force now; 0 is none.
@@ -122,7 +122,7 @@ def assess(work: WorkToCome, *, seed: int, limits: Limits) -> Impact:
     )
 
 
-def _refused(tx: Tx, force: InForce, left: Sequence[LeftRow]) -> int:
+def _refused(tx: Tx, force: ActivePolicy, left: Sequence[LeftRow]) -> int:
     """Count planned showings that the gate would refuse, granted in order."""
     accounts = gate_rows.accounts(tx, sorted({row.account_id for row in left}))
     asks = [

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher.ledger.standing import InForce
+from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.preflight import Clearance
 from dispatcher.stages.planning.backlog import Backlog
@@ -57,7 +57,7 @@ class Translation(PlanningProblem):
 
 
 def translate(
-    tx: Tx, force: InForce, backlog: Backlog, now: int, clear: Clearance
+    tx: Tx, force: ActivePolicy, backlog: Backlog, now: int, clear: Clearance
 ) -> Translation:
     """Make the problem of the backlog, without whom the plan in force has in excess.
 
@@ -83,7 +83,7 @@ def translate(
 
 def _translated(
     tx: Tx,
-    force: InForce,
+    force: ActivePolicy,
     backlog: Backlog,
     now: int,
     clear: Clearance,

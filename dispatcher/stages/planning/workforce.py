@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatcher.ledger import averages
-from dispatcher.ledger.standing import InForce
+from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.preflight import Clearance
 from dispatcher.stages.planning.backlog import Backlog
 from dispatcher.store import booking
@@ -79,7 +79,7 @@ class Workforce:
 
 def workforce(
     tx: Tx,
-    force: InForce,
+    force: ActivePolicy,
     backlog: Backlog,
     now: int,
     clear: Clearance,
@@ -127,7 +127,7 @@ def workforce(
 
 
 def _carried(
-    force: InForce, backlog: Backlog, clear: Clearance, connector: str
+    force: ActivePolicy, backlog: Backlog, clear: Clearance, connector: str
 ) -> Flags:
     """Which entries go by a connector: of a kind that it carries, and not too long."""
     kinds = np.zeros(max(force.fields, default=0) + 1, np.bool_)
@@ -139,7 +139,7 @@ def _carried(
 
 
 def _past_means(
-    tx: Tx, force: InForce, trusted: Mapping[int, frozenset[str]]
+    tx: Tx, force: ActivePolicy, trusted: Mapping[int, frozenset[str]]
 ) -> list[int]:
     """Adversaries who are past a cap on a mean by what they were shown."""
     if not force.averages:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from connectors.base import Content, Feed, Form, Handle, Item, Market, Offer
 from dispatcher import money
 from dispatcher.core import keys
-from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.preflight import addressed
 from dispatcher.store import Store, lease
 from dispatcher.store import ledger as gate_rows
@@ -94,7 +94,10 @@ class Packing:
         return Parcel(message, withdraws=Handle(self.key(number), reference))
 
     def _items(
-        self, connector: Market | Feed, force: InForce | None, own: Iterable[CargoRow]
+        self,
+        connector: Market | Feed,
+        force: ActivePolicy | None,
+        own: Iterable[CargoRow],
     ) -> list[Item]:
         going = [row for row in own if _may_go(force, row)]
         if force is None:
@@ -119,7 +122,7 @@ class Packing:
         return keys.offer_key(self._store.key("task-key"), message_id)
 
 
-def _may_go(force: InForce | None, row: CargoRow) -> bool:
+def _may_go(force: ActivePolicy | None, row: CargoRow) -> bool:
     """Not if the worker knows the person, nor if the policy sends the field no more."""
     if row.recused:
         return False
@@ -127,7 +130,7 @@ def _may_go(force: InForce | None, row: CargoRow) -> bool:
     return standing is not None and standing.sent
 
 
-def _item(force: InForce, row: CargoRow, token: str, *, held: bool) -> Item:
+def _item(force: ActivePolicy, row: CargoRow, token: str, *, held: bool) -> Item:
     """Translate a task into the connectors' words."""
     name = force.fields[row.field_id].name
     field = force.policy.entity.fields[name]

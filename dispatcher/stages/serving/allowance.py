@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dispatcher.ledger.standing import InForce
+from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.store import Tx, probes
 from dispatcher.store import serving as rows
 from dispatcher.store.serving import AccountRow, TaskRow
@@ -30,7 +30,7 @@ def lapsed(task: TaskRow | None, now: int) -> bool:
 
 
 def full(
-    tx: Tx, account: AccountRow, force: InForce, now: int, *, booked: int = 0
+    tx: Tx, account: AccountRow, force: ActivePolicy, now: int, *, booked: int = 0
 ) -> bool:
     """Whether a capacity of the policy stops the account for now.
 

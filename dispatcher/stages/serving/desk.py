@@ -14,9 +14,9 @@ from dispatcher import money
 from dispatcher.core import meters
 from dispatcher.core.errors import Refused, StaleLease
 from dispatcher.ledger import refusals
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import Asks, Pull, book
 from dispatcher.ledger.decision import decide
-from dispatcher.ledger.standing import current_policy
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.stages.serving.allowance import IN, SECOND, full, lapsed, out
 from dispatcher.stages.serving.made_up import MadeUp, due

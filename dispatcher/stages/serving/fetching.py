@@ -13,7 +13,7 @@ from typing import Final
 
 from connectors.base import Item
 from dispatcher.core import keys
-from dispatcher.ledger.standing import current_policy
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.store import Store, fetching
 from dispatcher.store import ledger as gate_rows
 

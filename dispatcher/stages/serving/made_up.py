@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 
 from dispatcher.core import keys
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.book import lock_adversaries
-from dispatcher.ledger.standing import current_policy
 from dispatcher.stages.serving import gold_pay
 from dispatcher.stages.serving.allowance import DAY, out
 from dispatcher.stages.serving.asking import compose, judged

@@ -12,8 +12,8 @@ from datetime import UTC, date, datetime
 from typing import Final
 
 from dispatcher import money
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy
 from dispatcher.ledger.book import lock_adversaries
-from dispatcher.ledger.standing import InForce, current_policy
 from dispatcher.stages.serving.allowance import DAY, SECOND, out
 from dispatcher.stages.serving.values import Present
 from dispatcher.store import Clock, Store, Tx, accounts, events, probes
@@ -133,7 +133,7 @@ def leave(store: Store, clock: Clock, who: Present) -> bool:
     return True
 
 
-def _tests(tx: Tx, force: InForce, account_id: int) -> list[Tested]:
+def _tests(tx: Tx, force: ActivePolicy, account_id: int) -> list[Tested]:
     found = []
     for row in rows.tests(tx, account_id):
         field = force.fields.get(row.field_id)
@@ -147,7 +147,7 @@ def _tests(tx: Tx, force: InForce, account_id: int) -> list[Tested]:
     return found
 
 
-def _kind(force: InForce, field_id: int) -> str:
+def _kind(force: ActivePolicy, field_id: int) -> str:
     field = force.fields.get(field_id)
     if field is None:
         return OTHER

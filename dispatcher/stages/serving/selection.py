@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from dispatcher.ledger.standing import InForce
+from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.model import LIVE_TASK_STATES
 from dispatcher.stages.serving.plans import Ids, PlanIndex
 from dispatcher.store import serving as rows
@@ -47,7 +47,7 @@ class Question:
     Attributes
     ----------
     account : AccountRow
-    force : InForce
+    force : ActivePolicy
         The policy in force.
     plan : PlanIndex
     own : int64 array
@@ -65,7 +65,7 @@ class Question:
     """
 
     account: AccountRow
-    force: InForce
+    force: ActivePolicy
     plan: PlanIndex
     own: Ids
     idle_runs: frozenset[int]
@@ -75,7 +75,7 @@ class Question:
     taking: bool
 
 
-def missing(force: InForce, field_id: int, standing: Standing) -> int:
+def missing(force: ActivePolicy, field_id: int, standing: Standing) -> int:
     """How many answers an entry still misses, tasks in flight taken as answers.
 
     0 or less: none. A field that asks nothing, or is not sent, misses none.
@@ -157,7 +157,7 @@ def _open(
     return kept
 
 
-def _worth(force: InForce, entry: EntryRow) -> float:
+def _worth(force: ActivePolicy, entry: EntryRow) -> float:
     name = force.fields[entry.field_id].name
     return float(force.policy.entity.fields[name].utility)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from dispatcher.core import keys
-from dispatcher.ledger.standing import InForce
+from dispatcher.ledger.active_policy import ActivePolicy
 from dispatcher.stages.serving.allowance import SECOND
 from dispatcher.stages.serving.values import Showing
 
@@ -43,7 +43,7 @@ class Seen(Protocol):
 
 
 def showing_of(
-    force: InForce | None,
+    force: ActivePolicy | None,
     task: Handed,
     seen: Seen | None,
     *,
@@ -55,7 +55,7 @@ def showing_of(
 
     Parameters
     ----------
-    force : InForce or None
+    force : ActivePolicy or None
     task : Handed
     seen : Seen or None
         None: it is gone.

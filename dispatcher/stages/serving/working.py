@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from dispatcher.core import keys, meters
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.decision import decide
-from dispatcher.ledger.standing import current_policy
 from dispatcher.model import record_unit, subject_unit
 from dispatcher.stages.serving import gold_pay
 from dispatcher.stages.serving.allowance import DAY

@@ -151,12 +151,12 @@ def _store(store: Store) -> Findings:
 
 
 def _ledger(store: Store) -> Findings:
-    from dispatcher.ledger import comparison, tail
+    from dispatcher.ledger import comparison
     from dispatcher.store import checks, moments, statistics
 
     with store.read() as tx:
         chains, lines, _ = statistics.lines(tx)
-        good = tail.holds(tx, lines=TAIL, every=True)
+        good = comparison.chain_ends_hold(tx, lines=TAIL, every=True)
         wrong = comparison.compare(tx).differences
         # A store that is not a day old could not have been verified a day ago.
         verified = moments.moment(tx, moments.LEDGER_VERIFIED) or checks.first_moment(

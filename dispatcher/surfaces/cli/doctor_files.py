@@ -45,7 +45,7 @@ def _close(path: Path) -> None:
 
 def shipped(context: CliContext, store: Store) -> Findings:
     """The shipped ledger can be written, is this store's, and has all of its lines."""
-    from dispatcher.ledger.shipping.looking import look
+    from dispatcher.ledger.shipping.status import look
 
     folder = context.shipped
     if folder is None:

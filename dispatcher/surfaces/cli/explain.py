@@ -90,7 +90,7 @@ class _Ways:
     @classmethod
     def of(cls, tx: Tx, entry_id: int, clear: Clearance) -> _Ways:
         """Read what is sent of an entry; without a policy the gate says so."""
-        from dispatcher.ledger.standing import current_policy, no_policy
+        from dispatcher.ledger.active_policy import current_policy, no_policy
         from dispatcher.store import booking
 
         force = current_policy(tx)

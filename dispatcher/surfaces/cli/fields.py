@@ -14,7 +14,7 @@ from dispatcher.surfaces.cli.context import CliContext, table
 from dispatcher.surfaces.cli.record_list import State
 
 if TYPE_CHECKING:
-    from dispatcher.ledger.burnt import Shown
+    from dispatcher.ledger.exhausted_fields import Shown
 
 app = typer.Typer(
     help="How often fields were shown; more showings for those that need them.",

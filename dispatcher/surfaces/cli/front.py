@@ -59,7 +59,7 @@ class Front:
     ) -> None:
         from dispatcher.app.metrics import Events, Tables, make_registry
         from dispatcher.core.log import get_logger
-        from dispatcher.ledger.nearness import Nearness
+        from dispatcher.ledger.limit_usage import LimitUsages
 
         self._store = store
         self._connectors = connectors
@@ -68,7 +68,7 @@ class Front:
         self._notifier = notifier
         self._reloaded = True
         self._log = get_logger("front")
-        self._nearness = Nearness()
+        self._nearness = LimitUsages()
         tables = Tables(
             store,
             self._workspace.clock,

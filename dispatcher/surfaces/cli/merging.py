@@ -18,7 +18,7 @@ from dispatcher.surfaces.cli.context import (
 )
 
 if TYPE_CHECKING:
-    from dispatcher.ledger.exposure import Near
+    from dispatcher.ledger.explain import RuleUsage
     from dispatcher.operations.workers import Merge, Quality
 
 Because = Annotated[
@@ -264,7 +264,7 @@ def _list(texts: Iterable[str]) -> str:
     return ", ".join(texts) or "-"
 
 
-def _near(near: Near) -> dict[str, Any]:
+def _near(near: RuleUsage) -> dict[str, Any]:
     return {
         "property": near.rule,
         "f": str(near.f),
@@ -276,7 +276,7 @@ def _near(near: Near) -> dict[str, Any]:
     }
 
 
-def _near_words(near: Near) -> str:
+def _near_words(near: RuleUsage) -> str:
     limit = "no limit" if near.tau is None else f"limit f < {near.tau}"
     next_ = "nothing would be refused next"
     if near.full:

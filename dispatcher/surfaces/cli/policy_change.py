@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dispatcher.core.errors import EXIT_FINDINGS, Usage
-from dispatcher.ledger.flight import InFlight
+from dispatcher.ledger.recall import InFlightAction
 from dispatcher.surfaces.cli import rehearsal
 from dispatcher.surfaces.cli.context import CliContext, leave, table
 from dispatcher.surfaces.cli.policy_files import valid_policy
@@ -27,7 +27,7 @@ IfActive = Annotated[
     typer.Option(metavar="V", help="Only if version V is in force now (0: none)."),
 ]
 Flight = Annotated[
-    InFlight,
+    InFlightAction,
     typer.Option(
         help="Open tasks that the version would not allow: take all of them back, those "
         "that have not left yet, or none."
@@ -81,7 +81,7 @@ def diff(
 def plan(
     ctx: typer.Context,
     file: File = None,
-    in_flight: Flight = InFlight.RECALL,
+    in_flight: Flight = InFlightAction.RECALL,
     breaches: Annotated[
         bool, typer.Option("--breaches", help="List what is past the new limits.")
     ] = False,
@@ -119,7 +119,7 @@ def apply(
     ctx: typer.Context,
     file: File = None,
     if_active: IfActive = None,
-    in_flight: Flight = InFlight.RECALL,
+    in_flight: Flight = InFlightAction.RECALL,
     accept_past: Annotated[
         int,
         typer.Option(
@@ -214,7 +214,7 @@ def _version(text: str | None) -> int | None:
 def _planned(
     applied: Applied, seen: Impact, past: list[dict[str, Any]], before: int
 ) -> dict[str, Any]:
-    from dispatcher.ledger.acceptance import totals
+    from dispatcher.ledger.violations import totals
 
     return {
         "schema": "dispatcher.policy-plan/1",
@@ -240,7 +240,7 @@ def _planned(
 def _lay_out(
     applied: Applied, seen: Impact, past: list[dict[str, Any]], breaches: bool
 ) -> str:
-    from dispatcher.ledger.acceptance import totals
+    from dispatcher.ledger.violations import totals
 
     open_ = rehearsal.open_words(applied.recall, applied.recalled, ahead=True)
     planned = rehearsal.count(seen.planned, "planned showing")

@@ -53,7 +53,7 @@ def collect(
 ) -> dict[str, Any]:
     """Collect the numbers of one snapshot; ``preflight`` tells what cannot be sent."""
     from dispatcher.app.leadership import spoken
-    from dispatcher.ledger import burnt as gate_burnt
+    from dispatcher.ledger import exhausted_fields as gate_burnt
     from dispatcher.operations.questions import gold_left
     from dispatcher.store import lease, statistics
     from dispatcher.store import ledger as gate_rows

@@ -21,7 +21,7 @@ from dispatcher.surfaces.cli.rehearsal import DRY_RUN, count
 
 if TYPE_CHECKING:
     from connectors.base import Inviting
-    from dispatcher.ledger.members import Added
+    from dispatcher.ledger.identity_changes import Added
     from dispatcher.store import Store
     from dispatcher.store.accounts import Account
 

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from dispatcher.core.errors import DispatcherError
-from dispatcher.ledger.nearness import Nearness
+from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.preflight import Preflight
 from dispatcher.store import Clock, Store
 from dispatcher.surfaces.console.door import Door
@@ -32,7 +32,7 @@ def console_app(
     store: Store,
     *,
     clock: Clock,
-    nearness: Nearness | None = None,
+    nearness: LimitUsages | None = None,
     settings: ConsoleSettings = ConsoleSettings(),
     preflight: Preflight | None = None,
 ) -> Callable[..., Any]:
@@ -43,7 +43,7 @@ def console_app(
     store : Store
         Used in threads; nothing is written to it but sessions.
     clock : Clock
-    nearness : Nearness, optional
+    nearness : LimitUsages, optional
         What was judged already, shared with others who ask.
     settings : ConsoleSettings
     preflight : Preflight, optional
@@ -51,7 +51,7 @@ def console_app(
     """
     pages = Pages()
     door = Door(store, pages, clock=clock, settings=settings)
-    near = nearness or Nearness()
+    near = nearness or LimitUsages()
     looks = Looks(store, clock, near, stale=settings.stale, preflight=preflight)
     views = Views(looks, pages, clock)
     shown = {

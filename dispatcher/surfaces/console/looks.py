@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeVar, cast
 
-from dispatcher.ledger.nearness import Near, Nearness, Shares
-from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy
+from dispatcher.ledger.limit_usage import LimitUsage, LimitUsages, UsageByRule
 from dispatcher.preflight import Preflight
 from dispatcher.store import Clock, Store, moments, queue, statistics
 from dispatcher.store.statistics import MemberRow, MessageRow, RecordRow, SealRow
@@ -71,7 +71,7 @@ class Worker:
     id: int
     members: tuple[MemberRow, ...]
     exposures: int
-    shares: Shares
+    shares: UsageByRule
     nearest: float
 
 
@@ -93,7 +93,7 @@ class Looks:
         self,
         store: Store,
         clock: Clock,
-        nearness: Nearness,
+        nearness: LimitUsages,
         *,
         stale: float,
         preflight: Preflight | None = None,
@@ -212,12 +212,12 @@ class Looks:
         return cast(Read, known)
 
 
-def _nearest(shares: Shares) -> Fraction:
+def _nearest(shares: UsageByRule) -> Fraction:
     limited = [near.share for near in shares.values() if near.tau is not None]
     return max(limited, default=Fraction(0))
 
 
-def _limit(force: InForce, name: str, near: Mapping[int, Shares]) -> Limit:
+def _limit(force: ActivePolicy, name: str, near: Mapping[int, UsageByRule]) -> Limit:
     prop = force.policy.properties[name]
     found = [shares[name] for shares in near.values() if name in shares]
     best = max((one.f for one in found), default=Fraction(0))
@@ -236,5 +236,5 @@ def _limit(force: InForce, name: str, near: Mapping[int, Shares]) -> Limit:
     )
 
 
-def _crossed(near: Near) -> bool:
+def _crossed(near: LimitUsage) -> bool:
     return near.tau is not None and near.f >= near.tau

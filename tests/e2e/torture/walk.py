@@ -23,7 +23,7 @@ import numpy as np
 from dispatcher.core import keys
 from dispatcher.core.errors import Conflict, PastLimit, Refused, StaleLease
 from dispatcher.ledger.book import Asks, Pull, Push, book
-from dispatcher.ledger.members import merge
+from dispatcher.ledger.identity_changes import merge
 from dispatcher.stages.sending import Sending
 from dispatcher.store import lease
 from tests.e2e.torture.ground import Ground, numbered

@@ -1,4 +1,4 @@
-"""The policy in force, made ready for the gate: rules and needs by field number."""
+"""The policy in force, made ready for the gate, and the lock that bookings hold on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from policies.rules.tabulated import FieldTable
 
 
 @dataclass(frozen=True)
-class FieldStanding:
+class FieldPolicy:
     """What the policy in force says of one field.
 
     Attributes
@@ -60,7 +60,7 @@ class FieldStanding:
 
 
 @dataclass(frozen=True, eq=False)
-class InForce:
+class ActivePolicy:
     """A policy version with everything that the gate reads off it.
 
     Attributes
@@ -69,7 +69,7 @@ class InForce:
     sha256 : str
     policy : Policy
     rules : Rules
-    fields : Mapping[int, FieldStanding]
+    fields : Mapping[int, FieldPolicy]
         By field number; fields that the version lacks are not in it.
     field_ids : Mapping[str, int]
         All numbered fields, over all versions.
@@ -87,7 +87,7 @@ class InForce:
     sha256: str
     policy: Policy
     rules: Rules
-    fields: Mapping[int, FieldStanding]
+    fields: Mapping[int, FieldPolicy]
     field_ids: Mapping[str, int]
     averages: bool
     trusting: bool
@@ -136,7 +136,7 @@ def compile_version(
     policy: Policy,
     field_ids: Mapping[str, int],
     levels: Mapping[str, FieldTable] | None = None,
-) -> InForce:
+) -> ActivePolicy:
     """Make a parsed policy ready for the gate.
 
     ``levels`` has f by fields held, of rules that name a table or a user's function, and
@@ -148,7 +148,7 @@ def compile_version(
     fields = {}
     for name, entry_field in policy.entity.fields.items():
         touching, links = rules.of_field(name), rules.links_of_field(name)
-        fields[field_ids[name]] = FieldStanding(
+        fields[field_ids[name]] = FieldPolicy(
             name=name,
             sent=entry_field.send,
             showings=policy.showings(name),
@@ -163,7 +163,7 @@ def compile_version(
     averages = policy.budget.average is not None or any(
         rule.average is not None for rule in every
     )
-    return InForce(
+    return ActivePolicy(
         version=version,
         sha256=sha256,
         policy=policy,
@@ -184,7 +184,7 @@ def _compiled(
     source: bytes,
     fields: tuple[tuple[str, int], ...],
     told: tuple[tuple[str, str], ...],
-) -> InForce:
+) -> ActivePolicy:
     policy = parse(source).policy
     if policy is None:
         raise Conflict(
@@ -195,7 +195,7 @@ def _compiled(
     return compile_version(version, sha256, policy, dict(fields), read_levels(told))
 
 
-def version_of(tx: Tx, version: int) -> InForce:
+def version_of(tx: Tx, version: int) -> ActivePolicy:
     """Read an applied version.
 
     Raises
@@ -211,7 +211,7 @@ def version_of(tx: Tx, version: int) -> InForce:
     return _compiled(version, found.sha256, found.source, fields, told)
 
 
-def current_policy(tx: Tx) -> InForce | None:
+def current_policy(tx: Tx) -> ActivePolicy | None:
     """Return the version in force, or None before the first one."""
     version = rows.version_in_force(tx)
     return version_of(tx, version) if version else None
@@ -224,3 +224,66 @@ def no_policy() -> Conflict:
         why="Nothing is loaded or shown before a policy says what must stay apart.",
         fix="Run: dispatcher policy apply policy.toml",
     )
+
+
+def trusted_rules_of(
+    tx: Tx, force: ActivePolicy | None, adversary_id: int
+) -> frozenset[str]:
+    """Rules that are not judged for an adversary, by its accounts' groups."""
+    if force is None or not force.trusting:
+        return frozenset()
+    return force.trusted(rows.groups_of(tx, adversary_id))
+
+
+def lock_policy(tx: Tx) -> ActivePolicy:
+    """Hold the barrier until the transaction ends; return the version in force.
+
+    It is shared with other bookings, but held alone where a mean is capped: whoever finds
+    the kept sums stale makes those of all adversaries anew, and a booking that added to
+    one of them meanwhile would be forgotten.
+
+    Parameters
+    ----------
+    tx : Tx
+        A write transaction.
+
+    Raises
+    ------
+    Conflict
+        No policy is in force.
+    """
+    # Looked at before it is locked: two that share the barrier and both want it alone
+    # would wait for each other.
+    seen = known_policy(tx, *rows.in_force(tx))
+    lock = "alone" if seen.averages else "shared"
+    return locked_policy(tx, seen, *rows.in_force(tx, lock=lock))
+
+
+def locked_policy(
+    tx: Tx, seen: ActivePolicy, version: int, sha256: str | None
+) -> ActivePolicy:
+    """Return the version in force, now that the barrier is held as ``seen`` asks."""
+    force = known_policy(tx, version, sha256)
+    if force.averages and not seen.averages:
+        rows.close_barrier(tx)
+    return force
+
+
+def known_policy(tx: Tx, version: int, sha256: str | None) -> ActivePolicy:
+    """Return the version in force; what was read of it before is not read again.
+
+    Raises
+    ------
+    Conflict
+        There is none: the version is 0.
+    """
+    if not version:
+        raise no_policy()
+    known = tx.lasting.get("in force")
+    if isinstance(known, ActivePolicy) and (known.version, known.sha256) == (
+        version,
+        sha256,
+    ):
+        return known
+    tx.lasting["in force"] = force = version_of(tx, version)
+    return force

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from dispatcher.core.errors import LedgerBroken
-from dispatcher.ledger import summaries
+from dispatcher.ledger import count_updates
+from dispatcher.ledger.active_policy import current_policy
 from dispatcher.ledger.chains import SYSTEM
 from dispatcher.ledger.lines import adversary_name, canonical, line_hash
 from dispatcher.ledger.links import read_levels, read_told
 from dispatcher.ledger.loads import read_facts
 from dispatcher.ledger.shipping.segments import ShippedLine
-from dispatcher.ledger.standing import current_policy
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import (
     accounts,
@@ -111,7 +111,7 @@ class _Replay:
         self._seal_heads()
         force = current_policy(self.tx)
         if force is not None:
-            summaries.rebuild(self.tx, force)
+            count_updates.rebuild(self.tx, force)
         return self.booked
 
     def _drain(self, name: str) -> None:

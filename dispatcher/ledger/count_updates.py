@@ -1,4 +1,4 @@
-"""What exposures add to the summary of what each adversary holds."""
+"""The gate's summaries of what is held: what exposures add, and all of it made anew."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from dispatcher.ledger import averages
+from dispatcher.ledger.active_policy import ActivePolicy, FieldPolicy
 from dispatcher.ledger.bulk import Batch, Flags, Ints
-from dispatcher.ledger.standing import FieldStanding, InForce
 from dispatcher.model import record_unit, subject_unit
+from dispatcher.store import averages as means
+from dispatcher.store import holdings, relations
 from dispatcher.store.ledger import EntryRow
 from dispatcher.store.packed import Block
+from dispatcher.store.transaction import Tx
 
 
 def holdings_of(
-    force: InForce, adversary: int, entry: EntryRow
+    force: ActivePolicy, adversary: int, entry: EntryRow
 ) -> list[tuple[int, int, int, int, int]]:
     """What one exposure adds to the summary."""
     field_standing = force.fields[entry.field_id]
@@ -29,12 +33,14 @@ def holdings_of(
     return added
 
 
-def holdings_whole(force: InForce, held: Mapping[int, Ints], entries: Ints) -> Ints:
+def holdings_whole(
+    force: ActivePolicy, held: Mapping[int, Ints], entries: Ints
+) -> Ints:
     """Make the whole summary anew, in order of its keys.
 
     Parameters
     ----------
-    force : InForce
+    force : ActivePolicy
     held : Mapping of int to int64 array
         By adversary, the entries that it holds.
     entries : int64 array
@@ -73,7 +79,7 @@ def holdings_added(batch: Batch, new: Ints) -> tuple[Block, Iterator[Sequence[in
 
 
 def _kept(
-    force: InForce,
+    force: ActivePolicy,
     adversary: Ints,
     record: Ints,
     number: Ints,
@@ -83,7 +89,7 @@ def _kept(
     """Keys of the summary that entries count for, one a column."""
     fields = force.fields
 
-    def kept(flag: Callable[[FieldStanding], bool]) -> Flags:
+    def kept(flag: Callable[[FieldPolicy], bool]) -> Flags:
         chosen = [n for n, standing in fields.items() if flag(standing)]
         return np.isin(number, np.array(chosen, np.int64))
 
@@ -118,3 +124,32 @@ def _among(keys: Ints, known: Ints) -> Flags:
     found = np.zeros(both.shape[1], np.bool_)
     found[order[1:]] = (ordered[:, 1:] == ordered[:, :-1]).all(axis=0)
     return found[known.shape[1] :]
+
+
+def rebuild(tx: Tx, force: ActivePolicy) -> None:
+    """Write all summaries anew for a version (grows with the ledger)."""
+    holdings.rebuild_holdings(tx, force.kept)
+    if force.averages:
+        averages.rebuild(tx, force)
+
+
+def differing_visits(tx: Tx, force: ActivePolicy) -> int:
+    """Count rows of the kept visits that do not follow from the ledger."""
+    return relations.differing_visits(
+        tx, [number for number, field in force.fields.items() if field.placed]
+    )
+
+
+def differing_means(tx: Tx, force: ActivePolicy) -> int:
+    """Count kept sums, and numbers of sets, that do not follow from the holdings."""
+    if not force.averages or not averages.is_fresh(tx, force):
+        return 0  # stale ones are made anew before they are asked
+    made = averages.compute(tx, force)
+    sums = {
+        (adversary, name, str(total))
+        for adversary, totals in made.sums.items()
+        for name, total in totals.items()
+        if total
+    }
+    sets = set(made.sets.items())
+    return len(sums ^ set(means.sums(tx))) + len(sets ^ set(means.sets(tx)))

@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dispatcher.ledger.acceptance import ANY
-from dispatcher.ledger.members import merge
-from dispatcher.ledger.nearness import Nearness
-from dispatcher.ledger.standing import current_policy
+from dispatcher.ledger.active_policy import current_policy
+from dispatcher.ledger.identity_changes import merge
+from dispatcher.ledger.limit_usage import LimitUsages
 from dispatcher.ledger.versions import Terms, apply_policy
+from dispatcher.ledger.violations import ANY
 from policies.policy import Scope
 from tests.integration.ledger_cases import PAIR, Case, policy
 
@@ -50,7 +50,7 @@ tau = 0.5
 
 def look(case, nearness=None):
     with case.store.read() as tx:
-        return (nearness or Nearness()).look(tx)
+        return (nearness or LimitUsages()).look(tx)
 
 
 def judged_one_by_one(case):
@@ -181,7 +181,7 @@ disclosure = { kind = "linear", per = "entry", weight = 0.5 }
 
 
 def test_another_version_is_judged_anew(pair):
-    nearness = Nearness()
+    nearness = LimitUsages()
     pair.book(("x/1", "r1.a r1.c"))
     assert {s["a-b"].f for s in look(pair, nearness).values()} == {0}
     pair.apply(policy(PAIR.replace('"b"', '"d"').replace("a-b", "a-d")))
@@ -189,7 +189,7 @@ def test_another_version_is_judged_anew(pair):
 
 
 def test_an_adversary_that_ended_in_a_merge_is_not_looked_at(pair):
-    nearness = Nearness()
+    nearness = LimitUsages()
     pair.book(("x/1", "r1.a"), ("x/2", "r2.b"))
     assert len(look(pair, nearness)) == 2
     with pair.store.write() as tx:
@@ -228,11 +228,11 @@ def test_nobody_is_near_before_anything_is_shown(pair):
 
 
 def test_only_adversaries_whose_chains_grew_are_judged_again(pair, monkeypatch):
-    nearness = Nearness()
+    nearness = LimitUsages()
     pair.book(("x/1", "r1.a"), ("x/2", "r1.b"))
     assert {s["a-b"].units for s in look(pair, nearness).values()} == {1}
     judged = []
-    ours = "dispatcher.ledger.nearness.judge"
+    ours = "dispatcher.ledger.limit_usage.judge"
     monkeypatch.setattr(ours, lambda tx, force, number: judged.append(number) or {})
     look(pair, nearness)
     assert judged == []
@@ -253,4 +253,4 @@ def test_a_rule_that_an_adversary_is_trusted_with_is_not_judged(store):
 
 def test_without_a_policy_there_is_nothing_to_look_at(store):
     with store.read() as tx:
-        assert Nearness().look(tx) == {}
+        assert LimitUsages().look(tx) == {}

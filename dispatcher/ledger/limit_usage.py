@@ -15,8 +15,11 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dispatcher.ledger import decision
-from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.ledger.active_policy import (
+    ActivePolicy,
+    current_policy,
+    trusted_rules_of,
+)
 from dispatcher.model import SYSTEM_CHAIN
 from dispatcher.store import holdings
 from dispatcher.store import ledger as rows
@@ -29,7 +32,7 @@ Ints = npt.NDArray[np.int64]
 _MASK_BITS: Final = 62
 
 
-class Near(NamedTuple):
+class LimitUsage(NamedTuple):
     """How near one adversary came to one limit.
 
     Attributes
@@ -55,18 +58,18 @@ class Near(NamedTuple):
         return self.f / (self.tau or 1)
 
 
-Shares = Mapping[str, Near]
+UsageByRule = Mapping[str, LimitUsage]
 """By rule; rules that judge nothing of what is held are not in it."""
 
 
-class Nearness:
+class LimitUsages:
     """Remembers what was judged; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[int, tuple[tuple[int, int], Shares]] = {}
+        self._kept: dict[int, tuple[tuple[int, int], UsageByRule]] = {}
 
-    def look(self, tx: Tx) -> dict[int, Shares]:
+    def look(self, tx: Tx) -> dict[int, UsageByRule]:
         """Judge every adversary that goes on and holds something.
 
         Grows with what those hold whose chains grew since the last look.
@@ -80,8 +83,8 @@ class Nearness:
         if force is None:
             return {}
         with self._lock:
-            found: dict[int, Shares] = {}
-            kept: dict[int, tuple[tuple[int, int], Shares]] = {}
+            found: dict[int, UsageByRule] = {}
+            kept: dict[int, tuple[tuple[int, int], UsageByRule]] = {}
             for chain in rows.all_chains(tx):
                 if chain.id == SYSTEM_CHAIN or chain.survivor_id is not None:
                     continue
@@ -96,14 +99,14 @@ class Nearness:
         return found
 
 
-def judge(tx: Tx, force: InForce, adversary_id: int) -> Shares:
+def judge(tx: Tx, force: ActivePolicy, adversary_id: int) -> UsageByRule:
     """Judge all that one adversary holds (grows with it)."""
     held = holdings.all_holdings(tx, adversary_id)
     if not held:
         return {}
     table = np.array(held, np.int64)
     table = table[np.lexsort(table.T[2::-1])]  # by unit, field, time
-    trusted = decision.trust(tx, force, adversary_id)
+    trusted = trusted_rules_of(tx, force, adversary_id)
     shares = {}
     for rule in force.rules.all.values():
         if rule.name in trusted:
@@ -116,7 +119,7 @@ def judge(tx: Tx, force: InForce, adversary_id: int) -> Shares:
     return shares
 
 
-def _near(rule: Rule, force: InForce, held: Ints) -> Near:
+def _near(rule: Rule, force: ActivePolicy, held: Ints) -> LimitUsage:
     """Judge rows (unit, field, time, entries) in order of unit and field."""
     starts = np.flatnonzero(np.diff(held[:, 0], prepend=held[0, 0] - 1))
     scores = _scores(rule, force, held, starts)
@@ -125,10 +128,10 @@ def _near(rule: Rule, force: InForce, held: Ints) -> Near:
     else:
         best = int(scores.max())
         worst = int((scores >= _least(rule, best)).sum())
-    return Near(rule.fraction(best), rule.tau, len(starts), worst)
+    return LimitUsage(rule.fraction(best), rule.tau, len(starts), worst)
 
 
-def _scores(rule: Rule, force: InForce, held: Ints, starts: Ints) -> Ints | None:
+def _scores(rule: Rule, force: ActivePolicy, held: Ints, starts: Ints) -> Ints | None:
     """Score of each unit, all times taken together; None where 64 bits do not do."""
     if rule.complete:
         return _completed(rule, force, held, starts)
@@ -143,7 +146,9 @@ def _scores(rule: Rule, force: InForce, held: Ints, starts: Ints) -> Ints | None
     return np.add.reduceat(np.where(first, lookup[held[:, 1]], 0), starts)
 
 
-def _completed(rule: Rule, force: InForce, held: Ints, starts: Ints) -> Ints | None:
+def _completed(
+    rule: Rule, force: ActivePolicy, held: Ints, starts: Ints
+) -> Ints | None:
     if len(rule.bits) > _MASK_BITS:
         return None
     lookup = np.zeros(max(force.field_ids.values()) + 1, np.int64)
@@ -158,7 +163,7 @@ def _completed(rule: Rule, force: InForce, held: Ints, starts: Ints) -> Ints | N
 
 
 def _search(
-    rule: Rule, force: InForce, held: Ints, starts: Ints, bounds: Ints | None
+    rule: Rule, force: ActivePolicy, held: Ints, starts: Ints, bounds: Ints | None
 ) -> tuple[int, int]:
     """Find the largest score and how many units have it, most promising first.
 

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.ledger.standing import compile_version
-from dispatcher.ledger.units import Rows, over_limit
+from dispatcher.ledger.active_policy import compile_version
+from dispatcher.ledger.violations import Rows, over_limit
 from policies.document import parse
 from policies.policy import Scope
 

@@ -1,11 +1,15 @@
-"""Burnt fields: shown as often as t allows, and still without enough answers."""
+"""Fields that were shown as often as t allows, and still lack answers; showings granted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dispatcher.ledger.standing import InForce, current_policy
+from dispatcher.core.errors import Usage
+from dispatcher.core.keys import entry_name
+from dispatcher.ledger import chains, refusals
+from dispatcher.ledger.active_policy import ActivePolicy, current_policy
+from dispatcher.store import burning, ledger
 from dispatcher.store import burning as rows
 from dispatcher.store.burning import FieldRow
 from dispatcher.store.transaction import Tx
@@ -71,7 +75,7 @@ def shown(tx: Tx, entry_ids: Sequence[int]) -> list[Shown]:
     return [_shown(force, names, row) for row in rows.fields(tx, entry_ids)]
 
 
-def _shown(force: InForce | None, names: dict[int, str], row: FieldRow) -> Shown:
+def _shown(force: ActivePolicy | None, names: dict[int, str], row: FieldRow) -> Shown:
     name = names.get(row.field_id, "")
     standing = force.fields.get(row.field_id) if force is not None else None
     asked = force.policy.entity.fields[name] if force is not None and name else None
@@ -88,3 +92,45 @@ def _shown(force: InForce | None, names: dict[int, str], row: FieldRow) -> Shown
         live=row.live,
         asked=bool(asked and asked.ask is not None and standing and standing.sent),
     )
+
+
+def unburn(tx: Tx, entry_id: int, *, extra: int, because: str, at: int) -> None:
+    """Let an entry be shown to more adversaries than t says; the ledger keeps why.
+
+    An entry in conflict is open again: its answers are counted anew with what may come.
+
+    Parameters
+    ----------
+    tx : Tx
+        A write transaction.
+    entry_id : int
+    extra : int
+        How many more, >= 1; it adds to what was granted before.
+    because : str
+        The reason, for the auditor: not empty, and no field value.
+    at : int
+        Now.
+
+    Raises
+    ------
+    NotFound
+        There is no such entry.
+    Usage
+        ``extra`` is below 1, or there is no reason.
+    """
+    if extra < 1 or not because.strip():
+        raise Usage(
+            "extra showings need a number of at least 1 and a reason",
+            why="The grant is a line of the ledger that auditors read.",
+            fix='Give both, like: --extra-showings 2 --reason "two tasks came back"',
+        )
+    ledger.hold_barrier(tx)
+    system = chains.lock_system(tx)
+    entry = next(ledger.entries(tx, [entry_id]), None)
+    if entry is None:
+        raise refusals.unknown("entry", entry_id)
+    name = entry_name(entry.record, entry.field_id)
+    body = {"entry": name, "extra": extra, "because": because.strip()}
+    chains.append(tx, system, "unburn", body, at=at, entry_id=entry_id)
+    burning.reopen(tx, entry_id)
+    burning.note_granted(tx)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dispatcher.ledger.standing import FieldStanding, InForce
+from dispatcher.ledger.active_policy import ActivePolicy, FieldPolicy
 from dispatcher.store.ledger import FactsRow
 from policies.policy import Scope
 from policies.rules.groups import trusted_rules
@@ -60,7 +60,7 @@ class Replay:
 
     Parameters
     ----------
-    versions : Mapping[int, InForce]
+    versions : Mapping[int, ActivePolicy]
         Every applied version by number, from 1.
     links : Iterable of (int, str, int, int)
         Version from which it holds, relation and two subjects of every link; None for
@@ -69,7 +69,7 @@ class Replay:
 
     def __init__(
         self,
-        versions: Mapping[int, InForce],
+        versions: Mapping[int, ActivePolicy],
         links: Iterable[tuple[int, str, int | None, int | None]] = (),
     ) -> None:
         self.versions = versions
@@ -189,7 +189,7 @@ class Replay:
             for name, (_, place, share) in best.items()
         }
 
-    def _hold(self, who: Standing, standing: FieldStanding, entry: FactsRow) -> None:
+    def _hold(self, who: Standing, standing: FieldPolicy, entry: FactsRow) -> None:
         time = (entry.time or 0) if standing.timed else 0
         for scope in {rule.scope for rule in standing.rules}:
             held = who.units.setdefault((scope, _unit(scope, entry)), {})

@@ -1,4 +1,4 @@
-"""The lines that a store has, told as they stand in evidence."""
+"""The lines that a store has, rendered as they stand in evidence."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dispatcher.store.transaction import Tx
 ATTACHED: Final = 4_000_000
 """Characters of an attachment in one line, at most."""
 
-Told = tuple[LineRow, str, dict[str, object] | None]
+RenderedLine = tuple[LineRow, str, dict[str, object] | None]
 
 
-def told(rows: Iterable[LineRow], chain: str, prev: str) -> Iterator[Told]:
+def render(rows: Iterable[LineRow], chain: str, prev: str) -> Iterator[RenderedLine]:
     """Tell lines of a chain: row, text in evidence, members unless an exposure.
 
     Parameters
@@ -70,7 +70,7 @@ def shippable(
 ) -> Iterator[tuple[str, int, str]]:
     """Tell lines as they are shipped: text with LFs and attachments, number, hash."""
     rows = audit.lines_up_to(tx, chain_id, last, after=after)
-    for row, text, line in told(rows, chain, prev):
+    for row, text, line in render(rows, chain, prev):
         before = ""
         if chain_id == SYSTEM_CHAIN and line is not None:
             assert chain == SYSTEM
