@@ -142,8 +142,8 @@ def _scores(rule: Rule, force: ActivePolicy, held: Ints, starts: Ints) -> Ints |
     weights = {force.field_ids[name]: n for name, n in rule.weights.items()}
     lookup = np.zeros(max(weights) + 1, np.int64)
     lookup[list(weights)] = list(weights.values())
-    first = np.any(np.diff(held[:, :2], axis=0, prepend=-1) != 0, axis=1)
-    return np.add.reduceat(np.where(first, lookup[held[:, 1]], 0), starts)
+    # Only record rules weigh by field, and of a record a field is held once.
+    return np.add.reduceat(lookup[held[:, 1]], starts)
 
 
 def _completed(

@@ -50,6 +50,27 @@ SENTENCES: Final = {
 }
 """What a refusal says; ``{value}`` is what the ask would make of what is limited."""
 
+_ANOTHER: Final = (
+    "Give the task to another worker (dispatcher explain FIELD --who); "
+    "waiting does not help, what was shown stays shown."
+)
+
+FIXES: Final = {
+    Cause.FIELDS_SEND: "Nobody is shown it. Apply a policy that sends the field, "
+    "without send = false.",
+    Cause.ACCOUNT: "Give the task to another worker (dispatcher explain FIELD --who), "
+    "or let this one work again: dispatcher workers unblock",
+    Cause.PILOT: "See how the pilot went, then: dispatcher runs pilot accept",
+    Cause.PAUSE: "End the pause: dispatcher resume",
+    Cause.RECUSAL: "Give the task to another worker (dispatcher explain FIELD --who).",
+    Cause.DISCLOSURE: _ANOTHER,
+    Cause.BUDGET_T: "Nobody new may see it. Grant further showings: dispatcher fields "
+    "unburn FIELD --extra-showings N --reason TEXT",
+    Cause.MEAN: _ANOTHER,
+    Cause.BUDGET_AVERAGE: _ANOTHER,
+}
+"""How to mend it."""
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -89,8 +110,7 @@ class Refusal:
         return Refused(
             f"{self.account} may not see {self.entry}",
             why=self.why,
-            fix="Give the task to another worker (dispatcher explain FIELD --who); "
-            "waiting does not help, what was shown stays shown.",
+            fix=FIXES[self.cause],
             facts={
                 "property": self.rule,
                 "adversary": self.adversary,

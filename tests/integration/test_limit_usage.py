@@ -89,11 +89,6 @@ COUNTED = """
 [property.counted]
 of = ["a", "b", "d"]
 disclosure = { kind = "step", at = 2 }
-
-[property.person]
-scope = "subject"
-of = ["a", "c", "d"]
-disclosure = { kind = "linear", weights = { a = 0.5, c = 0.25, d = 0.25 } }
 """
 
 

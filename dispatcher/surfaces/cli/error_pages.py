@@ -99,10 +99,11 @@ It is cut off, was changed, or is no backup of this program. Nothing was restore
 an older one: dispatcher backup list; check them: dispatcher backup verify.""",
     "E203": """E203: the gate refuses
 
-Showing this field to this worker would reach a limit of the policy, together with all
-that the worker's adversary was ever shown. Give the task to another worker
+Mostly, showing this field to this worker would reach a limit of the policy, together with
+all that the worker's adversary was ever shown. Give the task to another worker
 (`dispatcher explain RECORD.FIELD --who`). Waiting does not help: what was shown stays
-shown.""",
+shown. Else the message says what stands in the way (a pause, a pilot, a blocked account, a
+field that is never sent, the showings that t allows) and what ends it.""",
     "E204": """E204: what was already shown is past the limits
 
 The change (a policy, a group, a merge) would make exposures of the past cross a limit.

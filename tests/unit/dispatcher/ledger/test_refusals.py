@@ -34,6 +34,25 @@ SENTENCES = {
     "the limit is mean <= 0.5.",
 }
 
+ANOTHER = (
+    "Give the task to another worker (dispatcher explain FIELD --who); "
+    "waiting does not help, what was shown stays shown."
+)
+FIXES = {
+    Cause.FIELDS_SEND: "Nobody is shown it. Apply a policy that sends the field, "
+    "without send = false.",
+    Cause.ACCOUNT: "Give the task to another worker (dispatcher explain FIELD --who), "
+    "or let this one work again: dispatcher workers unblock",
+    Cause.PILOT: "See how the pilot went, then: dispatcher runs pilot accept",
+    Cause.PAUSE: "End the pause: dispatcher resume",
+    Cause.RECUSAL: "Give the task to another worker (dispatcher explain FIELD --who).",
+    Cause.DISCLOSURE: ANOTHER,
+    Cause.BUDGET_T: "Nobody new may see it. Grant further showings: dispatcher fields "
+    "unburn FIELD --extra-showings N --reason TEXT",
+    Cause.MEAN: ANOTHER,
+    Cause.BUDGET_AVERAGE: ANOTHER,
+}
+
 
 def refused(cause, value=Fraction(3, 4), limit=Fraction(1, 2)):
     of_property = cause in (Cause.DISCLOSURE, Cause.MEAN)
@@ -44,6 +63,11 @@ def refused(cause, value=Fraction(3, 4), limit=Fraction(1, 2)):
 @pytest.mark.parametrize("cause", Cause)
 def test_every_cause_has_its_sentence(cause):
     assert refused(cause).why == SENTENCES[cause]
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_every_cause_says_how_to_mend_it(cause):
+    assert refused(cause).error().fix == FIXES[cause]
 
 
 @pytest.mark.parametrize(
