@@ -177,7 +177,8 @@ class _Booking:
 
     def single(self, locked: _Locked, *, skip_refused: bool) -> Booked:
         """Book one ask."""
-        averages.refresh(self.tx, self.force)
+        if self.force.averages:
+            averages.refresh(self.tx, self.force)
         facts = read_facts(self.tx, self.force, locked.ask, locked.known)
         refusal = judge(self.force, facts)
         if refusal is not None:
@@ -251,9 +252,10 @@ class _Booking:
         self._append([(self.heads[adversary], [showing])])
         if new:
             holdings.add_holdings(self.tx, holdings_of(self.force, adversary, entry))
-            field_standing = self.force.fields[entry.field_id]
-            added = relations.visit_of(self.tx, field_standing, entry, adversary)
-            visits.add_visits(self.tx, added)
+            field = self.force.fields[entry.field_id]
+            if field.placed:
+                added = relations.visit_of(self.tx, field, entry, adversary)
+                visits.add_visits(self.tx, added)
             if facts.means is not None:
                 averages.add(self.tx, adversary, facts.means.added)
         return new

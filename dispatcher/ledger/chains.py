@@ -22,7 +22,6 @@ from dispatcher.ledger.lines import (
     seal_root,
 )
 from dispatcher.model import SYSTEM_CHAIN
-from dispatcher.store import ledger
 from dispatcher.store import ledger as rows
 from dispatcher.store.journal import Piece
 from dispatcher.store.ledger import ChainRow
@@ -287,17 +286,17 @@ def seal(tx: Tx, *, at: int, always: bool = False) -> Seal | None:
     Seal or None
         None when there was nothing to seal.
     """
-    ledger.hold_barrier(tx)
+    rows.hold_barrier(tx)
     system = lock_system(tx)
     # One statement: the heads are those of one moment.
-    every = [c for c in ledger.all_chains(tx) if c.id != SYSTEM_CHAIN and c.seq]
+    every = [c for c in rows.all_chains(tx) if c.id != SYSTEM_CHAIN and c.seq]
     grown = {c.name: c.seq for c in every if c.seq > c.sealed_seq}
     if not (grown or always or system.seq > system.sealed_seq):
         return None
     root = seal_root({c.name: c.head for c in every}, system.head)
     body = {"heads": grown, "root": root}
     system = append(tx, system, "seal", body, at=at)
-    ledger.save_sealed(
+    rows.save_sealed(
         tx,
         [
             *((c.id, c.seq) for c in every if c.seq > c.sealed_seq),
